@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the nodes of a job should have alike, by name. */
+/* Properties that should be equal on all nodes of a job, by name. */
 #include <gnu/libc-version.h>
 #include <math.h>
 #include <stdarg.h>
@@ -35,7 +35,7 @@ __attribute__((format(printf, 3, 4))) static void put_fact(json_t *facts, const 
                 json_object_set_new(facts, name, cli_json_text(text));
 }
 
-/* To two digits: equal machines differ by what their firmware keeps. */
+/* Two digits: equal machines differ in what their firmware reserves. */
 static void put_size(json_t *facts, const char *name, double bytes)
 {
         double mib = bytes / (1 << 20), step = 1;
@@ -45,7 +45,7 @@ static void put_size(json_t *facts, const char *name, double bytes)
         put_fact(facts, name, "about %.0f MiB", round(mib / step) * step);
 }
 
-/* The value behind "NAME=" or "name :" in the first such line of a file. */
+/* The value after "NAME=" or "name :" in the first such line of a file. */
 static const char *find_value(const char *path, const char *name, char *text, size_t room)
 {
         _cleanup_fclose_ FILE *in = fopen(path, "re");
@@ -147,7 +147,7 @@ static void put_network(json_t *facts)
         put_fact(facts, "network", "%s", text);
 }
 
-/* Values that differ between processes of one job by their nature. */
+/* Is the variable expected to be equal in all processes of a job? */
 static bool is_alike(const char *var)
 {
         static const char *const of_rank[] = {

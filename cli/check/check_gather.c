@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Nodes meet in a shared folder. Node 0 writes a file "begin" with a number of its own; the others
- * wait for it and answer with their node under that number; node 0 collects them and takes all
- * files away, which ends the others. What an earlier run left has another number.
+ * Nodes exchange results in a shared folder. Node 0 writes a file "begin" with a run number; the
+ * others wait for it and write their node with that number; node 0 collects these and removes all
+ * files, which ends the others. Files of earlier runs have other numbers.
  *
- * A node reads its clock between node 0's writing of "begin" and node 0's seeing of the answer:
- * those two moments bound how far its clock is off. A slow file system makes the bounds wide, never
- * wrong.
+ * A node reads its clock between node 0's writing of "begin" and node 0's reading of the answer.
+ * These two times bound the clock's error. A slow file system widens the bounds, but they are
+ * always right.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -47,7 +47,7 @@ static int write_file(const char *path, const json_t *json)
         return r ? capo_fail(-EIO, "check: %s: %s", path, strerror(errno)) : 0;
 }
 
-/* Which run does the file belong to? 0: there is no such file. */
+/* Run number of a file; 0: no such file. */
 static json_int_t run_of(const json_t *json)
 {
         return json_integer_value(json_object_get(json, "run"));
@@ -157,7 +157,7 @@ int check_gather(const struct check_options *o, json_t *node, json_t *nodes, jso
         return index ? answer_node(o, index, node) : collect_nodes(o, n, node, nodes, missing);
 }
 
-/* The number of the first variable that is set; -1 none is. */
+/* Value of the first variable that is set; -1: none. */
 static int first_number(const char *const *names)
 {
         for (; *names; names++) {
@@ -185,8 +185,8 @@ void check_place(const struct check_options *o, int *nodes, int *index, int *loc
         *local = first_number(locals);
         *local = *local > 0 ? *local : 0;
         if (rank >= 0 && size > 0 && (per_node > 0 || slurm < 0)) {
-                /* mpirun in an allocation has Slurm's variables too, those of its own daemons;
-                 * srun --mpi=pmi2 has ranks, and only Slurm says how many are on a node */
+                /* mpirun in an allocation also has Slurm's variables, for its own daemons; with
+                 * srun --mpi=pmi2 only Slurm has the number of ranks per node */
                 per_node = per_node > 0 ? per_node : 1;
                 *nodes = (size + per_node - 1) / per_node;
                 *index = rank / per_node;

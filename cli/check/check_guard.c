@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A child looks at this node, because a driver or a file system may never return. What the child
- * has found until then is kept. */
+/* A child process checks this node, because a driver or a file system may never return. What it has
+ * found by then is kept. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -23,21 +23,22 @@
 #include "profiles/machine/nvml.h"
 
 enum {
-        QUICK_SECONDS = 10, /* for all, of which the driver may take DRIVER_SECONDS */
+        QUICK_SECONDS = 10, /* for everything, of which the driver may take DRIVER_SECONDS */
         DRIVER_SECONDS = 5,
-        COLD_SECONDS = 40, /* where the driver may take the 30 of nvml.c */
+        COLD_SECONDS = 40, /* if the driver may need the 30 s of nvml.c */
         BOARD_ROOM = 4 << 20
 };
 
-/* What the child hands over, in memory that both have. */
+/* Memory shared with the child. */
 struct board {
-        _Atomic(const char *) part; /* what it is looking at; it has our addresses */
-        _Atomic size_t used; /* of text: whole lines, each a JSON object of findings or facts */
+        _Atomic(const char *) part; /* current part of the check; a fork shares our addresses */
+        _Atomic size_t
+                used; /* bytes of text: complete lines, each a JSON object with findings or facts */
         struct capo_reach reach;
         char text[BOARD_ROOM];
 };
 
-/* In the child: hands over what is new. Takes @value. */
+/* In the child: publish a new result. Takes ownership of @value. */
 static void hand_over(struct board *b, const char *key, json_t *value)
 {
         json_t *line = json_pack("{s:o}", key, value);
@@ -98,8 +99,8 @@ static void look_at_node(const struct check_options *o, struct board *b)
         capo_findings_finish(&f);
 }
 
-/* The child keeps neither our output nor our terminal: whoever reads them waits for all who may
- * write. What it says on stderr goes to @said. */
+/* The child gets neither our output nor our terminal, because their readers wait for all writers.
+ * Its stderr goes to @said. */
 static pid_t start_child(const struct check_options *o, struct board *b, int said, int ends[2])
 {
         pid_t child = fork();
@@ -108,7 +109,7 @@ static pid_t start_child(const struct check_options *o, struct board *b, int sai
         if (child)
                 return child;
         nothing = open("/dev/null", O_RDWR | O_CLOEXEC);
-        setpgid(0, 0); /* to be ended with its own children */
+        setpgid(0, 0); /* so that its own children can be killed too */
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         close(ends[0]);
         if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)
@@ -116,10 +117,11 @@ static pid_t start_child(const struct check_options *o, struct board *b, int sai
         dup2(said, STDERR_FILENO);
         look_at_node(o, b);
         fflush(stderr);
-        _exit(write(ends[1], "", 1) != 1); /* a word: children of its own may keep the pipe open */
+        _exit(write(ends[1], "", 1) !=
+              1); /* an explicit message, because its own children may keep the pipe open */
 }
 
-/* Return: did it end, or say that it has, within @seconds? */
+/* Return: did it finish, or report so, within @seconds? */
 static bool await_child(int end, double seconds)
 {
         struct pollfd p = {.fd = end, .events = POLLIN};
@@ -134,14 +136,14 @@ static bool await_child(int end, double seconds)
         return r > 0;
 }
 
-/* Nothing keeps the driver of these GPUs started: to start it may take seconds for each of them. */
+/* Does no process keep the driver of these GPUs loaded? Loading takes seconds per GPU. */
 static bool is_driver_cold(void)
 {
         return capo_doctor_pci_gpus() && access("/run/nvidia-persistenced/socket", F_OK) != 0;
 }
 
-/* The limit is for a machine whose processors are free; where more processes want to run than it
- * has processors, it grows with them. */
+/* The limit assumes free processors; if more processes want to run than there are processors, it is
+ * scaled up. */
 static double choose_limit(const struct check_options *o)
 {
         const bool cold = is_driver_cold();
@@ -169,7 +171,7 @@ static void print_said(int said)
                 fwrite(text, 1, (size_t)n, stderr);
 }
 
-/* The child's lines, put together. */
+/* Collect the child's lines. */
 static void take_board(struct board *b, json_t *rows, json_t **facts)
 {
         const size_t used = atomic_load(&b->used);
@@ -229,7 +231,8 @@ bool check_guarded(const struct check_options *o, struct capo_reach *reach, json
                 ended = await_child(ends[0], seconds);
                 if (!ended)
                         kill(-child, SIGKILL);
-                waitpid(child, NULL, ended ? 0 : WNOHANG); /* one in the kernel does not end */
+                waitpid(child, NULL,
+                        ended ? 0 : WNOHANG); /* a child stuck in the kernel cannot be reaped */
         }
         close(ends[0]);
         print_said(said);

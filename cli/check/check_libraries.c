@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Do the libraries load here, each in a child of its own; does the loader take a preload? */
+/* Do the libraries load here? Each is tried in a child process. Also: does the loader accept a
+ * preload? */
 #include <errno.h>
 #include <dlfcn.h>
 #include <signal.h>
@@ -14,9 +15,9 @@
 #include "cli/check/check.h"
 #include "core/base/util.h"
 
-enum { MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has waited for it in vain */ };
+enum { MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has already waited for it */ };
 
-/* What the loader has against @path; "" nothing. */
+/* The loader's error for @path; "": none. */
 static void load_library(const char *path, unsigned seconds, char *why, size_t room)
 {
         int ends[2], status = 0;
@@ -58,7 +59,7 @@ static bool check_one(struct capo_findings *f, const char *path, unsigned second
         return !*why;
 }
 
-/* /proc/self/maps of a small program that is started with the preload. */
+/* Starts a small program with the preload and checks its /proc/self/maps. */
 static bool is_preloaded(const char *library)
 {
         _cleanup_fclose_ FILE *maps = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPUs, NVLinks and NICs here, against what is expected and against each other; the clock. */
+/* Compares GPUs, NVLinks and NICs with what is expected and with each other; checks the clock. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@
 #include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
-enum { CLOCK_WARN_US = 100000 }; /* logs of several nodes are put in order by their clocks */
+enum { CLOCK_WARN_US = 100000 }; /* the clocks of nodes order the logs of several nodes */
 
 static int count_links(const struct capo_nvml_gpu *g)
 {
@@ -24,8 +24,8 @@ static int count_links(const struct capo_nvml_gpu *g)
         return links;
 }
 
-/* GPUs of one machine have as many active NVLinks as each other where NVSwitches join them; an
- * older machine is a mesh, in which they need not. */
+/* With NVSwitches, all GPUs of a machine have as many active NVLinks. On an older machine with a
+ * mesh they need not. */
 static void check_links(struct capo_findings *f, const struct capo_nvml *nvml, double expected)
 {
         int most = 0, all = 0;
@@ -53,7 +53,7 @@ static void check_links(struct capo_findings *f, const struct capo_nvml *nvml, d
                                  most, nvml->n_gpus);
 }
 
-/* Ends of links at GPUs, which is what a driver counts. */
+/* Link ends at GPUs, the number that a driver reports. */
 static double count_ends(const struct capo_topology *t)
 {
         double ends = 0;
@@ -97,7 +97,7 @@ void check_machine(struct capo_findings *f, const struct check_options *o)
                                          network->n, t->n_nics);
         }
         if (!driver && r != -ENOENT && (gpus || r == -ETIMEDOUT))
-                return; /* said: the driver fails, and so does the node */
+                return; /* reported: the driver fails, and so does the node */
         if (expected >= 0 && gpus != expected)
                 capo_finding_add(f, gpus < expected ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "gpu",
                                  "%d GPU%s here, %d %s expected", gpus, gpus == 1 ? " is" : "s are",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Nodes beside each other: what differs, the verdict, the lines. */
+/* Compares nodes and prints differences and the verdict. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +19,7 @@ static const char *text_of(const json_t *object, const char *key)
         return text ? text : "";
 }
 
-/* The names of the facts of all nodes. */
+/* The names of all nodes' facts. */
 static json_t *collect_names(const json_t *nodes)
 {
         json_t *names = json_object(), *node;
@@ -36,8 +36,8 @@ static json_t *collect_names(const json_t *nodes)
         return names;
 }
 
-/* {value: [node, ...]} of one fact; a node that has none counts as "-". A node without any fact was
- * not looked at in full, and is not compared. */
+/* {value: [node, ...]} for one fact; a missing value counts as "-". A node without any facts was
+ * not checked completely and is not compared. */
 static json_t *group_nodes(const json_t *nodes, const char *name)
 {
         json_t *groups = json_object(), *node;
@@ -61,7 +61,8 @@ static json_t *group_nodes(const json_t *nodes, const char *name)
         return groups;
 }
 
-/* {"fact", "usual", "nodes": how many have it, "others": [{"value", "nodes": [name]}]} */
+/* {"fact", "usual", "nodes": how many have the usual value, "others": [{"value", "nodes": [name]}]}
+ */
 static json_t *compare_fact(const json_t *nodes, const char *name)
 {
         json_t *groups = group_nodes(nodes, name), *group, *row = NULL, *others;
@@ -158,7 +159,7 @@ static char *list_nodes(const json_t *names, char *text, size_t room)
         return text;
 }
 
-/* Findings that several nodes have are one line: {level: topic: text: [node, ...]} */
+/* Print each finding once for all nodes that have it: {level: topic: text: [node, ...]}. */
 static void print_findings(struct capo_table *t, const json_t *nodes, enum capo_finding_level level)
 {
         json_t *lines = json_object(), *node, *row, *names;
@@ -172,7 +173,7 @@ static void print_findings(struct capo_table *t, const json_t *nodes, enum capo_
                 {
                         char line[2000];
 
-                        /* what is fine on many nodes is only counted */
+                        /* OK findings on many nodes are only counted */
                         if (strcmp(text_of(row, "level"), capo_finding_word(level)) != 0 ||
                             (level <= CAPO_FINDING_NOTE && json_array_size(nodes) > 1 &&
                              strcmp(text_of(row, "topic"), "all-reduce") != 0))
@@ -264,7 +265,7 @@ void check_print(const json_t *page, FILE *out)
         say_counts(page, n, screen);
 }
 
-/* Two pages of one look at one node: a file given twice. A node that was looked at twice is two. */
+/* Is it the same result again, from a file given twice? Two checks of one node count as two. */
 static bool is_repeated(const json_t *nodes, const json_t *node)
 {
         const json_t *other;
@@ -278,7 +279,8 @@ static bool is_repeated(const json_t *nodes, const json_t *node)
         return false;
 }
 
-/* The nodes of the page that @text begins with, counted in @n. Return: is it whole? */
+/* Add the nodes of the page that @text begins with; counts them in @n. Return: is the page
+ * complete? */
 static bool add_nodes(json_t *nodes, const char *text, size_t *n)
 {
         json_t *page = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL), *node;
@@ -302,7 +304,7 @@ static bool add_nodes(json_t *nodes, const char *text, size_t *n)
         return whole;
 }
 
-/* @line goes on with a page whose beginning had the same label: srun -l cuts lines of 1 KiB. */
+/* @line continues a page with the same label: srun -l breaks lines at 1 KiB. */
 static void go_on(json_t *nodes, json_t *begun, const char *line, size_t *n)
 {
         const char *label;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An all-reduce on each node, then over all nodes; where it is slow or fails, over halves of them,
- * until pairs are left. Slow is below half of the ceiling of the links, or, where the links are not
- * known, below half of the best group of the same round.
+ * An all-reduce on each node, then over all nodes. If that is slow or fails, over halves of them,
+ * down to pairs. Slow means below half of the links' ceiling or, if the links are not known, below
+ * half of the best group in the same round.
  *
- * Node 0 decides. In the shared folder it writes "plan" R with the groups of round R, or an empty
- * list at the end; the first node of each group writes "done" R.G with what it measured.
+ * Node 0 decides. It writes "plan" R to the shared folder with the groups of round R, or an empty
+ * list at the end; the first node of each group writes "done" R.G with its result.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #include "profiles/machine/topology.h"
 
 enum { POLL_US = 20000, GROUPS = 4096, CEILING_RANKS = 32 };
-#define SLOW 0.5 /* of the ceiling, or of the best group */
+#define SLOW 0.5 /* share of the ceiling, or of the best group */
 
 struct meeting {
         const struct check_options *o;
@@ -95,7 +95,7 @@ static double bus_bandwidth(uint64_t bytes, int ranks, double seconds)
         return (double)bytes / seconds * 2 * (ranks - 1) / ranks / 1e9;
 }
 
-/* busbw that no software exceeds on @nodes machines like this; 0 not known. */
+/* Highest possible busbw on @nodes machines like this; 0 not known. */
 static double compute_ceiling(int nodes, int gpus)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -115,7 +115,7 @@ static double compute_ceiling(int nodes, int gpus)
         return fragment_bound(t, ranks, n, &bound) < 0 ? 0 : bound.busbw_gbs[CAPO_COLL_ALLREDUCE];
 }
 
-/* As many nodes as can be computed in a moment: more of them have no higher ceiling. */
+/* For as many nodes as can be computed quickly: more nodes have no higher ceiling. */
 static double find_ceiling(int nodes, int gpus)
 {
         static double known[CEILING_RANKS + 1];
@@ -167,7 +167,7 @@ void check_reduce_node(struct capo_findings *f, const struct check_options *o, c
                            o->size);
 }
 
-/* This node's part in a round; the first node of a group says what came of it. */
+/* Take part in a round; the first node of a group writes the result. */
 static void take_part(struct meeting *m, const json_t *plan, int index, const char *libnccl)
 {
         const json_t *groups = json_object_get(plan, "groups"), *group, *member;
@@ -201,7 +201,7 @@ static void take_part(struct meeting *m, const json_t *plan, int index, const ch
                 name_meeting(m, "done", path);
                 if (!place)
                         write_json(path, json_pack("{s:f, s:s}", "seconds", seconds, "why", why));
-                else if (*why) /* what the first node of the group cannot know */
+                else if (*why) /* the first node of the group does not know this */
                         capo_warn("check: node %d in round %d: %s", index, m->round, why);
         }
 }
@@ -227,7 +227,7 @@ int check_follow(const struct check_options *o, const json_t *node, const char *
         }
 }
 
-/* What node 0 knows of a group of this round. */
+/* A group of this round, on node 0. */
 struct group {
         json_t *members;
         double gbs; /* 0: it failed */
@@ -335,8 +335,8 @@ static void say_group(json_t *findings, const struct group *g, const json_t *nam
                                                   "topic", "all-reduce", "text", text));
 }
 
-/* The groups of the next round: the halves of bad ones. Of one that is a pair, or whose halves are
- * good alone, nothing smaller is to be found. Return: their number. */
+/* The groups of the next round: the halves of bad groups. Pairs, and groups whose halves are good,
+ * are not split further. Return: number of groups. */
 static size_t split_groups(const struct group *groups, size_t n, bool all, struct group *next)
 {
         size_t n_next = 0;
@@ -347,7 +347,8 @@ static size_t split_groups(const struct group *groups, size_t n, bool all, struc
                 for (int second = 0; second < 2 && n_next < GROUPS; second++) {
                         json_t *half = half_of(groups[g].members, second);
 
-                        if (json_array_size(half) < 2) { /* beside one that is in the other half */
+                        if (json_array_size(half) <
+                            2) { /* a single node is paired with one of the other half */
                                 json_t *first = half_of(groups[g].members, !second);
 
                                 json_array_append(half, json_array_get(first, 0));
@@ -359,7 +360,8 @@ static size_t split_groups(const struct group *groups, size_t n, bool all, struc
         return n_next;
 }
 
-/* Rounds, and a line for each group that is good at the top or bad where it cannot be split. */
+/* Run the rounds, and add a finding for each group that is good in the first round, or bad and not
+ * divisible. */
 static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *names, int gpus,
                          const char *libnccl)
 {
@@ -387,7 +389,7 @@ static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *name
                         if (!m->round || (now[g].bad && json_array_size(now[g].members) < 3))
                                 say_group(findings, &now[g], names, m->o->size);
                 }
-                /* without a ceiling, halves are what a whole can be compared with */
+                /* without a ceiling, halves are needed for comparison */
                 n_next = split_groups(now, n, !m->round && !known, next);
                 if (m->round && !bad)
                         n_next = 0;
@@ -409,7 +411,7 @@ void check_lead(const struct check_options *o, json_t *nodes, const char *libncc
         int gpus = reduce_gpus();
         char path[4096];
 
-        for (i = 0; i < n; i++) { /* they came in any order */
+        for (i = 0; i < n; i++) { /* they arrived in any order */
                 size_t k;
 
                 json_array_foreach(nodes, k, node)

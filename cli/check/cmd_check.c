@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo check: is this node, are these nodes fit for a job? */
+/* capo check: is a node, or are several nodes fit for a job? */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -19,7 +19,7 @@
 json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)
 {
         json_t *rows = json_array(), *facts = NULL;
-        const char *name = getenv("SLURMD_NODENAME"); /* what a user of Slurm knows it by */
+        const char *name = getenv("SLURMD_NODENAME"); /* the name that a user of Slurm knows */
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
@@ -49,8 +49,7 @@ static int meet_nodes(const struct check_options *o, json_t *node, json_t *nodes
         return r;
 }
 
-/* Is the machine that the command line expects one that capo knows? Its file may be missing on one
- * node of many: that is a finding there. */
+/* Is the expected machine a known one? A missing file on one of many nodes is a finding there. */
 static bool is_machine_known(const struct check_options *o)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -61,7 +60,7 @@ static bool is_machine_known(const struct check_options *o)
                cli_machine_load("check", &words, &t, &source) == 0;
 }
 
-/* The page, and the exit status. */
+/* Print the page and choose the exit status. */
 static int end_check(const struct check_options *o, json_t *nodes, json_t *missing)
 {
         json_t *page = check_page(nodes, missing);

@@ -14,7 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/util.h"
 
-/* From nccl.h and cuda.h: values that have not changed since their first releases. */
+/* From nccl.h and cuda.h: values that never changed. */
 enum { NCCL_FLOAT32 = 7, NCCL_SUM = 0, STREAM_NON_BLOCKING = 1 };
 enum { WARM_UP = 2, TIMED = 5 };
 
@@ -97,13 +97,13 @@ int reduce_gpus(void)
 
 struct child {
         pid_t pid;
-        int to, from; /* ids go in; an id and the answer come out */
+        int to, from; /* pipes: ids go in; an id and the answer come out */
 };
 
 struct answer {
         double seconds;
         bool id_sent;
-        char why[200]; /* "" all is well */
+        char why[200]; /* "": success */
 };
 
 static bool pass_bytes(int fd, void *data, size_t n, bool out)
@@ -119,7 +119,7 @@ static bool pass_bytes(int fd, void *data, size_t n, bool out)
         return true;
 }
 
-/* One step of a rank: its name and status in @why when it fails. */
+/* One step of a rank: on failure, its name and status are written to @why. */
 static bool is_done(struct answer *a, const char *what, int status)
 {
         if (status)
@@ -189,13 +189,13 @@ static void run_rank(const struct reduce_ask *ask, int gpu, const struct child *
         struct answer a = {.why = ""};
         const char *error = open_library("libcuda.so.1", driver_symbols);
 
-        alarm((unsigned)ask->limit_s + 5); /* when the parent is gone */
+        alarm((unsigned)ask->limit_s + 5); /* in case the parent dies */
         error = error ? error : open_library(ask->libnccl, nccl_symbols);
         if (error)
                 snprintf(a.why, sizeof a.why, "%s", error);
         else if (!time_rank(ask, gpu, c, &a) && !*a.why)
                 snprintf(a.why, sizeof a.why, "it could not begin");
-        if (ask->first + gpu == 0 && !a.id_sent) { /* instead of the id */
+        if (ask->first + gpu == 0 && !a.id_sent) { /* an answer in place of the id */
                 struct reduce_id none = {{0}};
 
                 pass_bytes(c->from, &none, sizeof none, true);
@@ -227,7 +227,7 @@ static bool start_child(const struct reduce_ask *ask, int gpu, struct child *c)
         return c->pid > 0;
 }
 
-/* Bytes of a child within the time that is left. */
+/* Read bytes from a child within the remaining time. */
 static bool await_bytes(int fd, void *data, size_t n, double until)
 {
         for (size_t done = 0; done < n;) {
