@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo explain: why one call runs as it does. Three sources, each shown only as far as it was
- * asked: the profile's rules for the job's shape; real NCCL's predicted costs on virtual GPUs,
- * before and after the tuner; what a recorded job really ran.
+ * capo explain: why one call runs as it does. Three sources, each used as far as it was requested:
+ * the profile's rules for the job's shape; NCCL's predicted costs on virtual GPUs, before and after
+ * the tuner; what a recorded job really ran.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -31,7 +31,7 @@ static int load_profile(struct explain *e)
         return 0;
 }
 
-/* What the words name. Return: 0; -EINVAL, said. */
+/* Parse the operands. Return: 0; -EINVAL, printed. */
 static int parse_query(struct explain *e, char **words)
 {
         e->call = capo_call_find(words[0]);
@@ -89,7 +89,7 @@ static const char *take_release(void *nccl, const char *value)
                        : NULL;
 }
 
-/* Was the library to ask, which is still taken. */
+/* Earlier meaning: the library to ask, which is still accepted. */
 static const char *take_nccl(void *explain, const char *value)
 {
         struct explain *e = explain;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `capo explain` share. */
+/* Shared by the files of `capo explain`. */
 #ifndef CAPO_EXPLAIN_H
 #define CAPO_EXPLAIN_H
 
@@ -9,12 +9,12 @@
 
 struct explain {
         unsigned call;             /* enum capo_call_id */
-        int coll;                  /* enum capo_coll; -1 for calls no tuner is asked about */
-        uint64_t bytes, bytes_max; /* equal but in a recorded job */
-        char size[64];             /* as it was written */
+        int coll;                  /* enum capo_coll; -1: a call that no tuner decides */
+        uint64_t bytes, bytes_max; /* different only for a recorded job */
+        char size[64];             /* as the user wrote it */
         const char *profile_name, *layout, *log, *comm;
         enum cli_form form;
-        struct capo_shape shape; /* as given, or as NCCL told */
+        struct capo_shape shape; /* as given, or as NCCL reported it */
         struct capo_profile *profile;
         struct cli_question plan;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a recorded job ran at one size: the third form of capo explain. */
+/* The third form of capo explain: what a recorded job ran at one size. */
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -23,7 +23,7 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-/* "FILE:LINE when WHEN: ALGO PROTO"; the number alone when the log does not tell. */
+/* "FILE:LINE when WHEN: ALGO PROTO"; only the number if the log has no more. */
 static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)
 {
         struct capo_rules_row r;
@@ -60,7 +60,7 @@ static bool matches_query(const struct explain *e, const struct capo_job *job,
                (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
 
-/* The sizes of the call, rising, each once. Return: their number; -ENOMEM. */
+/* The sizes of the call, ascending, each once. Return: their number; -ENOMEM. */
 static long sizes_of(const struct explain *e, const struct capo_job *job, uint64_t **out)
 {
         size_t n = 0, kept = 0;
@@ -80,9 +80,9 @@ static long sizes_of(const struct explain *e, const struct capo_job *job, uint64
         return (long)kept;
 }
 
-/* A page shows 8,320 bytes as 8.1 KiB, and neighbours as 1-1.9 MiB: where no call has exactly the
- * size, those that are shown like it are meant. Says what there is where none is. Return: are there
- * calls from e->bytes to e->bytes_max now? */
+/* A page shows 8,320 bytes as 8.1 KiB, and merged sizes as 1-1.9 MiB. If no call has exactly the
+ * given size, take those that are shown like it; if there are none, print the existing sizes.
+ * Return: are there calls from e->bytes to e->bytes_max now? */
 static bool settle_size(struct explain *e, const struct capo_job *job)
 {
         _cleanup_free_ uint64_t *sizes = NULL;
@@ -138,7 +138,7 @@ static json_t *row_json(const struct capo_job *job, const struct capo_job_row *r
                          rule_text(rules, row->rule, text, sizeof text));
 }
 
-/* What the program asked for with these calls, where it did. */
+/* What the program itself asked for in these calls, if anything. */
 static void add_asked(struct cli_page *page, const struct explain *e, const struct capo_job *job)
 {
         static const struct cli_column columns[] = {{"calls", "r"}, {"asked for", "l~"}};
@@ -167,7 +167,7 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
         return list;
 }
 
-/* "0:1,2,3;1:0,1": as --gpus takes them, in the order of the ranks' nodes. */
+/* "0:1,2,3;1:0,1", as --gpus accepts it, in the order of the ranks' nodes. */
 static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text, size_t room)
 {
         int before = -1;
@@ -187,7 +187,7 @@ static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text,
         }
 }
 
-/* The communicator of the first row that was asked for. */
+/* The communicator of the first matching row. */
 static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
 {
         for (uint32_t i = 0; i < job->n_rows; i++) {
@@ -197,12 +197,12 @@ static uint32_t comm_asked(const struct explain *e, const struct capo_job *job)
         return CAPO_NO_COMM;
 }
 
-/* The machine as capo run recorded it, and the GPUs, so that what NCCL predicts can be asked. */
+/* The recorded machine and GPUs, for asking NCCL's prediction. */
 struct machine {
         char topo[4096], gpus[4096], why[600];
 };
 
-/* Return: 0; -ENOENT none is recorded; -EXDEV several that are not alike; -EINVAL with why. */
+/* Return: 0; -ENOENT: none was recorded; -EXDEV: several different ones; -EINVAL with why. */
 static int find_machine(const struct explain *e, const struct capo_job *job, struct machine *out)
 {
         const struct cli_machine_words words = {.topo = out->topo};
@@ -317,7 +317,7 @@ static json_t *make_json(const struct explain *e, const struct capo_job *job, co
                          "machine", machine_json(e, job));
 }
 
-/* The size is there, but not on the communicator that was asked for. */
+/* Print that the size exists, but not on the requested communicator. */
 static void say_others(struct explain *e, const struct capo_job *job)
 {
         const char *asked = e->comm;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Rules and candidates: the first two forms of capo explain. */
+/* The first two forms of capo explain: rules and candidates. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,7 +44,7 @@ static const char *chunk_text(const struct capo_row *row, int nccl)
                           : " (its chunk: NCCL 2.30 on)";
 }
 
-/* What a row turns a call for, and whether it can on release @nccl (0: not known). */
+/* What a row overrides per call, and whether release @nccl supports it (0: not known). */
 static const char *turned_text(const struct capo_row *row, int nccl, char *text, size_t room)
 {
         char what[CAPO_TURNED_TEXT];
@@ -57,7 +57,7 @@ static const char *turned_text(const struct capo_row *row, int nccl, char *text,
         return text;
 }
 
-/* Why it decides, or why it does not. */
+/* Why a rule decides, or does not. */
 static void add_verdict(struct cli_section *t, const struct capo_profile *p,
                         const struct capo_rule_verdict *v, uint32_t winner,
                         const struct capo_plan_decision *d)
@@ -173,7 +173,7 @@ static const char *source_word(const struct capo_layout_why *why)
         return words[why->source];
 }
 
-/* Only where it is a question: on one node there is one layout. */
+/* Only with several nodes: on one node there is only one layout. */
 static void add_layout(struct cli_page *page, const struct capo_plan_decision *d)
 {
         if (d->shape.n_nodes > 1)
@@ -181,7 +181,7 @@ static void add_layout(struct cli_page *page, const struct capo_plan_decision *d
                                d->layout_why.text);
 }
 
-/* What both forms say of the profile, for programs. */
+/* The profile's part in both forms, as JSON. */
 static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d)
 {
         return json_pack(
@@ -236,7 +236,7 @@ int explain_shape(struct explain *e)
         return CAPO_EXIT_OK;
 }
 
-/* What became of a pair: "NCCL chooses it (4 channels); wanted by the profile, blocked". */
+/* The fate of a pair: "NCCL chooses it (4 channels); wanted by the profile, blocked". */
 static const char *fate_text(const struct capo_plan_row *plain, const struct capo_plan_row *tuned,
                              struct capo_choice c, unsigned algo, unsigned proto, char text[256])
 {
@@ -302,7 +302,7 @@ static json_t *candidates_json(const struct capo_plan_row *plain, const struct c
         return list;
 }
 
-/* The class of the allocation and what its links allow. Return: are they known? */
+/* The class of the allocation and its bound. Return: are they known? */
 static bool find_bound(const struct explain *e, struct fragment_bound *b)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
@@ -311,8 +311,8 @@ static bool find_bound(const struct explain *e, struct fragment_bound *b)
         *b = (struct fragment_bound){0};
         if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
                                     sizeof why) < 0)
-                return false;   /* said before, when NCCL was asked */
-        if (e->plan.domain > 1) /* links between nodes, which the description has not */
+                return false;   /* reported before, when NCCL was asked */
+        if (e->plan.domain > 1) /* the description lacks links between nodes */
                 return false;
         return t->n_links && fragment_bound(t, e->plan.ranks, e->plan.n_ranks, b) == 0 &&
                b->busbw_gbs[e->coll] > 0;
@@ -355,7 +355,7 @@ static json_t *answers_json(const struct explain *e, const struct capo_plan_deci
         return page;
 }
 
-/* @answers: NCCL by itself; with the profile, when there is one. */
+/* @answers: NCCL alone; with the profile, if there is one. */
 static void show_answers(struct explain *e, const struct capo_plan_answer *answers)
 {
         const struct capo_plan_row *own = &answers[0].rows[0],
@@ -405,7 +405,7 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
                        "real NCCL %s on virtual GPUs: costs are its model, nothing was measured",
                        capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
         add_layout(page, &d);
-        /* a tuner's choice costs nothing in the table it leaves: the time is the model's of before
+        /* in the changed table a tuner's choice costs nothing: use the time of the original table
          */
         if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
                 add_bound(page, e, &bound, &compared.rows[0].with);
