@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo fit: measurements in, a profile and the reasons for it out. */
+/* capo fit: makes a profile from measurements, and explains it. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -30,11 +30,11 @@ struct job {
         struct cli_inputs inputs;
         struct capo_samples set;
         const char *out, *svg, *name;
-        char svg_beside[4096]; /* default of svg */
+        char svg_beside[4096]; /* default path of svg */
         enum cli_form form;
         bool all, runs;
         struct fit_models models;
-        bool recorded; /* models.topo is what capo run found beside the logs */
+        bool recorded; /* models.topo was recorded by capo run beside the logs */
 };
 
 #define FIT_JSON (JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
@@ -46,7 +46,7 @@ static void show_fit_progress(const char *what, double done, void *user)
 
 /* ---- what is written ---- */
 
-/* Return: 0; negative errno, said. */
+/* Return: 0; negative errno, printed. */
 static int write_file(const char *path, int (*write)(FILE *, const void *), const void *what)
 {
         struct cli_output out;
@@ -65,7 +65,7 @@ static int write_svg(FILE *f, const void *fit)
         return capo_svg_fit(f, fit, "capo fit");
 }
 
-/* Is it everywhere true that NCCL's own choice is the fastest measured? */
+/* Is NCCL's own choice the fastest measured one everywhere? */
 static bool nothing_faster(const struct capo_fit *fit)
 {
         for (int i = 0; i < fit->n_series; i++) {
@@ -79,14 +79,14 @@ static bool nothing_faster(const struct capo_fit *fit)
         return true;
 }
 
-/* What is wrong with the rules themselves: one that can never hold, say. */
+/* Problems of the rules themselves, for example one that can never match. */
 static void add_finding(void *page, enum capo_finding_level level, uint32_t line, const char *text)
 {
         if (level != CAPO_FINDING_NOTE)
                 cli_page_problem(page, "%s", text);
 }
 
-/* The files; the line of @page that names them. */
+/* Write the files; add a line to @page that names them. */
 static int write_outputs(struct job *j, const struct capo_fit *fit,
                          const struct capo_profile *profile, struct cli_page *page)
 {
@@ -101,7 +101,7 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
                 if (write_file(j->out, write_profile, profile) < 0)
                         return CAPO_EXIT_FAIL;
                 if (!j->svg && stat(j->out, &st) == 0 &&
-                    S_ISREG(st.st_mode)) { /* beside a device is no place */
+                    S_ISREG(st.st_mode)) { /* not beside a device */
                         snprintf(j->svg_beside, sizeof j->svg_beside, "%.*s.svg",
                                  n > 5 && !strcmp(j->out + n - 5, ".json") ? (int)n - 5 : (int)n,
                                  j->out);
@@ -118,8 +118,7 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
         return CAPO_EXIT_OK;
 }
 
-/* Rules name ranks, nodes, layout and release; nothing in them could tell two kinds of GPU apart.
- */
+/* Rules name ranks, nodes, layout and release, and cannot distinguish two kinds of GPU. */
 static bool two_kinds(const struct capo_fit *fit)
 {
         for (int i = 0; i < fit->n_series; i++) {
@@ -149,7 +148,8 @@ static bool any_unknown(const struct capo_samples *set)
         return false;
 }
 
-/* An empty profile: nothing is certain, so all is left to NCCL. An exit status. */
+/* Write an empty profile: nothing is certain, so NCCL's choice is unchanged. Return: an exit
+ * status. */
 static int nothing_certain(struct job *j, const char *why)
 {
         struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
@@ -174,7 +174,7 @@ static int nothing_certain(struct job *j, const char *why)
         return status;
 }
 
-/* --model without anything measured. An exit status. */
+/* --model without measurements. Return: an exit status. */
 static int model_alone(struct job *j)
 {
         _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
@@ -216,7 +216,7 @@ static int model_alone(struct job *j)
         return status;
 }
 
-/* Without --topo and --platform the machine that capo run recorded beside the logs. */
+/* Without --topo and --platform, use the machine that capo run recorded beside the logs. */
 static void find_recorded(struct job *j)
 {
         static char path[4096];
@@ -231,8 +231,8 @@ static void find_recorded(struct job *j)
         j->recorded = j->models.topo;
 }
 
-/* What the machine that --topo or --platform names, or that is recorded, can carry. Return: 0;
- * negative errno, said. */
+/* Compute the links of the machine that --topo or --platform names, or that was recorded. Return:
+ * 0; negative errno, printed. */
 static int load_links(struct job *j)
 {
         const struct cli_machine_words words = {
@@ -245,7 +245,7 @@ static int load_links(struct job *j)
                 e = cli_machine_load("fit", &words, &t, source);
         if (e == 0 && t)
                 j->options.links = capo_fit_links_of_machine(t);
-        if (j->recorded) /* the kernel does not tell the speed of every NIC */
+        if (j->recorded) /* the kernel does not report the speed of every NIC */
                 j->options.links.node_gbs = 0;
         return e;
 }
@@ -279,7 +279,7 @@ static int run_fit(void *options, int n, char **words)
                 return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
         if (!n)
                 return model_alone(j);
-        if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* what can be read is used */
+        if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* use what can be read */
                 return CAPO_EXIT_FAIL;
         find_recorded(j);
         if (load_links(j) < 0)

@@ -15,34 +15,34 @@ struct fit_models {
         const char *alloc[8];
         size_t n;
         const char *topo, *platform, *libnccl, *sizes;
-        int domain; /* machines of an NVLink domain; 0: as the platform has it; 1: none */
-        bool every; /* every class that the numbers can be, not the first GPUs */
+        int domain; /* machines per NVLink domain; 0: as in the platform; 1: none */
+        bool every; /* every class with these numbers, not only the first GPUs */
 };
 
-/** fit_models_measured() - from the measurements in @fit; lines of @page. Return: 0; -1 after
- * saying why not. */
+/** fit_models_measured() - rules scaled from the measurements in @fit; adds lines to @page. Return:
+ * 0; -1 after printing the reason. */
 int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                         const struct capo_fit_options *options, struct capo_profile *profile,
                         struct cli_page *page);
 
-/** fit_models_alone() - from nothing but the machine's description: sections of @page, an object
- * of each allocation in @list. Return: 0; -1, said. */
+/** fit_models_alone() - rules from the machine's description alone; adds sections to @page, and an
+ * object per allocation to @list. Return: 0; -1, printed. */
 int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,
                      struct capo_profile *profile, struct cli_page *page, json_t *list);
 
-/* One allocation's page. */
+/* The page of one allocation. */
 struct fit_models_shown {
-        const char *text, *machine; /* the option's value; "dgx1v" */
-        const char *measured_in;    /* where the rate of a link was measured; NULL: it is NCCL's
-                                       planning constant */
+        const char *text, *machine; /* the option's value; for example "dgx1v" */
+        const char *measured_in;    /* where the rate of a link was measured; NULL: NCCL's planning
+                                       constant is used */
         const struct capo_topology *t;
         const struct capo_alloc *a;
         const struct capo_fit_fragment *f;
 };
 void fit_models_page(struct cli_page *page, const struct fit_models_shown *s);
-/** fit_models_line() - the same in a row of the page's first section. */
+/** fit_models_line() - the same as a row of the page's first section. */
 void fit_models_line(struct cli_page *page, const struct fit_models_shown *s);
-/** fit_models_json() - Return: NULL: no memory. */
+/** fit_models_json() - the same as JSON. Return: NULL: no memory. */
 json_t *fit_models_json(const struct fit_models_shown *s);
 
 #endif

@@ -36,7 +36,7 @@ static json_t *pack_beside(const struct capo_fit *fit)
         return list;
 }
 
-/* Ranked: what to measure, how often, and the gain to be expected (a part). */
+/* What to measure, how often, and the expected gain (as a fraction), best first. */
 static json_t *pack_next(const struct capo_fit_series *s)
 {
         static const char *const what[] = {[CAPO_FIT_NEXT_DEFAULT] = "own choice",

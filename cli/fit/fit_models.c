@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo fit --model: which machine, which libnccl, which GPUs; then profiles/fit/fit_model.h. */
+/* capo fit --model: finds machine, libnccl and GPUs, then uses profiles/fit/fit_model.h. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -62,7 +62,7 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
         return 0;
 }
 
-/* Collectives in the order people look for them. Return: malloc'ed asks; NULL after saying why. */
+/* Collectives in the usual order. Return: asks, to be freed; NULL after printing the reason. */
 static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
 {
         static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER,
@@ -106,7 +106,7 @@ static int note_model(const struct fit_models_shown *s, struct capo_profile *pro
                capo_profile_note(profile, CAPO_PLATFORM, "machine", s->machine);
 }
 
-/* What stays the same from one allocation to the next. */
+/* What is the same for all allocations. */
 struct asking {
         const struct fit_models *m;
         const struct fragment_machine *machine;
@@ -119,7 +119,7 @@ struct asking {
         json_t *list;
 };
 
-/* Return: 0; 1 NCCL does not answer for this one, said; -1 no use going on, said. */
+/* Return: 0; 1: NCCL does not answer for this one, printed; -1: it is useless to go on, printed. */
 static int model_one_alloc(struct asking *k, const char *text, const struct capo_alloc *a,
                            bool exact, bool brief)
 {
@@ -297,7 +297,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         k.asks = asks;
         o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
         if (o.brick_gbs >
-            0) { /* once more, with what its links carry in place of what NCCL plans with */
+            0) { /* again, with what its links carry instead of what NCCL plans with */
                 capo_topology_free(steal(&t));
                 if (cli_machine_load("fit", &o, &t, &source) < 0)
                         return -1;

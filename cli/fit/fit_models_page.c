@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of an allocation of which nothing is measured: what NCCL counts, what is there, what to
- * choose. */
+/* The page of an unmeasured allocation: what NCCL assumes, what the links are, what to choose. */
 #include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
@@ -48,7 +47,7 @@ static void add_shape(struct cli_section *t, const char *name, int channels,
                                                 "not known)");
 }
 
-/* The allocation, and what NCCL counts of it beside what its links carry. */
+/* The allocation: what NCCL assumes, beside what its links carry. */
 static void add_allocation(struct cli_page *page, const struct fit_models_shown *s)
 {
         static const struct cli_column columns[] = {{"bus bandwidth, GB/s", "l"},
@@ -104,7 +103,8 @@ static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll
         double gbs = -1;
 
         if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
-            /* no ceiling here adds in several switches */ capo_ceilings(t, a, what, &c) < 0)
+            /* no ceiling here includes adding in several switches */
+            capo_ceilings(t, a, what, &c) < 0)
                 return -1;
         *of = !c.connected ? "with PCIe and NICs"
               : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs
@@ -124,7 +124,7 @@ static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll
         return gbs;
 }
 
-/* Nothing to choose better, up to @gain of the time: say what that leaves. */
+/* Nothing better, up to a gain of @gain: print what that means. */
 static void add_no_gain(struct cli_section *t, const struct fit_models_shown *s, size_t last,
                         double gain)
 {
@@ -156,7 +156,7 @@ static bool same_settle(const struct fit_models_shown *s, size_t a, size_t b)
                s->f->decided[a].settle == s->f->decided[b].settle;
 }
 
-/* As capo sweep --sizes takes it. */
+/* A size as capo sweep --sizes accepts it. */
 static const char *size_word(uint64_t bytes, char *text, size_t room)
 {
         static const char units[] = {'G', 'M', 'K'};
@@ -171,7 +171,8 @@ static const char *size_word(uint64_t bytes, char *text, size_t room)
         return text;
 }
 
-/* The two accounts differ from row @first to @last: both figures, and the command that measures. */
+/* The two results of the model differ for rows @first to @last: print both, and the command that
+ * measures. */
 static void add_settle(struct cli_section *t, const struct fit_models_shown *s, size_t first,
                        size_t last)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page of capo fit: what profiles/fit decided, printed. */
+/* The page of capo fit: prints the decisions of profiles/fit. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,10 +19,10 @@ static const char *format_percent(double fraction, char *text, size_t room)
         return text;
 }
 
-#define WIDE 10 /* an interval up to so many times the value says nothing */
+#define WIDE 10 /* an interval wider than this many times the value says nothing */
 
-/* Over all sizes of a row, each counting the same. The interval is the mean of theirs: their errors
- * may have one cause. */
+/* Mean over all sizes of a row. The interval is the mean of theirs, because their errors may have
+ * one cause. */
 const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, char text[48])
 {
         double gain = 0, half = 0;
@@ -88,7 +88,7 @@ static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
         const struct capo_fit_regret *r = &s->regret;
         char a[16], b[16], text[400];
 
-        if (s->n_candidates == 1) /* nothing else could be chosen */
+        if (s->n_candidates == 1) /* there was no alternative */
                 return;
         if (r->n == 0) {
                 cli_section_line(
@@ -119,7 +119,7 @@ static bool has_rules(const struct capo_fit_series *s)
         return false;
 }
 
-/* What a careful reader must know of series that have rules, each said once. */
+/* Notes about series with rules, each printed once. */
 static void note_unchecked(struct cli_page *page, const struct capo_fit *fit)
 {
         bool apart = false, unknown = false, unchecked = false;
@@ -161,7 +161,8 @@ static const char *short_size(uint64_t bytes, char *text, size_t room)
         return text;
 }
 
-/* What to type: a sweep has NCCL's own choice and the candidate in the same run, call by call. */
+/* The command to run: a sweep alternates NCCL's own choice and the candidate call by call in one
+ * run. */
 static void add_sweep_command(struct cli_section *t, const struct capo_fit_series *s,
                               const struct capo_fit_next *n)
 {
@@ -239,7 +240,7 @@ char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room)
         return text;
 }
 
-/* Who is compared with whom: runs of each, and where. */
+/* What is compared: the runs of each, and where. */
 static void add_compared(struct cli_section *t, const struct capo_fit_series *s)
 {
         char runs[600];
@@ -314,7 +315,7 @@ const char *fit_page_days(const struct capo_samples *set, char text[32])
         return text;
 }
 
-/* What was read, and what of it was not used. */
+/* What was read, and what was left out. */
 static void add_heading(struct cli_page *page, const struct capo_samples *set,
                         const struct capo_fit *fit)
 {

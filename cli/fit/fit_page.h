@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What capo fit prints. */
+/* The output of capo fit. */
 #ifndef CAPO_FIT_PAGE_H
 #define CAPO_FIT_PAGE_H
 
@@ -11,18 +11,18 @@
 
 struct capo_profile;
 
-/** fit_page() - @all: every size, not groups of sizes with one answer. It points into @fit.
+/** fit_page() - @all: every size, else groups of sizes with one answer. The page points into @fit.
  * Return: NULL: no memory. */
 struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit *fit, bool all);
 
-/** fit_page_uncertain() - there are measurements, but of none is it certain what ran: what to
- * measure. */
+/** fit_page_uncertain() - the page for measurements of which none is certain in what ran: says what
+ * to measure. */
 struct cli_page *fit_page_uncertain(const struct capo_samples *set);
 
-/** fit_runs() - a line for each run: what it is taken for, and why. */
+/** fit_runs() - print a line for each run: what it is taken for, and why. */
 void fit_runs(const struct capo_samples *set);
 
-/** fit_json() - Return: NULL: no memory. */
+/** fit_json() - the page as JSON. Return: NULL: no memory. */
 json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                  const struct capo_profile *profile);
 
@@ -32,8 +32,8 @@ char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room);
 /** fit_page_gain() - "4.1 % +- 1.0 %" over the points from @first to @last: returns @text. */
 const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, char text[48]);
 
-/** fit_page_days() - "2026-11-20 to 2026-11-22": when the runs that are used began, in UTC where
- * their file says so; "" where none does. Returns @text. */
+/** fit_page_days() - "2026-11-20 to 2026-11-22": dates of the runs used, in UTC if their files have
+ * them; "": none has. Returns @text. */
 const char *fit_page_days(const struct capo_samples *set, char text[32]);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a profile says of its own making: who, when, from what, how sure. */
+/* The provenance of a profile: tool, date, inputs, certainty. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ int fit_provenance_when(struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
 }
 
-/* A text per collective: how many runs of each were compared. */
+/* A text per collective with the numbers of runs compared. */
 static int note_runs(const struct capo_fit *fit, struct capo_profile *profile)
 {
         char all[1200] = "", runs[600];
@@ -43,7 +43,7 @@ static int note_runs(const struct capo_fit *fit, struct capo_profile *profile)
         return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "runs", all) : 0;
 }
 
-/* A text per row that is written: its gain, with the interval. */
+/* A text per written row with its gain and interval. */
 static int note_gains(const struct capo_fit *fit, struct capo_profile *profile)
 {
         char all[2400] = "", size[16], name[56], gain[48];

@@ -6,11 +6,11 @@
 
 struct capo_profile;
 
-/** fit_provenance_when() - tool and date into @profile. Return: 0; negative errno. */
+/** fit_provenance_when() - set tool and date of @profile. Return: 0; negative errno. */
 int fit_provenance_when(struct capo_profile *profile);
 
-/** fit_provenance() - that, and what of @set the rules were made from. Return: 0; negative errno.
- */
+/** fit_provenance() - the same, and what in @set the rules were made from. Return: 0; negative
+ * errno. */
 int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                    struct capo_profile *profile);
 

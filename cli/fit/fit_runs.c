@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo fit --runs: what was made of each run, so that a person can check it in a minute. */
+/* capo fit --runs: how each run was classified, for a quick check. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "cli/fit/fit_page.h"
 #include "core/base/util.h"
 
-/* What the samples of a run are labelled with. */
+/* The labels of a run's samples. */
 struct labels {
         uint64_t first; /* algo_proto << 40 | channels << 32 | chunk */
         bool any, several, own;

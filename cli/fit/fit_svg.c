@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Over nine decades of size all times look alike, and gains of some percent are invisible on a
- * logarithmic axis. So a series has two panels: time against size, both logarithmic, as people
- * expect, and beside it the time of each candidate over that of NCCL's own choice at the same size,
- * which is what is decided by; what the profile chooses is drawn wide beneath. The terminal's
- * picture is the second one, in letters.
+ * Over nine decades of size all times look alike, and gains of a few percent are invisible on a
+ * logarithmic axis. So a series has two panels: time by size, both logarithmic; and the time of
+ * each candidate relative to NCCL's own choice at that size, which is the basis of decisions. The
+ * profile's choice is drawn as a wide line. The terminal picture is the second panel, in letters.
  */
 #include <errno.h>
 #include <math.h>
@@ -17,7 +16,7 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 
-/* A value of a panel: us, or over NCCL's own choice at that size; NAN where there is none. */
+/* A value of a panel: us, or the ratio to NCCL's own choice; NAN: none. */
 static double scale_time(const struct capo_fit_series *s, int p, double us, bool ratio)
 {
         return ratio ? us / capo_fit_cell_of(s, p, 0)->us : us;
@@ -35,7 +34,7 @@ static void set_axes(const struct capo_fit_series *s, struct capo_svg_frame *f, 
                         const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, c);
                         double v = scale_time(s, p, cell->us, ratio);
 
-                        /* twice as slow and worse: at the edge, so that gains can be seen */
+                        /* cut at twice as slow, so that gains are visible */
                         capo_svg_widen(&f->y, ratio ? fmin(v, 2) : v);
                         if (!ratio || scale_time(s, p, cell->hi, ratio) < 2)
                                 capo_svg_widen(&f->y, scale_time(s, p, cell->hi, ratio));
@@ -46,7 +45,7 @@ static void set_axes(const struct capo_fit_series *s, struct capo_svg_frame *f, 
         capo_svg_round(&f->y);
 }
 
-/* Returns whether anything was to be drawn. */
+/* Returns whether anything was drawn. */
 static bool draw_curve(FILE *out, const struct capo_fit_series *s, const struct capo_svg_frame *f,
                        int c, bool ratio, double *x, double *y)
 {
@@ -181,7 +180,7 @@ void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, 
 
                                 if (isnan(v))
                                         continue;
-                                v = fmin(v, 2); /* four times slower and worse: the top line */
+                                v = fmin(v, 2); /* cut at twice as slow: the top line */
                                 if (!pass) {
                                         lo = fmin(lo, v);
                                         hi = fmax(hi, v);

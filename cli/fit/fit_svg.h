@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pictures of a fit: time against size and over the time of NCCL's own choice, a line per
+/* Pictures of a fit: time by size, absolute and relative to NCCL's own choice, a line per
  * candidate. */
 #ifndef CAPO_FIT_SVG_H
 #define CAPO_FIT_SVG_H
@@ -11,8 +11,7 @@
 /** capo_svg_fit() - one panel per series, as a self-contained SVG file. Return: 0 or -EIO. */
 int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title);
 
-/** capo_terminal_fit() - one series in @columns x @lines characters. @unicode: points as symbols,
- * else as letters. */
+/** capo_terminal_fit() - one series in @columns x @lines characters. */
 void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, int lines);
 
 #endif
