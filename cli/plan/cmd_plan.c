@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo plan: the command line, made into a question, asked once without and once with the profile.
- */
+/* capo plan: makes a question from the command line, and asks it without and with the profile. */
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -80,7 +79,7 @@ static int plan_run(void *options, int n, char **words)
         for (size_t i = 0; i < 3; i++) {
                 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 
-                if (signal(signals[i], capo_plan_interrupt) == SIG_IGN) /* nohup */
+                if (signal(signals[i], capo_plan_interrupt) == SIG_IGN) /* for nohup */
                         signal(signals[i], SIG_IGN);
         }
         if (o->q.log) /* NCCL's lines are not folded */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `capo plan` share. */
+/* Shared by the files of `capo plan`. */
 #ifndef CAPO_PLAN_CLI_H
 #define CAPO_PLAN_CLI_H
 
@@ -12,15 +12,15 @@
 struct plan_options {
         struct cli_question q;
         int every, every_2; /* --every 3; --every 3+5 sets both */
-        double timeout_s;   /* 0: default */
+        double timeout_s;   /* 0: the default */
         enum cli_form form;
         bool graph, all;
-        bool by_rules; /* the profile could be read here (not a stored one's name): differences name
+        bool by_rules; /* the profile was read here (it is no stored one's name): differences name
                           its rows */
 };
 
-/** plan_page(), plan_json() - a comparison for people and for programs. @tuned: NULL nothing to
- * compare with. Return: NULL: no memory. */
+/** plan_page(), plan_json() - a comparison as text and as JSON. @tuned NULL: nothing to compare
+ * with. Return: NULL: no memory. */
 struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_answer *plain,
                            const struct capo_plan_answer *tuned,
                            const struct capo_plan_comparison *c);
@@ -29,7 +29,7 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
 
 #define PLAN_JSON (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
 
-/** plan_nodes() - nodes of the allocation. */
+/** plan_nodes() - number of nodes in the allocation. */
 static inline unsigned plan_nodes(const struct plan_options *o)
 {
         unsigned n = 0;
@@ -39,7 +39,7 @@ static inline unsigned plan_nodes(const struct plan_options *o)
         return n;
 }
 
-/** plan_every() - the atlas. Return: an exit status. */
+/** plan_every() - capo plan --every. Return: an exit status. */
 int plan_every(struct plan_options *o);
 
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo plan --every: the atlas of a machine, a line per group of allocations that NCCL treats
- * alike. */
+/* capo plan --every: a line per group of allocations with equal answers. */
 #include <stdio.h>
 #include <string.h>
 
@@ -24,7 +23,7 @@ static void show_ask_progress(size_t done, size_t of)
                 cli_progress_end();
 }
 
-/* "{0,1,2} {0,1,3} and 8 more": what is treated alike, in a line. */
+/* "{0,1,2} {0,1,3} and 8 more": the members of a group. */
 static void list_members(const struct splits *s, size_t g, char *line, size_t room)
 {
         size_t n = s->groups[g].count, shown = 0;
@@ -42,7 +41,7 @@ static void list_members(const struct splits *s, size_t g, char *line, size_t ro
                 capo_append(line, room, " and %zu more", n - shown);
 }
 
-/* What the links allow of the last question, and how near NCCL's model comes. */
+/* What the links allow for the last question, and how close NCCL's model comes. */
 static void add_bound(struct cli_section *t, const struct splits *s, const struct split_group *g)
 {
         double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
@@ -70,7 +69,7 @@ static bool has_several_colls(const struct plan_options *o)
         return o->q.n_asks && o->q.asks[0].coll != o->q.asks[o->q.n_asks - 1].coll;
 }
 
-/* A row for each question; what is of the group stands in its first. */
+/* A row per question; the group's own data is in the first. */
 static void add_group(struct cli_section *t, const struct plan_options *o, const struct splits *s,
                       size_t g)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* `capo plan` for programs: JSON. */
+/* `capo plan` as JSON. */
 #include <math.h>
 #include <stdio.h>
 

@@ -15,7 +15,7 @@
 
 extern char **environ;
 
-/* 94,151 and 23.2 and 0.08: three digits, or all of them before the point. */
+/* 94,151 and 23.2 and 0.08: three significant digits, but all digits before the point. */
 static const char *number_text(double v, char text[32])
 {
         if (isnan(v))
@@ -49,7 +49,7 @@ static void add_graph_line(struct cli_page *page, const char *name, const struct
                                g->type_intra, leaves);
 }
 
-/* NCCL settings of the environment that reach the NCCL that is asked. */
+/* NCCL settings of the environment that are passed to the NCCL that is asked. */
 static void add_settings(struct cli_page *page)
 {
         char text[4096] = "";
@@ -227,7 +227,7 @@ static void add_spy(struct cli_page *page, const struct capo_plan_answer *a, boo
         }
 }
 
-/* The rows of one collective: what NCCL does, and beside it what it does with the profile. */
+/* The rows of one collective: NCCL alone, and with the profile. */
 static void add_rows(struct cli_section *s, const struct plan_options *o,
                      const struct capo_plan_answer *own, const struct capo_plan_comparison *c,
                      size_t first, size_t end)
@@ -260,7 +260,7 @@ static void add_calls(struct cli_page *page, const struct plan_options *o,
                 {"size", "r"},    {"by itself", "l"}, {"ch", "r/d"}, {"us", "r/b"},
                 {"busbw", "r/f"}, {"with it", "l"},   {"ch", "r/c"}, {"us", "r/a"},
                 {"busbw", "r/e"}, {"rule", "l~"}};
-        static struct cli_column releases[N_ELEMENTS(both)]; /* the page keeps it */
+        static struct cli_column releases[N_ELEMENTS(both)]; /* the page keeps a pointer */
         static char name[32] = "by itself", second[32];
         const struct cli_column *columns = c->rows ? both : alone;
         char release[16];
@@ -295,7 +295,7 @@ static void add_calls(struct cli_page *page, const struct plan_options *o,
         }
 }
 
-/* A tuner that this release would not load in a job under the same value, without a word. */
+/* A tuner that this release would silently not load in a job with the same setting. */
 static void add_unloaded(struct cli_page *page, const struct plan_options *o, uint32_t version)
 {
         char nccl[16];
