@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo topo: which machine, which GPUs; then one page about them. */
+/* capo topo: one page about a machine and its GPUs. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -10,7 +10,7 @@
 #include "core/base/util.h"
 #include "profiles/machine/visible.h"
 
-/* The GPUs that CUDA would show to a program started here, in its order. */
+/* The GPUs that CUDA would show to a program started here, in CUDA's order. */
 static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char *said,
                              size_t said_room, char *why, size_t room)
 {
@@ -53,7 +53,7 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
         return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
 }
 
-/* What real NCCL would do; nccl->why_not says why it was not asked. */
+/* Ask NCCL; if that is not possible, nccl->why_not is the reason. */
 static void topo_ask(const struct topo_options *o, const struct cli_machine_source *s,
                      const struct capo_topology *t, const struct capo_alloc *a,
                      struct fragment_nccl *nccl)
@@ -79,13 +79,13 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
                 return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);
         r = capo_ceilings(t, &a, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
         if (!r && (o->predict || o->libnccl))
-                topo_ask(o, s, t, &a, &nccl); /* the page says why not */
+                topo_ask(o, s, t, &a, &nccl); /* the page prints nccl->why_not */
         if (!r) {
                 r = CLI_FORM_PRINT(o->form, topo_page(t, &a, &c, &nccl, said),
                                    topo_json(t, &a, &c, &nccl, said),
                                    JSON_INDENT(2) | JSON_REAL_PRECISION(10), "ranks");
                 if (!r && o->svg && topo_svg(o->svg, t, &a, &c) < 0)
-                        status = CAPO_EXIT_FAIL; /* said */
+                        status = CAPO_EXIT_FAIL; /* reason already printed */
         }
         capo_alloc_free(&a);
         if (r < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of `capo topo` share. */
+/* Shared by the files of `capo topo`. */
 #ifndef CAPO_TOPO_CLI_H
 #define CAPO_TOPO_CLI_H
 
@@ -15,19 +15,19 @@ struct topo_options {
         bool predict;
 };
 
-/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX", and its share of them in
- * GB/s (0 none). */
+/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX". Returns its share of
+ * them in GB/s (0: none). */
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
                 size_t room);
 
-/** topo_page(), topo_json() - the page for people and for programs. Return: NULL: no memory. */
+/** topo_page(), topo_json() - the page as text and as JSON. Return: NULL: no memory. */
 struct cli_page *topo_page(const struct capo_topology *t, const struct capo_alloc *a,
                            const struct capo_ceilings *c, const struct fragment_nccl *nccl,
                            const char *said);
 json_t *topo_json(const struct capo_topology *t, const struct capo_alloc *a,
                   const struct capo_ceilings *c, const struct fragment_nccl *nccl,
                   const char *said);
-/** topo_svg() - Return: 0; negative errno, said. */
+/** topo_svg() - write the picture. Return: 0; negative errno, printed. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
 

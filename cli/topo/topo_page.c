@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One allocation, for people and for programs. */
+/* One allocation, as text and as JSON. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +11,9 @@
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 
-enum { LINKS_SHOWN = 24 }; /* GPUs; more are no picture */
+enum { LINKS_SHOWN = 24 }; /* more GPUs do not fit a picture */
 
-/* The distance of a GPU to NIC @nic; UNKNOWN of one that is behind no PCI device, where that is
- * known. */
+/* Distance of a GPU to NIC @nic; UNKNOWN: the NIC is known to be behind no PCI device. */
 static enum capo_path nic_path(const struct capo_topology *t, int gpu, size_t nic)
 {
         return t->nics[nic].pci < 0 && t->pci_known ? CAPO_PATH_UNKNOWN
@@ -45,7 +44,8 @@ double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int r
 
                 if (nic_path(t, me->gpu, k) != nearest)
                         continue;
-                for (int i = 0; i < a->n_ranks; i++) /* who else of this machine has it nearest */
+                for (int i = 0; i < a->n_ranks;
+                     i++) /* other GPUs of this machine with the same nearest NIC */
                         users += a->ranks[i].node == me->node &&
                                  nic_path(t, a->ranks[i].gpu, k) == nearest_nic(t, a->ranks[i].gpu);
                 share += t->nics[k].gbs / (users ? users : 1);
@@ -93,14 +93,14 @@ static void format_link(const struct capo_topology *t, const struct capo_alloc *
                          capo_path_name(t->gpu_path[(size_t)from * t->n_gpus + (size_t)to]));
 }
 
-/* "-": there is no such way. */
+/* "-": there is no such path. */
 static const char *rate_text(double gbs, char text[32])
 {
         snprintf(text, 32, gbs <= 0 ? "-" : gbs < 1 ? "%.2g" : "%.1f", gbs);
         return text;
 }
 
-/* What the best possible rate counts on. */
+/* The links included in the best possible rate. */
 static const char *over_word(const struct capo_topology *t, enum capo_ceiling_of of)
 {
         const char *word = capo_ceiling_word(of);
@@ -108,7 +108,7 @@ static const char *over_word(const struct capo_topology *t, enum capo_ceiling_of
         return of >= CAPO_CEILING_ALL && !t->n_links ? word + strlen("NVLink+") : word;
 }
 
-/* Ring and chain rates as each collective's algorithm bandwidth. */
+/* Ring and chain rates as algorithm bandwidth of each collective. */
 static void add_coll_row(struct cli_section *s, const struct capo_topology *topology,
                          const char *name, const struct capo_ceilings *c, enum capo_coll coll,
                          double links, double ring, double chain,
@@ -137,11 +137,12 @@ static const char *link_word(const struct capo_topology *t)
         return "NVLink";
 }
 
-/* How each GPU reaches each other, and the network. */
+/* The connection of each GPU to each other and to the network. */
 static void add_links(struct cli_page *page, const struct capo_topology *t,
                       const struct capo_alloc *a)
 {
-        static const char leaves[] = "zyxwvutsrqponmlkjihgfedcba"; /* the last is left out first */
+        static const char leaves[] =
+                "zyxwvutsrqponmlkjihgfedcba"; /* the last one is dropped first */
         static struct cli_column columns[LINKS_SHOWN + 4];
         static char numbers[LINKS_SHOWN][16], specs[LINKS_SHOWN][8];
         unsigned c = 0;
@@ -182,7 +183,8 @@ static void add_links(struct cli_page *page, const struct capo_topology *t,
         }
 }
 
-/* "0,1,2,3,7" as "0-3,7", of each list in @text, in place: a range is no longer than its list. */
+/* Shorten "0,1,2,3,7" to "0-3,7" in each list of @text, in place: a range is no longer than its
+ * list. */
 static void shorten_lists(char *text)
 {
         char *to = text;
@@ -212,7 +214,7 @@ static void shorten_lists(char *text)
         *to = 0;
 }
 
-/* How many GPUs, and what joins them. */
+/* The number of GPUs, and what connects them. */
 static void add_shape(struct cli_page *page, const struct capo_topology *t,
                       const struct capo_alloc *a, const struct capo_ceilings *c)
 {

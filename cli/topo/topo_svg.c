@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The links as a picture: per machine GPUs on a circle, a line per bundle as wide as it has links,
- * NICs outside. */
+/* The links as a picture: per machine, GPUs on a circle, a line per bundle with a width by its
+ * links, and NICs outside. */
 #include <math.h>
 #include <string.h>
 
@@ -24,7 +24,7 @@ static struct point find_centre(int node)
         return (struct point){SIDE * (node + 0.5), TOP + SIDE / 2};
 }
 
-/* Where a GPU is; @radius NICS: where what it leaves the machine by is. */
+/* Position of a GPU; @radius NICS: position of its link to the network. */
 static struct point place_gpu(const struct capo_alloc *a, int rank, double radius)
 {
         int node = a->ranks[rank].node, before = 0, n = 0;
@@ -46,7 +46,7 @@ static void draw_line(FILE *f, struct point from, struct point to, double width,
                 from.x, from.y, to.x, to.y, class, width);
 }
 
-/* All links of one GPU, each pair from its first. */
+/* All links of one GPU; each pair is drawn from its first GPU. */
 static void draw_links(FILE *f, const struct capo_topology *t, const struct capo_alloc *a, int rank)
 {
         struct point from = place_gpu(a, rank, RADIUS);
