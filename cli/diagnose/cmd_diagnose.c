@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo diagnose: yesterday's failure, from whatever people have. */
+/* capo diagnose: finds the cause of an earlier failure from whatever files remain. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -27,8 +27,8 @@ int diagnose_exit(const struct diagnose_inputs *in)
         return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
-/* Logs of capo and nothing else that says something: capo hang knows more of them. A single word
- * may be their folder. */
+/* With only capo logs, run capo hang, which knows more about them. A single word may be their
+ * folder. */
 static int hand_to_hang(const struct diagnose_inputs *in, int n, char **words, bool json)
 {
         const char *argv[CLI_OPTIONS_MAX + 3] = {"hang"};
@@ -43,7 +43,7 @@ static int hand_to_hang(const struct diagnose_inputs *in, int n, char **words, b
         return cli_run(cli_verb_find("hang", NULL), argc, (char **)(uintptr_t)argv);
 }
 
-/* Files that the user named beside logs, and that say nothing. */
+/* Name the files beside logs that proved nothing. */
 static void tell_unused(const struct diagnose_inputs *in, int n, char **words)
 {
         for (uint32_t i = 0; i < in->evidence.n_texts && n > 1; i++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo diagnose: what its files share. diagnose_inputs.c reads files, diagnose_jobs.c asks the
+/* Shared by the files of capo diagnose: diagnose_inputs.c reads files, diagnose_jobs.c uses the
  * engine of capo hang, diagnose_page.c prints. */
 #ifndef CAPO_CLI_DIAGNOSE_H
 #define CAPO_CLI_DIAGNOSE_H
@@ -15,33 +15,34 @@ struct diagnose_paths {
 
 struct diagnose_inputs {
         struct capo_evidence evidence;
-        struct diagnose_paths flight; /* JSON dumps of the flight recorder, named as they were */
-        struct diagnose_paths logs;   /* of capo */
-        char folder[32];              /* where pickles were put as JSON; "" none */
+        struct diagnose_paths
+                flight; /* JSON dumps of the flight recorder, with their original names */
+        struct diagnose_paths logs; /* capo logs */
+        char folder[32];            /* temporary folder for pickles converted to JSON; "": none */
         uint32_t n_files;
-        bool logs_judged; /* beside texts */
+        bool logs_judged; /* logs were judged together with texts */
 };
 
-/** diagnose_read() - all @words: files, folders, "-". What cannot be read is a warning. Return: 0;
- * -ENOENT: nothing could be read; -ENOMEM. diagnose_finish() in any case. */
+/** diagnose_read() - read all @words: files, folders, "-". Unreadable ones give a warning. Return:
+ * 0; -ENOENT: nothing could be read; -ENOMEM. Call diagnose_finish() in any case. */
 int diagnose_read(struct diagnose_inputs *in, int n, char **words);
 void diagnose_finish(struct diagnose_inputs *in);
 
-/** diagnose_flight(), diagnose_ras() - one more finding, by the engine of capo hang. Return: 0;
- * -ENOMEM. @text: of RAS, changed; @number: of its evidence text. */
+/** diagnose_flight(), diagnose_ras() - add a finding from the engine of capo hang. Return: 0;
+ * -ENOMEM. @text: RAS's answer, changed; @number: index of its evidence text. */
 int diagnose_flight(struct diagnose_inputs *in);
-/* diagnose_logs() - one more finding, of the job that the logs of capo are of. What cannot be
- * judged is a warning. Return: 0; -ENOMEM. */
+/* diagnose_logs() - add a finding about the job of the capo logs. A job that cannot be judged gives
+ * a warning. Return: 0; -ENOMEM. */
 int diagnose_logs(struct diagnose_inputs *in);
 int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 
-/** diagnose_page(), diagnose_json() - the page; @markdown: to paste into an issue. diagnose_bugs()
- * - the known bugs of an NCCL release, 0: all. Return: 0; -EIO. */
+/** diagnose_page(), diagnose_json() - print the page; @markdown: for pasting into an issue.
+ * diagnose_bugs() - print the known bugs of an NCCL release, 0: all. Return: 0; -EIO. */
 int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out);
 int diagnose_json(struct diagnose_inputs *in, FILE *out);
 int diagnose_bugs(int release, bool json, FILE *out);
 
-/** diagnose_exit() - 0, 1 or 3. */
+/** diagnose_exit() - exit status: 0, 1 or 3. */
 int diagnose_exit(const struct diagnose_inputs *in);
 
 #endif

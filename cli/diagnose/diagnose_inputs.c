@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Files as they come: folders, compressed ones, dumps, texts. What each is, its content says. */
+/* Reads folders, compressed files, dumps and texts; the kind of each is detected by its content. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,7 +52,7 @@ static const char *unpacker_of(const char *text, size_t size)
                        : NULL;
 }
 
-/* What the program of that name makes of the file. */
+/* Decompress the file with that program. */
 static int unpack_file(const char *program, const char *path, char **text, size_t *size)
 {
         _cleanup_close_ int in = open(path, O_RDONLY | O_CLOEXEC);
@@ -81,7 +81,7 @@ static int unpack_file(const char *program, const char *path, char **text, size_
 
 /* ---- dumps ---- */
 
-/* A pickle of the recorder goes on as JSON of the same name and age. */
+/* Convert a recorder's pickle to JSON with the same name and time. */
 static int add_pickle(struct diagnose_inputs *in, const char *path, const char *text, size_t size)
 {
         _cleanup_free_ char *json = NULL, *copy = NULL;
@@ -132,7 +132,7 @@ static enum capo_evidence_kind kind_of_json(const char *text)
         return kind;
 }
 
-/* An answer of RAS, from its first line on; what a terminal has before it stays a text. */
+/* RAS's answer from its first line on; text of a terminal before it stays a text. */
 static char *ras_begin(char *text)
 {
         char *summary = strstr(text, "\nJob summary"), *version = NULL;
@@ -183,7 +183,7 @@ static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, 
                 free(text);
                 return r;
         }
-        for (size_t i = 0; i < size; i++) /* the searches end at a 0 */
+        for (size_t i = 0; i < size; i++) /* searches end at a 0 */
                 text[i] = text[i] ? text[i] : '?';
         if (*begin == '{')
                 kind = kind_of_json(text);
@@ -244,7 +244,7 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
                 return depth < MOST_DEPTH ? take_folder(in, path, depth) : 0;
         if (depth && strcmp(path, "-") != 0 && !S_ISREG(st.st_mode))
                 return 0;
-        if (capo_pack_is_name(path)) { /* logs, as capo pack puts them together */
+        if (capo_pack_is_name(path)) { /* logs packed by capo pack */
                 in->n_files++;
                 return take_log(in, path);
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Dumps and answers that the engine of capo hang reads: its verdict as one more finding. */
+/* Dumps and answers for the engine of capo hang; its verdict becomes one more finding. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,7 +30,7 @@ static int by_number(const void *a, const void *b)
         return *(const int32_t *)a < *(const int32_t *)b ? -1 : 1;
 }
 
-/* "RANK 3", "RANKS 0-2": the culprits. */
+/* The culprits: "RANK 3", "RANKS 0-2". */
 static char *culprit_words(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                            struct capo_diagnose_finding *f, char *text)
 {
@@ -155,7 +155,7 @@ int diagnose_logs(struct diagnose_inputs *in)
 
 /* ---- the flight recorder ---- */
 
-/* Ranks that the largest group names and that left no dump; -1 a number too many to say. */
+/* Ranks of the largest group that left no dump; -1: too many to list. */
 static int find_absent(const struct capo_hang_job *job, struct capo_diagnose_finding *f,
                        int32_t *n_ranks)
 {

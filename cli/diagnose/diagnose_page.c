@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One page: what was read, the verdict, known bugs that fit, what is missing, what to do. */
+/* The page: what was read, the verdict, matching known bugs, what is missing, what to do. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -24,7 +24,8 @@ static int release_of(const struct capo_evidence *e, enum capo_bug_of of)
                                       : 0;
 }
 
-/* Which bugs are worth a line: a symptom always, else those that do what happened. */
+/* Is the bug worth a line? If its symptom is found, always; otherwise if its effect is what
+ * happened. */
 static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
 {
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
@@ -42,7 +43,7 @@ static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_
         return m;
 }
 
-/* "job.log:1,3,5 ras.txt". To be freed; NULL no memory. */
+/* "job.log:1,3,5 ras.txt". To be freed; NULL: no memory. */
 static char *marks_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
 {
         char *text = NULL;
@@ -67,7 +68,7 @@ static char *marks_text(const struct capo_evidence *e, const struct capo_diagnos
         return text;
 }
 
-/* " (rank 5)": whom a headline is about that does not say it. */
+/* " (rank 5)": the rank of a headline that does not name it. */
 static const char *who_text(const struct capo_diagnose_finding *f, char text[140])
 {
         char list[128];
@@ -78,7 +79,7 @@ static const char *who_text(const struct capo_diagnose_finding *f, char text[140
         return text;
 }
 
-/* Text of others goes to a terminal and must not control it. A row for each of its lines. */
+/* Foreign text must not control the terminal. Adds a row per line. */
 static void add_plain(struct cli_section *s, const char *text)
 {
         _cleanup_free_ char *copy = strdup(text);
@@ -92,7 +93,7 @@ static void add_plain(struct cli_section *s, const char *text)
         }
 }
 
-/* Whose lines or dumps there are: a rank that is not among them may be the one to look at. */
+/* The ranks with lines or dumps: another one may be the one to examine. */
 static void add_ranks(const struct capo_evidence *e, struct cli_section *s)
 {
         int32_t list[64];
@@ -119,7 +120,7 @@ static bool is_alike(const struct capo_evidence_text *a, const struct capo_evide
         return true;
 }
 
-/* A row for all files of the same kinds: logs of 64 ranks are one. */
+/* One row for all files of the same kinds: the logs of 64 ranks are one. */
 static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_section *s)
 {
         const struct capo_evidence_text *t = &e->texts[first];
@@ -189,7 +190,7 @@ static void add_bugs(struct capo_evidence *e, struct cli_page *page)
         }
 }
 
-/* What is in a text that no reader knows. */
+/* What is in a text that no reader recognises. */
 static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
 {
         size_t size = t->text ? strlen(t->text) : 0,
