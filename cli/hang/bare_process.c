@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process that capo does not record: what can be said all the same, and what would say more. */
+/* The page for a process that capo does not record: what can be seen, and what would show more. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 struct stranger {
         int pid;
         char name[64], waits[300];
-        char nccl[400], capo[400]; /* files that it has mapped; "" none */
-        int readable;              /* 0, or why its list may not be read: -errno */
+        char nccl[400], capo[400]; /* mapped files; "": none */
+        int readable;              /* 0, or the error of reading its mappings: -errno */
 };
 
 static void find_process_library(struct stranger *s, const char *name, char *path, size_t room)

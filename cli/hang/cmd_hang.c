@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo hang: who waits for whom, now (looks at the memory of living processes, stops none) or when
- * the job ended (from its logs). analysis/hang/hang_verdict.h judges; here are the command line and
- * what the pages share.
+ * capo hang: which rank waits for which, now (reads the memory of live processes, stops none) or
+ * when the job ended (from its logs). analysis/hang/hang_verdict.h judges; this file has the
+ * command line and functions that several pages share.
  */
 #include <errno.h>
 #include <limits.h>
@@ -55,7 +55,7 @@ char *hang_call(const struct hang_page *page, const struct capo_hang_call *call,
 
         snprintf(text, 256, "%s",
                  page->hang.any_kind && call->seq ? "a collective" : capo_call_name(call->call));
-        if (call->seq && page->hang.counted) /* RAS's count of all kinds */
+        if (call->seq && page->hang.counted) /* RAS counts all kinds together */
                 capo_append(text, 256, ", operation #%s", capo_text_count(call->seq, seq));
         else if (call->seq)
                 capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
@@ -86,7 +86,7 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
                 free(found);
                 found = strndup(text, site.text_size);
                 for (char *c = found; c && *c;
-                     c++) /* text out of a log goes to terminals: nothing in it may steer them */
+                     c++) /* text from a log must not control the terminal */
                         *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
         }
         capo_log_park(log);
@@ -109,7 +109,7 @@ static void put_python(const struct capo_log_frame *f, FILE *out)
 static void put_native(const struct capo_log_frame *f, FILE *out)
 {
         char thread[CAPO_HANG_LINE], frame[CAPO_HANG_LINE];
-        size_t at = 0, frames = 0; /* both come thread by thread */
+        size_t at = 0, frames = 0; /* both are sorted by thread */
         unsigned tid, of;
         bool more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame);
 
@@ -121,7 +121,7 @@ static void put_native(const struct capo_log_frame *f, FILE *out)
         }
 }
 
-/* The log that a process writes itself: HANG frames are there only. NULL: none. */
+/* The log that a process writes itself: only it has HANG frames. NULL: none. */
 static struct capo_log *own_log(const struct hang_page *page, uint32_t process)
 {
         struct capo_log *log = capo_job_log(page->job, process);
@@ -136,7 +136,7 @@ static struct capo_log *own_log(const struct hang_page *page, uint32_t process)
         return page->own[process];
 }
 
-/* What @put finds in the last HANG frame of the process, where it has made no call since. */
+/* What @put finds in the last HANG frame of the process, if it has made no call since. */
 static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *at_ns,
                       void (*put)(const struct capo_log_frame *f, FILE *out))
 {
@@ -243,7 +243,7 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
         return NULL;
 }
 
-/* The program's own calls explain it: a release that only might hang does not. */
+/* Do the program's own calls explain it? Then a known bug is not a likely cause. */
 static bool is_by_program(enum capo_hang_kind kind)
 {
         return kind == CAPO_HANG_MISSING || kind == CAPO_HANG_MISMATCH || kind == CAPO_HANG_ORDER;
@@ -300,7 +300,7 @@ static int run_hang(void *options, int n, char **words)
         if (logs.stranger) {
                 hang_logs_finish(&logs);
                 hang_stranger(logs.stranger, o->stacks, o->form == CLI_FORM_JSON,
-                              stdout); /* 3 in any case: also where there is none */
+                              stdout); /* 3 in any case, also without a job */
                 return HANG_UNDECIDED_EXIT;
         }
         if (r == 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Jobs without capo: where their word is, and what is said when it cannot be had. */
+/* Jobs without capo: reads flight recorder dumps or RAS, and reports errors. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -45,7 +45,7 @@ static int is_json(const struct dirent *e)
         return dot && !strcmp(dot, ".json");
 }
 
-/* A folder stands for its files that end in .json. */
+/* A folder stands for its *.json files. */
 static int list_files(struct files *files, int n, char **words)
 {
         int r = 0;

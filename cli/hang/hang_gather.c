@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which processes and logs are meant. A process that can be looked at counts as it is now, not as
- * its log has it. */
+/* Finds the processes and logs of the job. For a process whose memory can be read, that is used
+ * instead of its log. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +31,7 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-/* Takes @log over, which may be NULL, in any case. */
+/* Takes ownership of @log, which may be NULL, in any case. */
 static int add_log(struct hang_logs *logs, const char *path, struct capo_log *log,
                    struct hang_log known)
 {
@@ -45,7 +45,7 @@ static int add_log(struct hang_logs *logs, const char *path, struct capo_log *lo
         return capo_log_paths_add(&logs->paths, path, log);
 }
 
-/* Of @paths, log @i goes to @logs. */
+/* Move log @i of @paths to @logs. */
 static int move_log(struct hang_logs *logs, struct capo_log_paths *paths, size_t i)
 {
         return add_log(logs, paths->path[i], steal(&paths->log[i]),
@@ -65,7 +65,7 @@ static bool same_folder(const char *a, const char *b)
                !memcmp(a, b, capo_log_folder_size(a));
 }
 
-/* Is @s that process, and not one that had its number before it? */
+/* Is @s that process, and not an earlier one with the same pid? */
 static bool has_number(const struct capo_segment_info *s, int pid)
 {
         char state = s->pid == pid && !s->alive ? capo_pid_state(pid) : 0;
@@ -73,7 +73,7 @@ static bool has_number(const struct capo_segment_info *s, int pid)
         return s->pid == pid && (!state || state == 'Z');
 }
 
-/* Has @pid started process @s, or one that did? */
+/* Is @pid an ancestor of process @s? */
 static bool is_started_by(const struct capo_segment_info *s, int pid)
 {
         for (int at = s->pid, n = 0; s->alive && s->here && at > 1 && n < 64; n++) {
@@ -84,7 +84,7 @@ static bool is_started_by(const struct capo_segment_info *s, int pid)
         return false;
 }
 
-/* Is @pid the number of @s or, where it is that of no recorded process, of its launcher? */
+/* Is @pid the pid of @s or, if it is that of no recorded process, of its launcher? */
 static bool is_named(const struct segments *all, const struct capo_segment_info *s, int pid)
 {
         bool own = false;
@@ -94,7 +94,8 @@ static bool is_named(const struct segments *all, const struct capo_segment_info 
         return own ? has_number(s, pid) : is_started_by(s, pid);
 }
 
-/* Is process @s meant: by its number or that of one beside it, or by the folder its log is in? */
+/* Is process @s meant: by its pid or that of another process of its job, or by the folder of its
+ * log? */
 static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n,
                              char **words, const struct capo_log_paths *paths)
 {
@@ -123,7 +124,7 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
         struct capo_log *log;
         int r = capo_live_log_open(s, &log);
 
-        if (r < 0) { /* its log has to do; that a process ended meanwhile is no news */
+        if (r < 0) { /* use its log; a process that has just ended is normal */
                 if (r != -ENOENT)
                         capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
                 return 0;
@@ -148,7 +149,7 @@ static bool looked_at(const struct segments *all, const struct hang_logs *logs, 
         return false;
 }
 
-/* The job that the process of a PID among @words is of; CAPO_LOG_NO_JOB: none is named. */
+/* The job of a process whose PID is in @words; CAPO_LOG_NO_JOB: none is named. */
 static uint32_t find_named_job(const struct hang_logs *logs, const struct segments *all,
                                const uint32_t *job, int n, char **words)
 {
@@ -165,7 +166,7 @@ static uint32_t find_named_job(const struct hang_logs *logs, const struct segmen
         return CAPO_LOG_NO_JOB;
 }
 
-/* The newest job of which a process lives; CAPO_LOG_NO_JOB: none does. */
+/* The newest job with a running process; CAPO_LOG_NO_JOB: none. */
 static uint32_t find_living_job(const struct hang_logs *logs, const uint32_t *job)
 {
         uint32_t newest = CAPO_LOG_NO_JOB;
@@ -181,8 +182,8 @@ static uint32_t find_living_job(const struct hang_logs *logs, const uint32_t *jo
         return newest;
 }
 
-/* Of several jobs the one that is named, else the newest that runs, else the newest, and a word on
- * the others. */
+/* Of several jobs, take the named one, else the newest that runs, else the newest; mention the
+ * others. */
 static int one_job(struct hang_logs *logs, const struct segments *all, int n_words, char **words)
 {
         struct capo_log_paths *paths = &logs->paths;
@@ -222,7 +223,7 @@ static int one_job(struct hang_logs *logs, const struct segments *all, int n_wor
         return 0;
 }
 
-/* The other logs of a job in @folder of which a process was looked at. */
+/* Add the other logs in @folder of jobs with a running process. */
 static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, const char *folder)
 {
         struct capo_log_paths *jobs = NULL;
@@ -244,7 +245,7 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
         return r;
 }
 
-/* Logs of processes that have ended: they lie beside those of the processes that were looked at. */
+/* Add the logs of ended processes, which are beside those of the processes read from memory. */
 static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
 {
         size_t looks = logs->paths.n;
@@ -300,7 +301,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         }
         if (r >= 0)
                 r = one_job(out, &all, n, words);
-        if (r >= 0 && !n_named) /* of that job alone: there may be many */
+        if (r >= 0 && !n_named) /* only of that job: there may be many */
                 r = add_logs_beside(out, &all) ?: one_job(out, &all, n, words);
         free(all.v);
         mark_living(out);
@@ -314,7 +315,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         return r < 0 ? r : 0;
 }
 
-/* The logs of @all to the jobs that they are of; one that cannot be read is left out. */
+/* Distribute the logs of @all to their jobs; unreadable ones are left out. */
 static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t *n_jobs)
 {
         struct capo_log_paths *paths = &all->paths;
@@ -341,7 +342,7 @@ static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t 
         return r;
 }
 
-/* Is the log of @s in a folder below @folder? */
+/* Is the log of @s in a subfolder of @folder? */
 static bool is_below(const struct capo_segment_info *s, const char *folder)
 {
         _cleanup_free_ char *real = realpath(folder, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which job the page is about, and how its processes ended. */
+/* The heading: which job it is, and how its processes ended. */
 #include <pwd.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 enum { ENDS_SHOWN = 8 };
 
-/* Nobody named the job: which one it is, and whose. */
+/* The user named no job: print which one it is, and whose. */
 static void print_newest(const struct hang_page *p, FILE *out)
 {
         const char *path, *slash, *uid;
@@ -80,15 +80,14 @@ const char *hang_ending(const struct hang_page *p, uint32_t process, char text[9
         return text;
 }
 
-/* Ended, in an order that a reader may want to judge himself. */
+/* Is its end listed, so that readers can judge the order? */
 static bool is_told(const struct hang_page *p, uint32_t process)
 {
         return p->hang.processes[process].ending != CAPO_HANG_RUNS &&
                (p->verdict.kind == CAPO_HANG_ENDED || p->verdict.together);
 }
 
-/* The process that ended next behind @after_ns and number @after; CAPO_HANG_NONE behind the last.
- */
+/* The process that ended next after @after_ns and index @after; CAPO_HANG_NONE: no more. */
 static uint32_t find_next_end(const struct hang_page *p, uint64_t after_ns, uint32_t after)
 {
         uint32_t best = CAPO_HANG_NONE;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The verdict in a line: the one people look for. */
+/* Prints the verdict in one line. */
 #include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "analysis/job/figures.h"
 
-/* Of the verdict's call: those that others wait for elsewhere come behind, and are told of one by
- * one. */
+/* Number of culprits of the verdict's call; culprits of other calls come after them, and are
+ * printed separately. */
 static uint32_t n_named(const struct capo_hang_verdict *v)
 {
         uint32_t n = 0;
@@ -17,7 +17,7 @@ static uint32_t n_named(const struct capo_hang_verdict *v)
         return n;
 }
 
-/* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE"; capitals: the line people look for. */
+/* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE". */
 static void print_named_ranks(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -62,7 +62,7 @@ static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char
         print_verdict_call(p, out);
 }
 
-/* The job has ended, or a rank of it. */
+/* For a job, or a rank, that has ended. */
 static void print_first_end(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -121,7 +121,7 @@ static void print_undecided(const struct hang_page *p, FILE *out)
                 fputs("no rank makes progress, and none is seen to wait for another", out);
 }
 
-/* The process of a rank does not run, and so nobody makes progress. */
+/* No rank makes progress because the process of one is stopped. */
 static bool is_by_stop(const struct capo_hang_verdict *v)
 {
         return v->kind == CAPO_HANG_STOPPED_RANK || (v->kind == CAPO_HANG_SLOW && v->n_culprits &&

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page for programs (versioned by "capo_hang", docs/hang.md). */
+/* The page as JSON (versioned by "capo_hang", docs/hang.md). */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -37,7 +37,7 @@ static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
         return rank >= 0 ? json_integer(rank) : json_null();
 }
 
-/* @text: as hang_python() gives it; NULL none. */
+/* @text: from hang_python(); NULL: none. */
 static json_t *python_threads(char *text)
 {
         json_t *list = json_array(), *frames = NULL;
@@ -71,7 +71,7 @@ json_t *hang_json_python(int pid, json_t **why_none)
         return python_threads(text);
 }
 
-/* Python's threads of a culprit, at *@at: by its watch, or now. */
+/* A culprit's Python threads at time *@at: when its recorder saw the hang, or now. */
 static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t **at,
                            json_t **why_none)
 {
@@ -93,7 +93,7 @@ static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t *
         return python_threads(text);
 }
 
-/* C's threads of a culprit as its watch saw them, at *@at. */
+/* A culprit's C threads when its recorder saw the hang, at time *@at. */
 static json_t *pack_native(const struct hang_page *p, uint32_t process, json_t **at)
 {
         uint64_t at_ns = 0;
@@ -145,7 +145,7 @@ json_t *hang_json_stacks(int pid, json_t **why_none)
         return list;
 }
 
-/* What its GPU was seen not to have ended, the oldest of each stream. */
+/* Unfinished calls on its GPU, the oldest of each stream. */
 static json_t *pack_streams(const struct hang_page *p, uint32_t process)
 {
         const struct capo_hang_call *c;
@@ -158,7 +158,7 @@ static json_t *pack_streams(const struct hang_page *p, uint32_t process)
         return list;
 }
 
-/* Its network interfaces, as seen at *@at. */
+/* Its network interfaces at time *@at. */
 static json_t *pack_nics(const struct hang_page *p, uint32_t process, json_t **at)
 {
         _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
@@ -193,7 +193,7 @@ static json_t *pack_stacks(const struct hang_page *p, uint32_t process, json_t *
                        : json_array();
 }
 
-/* The call that others wait for it in, where that is not the verdict's. */
+/* The call in which others wait for it, if that is not the verdict's. */
 static json_t *missing_from(const struct hang_page *p, const struct capo_hang_culprit *c)
 {
         if (!c->elsewhere)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page to paste into an issue. */
+/* The page as Markdown, for issues. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "cli/hang/cmd_hang.h"
 #include "core/base/util.h"
 
-/* The page's lines as a list: what is indented belongs to the item above it. */
+/* The page's lines become a list: indented lines belong to the item above. */
 int hang_markdown(const struct hang_page *p, FILE *out)
 {
         _cleanup_free_ char *text = NULL;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's lines on what a call that does not end waits for below NCCL: its streams, its rank's
- * network. */
+/* Lines about an unfinished call below NCCL: streams, and the rank's network. */
 #include <errno.h>
 #include <string.h>
 

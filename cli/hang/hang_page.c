@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The logs that hang_gather.c found as a job, and the verdict on it: for `capo hang` and
- * `capo watch`. */
+/* Loads the logs found by hang_gather.c as a job and makes the verdict, for `capo hang` and `capo
+ * watch`. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -11,7 +11,7 @@
 #include "profiles/machine/nvml.h"
 #include "core/log/info.h"
 
-/* Of a process of this machine; its log says which GPU. */
+/* For a process on this machine; its log has the GPU. */
 static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t device,
                        struct capo_gpu_clocks *out)
 {
@@ -29,8 +29,8 @@ static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t dev
         return true;
 }
 
-/* Now, by the clock that a living process has for its calls: the machine's may have been set since
- * it began, and then every call would seem to be older or younger than it is. */
+/* The current time by the clock that a live process uses for its calls. The machine's clock may
+ * have been set since it began, which would make calls look older or younger. */
 static uint64_t now_of_calls(const struct hang_page *page)
 {
         const struct hang_logs *logs = page->logs;
@@ -99,7 +99,7 @@ void hang_page_finish(struct hang_page *page)
         page->late.job = page->job;
         for (uint32_t i = 0; page->own && i < page->job->n_processes; i++)
                 capo_log_close(page->own[i]);
-        capo_page_finish(&page->late); /* with the job */
+        capo_page_finish(&page->late); /* frees the job too */
         free(page->known);
         free(page->own);
         free(page->here);

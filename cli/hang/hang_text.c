@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page for people: the verdict first, then who, then how that is known, then what to do. */
+/* The page as text: the verdict first, then the culprits, the evidence, and what to do. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static void print_other_stopped(const struct hang_page *p, FILE *out)
         }
 }
 
-/* Nobody is accused: which processes were looked at. */
+/* Without a culprit: list the processes that were examined. */
 static void print_processes(const struct hang_page *p, FILE *out)
 {
         const struct capo_job_process *of = p->job->processes;
@@ -58,7 +58,8 @@ static void print_processes(const struct hang_page *p, FILE *out)
                 fprintf(out, "  and %s more\n", capo_text_plural(nodes - SHOWN, "node", NULL));
 }
 
-/* What an innermost frame says: of Python the innermost line of the program's own. */
+/* Where the call was made: the innermost frame; in Python the innermost line of the program's own
+ * code. */
 static void print_call_site(const struct hang_page *p, uint32_t process,
                             const struct capo_hang_call *call, FILE *out)
 {
@@ -96,7 +97,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
         }
 }
 
-/* What NCCL chose for its call and by whose word, there and with the others. */
+/* What NCCL chose for its call and from what (tuner, settings), and the same for the others. */
 static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_culprit *c,
                               FILE *out)
 {
@@ -126,7 +127,7 @@ static void print_nccl_choice(const struct hang_page *p, const struct capo_hang_
         fputc('\n', out);
 }
 
-/* Was it enqueued for a GPU that all have given the verdict's call to before? */
+/* Was it enqueued on a GPU stream behind the verdict's call? */
 static bool is_behind_verdict(const struct hang_page *p, const struct capo_hang_call *call)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -200,8 +201,8 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
         print_call_site(p, c->process, c->call, out);
 }
 
-/* The living process with the next rank behind that of process @after; CAPO_HANG_NONE: of all, and
- * behind the last. */
+/* The running process with the next rank after that of process @after; CAPO_HANG_NONE: the first
+ * one, and after the last. */
 static uint32_t find_next_rank(const struct hang_page *p, uint32_t after)
 {
         const struct capo_hang_process *of = p->hang.processes;
@@ -218,7 +219,8 @@ static uint32_t find_next_rank(const struct hang_page *p, uint32_t after)
         return best;
 }
 
-/* Nobody is accused and nothing moves: what the host code of each rank is in. Return: is it so? */
+/* Without a culprit, when nothing moves: print what each rank's host code is doing. Return: is that
+ * the case? */
 static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -258,7 +260,7 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
         }
 }
 
-/* Where one of those that wait was called from. */
+/* Where one of the waiting ranks made the call. */
 static void print_one_waiting(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;

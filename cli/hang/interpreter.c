@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The CPython of a process: where it is, and its threads. From 3.13 on the interpreter says by
- * itself where its members are (_Py_DebugOffsets, the first bytes of _PyRuntime, made for whoever
- * reads from outside; Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14);
- * before that the table of core/base/cpython.c does. _PyRuntime and the types by which objects are
- * known are symbols that it exports.
+ * Finds CPython and its threads in a process. From 3.13 on, the interpreter describes its own
+ * layout (_Py_DebugOffsets, the first bytes of _PyRuntime, made for external readers;
+ * Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14). For older versions
+ * the table of core/base/cpython.c is used. _PyRuntime and the types of objects are exported
+ * symbols.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,13 +15,13 @@
 #include "core/base/util.h"
 
 enum {
-        OBJECTS = 8, /* of a process that may be Python's */
+        OBJECTS = 8, /* mapped objects that may contain Python */
         TRIES = 40,
         INTERPRETERS = 16,
-        STATES = 4096, /* of threads, walked */
+        STATES = 4096, /* limit on threads walked */
 };
 
-/* Where the debug offsets have each word of ours, counted in words from their beginning. */
+/* Position of each of our values in the debug offsets, in words from their begin. */
 static const struct offsets {
         uint8_t minor, interpreters, next_interpreter, threads, next, interpreter, current,
                 thread_id, native_id, back, code, at, owner, file, name, lines, first_line,
@@ -33,8 +33,8 @@ static const struct offsets {
 
 /* ---- the interpreter ---- */
 
-/* The objects that may have an interpreter in them: the program, and what is called so. Return: how
- * many. */
+/* Mapped objects that may contain the interpreter: the program, and libraries with such a name.
+ * Return: how many. */
 static unsigned find_objects(const char *maps, uint64_t *start)
 {
         unsigned n = 0;
@@ -59,7 +59,7 @@ static unsigned find_objects(const char *maps, uint64_t *start)
         return n;
 }
 
-/* The program's own comes before a library's, as for the loader. */
+/* The program's own symbol comes before a library's, as in the loader. */
 static uint64_t find_symbol(struct hang_memory *m, const uint64_t *start, unsigned n,
                             const char *name)
 {
@@ -72,7 +72,7 @@ static uint64_t find_symbol(struct hang_memory *m, const uint64_t *start, unsign
         return at;
 }
 
-/* The number behind @before in one of the paths, "python3.10" or "cpython-310"; 0: none. */
+/* The number after @before in one of the paths, "python3.10" or "cpython-310"; 0: none. */
 static int minor_in(const char *maps, const char *before)
 {
         for (const char *at = maps; (at = strstr(at, before)); at++) {
@@ -101,7 +101,7 @@ static int minor_of(struct hang_memory *m, const char *maps, uint64_t runtime, u
         return minor ? minor : minor_in(maps, "python3.");
 }
 
-/* What it says of itself, into the layout. False: that is not what a usual build says. */
+/* Read the debug offsets into the layout. False: they differ from those of a usual build. */
 static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo_py_layout *l)
 {
         uint64_t v[52];
@@ -142,7 +142,7 @@ static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo
 
 /* ---- its threads ---- */
 
-/* The list, the newest first. False: some of it could not be read. */
+/* Read the list, newest first. False: incomplete. */
 static bool read_thread_list(struct hang_python *p, unsigned *n_all)
 {
         const struct capo_py_layout *l = &p->layout;
@@ -178,7 +178,7 @@ static bool read_thread_list(struct hang_python *p, unsigned *n_all)
         return true;
 }
 
-/* The list as it was at one moment, the oldest threads first, at most so many. */
+/* A consistent snapshot of the list, oldest threads first, up to the limit. */
 static int snapshot_threads(struct hang_python *p)
 {
         for (int i = 0; i < TRIES && !p->m->error; i++) {

@@ -64,8 +64,8 @@ void hang_memory_forget(struct hang_memory *m, uint32_t n)
         }
 }
 
-/* The pieces before @end, downwards to @first, as many as one call takes: how many of them are
- * there. */
+/* Read the pieces before @end again, downwards to @first, as many as one call takes. Return: how
+ * many were readable. */
 static uint32_t reread_pieces(struct hang_memory *m, uint32_t first, uint32_t end)
 {
         struct iovec here[AT_ONCE], there[AT_ONCE];
@@ -109,7 +109,7 @@ uint32_t hang_memory_changed(struct hang_memory *m, uint32_t first)
                 end -= n;
                 if (n && (n == AT_ONCE || m->fetch != hang_memory_fetch || end == first))
                         continue;
-                if (changed == first) /* this one is not there any more */
+                if (changed == first) /* this one is no longer readable */
                         changed = end;
                 end--;
         }
@@ -145,8 +145,8 @@ struct object {
         uint64_t bias, hash, symbols, names;
 };
 
-/* What the headers of the object say, as they are in memory: also of a file that is gone, or in a
- * container of its own. */
+/* Read the object's headers from memory, which also works if its file was deleted or is in another
+ * container. */
 static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
 {
         Elf64_Phdr p[32];
@@ -190,7 +190,7 @@ static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
 uint64_t hang_memory_symbol(struct hang_memory *m, uint64_t start, const char *name)
 {
         uint32_t head[4], hash = 5381, i = 0,
-                          link = 0; /* buckets, first symbol, words of the filter, not wanted */
+                          link = 0; /* buckets, first symbol, words of the filter, unused */
         size_t n = strlen(name) + 1;
         struct object o;
         uint64_t chain;

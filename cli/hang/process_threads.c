@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page's lines on what threads are in: by a watch's frame, now, now and stopped. Of so many
- * threads so many frames, innermost first; --json has all. */
+/* Prints the stacks of threads: from a HANG frame, read now, or read while stopped. Only a few
+ * threads and frames are printed, innermost first; --json has all. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,7 +38,7 @@ bool hang_text_stacks(int pid, FILE *out)
         return text;
 }
 
-/* "main thread: ", "thread 2: ", "thread 2 (NAME, TID): " of "NUMBER" or "NUMBER TID NAME". */
+/* "main thread: ", "thread 2: ", "thread 2 (NAME, TID): " from "NUMBER" or "NUMBER TID NAME". */
 static void put_thread(const char *line, FILE *out)
 {
         unsigned nth = 0, tid = 0;
@@ -54,14 +54,14 @@ static void put_thread(const char *line, FILE *out)
                 fprintf(out, "thread %u:", nth);
 }
 
-/* A frame of the program's own Python: capo_py_say() names files of packages and of the standard
- * library without their root, others whole. */
+/* Is it a frame of the program's own Python code? capo_py_say() prints files of packages and of the
+ * standard library without their root, others with the full path. */
 static bool is_own_frame(const char *frame)
 {
         return *frame == '/' && strstr(frame, ".py:");
 }
 
-/* The next line of @*at. False: that was the last one, or a line of another thread comes. */
+/* The next frame at *@at. False: no more, or a line of another thread follows. */
 static bool next_frame(const char **at, bool indented, char frame[512])
 {
         size_t n = strcspn(*at, "\n");
@@ -95,7 +95,7 @@ unsigned hang_text_frames(const char **text, const char *first, unsigned plain, 
         return shown;
 }
 
-/* As many threads as a person looks at. @text: as hang_python() gives it; NULL none. */
+/* Print the first few threads. @text: from hang_python(); NULL: none. */
 static void print_python_stacks(const char *text, uint64_t at_ns, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 4 };
@@ -129,8 +129,7 @@ void hang_text_python(int pid, FILE *out)
                 fprintf(out, "    no lines of Python: %s\n", why);
 }
 
-/* Of C what its own watch saw, where nobody asked for the stacks of now: threads that wait, each
- * place once. */
+/* C stacks that its recorder saw, unless --stacks was given: waiting threads, each place once. */
 static void print_native_stacks(const struct hang_page *p, uint32_t process, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 6 };

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A thread goes on while it is read. Its frames are read one after the other and then all once more
- * at one go: what has changed in between is not shown. A loop comes back to where it was, so that
- * proves nothing for a thread that runs; one that the system says has not run meanwhile stood
- * still. Where a thread is never caught so, the frames are shown that passed the first test, or the
- * outer ones that did, and it is said that they are not of one moment.
+ * Threads keep running while they are read. The frames of a thread are read one by one and then all
+ * again in one go; changed ones are not shown. A loop returns to the same state, so equal values
+ * prove nothing for a running thread; but if the system says that the thread has not run meanwhile,
+ * it stood still. If it is never seen so, the frames that passed the first test (or the outer ones
+ * that did) are shown, marked as not of one moment.
  */
 #include <ctype.h>
 #include <dirent.h>
@@ -20,11 +20,11 @@
 
 #define TIME_NS 2000000000u
 enum {
-        WALKED = 256, /* frames, those of packages that are not shown among them */
-        PACKAGED = 6, /* frames of installed packages that are shown, the innermost; of the
-                         program's own, all */
+        WALKED = 256, /* frames, including hidden ones of packages */
+        PACKAGED = 6, /* innermost frames of installed packages that are shown; the program's own
+                         are all shown */
         TRIES = 40,
-        LINES = 64 << 10, /* bytes of a thread's frames */
+        LINES = 64 << 10, /* bytes of text per thread */
         TASKS = 4096,
 };
 
@@ -34,8 +34,8 @@ struct walk {
         bool more;
         struct {
                 uint64_t address;
-                uint32_t piece; /* its first */
-                uint32_t text;  /* where its line begins */
+                uint32_t piece; /* index of its first piece */
+                uint32_t text;  /* offset of its line */
         } frames[WALKED + 1];
 };
 
@@ -68,8 +68,8 @@ static void walk_frames(const struct hang_python *p, const struct hang_python_th
         w->text[used] = 0;
 }
 
-/* Does the thread, which was seen in the frame of that number, stand in it, and do that and the
- * outer ones? By one more look from its innermost on. */
+/* Is the thread still in the frame of that number and in all outer ones? Reads again from its
+ * innermost frame. */
 static bool stands_in(const struct hang_python *p, const struct hang_python_thread *t,
                       const struct walk *w, unsigned k)
 {
@@ -81,7 +81,7 @@ static bool stands_in(const struct hang_python *p, const struct hang_python_thre
         return address && hang_memory_changed(p->m, w->frames[k].piece) == w->frames[k].piece;
 }
 
-/* Return: how many lines. */
+/* Return: number of lines. */
 static unsigned print_lines(FILE *out, const char *before, const char *text, bool more)
 {
         unsigned lines = more;
@@ -103,8 +103,8 @@ static FILE *open_status(int pid, const char *tid)
         return fopen(path, "re");
 }
 
-/* Does it not run? Then also how often it has given a processor up: one more for each time that it
- * has run. */
+/* Is the thread not running? Also sets its count of context switches, which increases each time
+ * that it has run. */
 static bool is_thread_stopped(const struct hang_python *p, const struct hang_python_thread *t,
                               uint64_t *switches)
 {
@@ -113,7 +113,7 @@ static bool is_thread_stopped(const struct hang_python *p, const struct hang_pyt
         unsigned n = 0;
 
         *switches = 0;
-        if (p->m->fetch != hang_memory_fetch) /* memory that nobody runs in */
+        if (p->m->fetch != hang_memory_fetch) /* a test's memory */
                 return true;
         snprintf(tid, sizeof tid, "%d", t->tid);
         status = t->tid ? open_status(p->m->pid, tid) : NULL;
@@ -165,8 +165,8 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
 
 /* ---- threads by their numbers here ---- */
 
-/* The last number of "NSpid:" in /proc/PID/task/TID/status: what the thread calls itself. 0: not
- * known. */
+/* The last id in "NSpid:" of /proc/PID/task/TID/status: the thread's id in its own namespace. 0:
+ * not known. */
 static uint64_t number_there(int pid, const char *tid)
 {
         _cleanup_fclose_ FILE *status = open_status(pid, tid);
@@ -185,8 +185,8 @@ static uint64_t number_there(int pid, const char *tid)
 }
 
 /*
- * Before 3.11 a thread's state has its pthread_self() alone. There glibc keeps the thread's number,
- * since 2.4 at the same place; a number that no thread of the process has is none.
+ * Before 3.11 a thread's state only has its pthread_self(). glibc stores the thread id there, at
+ * the same offset since 2.4; an id that is no thread of the process is ignored.
  */
 static uint64_t number_of_pthread(const struct hang_python *p, uint64_t thread_id)
 {
@@ -239,7 +239,7 @@ static char *read_maps(int pid, int *error)
         errno = 0;
         if (!maps || getdelim(&text, &room, 0, maps) < 0) {
                 *error = maps && !errno ? -ESRCH
-                                        : -errno; /* of one that has ended there is nothing in it */
+                                        : -errno; /* the file of an ended process is empty */
                 return NULL;
         }
         return steal(&text);

@@ -45,7 +45,7 @@ static void put_python(const struct hang_python *python, int tid, FILE *out)
         }
 }
 
-/* Stop it, read its stack, let it go. False: that is not allowed. */
+/* Stop it, read its stack, continue it. False: not permitted. */
 static bool one_thread(int pid, int tid, const struct hang_python *python, FILE *out)
 {
         char path[64], name[64] = "";
@@ -65,7 +65,7 @@ static bool one_thread(int pid, int tid, const struct hang_python *python, FILE 
         fprintf(out, "%d %s\n", tid, name);
         hang_unwind(tid, put_frame, out);
         put_python(python, tid, out);
-        if (status >> 16 != PTRACE_EVENT_STOP) /* a signal was on its way: it has it */
+        if (status >> 16 != PTRACE_EVENT_STOP) /* a signal arrived first: deliver it */
                 signal = WSTOPSIG(status);
         ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
         fflush(out);
@@ -88,7 +88,7 @@ static int all_threads(int pid, FILE *out)
 
         if (!hang_unwind_open())
                 return EXIT_NO_UNWIND;
-        hang_python_open(pid, &python, why, sizeof why); /* it may have none */
+        hang_python_open(pid, &python, why, sizeof why); /* there may be no Python */
         snprintf(path, sizeof path, "/proc/%d/task", pid);
         dir = opendir(path);
         while (dir && n < THREADS && (e = readdir(dir))) {
@@ -98,8 +98,8 @@ static int all_threads(int pid, FILE *out)
         if (dir)
                 closedir(dir);
         if (n)
-                qsort(tids, n, sizeof *tids, by_number); /* the main thread has the smallest, but
-                                                            for a machine that began anew */
+                qsort(tids, n, sizeof *tids, by_number); /* the main thread has the smallest id,
+                                                            except after a wrap-around */
         for (unsigned i = 0; i < n; i++) {
                 if (!one_thread(pid, tids[i], &python, out))
                         return EXIT_NOT_ALLOWED;
@@ -107,9 +107,9 @@ static int all_threads(int pid, FILE *out)
         return 0;
 }
 
-/* ---- who asks ---- */
+/* ---- the caller ---- */
 
-/* What comes until the helper is through or time is up. */
+/* Read the helper's output until it ends or time is up. */
 static size_t read_helper(int fd, char *text)
 {
         uint64_t end = capo_clock_mono() + TIME_NS, now;
@@ -159,7 +159,7 @@ char *hang_stacks(int pid, char *why, size_t room)
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
                 close(pair[0]);
                 _exit(out && getppid() == self ? all_threads(pid, out)
-                                               : 1); /* it may be gone already */
+                                               : 1); /* it may have ended already */
         }
         close(pair[1]);
         n = read_helper(pair[0], text);
@@ -167,7 +167,7 @@ char *hang_stacks(int pid, char *why, size_t room)
         kill(helper, SIGKILL);
         while (waitpid(helper, &status, 0) < 0 && errno == EINTR)
                 ;
-        while (n && text[n - 1] != '\n') /* killed within a line */
+        while (n && text[n - 1] != '\n') /* it was killed inside a line */
                 n--;
         text[n] = 0;
         capo_plain(text, n, false, true);

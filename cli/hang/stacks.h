@@ -5,17 +5,16 @@
 #include <stddef.h>
 
 /**
- * hang_stacks() - what the threads of a process are in
+ * hang_stacks() - the stacks of the threads of a process
  *
- * A helper process stops one thread after the other, for as long as its own stack is read, and lets
- * it go (PTRACE_SEIZE, PTRACE_INTERRUPT): no signal is sent, none is lost, and when the helper is
- * killed the kernel lets the thread go. After 2 s it is killed, and what it has read by then
- * stands. Needs what a debugger needs, and libunwind.
+ * A helper process stops one thread after the other while it reads its stack, then continues it
+ * (PTRACE_SEIZE, PTRACE_INTERRUPT). No signal is sent or lost, and if the helper is killed the
+ * kernel continues the thread. After 2 s the helper is killed, and its output so far is used. Needs
+ * a debugger's permissions, and libunwind.
  *
- * Return: lines, to be freed: "TID NAME" of a thread, then " FUNCTION+0xOFFSET" of each frame,
- * innermost first, then "  FILE:LINE FUNCTION" of each of its frames of Python; the main thread
- * first; at most 256 KiB, nothing in it steers a terminal. NULL with @why, one line, where there is
- * none.
+ * Return: lines, to be freed: "TID NAME" per thread, then " FUNCTION+0xOFFSET" per frame, innermost
+ * first, then "  FILE:LINE FUNCTION" per Python frame; the main thread first; at most 256 KiB,
+ * without control bytes. NULL: none, with @why, one line.
  */
 char *hang_stacks(int pid, char *why, size_t room);
 

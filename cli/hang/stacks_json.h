@@ -4,12 +4,12 @@
 
 #include "cli/base/cli_json.h"
 
-/** hang_json_stacks() - an array of the threads of @pid, by hang_stacks(); @why_none: a text where
+/** hang_json_stacks() - an array of the threads of @pid, from hang_stacks(); @why_none: a text if
  * there are none, else null. */
 json_t *hang_json_stacks(int pid, json_t **why_none);
 
-/** hang_json_python() - the same of Python, by hang_python_now(); null @why_none also where it has
- * no Python. */
+/** hang_json_python() - the same for Python, from hang_python_now(); @why_none is also null without
+ * Python. */
 json_t *hang_json_python(int pid, json_t **why_none);
 
 #endif

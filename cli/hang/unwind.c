@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libunwind-ptrace, taken as it is found when it is asked for and never linked: its libraries
- * define the compiler's own unwinder, too, and capo is to run where they are not. What is declared
- * here is the part of libunwind.h and libunwind-ptrace.h (1.3 to 1.8, the same) that is used; a
- * cursor is 127 words on x86-64, 250 on AArch64.
+ * libunwind-ptrace is loaded when it is needed and never linked: its libraries also define the
+ * compiler's unwinder, and capo must run without them. The declarations are the used part of
+ * libunwind.h and libunwind-ptrace.h (equal in 1.3 to 1.8); a cursor is 127 words on x86-64, 250 on
+ * AArch64.
  */
 #include <dlfcn.h>
 
@@ -14,8 +14,8 @@
 enum { FIRST_IP = 16, IP = FIRST_IP };
 #else
 #define ARCH "aarch64"
-/* The program counter keeps the innermost frame's value. Further out it is what libunwind calls the
- * instruction pointer, the link register. */
+/* The program counter keeps the innermost frame's value. For outer frames libunwind's instruction
+ * pointer is the link register. */
 enum { FIRST_IP = 32, IP = 30 };
 #endif
 enum { FRAMES = 64 };
@@ -38,7 +38,7 @@ bool hang_unwind_open(void)
 
         if (unw.space)
                 return true;
-        /* the second one wants the first one's names, and does not say so itself */
+        /* the second library uses symbols of the first without linking it */
         arch = dlopen("libunwind-" ARCH ".so.8", RTLD_NOW | RTLD_GLOBAL);
         ptrace = arch ? dlopen("libunwind-ptrace.so.0", RTLD_NOW | RTLD_LOCAL) : NULL;
         if (!ptrace)

@@ -6,16 +6,14 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/** hang_unwind_open() - libunwind-ptrace, where this machine has it. False: it has not. */
+/** hang_unwind_open() - load libunwind-ptrace. False: not installed. */
 bool hang_unwind_open(void);
 
 /**
- * hang_unwind() - the functions that a stopped thread is in
- * @tid:   stopped by this process, which traces it
- * @frame: called for each, innermost first; @name: mangled, "" not known; @into: bytes from its
- * beginning, or the address
- *
- * At most 64.
+ * hang_unwind() - the functions on the stack of a stopped thread, at most 64
+ * @tid: stopped and traced by this process
+ * @frame: called for each, innermost first; @name: mangled, "" not known; @into: offset in the
+ * function, or the address
  */
 void hang_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg);
 
