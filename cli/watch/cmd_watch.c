@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo watch: the command line and the clock. cli/watch/watch_jobs.h says which file does what. */
+/* capo watch: the command line and the loop. cli/watch/watch_jobs.h lists the files. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -36,7 +36,7 @@ static void forget_job(struct watch *w, struct watch_job *job)
                 metric_files_remove(w, job);
 }
 
-/* The verdict on a job, written as its user. Return: as watch_alarm(). */
+/* Judge a job with the rights of its user. Return: as watch_alarm(). */
 static uint64_t judge_job(struct watch *w, struct watch_job *job)
 {
         uint64_t in;
@@ -53,11 +53,11 @@ static uint64_t now_mono(void)
         return capo_clock_of(CLOCK_MONOTONIC);
 }
 
-/* What the loop waits for beside the time. */
+/* What the loop waits for besides time. */
 struct waiting {
-        int signals, until; /* descriptors; -1 none */
+        int signals, until; /* descriptors; -1: none */
         struct watch_serve serve;
-        bool ended; /* the process of --until */
+        bool ended; /* the process of --until has ended */
 };
 
 static int begin_waiting(const struct watch_options *o, struct waiting *on)
@@ -85,7 +85,7 @@ static bool has_ended(const struct watch_options *o, const struct waiting *on)
         return on->until >= 0 ? poll(&end, 1, 0) > 0 : kill(o->until, 0) < 0 && errno == ESRCH;
 }
 
-/* Until @end_ns, a signal, or the end of the process. Return: false: it is to stop. */
+/* Wait until @end_ns, a signal, or the end of the process. Return: false: stop. */
 static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_ns)
 {
         for (;;) {
@@ -96,7 +96,7 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
                 int ms = now >= end_ns ? 0 : (int)((end_ns - now) / 1000000) + 1;
 
                 if (w->options->until && on->until < 0 && !on->ended && ms > 1000)
-                        ms = 1000; /* a kernel without pidfd_open() */
+                        ms = 1000; /* no pidfd_open() */
                 if (poll(fds, n, ms) < 0 && errno != EINTR)
                         return false;
                 if (fds[0].revents)
@@ -104,8 +104,8 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
                 watch_serve_answer(&on->serve, w, fds + 2);
                 if (!on->ended && has_ended(w->options, on)) {
                         on->ended = true;
-                        /* who waits for the end of the command's standard error is not to wait for
-                         * us */
+                        /* a reader of the command's standard error must not wait for this process
+                         */
                         return freopen("/dev/null", "w", stderr);
                 }
                 if (now_mono() >= end_ns)
@@ -113,7 +113,7 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
         }
 }
 
-/* Where no process is here, their logs may be. Return: as watch_alarm(). */
+/* Without processes here, check their logs. Return: as watch_alarm(). */
 static uint64_t watch_folder(const struct watch *w, struct watch_logs *logs)
 {
         const char *dir = w->options->dir;
@@ -138,7 +138,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
         const struct watch_options *o = w->options;
         uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
 
-        /* a command that has only just begun has nothing to look at, and may be short */
+        /* a command that has just begun has nothing to sample, and may be short */
         if (o->until && !o->metrics &&
             !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
                 return 0;
@@ -158,7 +158,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
                 }
                 if (on->ended && !w->n_jobs)
                         return 0;
-                /* the first metrics of a command as soon as it calls NCCL */
+                /* write a command's first metrics as soon as it calls NCCL */
                 if (o->until && o->metrics && !w->n_jobs && soon > SECOND)
                         soon = SECOND;
                 next = now_mono() + (soon < period ? soon : period);
@@ -201,7 +201,7 @@ static int run_watch(void *options, int n, char **words)
                                  strerror(errno));
         if (o->metrics && metric_files_begin(&w) < 0)
                 return CAPO_EXIT_FAIL;
-        /* of several that capo run started for one folder on a node one is enough */
+        /* capo run starts one per process; one per folder and node is enough */
         if (o->until && o->dir && watch_claim("logs", o->dir) == -EADDRINUSE)
                 return CAPO_EXIT_OK;
         if (o->once) {

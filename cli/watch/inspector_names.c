@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that dashboards made
- * for it find their series. It has one file per GPU and the last values; here it is one series for
- * the GPUs of the node (gpu="all"), and values since the start of the job.
+ * Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
+ * their series. Inspector has one file per GPU and the last values; here there is one series for
+ * all GPUs of the node (gpu="all"), with values since the start of the job.
  */
 #include <ctype.h>
 #include <string.h>
@@ -63,7 +63,7 @@ static bool same_labels(const struct inspected *a, const struct inspected *b)
                !strcmp(a->nodes, b->nodes) && !strcmp(a->ranks, b->ranks);
 }
 
-/* Rows that Inspector would have; of those with equal labels the one that takes most time. */
+/* Rows that Inspector would have; of several with equal labels, the one with most time. */
 static unsigned choose_rows(const struct hang_page *page, bool p2p, struct inspected out[ROWS])
 {
         unsigned n = 0;

@@ -24,7 +24,7 @@ static void name_file(const struct watch *w, const char *id, char name[NAME])
                 *c = isalnum((unsigned char)*c) || strchr("._-", *c) ? *c : '_';
 }
 
-/* Those of this user and node, whatever the job. */
+/* Remove files of this user and node, whatever the job. */
 static void remove_leftovers(const struct watch *w)
 {
         char begin[64], end[NAME];
@@ -102,7 +102,7 @@ static int write_file(const char *dir, const char *name, const char *text, size_
         return r;
 }
 
-/* Once when it begins, and once when it is over. */
+/* Printed when an error begins and when it ends. */
 static void say_state(const char *dir, int error)
 {
         static int before;

@@ -5,15 +5,15 @@
 
 #include "cli/watch/watch_jobs.h"
 
-/** metric_files_begin() - is the folder there and ours to write in? What a killed watch left there
- * is removed. Says what is wrong. Return: 0; -errno. */
+/** metric_files_begin() - check that the folder is writable, and remove files that a killed watch
+ * left; prints errors. Return: 0; -errno. */
 int metric_files_begin(const struct watch *w);
 
-/** metric_files_write() - of all jobs; a file is the old one or the new one at any time. What goes
- * wrong is said once. Return: 0; -errno. */
+/** metric_files_write() - write the files of all jobs; each is replaced atomically. An error is
+ * printed once. Return: 0; -errno. */
 int metric_files_write(const struct watch *w);
 
-/** metric_files_remove() - of a job that is gone. */
+/** metric_files_remove() - remove the file of a job that has ended. */
 void metric_files_remove(const struct watch *w, const struct watch_job *job);
 
 #endif

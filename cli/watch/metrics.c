@@ -26,7 +26,7 @@ void metrics_family(struct metrics_put *p, const char *name, const char *type, c
 }
 
 /* OpenMetrics names a family of counters without "_total", the older format with it. A family
- * without points has no heading either. */
+ * without points has no heading. */
 static void put_heading(struct metrics_put *p)
 {
         const char *end = p->counter && p->format == METRICS_TEXT ? "_total" : "";
@@ -37,7 +37,7 @@ static void put_heading(struct metrics_put *p)
         p->headed = true;
 }
 
-/* Text from a job: what is no printable ASCII becomes '?'. */
+/* Text from a job: anything but printable ASCII becomes '?'. */
 static void put_quoted(FILE *out, const char *text)
 {
         fputc('"', out);
@@ -170,8 +170,8 @@ static void put_lost(struct metrics_put *p)
 
 enum { FIRST_END = 12, LAST_END = 32 }; /* log2 of ns: 4 us to 4.3 s, each end 4 times the last */
 
-/* The ends of buckets are powers of two of ns, as those of the recorder's histograms are: nothing
- * is interpolated. */
+/* Bucket ends are powers of two ns, like those of the recorder's histograms, so nothing is
+ * interpolated. */
 static void put_histogram(struct metrics_put *p, const struct capo_live_row *row,
                           const struct capo_hist *h, const char *clock)
 {

@@ -20,15 +20,15 @@
 #define VERDICT     "hang.txt"
 #define VERDICT_OLD "hang.before.txt"
 #define RECORD      "hang.json"
-#define CLAIM       "hang.watch" /* of the elected watch, which touches it at every look */
+#define CLAIM       "hang.watch" /* made by the elected watch, which touches it in every sample */
 #define SECOND      UINT64_C(1000000000)
-#define AGAIN_NS    (5 * SECOND)   /* from one judgement to the next while nobody is named */
-#define PATIENCE_NS (60 * SECOND)  /* then "undecided" is reported */
-#define GRACE_NS    (2 * SECOND)   /* for what the processes themselves write of a hang of 30 s */
-#define STALE_NS    (120 * SECOND) /* a claim that nobody has touched for so long is nobody's */
+#define AGAIN_NS    (5 * SECOND)  /* between judgements while there is no culprit */
+#define PATIENCE_NS (60 * SECOND) /* after that, "undecided" is reported */
+#define GRACE_NS    (2 * SECOND)  /* for what the processes themselves write about a hang of 30 s */
+#define STALE_NS    (120 * SECOND) /* an election file not touched for so long is invalid */
 
-/* So long after the report its pages are written again: by then the processes have written what
- * their threads are in, those of other machines as well. */
+/* Delays after the report until its pages are written again: by then the processes, also on other
+ * machines, have written their threads' stacks. */
 static const uint64_t refresh_after_ns[] = {5 * SECOND, 30 * SECOND};
 
 static char *path_of(const struct watch_job *job, const char *name, char *path, size_t room)
@@ -50,8 +50,8 @@ static bool make_claim(struct watch_job *job, const char *path)
         return true;
 }
 
-/* Is this the watch that judges the job? Who made the file is. Clocks of machines are not compared:
- * what counts is how long the file has stayed as it is. */
+/* Is this watch elected? The one that created the file is. Clocks of machines are not compared:
+ * only how long the file has not changed counts. */
 static bool is_elected(struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
@@ -67,7 +67,7 @@ static bool is_elected(struct watch_job *job)
                        make_claim(job, path) || errno != EEXIST;
         if (make_claim(job, path))
                 return true;
-        if (errno != EEXIST) /* a folder that cannot be written: each for itself, on stderr */
+        if (errno != EEXIST) /* the folder is not writable: each watch reports on its stderr */
                 return true;
         if (lstat(path, &st) < 0)
                 return make_claim(job, path);
@@ -110,7 +110,7 @@ static void keep_verdict(struct watch_stuck *s, const struct hang_page *page)
         }
 }
 
-/* What another watch has found out. */
+/* Read the verdict of another watch. */
 static void read_verdict(struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
@@ -149,7 +149,7 @@ static void read_verdict(struct watch_job *job)
         json_decref(page);
 }
 
-/* Text that appears at once, beside the logs; an earlier one is kept as @old (NULL: not). */
+/* Write a file atomically beside the logs; an earlier one is renamed to @old (NULL: not kept). */
 static int write_beside(const struct watch_job *job, const char *name, const char *old,
                         const char *text, size_t n)
 {
@@ -181,7 +181,7 @@ static int write_beside(const struct watch_job *job, const char *name, const cha
         return r;
 }
 
-/* sh -c COMMAND, not waited for, with @text on its standard input. */
+/* Run sh -c COMMAND without waiting, with @text on its standard input. */
 static void run_command(const char *command, const char *text, size_t n)
 {
         char *argv[] = {(char *)"sh", (char *)"-c", (char *)(uintptr_t)command, NULL};
@@ -212,7 +212,7 @@ static void run_command(const char *command, const char *text, size_t n)
                 capo_warn("watch: --on-hang %s: %s", command, strerror(r));
 }
 
-/* The line of the page that answers: the second. */
+/* Print the second line of the page, which has the verdict. */
 static void say_headline(const struct watch_job *job, const char *text, bool written)
 {
         const char *line = strchr(text, '\n');
@@ -222,8 +222,8 @@ static void say_headline(const struct watch_job *job, const char *text, bool wri
                   written ? "; " : "", written ? job->folder : "", written ? "/" VERDICT : "");
 }
 
-/* The pages beside the logs; what is on the JSON page, for the caller to free. @old: keep those of
- * an earlier hang. Return: 0 they are there. */
+/* Write the pages beside the logs. Returns the JSON page in *json, to be freed. @old: keep the
+ * pages of an earlier hang. Return: 0: written. */
 static int write_pages(const struct watch_job *job, const struct hang_page *page, bool old,
                        char **text, char **json)
 {
@@ -253,7 +253,7 @@ static void report_verdict(const struct watch *w, struct watch_job *job,
                           strerror(-r));
         if (text)
                 say_headline(job, text, r == 0);
-        if (json && w->options->on_hang) { /* of who started the watch */
+        if (json && w->options->on_hang) { /* with the rights of the user who started the watch */
                 watch_users_leave();
                 run_command(w->options->on_hang, json, strlen(json));
                 watch_users_enter(&job->owner);
@@ -280,7 +280,7 @@ static void mark_record(const struct watch_job *job, uint64_t now_ns)
         json_decref(page);
 }
 
-/* What was reported holds no longer: the pages beside the logs say so, too. */
+/* The reported hang is over: update the pages beside the logs. */
 static void say_goes_on(const struct watch_job *job)
 {
         uint64_t now = capo_clock_of(CLOCK_REALTIME);
@@ -299,19 +299,20 @@ static void say_goes_on(const struct watch_job *job)
         mark_record(job, now);
 }
 
-/* A job that makes no call may just compute: nobody is called for that. */
+/* A job that makes no calls may just compute: do not alarm. */
 static bool is_hang(const struct capo_hang_verdict *v)
 {
         return capo_hang_kind_exit(v->kind) != 0 && v->kind != CAPO_HANG_ENDED && !v->quiet;
 }
 
-/* Judge all ranks that can be seen, and say what is new. Return: the job hangs. */
+/* Judge all visible ranks and report what is new. Return: is the job stuck? */
 static bool judge_all(const struct watch *w, struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
         struct hang_logs logs = {0};
         struct hang_page page = {.logs = &logs, .after_s = w->options->hang};
-        char pid[16] = "", *words[] = {job->folder, pid, NULL}; /* the job of that process there */
+        char pid[16] = "",
+             *words[] = {job->folder, pid, NULL}; /* selects the job of that process there */
         bool patient = capo_clock_of(CLOCK_MONOTONIC) - s->suspected_ns < PATIENCE_NS;
         bool hangs;
         int r;

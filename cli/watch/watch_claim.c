@@ -14,8 +14,8 @@
 #include "cli/watch/watch_claim.h"
 #include "core/base/util.h"
 
-/* An address of a socket that has no file: it is free again when its holder ends, however that
- * ends. The path need not be there yet. */
+/* An abstract socket address: it is released when its holder ends in any way. The path need not
+ * exist yet. */
 int watch_claim(const char *what, const char *path)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -33,5 +33,5 @@ int watch_claim(const char *what, const char *path)
                 close(fd);
                 return n;
         }
-        return 0; /* open until the end */
+        return 0; /* keep it open until the end */
 }

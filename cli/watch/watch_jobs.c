@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Looks at the recorded processes: which jobs there are, which are new, which are gone. */
+/* Samples the recorded processes: finds jobs, new ones, and ended ones. */
 #include <errno.h>
 #include <malloc.h>
 #include <pwd.h>
@@ -18,9 +18,9 @@
 #include "analysis/log/recover.h"
 #include "analysis/report/job_judge.h"
 
-#define BURST_NS 1000000000 /* a host that makes all its steps in less runs ahead of the GPU */
+#define BURST_NS 1000000000 /* a host that makes all its steps faster runs ahead of the GPU */
 
-/* Everything of the last look. */
+/* Free everything of the last sample. */
 static void drop_look(struct watch_job *j)
 {
         capo_fabric_job_free(j->fabric);
@@ -47,7 +47,7 @@ static bool has_log(const struct hang_logs *logs, const char *own)
         return false;
 }
 
-/* The job of the last look that has a process in common. */
+/* The job of the last sample that has a process in common. */
 static struct watch_job *find_job(struct watch *w, const struct hang_logs *logs)
 {
         for (uint32_t j = 0; j < w->n_jobs; j++) {
@@ -68,8 +68,7 @@ static bool is_taken(const struct watch *w, const struct watch_job *self, const 
         return false;
 }
 
-/* The launcher's number, or the folder of its logs; with the pid of a process where another job has
- * that name. */
+/* The launcher's job id, or the folder of its logs; with a pid if another job has that name. */
 static void name_job(const struct watch *w, struct watch_job *j)
 {
         const char *id = NULL, *folder = strrchr(j->folder, '/');
@@ -78,7 +77,7 @@ static void name_job(const struct watch *w, struct watch_job *j)
         for (uint32_t i = 0; i < j->page.job->n_processes && !id; i++)
                 id = capo_job_info(&j->page.job->processes[i], CAPO_INFO_JOB);
         folder = folder && folder[1] ? folder + 1 : NULL;
-        if (!id || (folder && !strncmp(folder, id, strlen(id)))) /* "48213.0" says more */
+        if (!id || (folder && !strncmp(folder, id, strlen(id)))) /* "48213.0" is more precise */
                 id = folder ? folder : id ? id : "-";
         snprintf(j->id, sizeof j->id, "%.100s", id);
         n = strlen(j->id);
@@ -96,8 +95,7 @@ static void name_user(struct watch_job *j)
                 snprintf(j->user, sizeof j->user, "%u", geteuid());
 }
 
-/* Were all steps that are seen made in a moment, and has a call been on the GPU for longer since?
- */
+/* Were all visible steps made in a burst, and has a call been on the GPU for longer since? */
 static bool is_burst(const struct watch_job *j, const struct capo_job_steps *s)
 {
         const struct capo_step *first = s->steps.step, *last = &s->steps.step[s->steps.n - 1];
@@ -106,8 +104,8 @@ static bool is_burst(const struct watch_job *j, const struct capo_job_steps *s)
         return took_ns < BURST_NS && watch_age_ns(j, s->process) > took_ns;
 }
 
-/* Steps do not get fewer. Where a look reads the calls otherwise than one before, and counts fewer,
- * nobody knows which of them is right. */
+/* Steps never decrease. If a sample groups the calls differently from an earlier one and counts
+ * fewer steps, it is unknown which is right. */
 static void keep_steps(struct watch_job *j)
 {
         struct capo_job_steps *s = &j->page.late.steps;
@@ -124,8 +122,8 @@ static void keep_steps(struct watch_job *j)
         }
 }
 
-/* What the links of the recorded machine allow, for the rows. Computed again only where ranks or
- * communicators have come: of 16 ranks over NICs it takes 70 ms. */
+/* Ceilings of the rows from the recorded machine. Computed again only when ranks or communicators
+ * were added: 16 ranks over NICs take 70 ms. */
 static int give_ceilings(struct watch_job *j)
 {
         static const struct report_options none = {0};
@@ -144,7 +142,7 @@ static int give_ceilings(struct watch_job *j)
         j->ceiling_comms = page->job->n_comms;
         j->ceiling_processes = page->job->n_processes;
         if (report_ceilings(page, &none) < 0 || !page->ceiling)
-                return 0; /* said, once */
+                return 0; /* printed once */
         j->ceiling = malloc(size);
         if (j->ceiling)
                 memcpy(j->ceiling, page->ceiling, size);
@@ -178,7 +176,7 @@ static int read_job(struct watch *w, struct watch_job *j)
         return r == -ENOMEM ? r : 0;
 }
 
-/* Into the job that it is of, or one more. Return: 0; -ENOMEM. */
+/* Add the logs to their job, or make one. Return: 0; -ENOMEM. */
 static int take_logs(struct watch *w, struct hang_logs *logs, const struct watch_user *user)
 {
         struct watch_job *j = find_job(w, logs);
@@ -212,8 +210,8 @@ static void say_failed(const struct capo_pack_event *event, void *unused)
                 capo_warn("watch: %s: %s", event->path, event->why);
 }
 
-/* As their owner: what killed processes left goes into their logs; then CAPO_GATHER. @until: of
- * capo run, whose report says more of killed processes. */
+/* With the owner's rights: add the memory of killed processes to their logs; then CAPO_GATHER.
+ * @until: started by capo run, whose report describes killed processes in more detail. */
 static void finish_logs(const struct watch_user *user, const char *folder, bool until)
 {
         struct capo_env env;
@@ -257,7 +255,7 @@ static void remove_gone(struct watch *w, void (*gone)(struct watch *w, struct wa
         w->n_jobs = kept;
 }
 
-/* Jobs of @user. */
+/* The jobs of @user. */
 static int gather_jobs(struct watch *w, const struct watch_user *user)
 {
         struct hang_logs *jobs = NULL;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo watch: what its files share.
+ * Shared by the files of capo watch:
  *
- *      watch_jobs.c       looks at the memory of the recorded processes, job by job
- *      watch_users.c      whose jobs: for root, all users'
- *      metrics.c          the figures of a look as text; metrics.def lists them
- *      inspector_names.c  the same under the names of NVIDIA's Inspector
+ *      watch_jobs.c       reads the memory of the recorded processes, job by job
+ *      watch_users.c      the users: for root, all of them
+ *      metrics.c          figures of a sample as text; metrics.def lists them
+ *      inspector_names.c  the same with the names of NVIDIA's Inspector
  *      metric_files.c     one file per job for the node exporter
  *      watch_serve.c      the same over HTTP and a socket
- *      watch_alarm.c      the verdict on a job that is stuck: hang.txt, hang.json, --on-hang
+ *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang
  */
 #ifndef CAPO_WATCH_JOBS_H
 #define CAPO_WATCH_JOBS_H
@@ -26,7 +26,7 @@ struct watch_options {
         int style; /* enum watch_style */
         int until; /* a pid; 0: none */
         bool once, lines;
-        bool below; /* where no job has its logs in dir: jobs in folders below it */
+        bool below; /* if no job has its logs in dir: use jobs in its subfolders */
 };
 
 enum watch_style { WATCH_STYLE_CAPO, WATCH_STYLE_INSPECTOR };
@@ -40,36 +40,36 @@ struct watch_culprit {
 
 /* A job that may be stuck. */
 struct watch_stuck {
-        uint64_t since_ns;        /* since 1970; 0: it is not stuck */
-        enum capo_hang_kind kind; /* of all ranks that can be seen */
+        uint64_t since_ns;        /* since 1970; 0: not stuck */
+        enum capo_hang_kind kind; /* over all visible ranks */
         struct watch_culprit culprit[WATCH_CULPRITS];
         unsigned n_culprits;
-        /* how far it is reported */
+        /* state of the report */
         bool ours;               /* this watch is elected to judge it */
-        bool reported, decided;  /* a verdict was reported; with a culprit */
-        unsigned refreshed;      /* so often the pages were written again, and when next */
+        bool reported, decided;  /* a verdict was reported; one with a culprit */
+        unsigned refreshed;      /* how often the pages were written again, and when next */
         uint64_t refresh_ns;     /* CLOCK_MONOTONIC */
-        uint64_t suspected_ns;   /* CLOCK_MONOTONIC: since then it may be; 0 not */
-        struct timespec claimed; /* the other watch's last sign of life, by its file ... */
-        uint64_t claim_seen_ns;  /* ... and when it was new, CLOCK_MONOTONIC */
+        uint64_t suspected_ns;   /* CLOCK_MONOTONIC: it may be stuck since then; 0: not */
+        struct timespec claimed; /* last time stamp of the elected watch's file ... */
+        uint64_t claim_seen_ns;  /* ... and when it was first seen, CLOCK_MONOTONIC */
 };
 
 struct watch_job {
-        char id[128]; /* of the launcher, else the name of the folder of its logs */
+        char id[128]; /* from the launcher, else the name of the folder of its logs */
         char user[64];
         struct watch_user owner;
         char folder[1024]; /* of its logs; "" not known */
         struct hang_logs logs;
-        struct hang_page page; /* of the last look; page.late has the rows, too */
+        struct hang_page page; /* the last sample; page.late has the rows, too */
         struct capo_fabric_job *fabric;
         struct capo_live_rows rows;
-        struct capo_page_ceiling *ceiling; /* by communicator; NULL: the machine is not recorded */
-        uint32_t ceiling_comms, ceiling_processes; /* when they were computed there were so many */
+        struct capo_page_ceiling *ceiling; /* by communicator; NULL: the machine was not recorded */
+        uint32_t ceiling_comms, ceiling_processes; /* numbers when they were computed */
         struct watch_stuck stuck;
-        uint64_t steps; /* the most that a look counted, with so many calls in each */
+        uint64_t steps; /* the highest count of steps in any sample, and their period */
         uint32_t period;
-        bool here;     /* in the last look */
-        bool readable; /* page is whole */
+        bool here;     /* in the last sample */
+        bool readable; /* page is complete */
 };
 
 struct watch {
@@ -77,25 +77,26 @@ struct watch {
         struct watch_job *job;
         uint32_t n_jobs;
         char node[72];
-        uint64_t looked_ns; /* since 1970 */
+        uint64_t looked_ns; /* time of the sample, since 1970 */
 };
 
 /**
- * watch_look() - all jobs as they are now
- * Jobs that have no living process any more are removed after @gone was called with them; what
- * their killed processes left is brought into their logs. Return: 0; -ENOMEM; -errno.
+ * watch_look() - take a sample of all jobs. Jobs without running processes are removed after @gone
+ * was called for them; the memory of their killed processes is added to their logs.
+ *
+ * Return: 0; -ENOMEM; -errno.
  */
 int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job));
 void watch_finish(struct watch *w);
 
-/** watch_finish_logs() - when the processes have ended: what killed ones left goes into their logs,
- * and with CAPO_GATHER=node the logs of the folder that is watched are packed. */
+/** watch_finish_logs() - after the processes have ended: add the memory of killed ones to their
+ * logs and, with CAPO_GATHER=node, pack the logs of the watched folder. */
 void watch_finish_logs(const struct watch *w);
 
-/** watch_kind() - the verdict to report: of all ranks where that is known, else of those here. */
+/** watch_kind() - the verdict to report: over all ranks if known, else over those here. */
 enum capo_hang_kind watch_kind(const struct watch_job *job);
 
-/** watch_age_ns() - age of the oldest call that process @i of the job is in; 0: in none. */
+/** watch_age_ns() - age of the oldest unfinished call of the job's process @i; 0: none. */
 uint64_t watch_age_ns(const struct watch_job *job, uint32_t i);
 
 #endif

@@ -25,11 +25,11 @@ static struct watch_log *place_log(struct watch_logs *logs, const char *name)
         return logs->v[logs->n].name ? &logs->v[logs->n++] : NULL;
 }
 
-/* The frames behind those that were read. A frame that is not whole yet is read the next time. */
+/* Read the new frames. An incomplete frame is read next time. */
 static bool read_news(struct watch_log *of, const char *path)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-        struct capo_log_frame f = {0}; /* stays so where there is no whole frame */
+        struct capo_log_frame f = {0}; /* unchanged without a complete frame */
         bool news = false;
         char why[512];
 

@@ -56,7 +56,7 @@ static int listen_tcp(const char *where)
         return fd >= 0 ? fd : capo_fail(-r, "watch: --listen %s: %s", where, strerror(r));
 }
 
-/* A file that a killed watch left is replaced, that of a living one is not. */
+/* Replace the socket file of a killed watch, but not that of a running one. */
 static int listen_local(const char *path)
 {
         struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -112,7 +112,7 @@ unsigned watch_serve_poll(const struct watch_serve *s, struct pollfd fds[WATCH_S
         return WATCH_SERVE_FDS;
 }
 
-/* Wait for @what on a descriptor that does not block. False: not before @end_ns. */
+/* Wait for @what on a non-blocking descriptor. False: timeout at @end_ns. */
 static bool wait_for(int fd, short what, uint64_t end_ns)
 {
         struct pollfd on = {fd, what, 0};
@@ -135,7 +135,7 @@ static void send_all(int fd, const char *text, size_t n, uint64_t end_ns)
         }
 }
 
-/* The head of a request; false: there is none. */
+/* Read the head of a request. False: there is none. */
 static bool read_head(int fd, char head[REQUEST], uint64_t end_ns)
 {
         size_t n = 0;

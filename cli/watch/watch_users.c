@@ -14,9 +14,9 @@
 #include "core/base/util.h"
 #include "core/log/segment.h"
 
-enum { USERS = 1024 }; /* more on one node are somebody's who fills the folder */
+enum { USERS = 1024 }; /* more on one node means that a user fills the folder */
 
-/* The owner of a segment "capo-1000-...", who is also named in it. */
+/* Read the owner of a segment "capo-1000-...", whose uid must be in its name. */
 static bool is_segment_of(int folder, const char *name, struct watch_user *user)
 {
         struct stat st;
@@ -74,7 +74,7 @@ int watch_users_enter(const struct watch_user *user)
 
         if (user->uid == geteuid())
                 return 0;
-        grouped = grouped || setgroups(0, NULL) == 0; /* root's are not the user's */
+        grouped = grouped || setgroups(0, NULL) == 0; /* root's groups must not stay */
         if (grouped && setegid(user->gid) == 0 && seteuid(user->uid) == 0)
                 return 0;
         if (!said)

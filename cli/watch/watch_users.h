@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A watch of root looks at the jobs of all users, at each with the rights of its user: it reads
- * what that user may read, and writes a verdict only where that user may write.
+ * A watch of root handles the jobs of all users with the rights of each user: it reads what that
+ * user may read, and writes a verdict only where that user may write.
  */
 #ifndef CAPO_WATCH_USERS_H
 #define CAPO_WATCH_USERS_H
@@ -16,16 +16,16 @@ struct watch_user {
 };
 
 /**
- * watch_users_find() - whose jobs are to be looked at
- * @all: all who have recorded processes here, if root asks; else and for others: only who asks
- * @users: set on success, for the caller to free
+ * watch_users_find() - the users whose jobs are watched
+ * @all: all users with recorded processes here, if the caller is root; otherwise only the caller
+ * @users: set on success; free() it
  *
  * Return: how many; -ENOMEM; -errno of the folder of segments.
  */
 int watch_users_find(bool all, struct watch_user **users);
 
-/** watch_users_enter() - have the rights of @user until watch_users_leave(). Return: 0; -EPERM:
- * this root may not, said once. */
+/** watch_users_enter() - take the rights of @user until watch_users_leave(). Return: 0; -EPERM: not
+ * permitted for this root, printed once. */
 int watch_users_enter(const struct watch_user *user);
 void watch_users_leave(void);
 
