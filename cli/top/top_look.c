@@ -9,7 +9,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 
-enum { NIC_SILENT_S = 15 }; /* without news: nothing moves there */
+enum { NIC_SILENT_S = 15 }; /* without new data for this long, the rate is zero */
 
 static void ignore_gone(struct watch *w, struct watch_job *job)
 {
@@ -65,8 +65,8 @@ static double rate_of(uint64_t now, uint64_t before, double s)
         return s > 0 && now > before ? (double)(now - before) / s : 0;
 }
 
-/* The recorder says what the network did every few seconds only: between two such moments the rate
- * stays as it is. */
+/* The recorder reports network counters only every few seconds: between reports the rate does not
+ * change. */
 static void rate_nic(struct top_nic *nic, uint64_t sent, uint64_t received, uint64_t begin_ns,
                      uint64_t now_ns)
 {
@@ -158,7 +158,7 @@ int top_look(struct top *t)
         return r;
 }
 
-/* ---- rows in order ---- */
+/* ---- sorting ---- */
 
 static double value_of(const struct capo_live_rate *r, enum top_sort sort)
 {

@@ -61,7 +61,7 @@ static void put_calls(const struct capo_live_rate *r, char *text)
                 snprintf(text, 64, r->calls_s < 9.95 ? "%.1f" : "%.0f", r->calls_s);
 }
 
-/* A rate while a job runs: what is next to nothing is that. */
+/* A rate while a job runs; tiny rates are shown as such. */
 static const char *rate_text(double gbs, char *text)
 {
         if (gbs > 0 && gbs < 0.0005)
@@ -101,8 +101,8 @@ static void put_reached(const struct capo_live_rate *r, char *text)
                 snprintf(text, 64, "-");
 }
 
-/* From left to right; the one with the lowest rank leaves a narrow page first. A column of names,
- * which are left aligned, is as wide as its longest one: a name that is cut names nothing. */
+/* From left to right; a narrow page drops the lowest rank first. A left-aligned column of names is
+ * as wide as its longest one, because names should not be cut. */
 static const struct {
         const char *head;
         unsigned width, rank;
@@ -116,7 +116,7 @@ static const struct {
         {"LINKS", 5, 1, false, put_reached},
 };
 
-/* What of the columns is printed. */
+/* The columns to print. */
 struct layout {
         unsigned width[N_ELEMENTS(columns)];
         bool shown[N_ELEMENTS(columns)];
@@ -155,11 +155,11 @@ static void fit_columns(unsigned width, struct layout *l)
                         }
                 }
         }
-        more = sum > width ? sum - width : 0; /* names and times alone: now names are cut */
+        more = sum > width ? sum - width : 0; /* only names and times are left: now cut names */
         l->width[0] = l->width[0] > more + COMM_LEAST ? l->width[0] - more : COMM_LEAST;
 }
 
-/* The first and the last letters of @text with dots between them. */
+/* Cut @text in the middle, with dots. */
 static void cut_middle(char *text, size_t width)
 {
         size_t n = strlen(text), tail = (width - 2) / 2;
@@ -178,7 +178,7 @@ void top_lines_finish(struct top_lines *lines)
         *lines = (struct top_lines){0};
 }
 
-/* What comes from a job may have letters that take more bytes than columns: each becomes '?'. */
+/* Text from a job may have letters of several bytes: each becomes '?'. */
 static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
@@ -225,7 +225,7 @@ static int add_row(struct top_lines *to, unsigned width, const struct layout *l,
         return add_line(to, width, !rate, false, "%s", text);
 }
 
-/* A call that moves nothing and is not timed, such as a communicator's creation. */
+/* Is it an untimed call that moves nothing, such as communicator creation? */
 static bool is_empty(const struct capo_live_rate *r)
 {
         return r->share < 0 && r->bytes_s <= 0 && r->p50_ns <= 0 && r->row->busbw <= 0;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo top: what it knows, as lines of a page, whatever shows them. */
+/* The data of capo top, and the lines of its page, independent of the terminal. */
 #ifndef CAPO_TOP_PAGE_H
 #define CAPO_TOP_PAGE_H
 
 #include "analysis/watch/live_rates.h"
 #include "cli/watch/watch_jobs.h"
 
-/* What rows are sorted by, in the order in which the key s goes through them. */
+/* Sort orders, in the order in which the key s cycles through them. */
 enum top_sort {
         TOP_SORT_TIME, /* share of the ranks' time */
         TOP_SORT_CALLS,
@@ -17,14 +17,14 @@ enum top_sort {
         TOP_SORTS,
 };
 
-/* Beside a job of the watch: what changed since the look before. */
+/* The changes of a watch's job since the last sample. */
 struct top_job {
         char id[sizeof((struct watch_job *)0)->id];
         struct capo_live_rates rates;
         struct top_nic {
                 char name[64];
-                uint64_t sent, received, since_ns; /* as of then, since 1970 */
-                double sent_s, received_s;         /* bytes */
+                uint64_t sent, received, since_ns; /* counters and their time, since 1970 */
+                double sent_s, received_s;         /* bytes per second */
         } * nic;
         size_t n_nics;
         uint64_t looked_ns;
@@ -36,8 +36,8 @@ struct top {
         struct top_job *job;
         uint32_t n_jobs;
         enum top_sort sort;
-        char filter[64]; /* rows whose communicator or call has this in it; "" all */
-        bool all_time;   /* one look: rates are since the start of the job */
+        char filter[64]; /* show rows whose communicator or call contains this; "": all */
+        bool all_time;   /* a single sample: rates are since the start of the job */
 };
 
 enum { TOP_LINE = 512 };
@@ -50,33 +50,31 @@ struct top_line {
 struct top_lines {
         struct top_line *line;
         size_t n;
-        bool whole; /* set by the caller: lines are not cut, only the rows fit the width */
+        bool whole; /* set by the caller: only rows fit the width, lines are not cut */
 };
 
 extern const char *const top_sort_names[TOP_SORTS + 1];
 
-/** top_look() - jobs and rates as they are now. Return: 0; -ENOMEM; -errno. */
+/** top_look() - take a sample of jobs and rates. Return: 0; -ENOMEM; -errno. */
 int top_look(struct top *t);
 void top_finish(struct top *t);
 
-/** top_page() - the page, @width columns wide: what has no room is cut, columns that matter less
- * first; dots show where. Return: 0; -ENOMEM. top_lines_finish() in any case.
- */
+/** top_page() - the page, @width columns wide. What does not fit is cut, less important columns
+ * first; dots mark it. Return: 0; -ENOMEM. Call top_lines_finish() in any case. */
 int top_page(const struct top *t, unsigned width, struct top_lines *out);
 void top_lines_finish(struct top_lines *lines);
 
-/** top_json() - the same for programs. Return: 0; -ENOMEM. */
+/** top_json() - the same as JSON. Return: 0; -ENOMEM. */
 int top_json(const struct top *t, FILE *out);
 
-/** top_rows() - numbers of the rows to show of a job, in order. @order: room for all. Return: how
- * many. */
+/** top_rows() - sorted indices of a job's rows to show. @order: room for all. Return: how many. */
 uint32_t top_rows(const struct top *t, const struct top_job *job, uint32_t *order);
 
-/** top_job_of() - the job of the watch that @job is; NULL: it is gone. */
+/** top_job_of() - the watch's job for @job; NULL: it has ended. */
 const struct watch_job *top_job_of(const struct top *t, const struct top_job *job);
 
-/** top_show() - on the terminal until the user leaves, a look every @every_s. Says what is wrong.
- * Return: 0; -errno. */
+/** top_show() - show it on the terminal until the user quits, with a sample every @every_s; prints
+ * errors. Return: 0; -errno. */
 int top_show(struct top *t, double every_s);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page on a terminal, in place, with keys. */
+/* The page on a terminal, updated in place, with keys. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>
@@ -107,7 +107,7 @@ static void type_filter(struct view *v, int key)
         }
 }
 
-/* False: the user leaves. */
+/* False: quit. */
 static bool take_key(struct view *v, int key)
 {
         size_t page = LINES > 3 ? (size_t)LINES - 3 : 1;
@@ -118,7 +118,7 @@ static bool take_key(struct view *v, int key)
         }
         switch (key) {
         case 'q':
-        case 3: return false; /* ^C, where the terminal sends it as a letter */
+        case 3: return false; /* ^C, if the terminal passes it on */
         case 's': v->top->sort = (v->top->sort + 1) % TOP_SORTS; break;
         case '/': v->typing = true; break;
         case 'p':
@@ -155,7 +155,7 @@ static int show_until_left(struct view *v, double every_s)
                 if (capo_clock_of(CLOCK_MONOTONIC) < next) {
                         if (isatty(STDIN_FILENO))
                                 continue;
-                        return 0; /* no keys will come, nor can anybody leave */
+                        return 0; /* end of input: no key could quit */
                 }
                 if (!v->paused)
                         r = top_look(v->top);
@@ -168,7 +168,8 @@ int top_show(struct top *t, double every_s)
 {
         struct view v = {.top = t};
         bool terminal = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
-        FILE *out = terminal ? fdopen(dup(STDOUT_FILENO), "w") : NULL; /* cli_plain.h has stdout */
+        FILE *out = terminal ? fdopen(dup(STDOUT_FILENO), "w")
+                             : NULL; /* stdout is taken by cli_plain.h */
         SCREEN *screen = out ? newterm(NULL, out, stdin) : NULL;
         int r;
 
