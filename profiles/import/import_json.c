@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * JSON, one document or many after each other: the report of nccl-tests -J (src/util.cu there,
- * version 2), one document per run, with the environment it ran in, so that it says itself what was
- * forced; and NCCL Inspector's records (inspector.c). A document that cannot be read is named and
- * left out.
+ * JSON, one document or several in a row: the report of nccl-tests -J (its src/util.cu, version 2),
+ * one document per run, with its environment and so with what was forced; and NCCL Inspector's
+ * records (inspector.c). A document that cannot be read is reported and left out.
  */
 #include <errno.h>
 #include <limits.h>
@@ -23,7 +22,7 @@ double json_num(const json_t *o, const char *key, double otherwise)
 {
         const json_t *v = json_object_get(o, key);
 
-        if (json_is_string(v)) { /* nccl-tests writes the root and bools as text */
+        if (json_is_string(v)) { /* nccl-tests writes the root and booleans as text */
                 char *end;
                 double d = strtod(json_string_value(v), &end);
 
@@ -105,7 +104,7 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
         return 0;
 }
 
-/* @odd: why the run is of no use, if it is. */
+/* @odd: set to why the run is useless, if it is. */
 static int parse_devices(struct capo_input *in, const json_t *config, struct capo_trial *run,
                          const char **odd)
 {
@@ -147,8 +146,8 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         capo_layout_print(&layout, text, sizeof text);
         if (strlen(text) < sizeof run->layout)
                 strcpy(run->layout, text);
-        /* Without MPI nccl-tests writes one entry of several lines, parsed as one
-         * (writeDeviceReport there). */
+        /* Without MPI, nccl-tests writes one entry of several lines, parsed as one (its
+         * writeDeviceReport). */
         if (run->n_ranks == 1 && several > 1) {
                 run->n_ranks = several;
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
@@ -173,8 +172,8 @@ static int parse_times(struct capo_input *in, unsigned line, const json_t *row,
         if (json_num(o, "nwrong", 0) > 0)
                 return 1;
         s->place = (uint8_t)place;
-        /* -I adds the time between the events of each call: another clock, which other runs do not
-         * have. */
+        /* -I adds the time between the events of each call: another clock, which other runs lack.
+         */
         s->us = us;
         return capo_samples_add(in->set, s);
 }
@@ -262,7 +261,7 @@ static bool holds_objects(const char *text)
         return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{';
 }
 
-/* A list of anything else than objects; NULL: it is none. Prefixes of launchers begin with [, too.
+/* A list of something other than objects; NULL: not a list. Prefixes of launchers begin with [ too.
  */
 static json_t *plain_list(const char *text, size_t n)
 {
@@ -279,8 +278,8 @@ bool capo_import_is_json(const char *text, size_t n)
         return list || *text == '{' || holds_objects(text);
 }
 
-/* Where the next document may begin: a line that is indented as the one at @at is; in->size when
- * there is none. */
+/* Where the next document may begin: a line with the same indentation as the one at @at; in->size:
+ * none. */
 static size_t next_document(const struct capo_input *in, size_t at)
 {
         size_t from = at, indent;
@@ -295,7 +294,7 @@ static size_t next_document(const struct capo_input *in, size_t at)
         return in->size;
 }
 
-/* One document, nccl-tests' or Inspector's. Return: 0; -EINVAL, said; -ENOMEM. */
+/* Read one document of nccl-tests or Inspector. Return: 0; -EINVAL with the error set; -ENOMEM. */
 static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o,
                           unsigned line)
 {
@@ -339,7 +338,7 @@ int capo_import_json(struct capo_input *in)
                         next = next_document(in, at);
                         if (next == in->size &&
                             (all->n > kept ||
-                             in->set->n > before)) { /* a killed job leaves such a last one */
+                             in->set->n > before)) { /* a killed job ends with such a document */
                                 capo_samples_note(in->set,
                                                   "%s:%u: the last record is cut off and left out",
                                                   in->path, line);
@@ -349,7 +348,7 @@ int capo_import_json(struct capo_input *in)
                                                             line + (unsigned)why.line - 1)
                                          : capo_input_error(in, line, "%s", why.text);
                 }
-                if (e == -EINVAL) { /* of this document only */
+                if (e == -EINVAL) { /* concerns only this document */
                         capo_input_fault(in, &faults);
                         in->set->n = n;
                         for (; runs < in->set->n_runs; runs++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between import_json.c, which takes a file apart into documents and reads those of nccl-tests, and
+/* Shared by import_json.c, which splits a file into documents and reads those of nccl-tests, and
  * inspector.c. */
 #ifndef CAPO_IMPORT_JSON_H
 #define CAPO_IMPORT_JSON_H
@@ -8,36 +8,39 @@
 
 #include "profiles/import/import_private.h"
 
-/** json_num() - number @key of @o, also where it is written as text; @otherwise where there is
- * none, or no finite one. */
+/** json_num() - number @key of @o, also if it is written as text; @otherwise: missing or not
+ * finite.
+ */
 double json_num(const json_t *o, const char *key, double otherwise);
 
-/** json_count() - the same, rounded down; @otherwise also where it is below 0 or above @most. */
+/** json_count() - the same, rounded down; @otherwise also if it is below 0 or above @most. */
 uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64_t most);
-#define JSON_BYTES_MAX ((uint64_t)1 << 62) /* of a call */
+#define JSON_BYTES_MAX ((uint64_t)1 << 62) /* limit for one call */
 
-/** json_str() - text @key of @o; "" where there is none. */
+/** json_str() - text @key of @o; "": missing. */
 const char *json_str(const json_t *o, const char *key);
 
-/** json_foreign() - what @o is, which is of neither: its kind where that is known, else its first
- * keys. Return: @text, a sentence without a stop. */
+/** json_foreign() - describe an unknown document @o: its kind if known, else its first keys.
+ * Return:
+ * @text, a sentence without a full stop. */
 char *json_foreign(const json_t *o, char *text, size_t room);
 
-/* Records, until all ranks of a call are there. */
+/* Records, kept until all ranks of a call are read. */
 struct inspector {
         struct inspector_call *v;
         size_t n;
         struct inspector_names {
                 char **v;
-                size_t n, last; /* last: asked for */
-        } files, hosts;         /* that calls have by number */
+                size_t n, last; /* last: the most recent look-up */
+        } files, hosts;         /* referred to by index */
 };
 
-/** inspector_add() - keep record @o of @line. Return: 0; -EINVAL, said: it is none; -ENOMEM. */
+/** inspector_add() - keep record @o of @line. Return: 0; -EINVAL: not a record, with the error set;
+ * -ENOMEM. */
 int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line);
 
-/** inspector_samples() - what was kept, as samples: one per call. Return: 0; -EINVAL, said;
- * -ENOMEM. */
+/** inspector_samples() - convert the kept records to samples, one per call. Return: 0; -EINVAL with
+ * the error set; -ENOMEM. */
 int inspector_samples(struct capo_input *in, struct inspector *all);
 void inspector_finish(struct inspector *all);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every importer needs to describe a run: errors with their line, the user's label, numbers,
+/* Shared by all importers to describe a run: errors with line numbers, the user's label, numbers,
  * hosts, tuner and layout. */
 #include <errno.h>
 #include <math.h>
@@ -99,8 +99,8 @@ bool capo_input_number(const char *text, double *out)
         int digits = 0, behind = 0;
         char *end;
 
-        /* A few digits and a point, as nearly all are: both are exact, so their quotient is what
-         * strtod() says. */
+        /* A few digits and a point, as in nearly all numbers: both parts are exact, so their
+         * quotient is what strtod() returns. */
         for (bool point = false; digits < 15; p++) {
                 if (*p >= '0' && *p <= '9') {
                         whole = whole * 10 + (uint64_t)(*p - '0');

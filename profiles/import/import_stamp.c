@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* When a run was made, by the time stamps of its file. Only their order is of interest. */
+/* Start times of runs, from the time stamps of their file. Only their order is used. */
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "core/base/util.h"
 #include "profiles/import/import_private.h"
 
-/* "Z", "+01:00", "+0100" after a time; true: @t is UTC from now on. */
+/* Apply "Z", "+01:00" or "+0100" after a time. True: @t is now UTC. */
 static bool apply_zone(const char *zone, int64_t *t)
 {
         int hours, minutes;

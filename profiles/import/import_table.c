@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Three CSV tables: rccl-tests' own, the input of NVIDIA's optimize_config.py (one row per measured
- * candidate, what ran in its own columns) and vidur's profiling tables (all-reduce by placement,
- * times in milliseconds, NCCL's own choice). Neither quotes its fields; columns are found by name,
- * so their order may differ.
+ * Three CSV tables: rccl-tests' own; the input of NVIDIA's optimize_config.py (one row per measured
+ * candidate, with columns for what ran); and vidur's profiling tables (all-reduce by placement,
+ * times in milliseconds, NCCL's own choice). None of them quotes its fields. Columns are found by
+ * name, in any order.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -59,8 +59,7 @@ static bool parse_integer(const char *text, long min, long max, long *out)
         return end != text && !*end && !errno && *out >= min && *out <= max;
 }
 
-/* Rows of one run follow each other in such tables, but need not: look back over the few there are.
- */
+/* Rows of one run are mostly, but not always, consecutive: search the few runs backwards. */
 static uint32_t find_run(struct capo_input *in, const struct capo_trial *want, size_t first)
 {
         for (size_t i = in->set->n_runs; i > first && in->set->n_runs - i < 256; i--) {
@@ -87,8 +86,8 @@ static void even_layout(struct capo_trial *run, bool even)
         }
 }
 
-/* Rows of the same candidate at the same size are repeats: the k-th of each is a run of its own,
- * unless there are so many that they are single calls rather than runs. */
+/* Rows with the same candidate and size are repeats: the k-th of each forms run k, unless there are
+ * so many that they are single calls. */
 enum { MAX_REPEATS = 64 };
 
 static int by_repeat(const void *a, const void *b)
@@ -121,7 +120,7 @@ static int split_repeats(struct capo_input *in, size_t first)
 
         if (!v)
                 return -ENOMEM;
-        if (n == 0) /* then there may be no list at all */
+        if (n == 0) /* there may be no list at all */
                 return 0;
         memcpy(v, in->set->v + first, n * sizeof *v);
         qsort(v, n, sizeof *v, by_repeat);
@@ -164,16 +163,17 @@ bool capo_import_is_sweep_csv(const char *text, size_t n)
 
 enum { COLL, SIZE, ALGO, PROTO, CHANNELS, NODES, RANKS, US, NEEDED, PIPE = NEEDED, REG, COLUMNS };
 
-/* A table being read: which column is where, and what was wrong with rows of it. */
+/* A table being read: columns, and errors of its rows. */
 struct table {
         struct capo_input *in;
-        int at[COLUMNS]; /* -1: not there */
+        int at[COLUMNS]; /* -1: missing */
         unsigned n_heads;
         size_t first_run;
         struct capo_input_faults faults;
 };
 
-/* Line @n, @f of it, as a sample. Return: 0; -EINVAL, said; -ENOMEM. */
+/* Convert line @n, with the fields @f, to a sample. Return: 0; -EINVAL with the error set; -ENOMEM.
+ */
 typedef int row_reader(struct table *t, char **f, unsigned n);
 
 static int add_row(struct table *t, struct capo_trial *run, struct capo_sample *s)
@@ -184,7 +184,7 @@ static int add_row(struct table *t, struct capo_trial *run, struct capo_sample *
         return s->run == UINT32_MAX || capo_samples_add(t->in->set, s) < 0 ? -ENOMEM : 0;
 }
 
-/* All lines behind the heads; a bad one is named and left out. */
+/* Read all lines after the heads; a bad one is reported and left out. */
 static int read_rows(struct table *t, char *line, row_reader *read)
 {
         size_t before = t->in->set->n;
@@ -253,8 +253,8 @@ static int sweep_row(struct table *t, char **f, unsigned n)
                         return capo_input_error(t->in, n, "expected a number or -1, found \"%s\"",
                                                 f[t->at[i]]);
         }
-        /* Another question to NCCL, as optimize_config.py has it too: registered buffers, several
-         * operations fused. */
+        /* A different question to NCCL, which optimize_config.py also has: registered buffers,
+         * several fused operations. */
         if (other[0] > 1)
                 capo_append(run.settings, sizeof run.settings, "pipeOps=%ld", other[0]);
         if (other[1] > 0)
@@ -326,7 +326,7 @@ static int vidur_row(struct table *t, char **f, unsigned n)
         if (!capo_input_number(f[t->at[V_MEDIAN]], &ms) || ms < 0)
                 return capo_input_error(t->in, n, "expected a time in ms, found \"%s\"",
                                         f[t->at[V_MEDIAN]]);
-        if (ms == 0) { /* rounded away */
+        if (ms == 0) { /* rounded to zero */
                 t->in->set->n_empty++;
                 return 0;
         }
@@ -365,11 +365,11 @@ int capo_import_vidur_csv(struct capo_input *in)
         return read_rows(&t, next ? next + 1 : NULL, vidur_row);
 }
 
-/* rccl-tests -Z csv (class Reporter of its src/common.cpp): a row for each cycle, size and place.
- * Built without MPI it has the number of GPUs of its one process. Built with MPI, "ranksPerNode"
- * is the number of processes of a communicator on all nodes, and "nodes" how many such
- * communicators ran: neither says on how many nodes. Some releases write the value of "nodes" but
- * no head. Nothing in it says what was forced. */
+/* rccl-tests -Z csv (class Reporter in its src/common.cpp): a row per cycle, size and place.
+ * Without MPI it has the number of GPUs of its single process. With MPI, "ranksPerNode" is the
+ * number of processes of a communicator on all nodes, and "nodes" the number of such communicators:
+ * neither tells the number of nodes. Some releases write the value of "nodes" without a head. It
+ * does not say what was forced. */
 bool capo_import_is_rccl_csv(const char *text, size_t n)
 {
         return !strncasecmp(text + strspn(text, " \t\r\n\""), "numCycle", 8);
@@ -441,7 +441,7 @@ static int rccl_row(struct table *t, char **f, unsigned n)
         return add_row(t, &run, &s);
 }
 
-/* Where each column is; rows with a value more than heads have it at the head "ranks". */
+/* Find the columns; rows with one value more than heads have it at the head "ranks". */
 static int find_rccl_columns(struct table *t, char **f, const char *rows)
 {
         static const char *const names[][2] = {[R_COLL] = {"collective", "name"},

@@ -1,18 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The output of nccl-tests, as people keep it: with headers or cut down to its rows, several runs
- * in one file, NCCL's own log lines in the middle of a row, launcher tags before each line, in the
- * old ("error") and new ("#wrong") column layouts, with or without the root column, in-place
- * columns and per-iteration columns.
+ * The output of nccl-tests as people keep it: complete or reduced to rows, several runs in one
+ * file, NCCL's log lines in the middle of a row, launcher tags before each line, the old ("error")
+ * and new ("#wrong") columns, with or without root, in-place and per-iteration columns.
  *
- * A file is a list of runs. A run begins at a header ("# nccl-tests version", "# nThread"), at a
+ * A file is a list of runs. A run begins at a header ("# nccl-tests version", "# nThread") or at a
  * label line that people write between runs ("### ALGO=Ring size=1G", "=== NCCL_PROTO=LL rep 2"),
- * and it ends where the next begins. Its rows are kept aside until then, because what rejects a run
- * (wrong results, ranks that ran alone) stands at its end.
+ * and ends where the next one begins. Its rows are kept until then, because what rejects a run
+ * (wrong results, ranks that ran alone) is at its end.
  *
- * A row is a size, a count and a type, then maybe operator and root, then groups of time, algbw,
- * busbw, errors. nccl-tests prints a row in three pieces, and a log line of another thread may come
- * between them, glued to the last word: the host names seen in the file tell where the word ends.
+ * A row is a size, a count and a type, perhaps operator and root, then groups of time, algbw,
+ * busbw, errors. nccl-tests prints a row in three pieces, and a log line of another thread may be
+ * glued to the last word: the host names in the file show where the word ends.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -60,8 +59,8 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
         return r->n_hosts++;
 }
 
-/* "host:123:456 [0] NCCL INFO ..." : where the host begins; NULL when there is no such mark. @said:
- * after "INFO ". */
+/* In "host:123:456 [0] NCCL INFO ...": begin of the host; NULL: no such mark. @said: set to the
+ * text after "INFO ". */
 static const char *nccl_mark(const char *line, const char **said)
 {
         const char *mark = strstr(line, " NCCL "), *p;
@@ -85,7 +84,7 @@ static const char *nccl_mark(const char *line, const char **said)
         return p;
 }
 
-/* Learn the host names before the first row needs them. */
+/* Collect the host names before the first row needs them. */
 static void collect_host(struct reader *r, const char *line, size_t n)
 {
         const char *said, *mark, *colon;
@@ -111,21 +110,20 @@ static void collect_hosts(struct reader *r)
 
                 end = strchrnul(line, '\n');
                 saved = *end;
-                *end = 0; /* sscanf() looks for the end of its text first */
+                *end = 0; /* sscanf() first computes the length of its text */
                 collect_host(r, line, (size_t)(end - line));
                 *end = saved;
         }
 }
 
-/* How many characters of @word belong to the row it is glued to: "-138dcf168f605:1391:1391" with
- * host 38dcf168f605: 2
- */
+/* Length of the part of @word that belongs to the row: in "-138dcf168f605:1391:1391" with host
+ * 38dcf168f605 it is 2. */
 static size_t glued_length(const struct reader *r, const char *word)
 {
         const char *colon = strchr(word, ':');
         size_t n = colon ? (size_t)(colon - word) : 0, best = 0;
 
-        if (find_host(r, word, n) >= 0) /* all of it, as in most lines */
+        if (find_host(r, word, n) >= 0) /* the whole word, as in most lines */
                 return 0;
         for (int i = 0; i < r->n_hosts; i++) {
                 size_t h = strlen(r->hosts[i]);
@@ -149,7 +147,7 @@ static unsigned type_of(const char *word)
         for (unsigned t = 0; t <= 11; t++) {
                 const char *name = capo_type_name(t);
 
-                if (*name == *word && !strcmp(name, word)) /* words of every row come here */
+                if (*name == *word && !strcmp(name, word)) /* called for the words of every row */
                         return t;
         }
         for (size_t i = 0; i < N_ELEMENTS(more); i++) {
@@ -176,7 +174,7 @@ static bool parse_number(const char *word, double *out)
         return true;
 }
 
-/* nccl-tests prints three or four digits: does the bandwidth belong to this size and time? */
+/* nccl-tests prints three or four digits: do bandwidth, size and time match? */
 static int check_units(struct reader *r, const struct row *row, double us, double algbw)
 {
         double expected = (double)row->sample[0].bytes / us / 1e3;
@@ -245,8 +243,8 @@ static int add_row(struct reader *r)
                 e = check_units(r, &row, us, algbw);
                 if (e < 0)
                         return e;
-                if (wrong >= 1) /* 12, 3.55843e+07; the old column of errors is far below one for
-                                   right results */
+                if (wrong >= 1) /* 12, 3.55843e+07; the old error column is far below one for right
+                                   results */
                         capo_text_reject(b, "line %u: %s wrong values: its results are wrong",
                                          r->row_line, r->words[at + 3]);
                 if (algbw >= 1 && busbw == 0)
@@ -275,7 +273,7 @@ int capo_text_row_end(struct reader *r)
         return e;
 }
 
-/* Is the row that is being put together whole? Without a header only the end of its line tells. */
+/* Is the row being built complete? Without a header, only the end of its line tells. */
 static bool row_whole(const struct reader *r)
 {
         const struct block *b = &r->block;
@@ -295,8 +293,7 @@ static bool is_blank(char c)
         return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n');
 }
 
-/* The next word of @text, which is moved behind it: where it begins, and how long it is; 0 there is
- * none. */
+/* The next word of @text, which is moved past it. Return: its length; 0: no more. */
 static size_t next_word(const char **text, const char **word)
 {
         const char *p = *text;
@@ -329,8 +326,8 @@ bool capo_text_begins_row(const char *text)
         return type_of(copy) != 255;
 }
 
-/* Words of a row, or a piece of one. @begins: the row begins here. @open: a log line follows, so
- * the row may go on later. */
+/* Add the words of a row, or of a part of one. @begins: the row begins here. @open: a log line
+ * follows, so the row may continue later. */
 static int row_piece(struct reader *r, const char *text, unsigned line, bool begins, bool open)
 {
         const char *word;
@@ -343,7 +340,7 @@ static int row_piece(struct reader *r, const char *text, unsigned line, bool beg
                         return e;
                 r->row_line = line;
         } else if (r->n_words == 0) {
-                return 0; /* somebody else's text */
+                return 0; /* text of another program */
         } else {
                 double v;
                 char first[40];
@@ -364,7 +361,7 @@ static int row_piece(struct reader *r, const char *text, unsigned line, bool beg
 
 /* ---- lines ---- */
 
-/* Rows as CSV (rccl-tests -Z csv): the same words, with commas between. In place. */
+/* Convert rows in CSV (rccl-tests -Z csv) to words separated by blanks. In place. */
 static void replace_commas(char *line)
 {
         unsigned commas = 0;
@@ -414,7 +411,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
                         return e;
         }
         capo_nccl_log_line(&r->block.log, line,
-                           n); /* extracts keep NCCL's lines without their prefix */
+                           n); /* extracts may have NCCL's lines without their prefix */
         return capo_text_labels(r, line, n);
 }
 
@@ -423,7 +420,8 @@ bool capo_import_is_text(const char *head, size_t n)
         return true;
 }
 
-/* A text of another program whose numbers look like measurements, and why it is not read; NULL. */
+/* Why the text of another program with numbers that look like measurements is not read; NULL: it is
+ * none. */
 static const char *name_foreign(const char *text)
 {
         if (strstr(text, "# OSU "))
@@ -436,7 +434,7 @@ static const char *name_foreign(const char *text)
 
 int capo_import_text(struct capo_input *in)
 {
-        const char *foreign = name_foreign(in->text); /* its lines are cut while they are read */
+        const char *foreign = name_foreign(in->text); /* lines are cut while they are read */
         size_t before = in->set->n, rejected = in->set->n_rejected;
         struct reader *r = calloc(1, sizeof *r);
         unsigned n = 0;
@@ -457,7 +455,7 @@ int capo_import_text(struct capo_input *in)
                 e = read_line(r, line, ++n);
                 if (!r->block.run.began.at) /* of the run that the line begins */
                         r->block.run.began = stamp;
-                if (e == -EINVAL) { /* the run is out, the rest of the file is not */
+                if (e == -EINVAL) { /* only this run is rejected */
                         capo_text_fault(r);
                         r->n_words = 0;
                         e = 0;

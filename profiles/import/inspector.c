@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2), one object per
- * collective and rank, back to back or one per line; every process writes a file of its own.
+ * NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2): one object per
+ * collective and rank, back to back or one per line; every process writes its own file.
  *
- * Inspector tells calls apart by NCCL's seqNumber, which counts each collective of a communicator
- * by itself, the same on all ranks. A rank that waits for others measures the waiting: all-reduce,
- * all-gather and reduce-scatter cannot end on any rank before the last one has come, so the
- * shortest rank's time is the transfer; where a root may be done early, the longest is.
+ * Inspector identifies calls by NCCL's seqNumber, which counts each kind of collective of a
+ * communicator, equally on all ranks. A rank that waits for others measures the waiting too.
+ * All-reduce, all-gather and reduce-scatter cannot end on any rank before the last one has come, so
+ * the shortest time is the transfer. Where a root may finish early, the longest is.
  *
- * coll_msg_size_bytes is the count that the program gave times the size of an element: of
- * all-gather and reduce-scatter one rank's share (inspectorComputeOpBw() there multiplies it by the
- * ranks).
+ * coll_msg_size_bytes is the program's count times the element size: for all-gather and
+ * reduce-scatter one rank's share (inspectorComputeOpBw() multiplies it by the ranks).
  */
 #include <errno.h>
 #include <limits.h>
@@ -28,14 +27,14 @@ struct inspector_call {
         uint64_t comm, bytes;
         double us;
         uint32_t sn, file, host,
-                line; /* file, host: numbers in struct inspector; host UINT32_MAX: not said */
+                line; /* file, host: indices in struct inspector; host UINT32_MAX: not given */
         int n_ranks, n_nodes;
         uint8_t call, make, ran, channels;
 };
 
 /* The calls of one communicator: a run. */
 struct inspector_run {
-        size_t first, n; /* in the sorted calls */
+        size_t first, n; /* range in the sorted calls */
         const struct inspector_call *earliest;
 };
 
@@ -78,8 +77,8 @@ static unsigned make_of(const char *source)
         return strstr(source, "cpu") ? CAPO_MAKE_HOST : CAPO_MAKE_UNKNOWN;
 }
 
-/* The number of @name in @names, which has it from now on; UINT32_MAX: no memory. Most records have
- * the name of the one before. */
+/* The index of @name in @names, added if new; UINT32_MAX: no memory. Most records have the same
+ * name as the one before. */
 static uint32_t name_of(struct inspector_names *names, const char *name)
 {
         if (names->n && !strcmp(names->v[names->last], name))
@@ -150,7 +149,7 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         return 0;
 }
 
-/* Once every node has said its name; some of them tell nothing. */
+/* Check that every node gave its name; some records have none. */
 static int say_hosts(const struct inspector *all, const struct inspector_run *r,
                      struct capo_trial *t)
 {
@@ -173,7 +172,7 @@ static int say_hosts(const struct inspector *all, const struct inspector_run *r,
         return 0;
 }
 
-/* The run of @r into in->set. Return: its number; -EINVAL, said; -ENOMEM. */
+/* Add the run of @r to in->set. Return: its index; -EINVAL with the error set; -ENOMEM. */
 static int64_t add_run(struct capo_input *in, const struct inspector *all,
                        const struct inspector_run *r)
 {
@@ -201,7 +200,7 @@ static int64_t add_run(struct capo_input *in, const struct inspector *all,
         return number == UINT32_MAX ? -ENOMEM : (int64_t)number;
 }
 
-/* One sample for each call. Return: 0; -EINVAL, said; -ENOMEM. */
+/* Add one sample per call. Return: 0; -EINVAL with the error set; -ENOMEM. */
 static int add_calls(struct capo_input *in, const struct inspector_call *v, size_t n, uint32_t run)
 {
         const struct capo_label *user = in->label;
@@ -244,7 +243,7 @@ static int add_calls(struct capo_input *in, const struct inspector_call *v, size
         return 0;
 }
 
-/* Where one communicator's calls end and the next one's begin. NULL: no memory. */
+/* Split the calls by communicator. NULL: no memory. */
 static struct inspector_run *runs_of(const struct inspector *all, size_t *n)
 {
         struct inspector_run *runs = NULL;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a JSON document that has no measurements is: by name where capo knows its kind, else by its
- * keys. */
+/* Describes a JSON document without measurements: by name if its kind is known, else by its keys.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -8,9 +8,9 @@
 #include "core/base/util.h"
 #include "profiles/import/import_json.h"
 
-/* A key, or two, that name the kind. */
+/* One or two keys that identify the kind. */
 static const struct {
-        const char *key, *with; /* NULL: @key alone */
+        const char *key, *with; /* NULL: only @key */
         const char *what;
 } kinds[] = {
         {"traceEvents", "deviceProperties",

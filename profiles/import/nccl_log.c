@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What NCCL says about itself when NCCL_DEBUG=INFO: its release, the variables it obeys, its tuning
- * table, and with NCCL_DEBUG_SUBSYS=TUNING each decision. The words are NCCL's (2.29.7
- * src/enqueue.cc, src/graph/tuning.cc, src/misc/param.cc); decisions are text from 2.24 on and
- * numbers before, with or without the collective's name.
+ * Reads NCCL's log (NCCL_DEBUG=INFO): release, variables, tuning table and, with
+ * NCCL_DEBUG_SUBSYS=TUNING, each decision. The words are NCCL's (2.29.7 src/enqueue.cc,
+ * src/graph/tuning.cc, src/misc/param.cc). Decisions are text from 2.24 on and numbers before, with
+ * or without the collective's name.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -37,7 +37,7 @@ static int by_question(const void *a, const void *b)
         return compare_question(x->call, x->bytes, y) ?: CAPO_ORDER(x->line, y->line);
 }
 
-/* Sorted, each question once. */
+/* Sort; keep each question once. */
 static void merge_decisions(struct capo_nccl_log *log)
 {
         struct capo_decision *v = log->decisions;
@@ -60,7 +60,7 @@ static void merge_decisions(struct capo_nccl_log *log)
         log->n_decisions = log->n_settled = kept;
 }
 
-/* A log repeats the same few decisions thousands of times: now and then they are put together. */
+/* A log repeats few decisions thousands of times: merge them from time to time. */
 static void add_decision(struct capo_nccl_log *log, struct capo_decision d)
 {
         enum { LEAST = 1024 };
@@ -92,7 +92,7 @@ static bool parse_decision(struct capo_nccl_log *log, const char *text, unsigned
         if (sscanf(arrow, " Bytes -> Algo %23s proto %23s", algo, proto) != 2)
                 return false;
         if (isdigit((unsigned char)algo[0])) {
-                a = (unsigned)atoi(algo) + 1; /* NCCL's numbers plus one are ours (record.h) */
+                a = (unsigned)atoi(algo) + 1; /* NCCL's numbers plus one (record.h) */
                 p = (unsigned)atoi(proto) + 1;
         } else {
                 a = capo_algo_find(algo);
@@ -133,7 +133,7 @@ static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line
 
                         if (sscanf(bar, "| %f/ %f", &latency, &bw) != 2)
                                 break;
-                        if (algo) /* protocols come as LL, LL128, Simple */
+                        if (algo) /* printed in the order LL, LL128, Simple */
                                 log->bw[c][algo][1 + cell % 3] = bw;
                 }
                 log->have_table = true;
@@ -204,7 +204,7 @@ static void parse_environment(struct capo_nccl_log *log, const char *text)
                 log->env_several = true;
 }
 
-/* A plugin that decides in NCCL's place: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin
+/* A plugin that decides instead of NCCL: "TUNER/Plugin: Using AWS OFI (v4)", "Using tuner plugin
  * nccl_ofi_tuner", in NCCL 2.20 "Using tuner plugin: 'nccl_ofi_tuner'"; or MSCCL's own table. */
 static void parse_plugin(struct capo_nccl_log *log, const char *text)
 {
@@ -229,8 +229,8 @@ static void parse_plugin(struct capo_nccl_log *log, const char *text)
         }
 }
 
-/* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": NVLink domains count as
- * one node there. */
+/* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": an NVLink domain counts as
+ * one node. */
 static void parse_nodes(struct capo_nccl_log *log, const char *text)
 {
         const char *p = strstr(text, " nNodes ");

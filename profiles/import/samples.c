@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The set that importers fill: runs, samples of them, remarks. */
+/* The set that importers fill: runs, their samples, and notes. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

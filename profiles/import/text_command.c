@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Command lines as people write them, brought into one form: continued lines are joined, and the
- * ways to set a variable become KEY=VALUE. Whatever else names a setting that decides what runs is
- * counted as a mention: if a mention is not understood, the run is unknown (docs/store.md,
- * "Labels").
+ * Normalises command lines as people write them: continued lines are joined, and all ways to set a
+ * variable become KEY=VALUE. Any other occurrence of a setting that decides what runs counts as a
+ * mention: if a mention is not understood, the run is unknown (docs/store.md, "Labels").
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -42,7 +41,7 @@ bool capo_text_forces(const char *key)
         return false;
 }
 
-/* The name of one of them, also in small letters: it sets nothing then, but somebody meant it. */
+/* Is it the name of one of them, also in lower case? That sets nothing, but was meant to. */
 static bool means_forcing(const char *name)
 {
         for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
@@ -69,7 +68,7 @@ unsigned capo_text_mentions(const char *text)
         return n;
 }
 
-enum { HEADING_WORDS = 8 }; /* the most of a heading */
+enum { HEADING_WORDS = 8 }; /* at most, in a heading */
 
 static void note_name(uint8_t *name, unsigned found)
 {
@@ -84,7 +83,7 @@ bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
         *algo = *proto = 0;
         for (const char *p = text; (p = strchr(p, '=')); p++) {
                 if (p > text && (isupper((unsigned char)p[-1]) || p[-1] == '_'))
-                        return false; /* a setting; not "== Ring ==", not "algo=ring" */
+                        return false; /* a setting; unlike "== Ring ==", "algo=ring" */
         }
         if (strstr(text, "NCCL ") || capo_text_mentions(text) || strstr(text, "_perf"))
                 return false;
@@ -122,7 +121,7 @@ char *capo_text_join(struct reader *r, char *line, unsigned *n)
                 r->n_joined += size - more;
                 r->joined[r->n_joined++] = ' ';
         } else {
-                r->block.unsure_line = *n; /* too long to be read */
+                r->block.unsure_line = *n; /* too long */
         }
         r->joined[r->n_joined] = 0;
         if (more)
@@ -132,8 +131,8 @@ char *capo_text_join(struct reader *r, char *line, unsigned *n)
         return r->joined;
 }
 
-/* What stands between a name at @p and its value: "=", " = ", ": ", or a blank behind a word that
- * sets variables. Returns where the value begins; NULL: nothing does. */
+/* The separator between a name at @p and its value: "=", " = ", ": ", or a blank after a word that
+ * sets variables. Returns the begin of the value; NULL: none. */
 static char *find_value(const char *text, const char *name, char *p)
 {
         static const char *const setters[] = {"-genv",  "--genv", "-env",    "--env",

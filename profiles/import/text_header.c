@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a run says of itself before its rows: nccl-tests' own header lines ("# nThread", "# Rank",
- * column heads), and the labels that people write between runs. Both are facts about the run being
- * read, or the sign that another begins.
+ * Reads what comes before a run's rows: nccl-tests' header lines ("# nThread", "# Rank", column
+ * heads), and labels that people write between runs. Both describe the current run, or begin
+ * another one.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -44,7 +44,7 @@ static int report_conflict(struct reader *r, unsigned line, const char *what, co
                                 b);
 }
 
-/* NCCL_ALGO or NCCL_PROTO that is no single word: NCCL's own choice, or a list. */
+/* NCCL_ALGO or NCCL_PROTO is no single word: NCCL's own choice, or a list. */
 static int not_one(struct block *b, const char *value)
 {
         *(!strcasecmp(value, "auto") || !strcasecmp(value, "default") ? &b->auto_said
@@ -52,7 +52,7 @@ static int not_one(struct block *b, const char *value)
         return 1;
 }
 
-/* One KEY=VALUE of a label line or a command line. Returns 1 when it meant something. */
+/* Apply one KEY=VALUE of a label line or a command line. Returns 1 if it was a known key. */
 static int apply_label(struct reader *r, const char *key, const char *value, unsigned line)
 {
         struct block *b = &r->block;
@@ -63,7 +63,7 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                 const char *colon = strchr(value, ':');
 
                 if (!algo && colon && !strchr(value, ';'))
-                        algo = capo_algo_find(colon + 1); /* "allreduce:ring", 2.24 on */
+                        algo = capo_algo_find(colon + 1); /* "allreduce:ring", from 2.24 on */
                 if (!algo)
                         return not_one(b, value);
                 if (b->algo && b->algo != algo)
@@ -112,9 +112,9 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                         snprintf(b->log.tuner, sizeof b->log.tuner, "%.31s", value);
         } else if (capo_text_forces(key) || !strcasecmp(key, "TREE_THRESHOLD")) {
                 snprintf(b->restricted_by, sizeof b->restricted_by, "%s", key);
-                b->several = true; /* NCCL did not choose freely, and it does not say what ran */
+                b->several = true; /* NCCL's choice was restricted, and what ran is not given */
         } else if (!strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
-                ; /* known, says nothing about what ran */
+                ; /* known, but irrelevant for what ran */
         } else if (!strncmp(key, "NCCL_", 5)) {
                 capo_settings_add(&b->settings, key, value);
         } else {
@@ -124,7 +124,7 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
         return 1;
 }
 
-/* Would this line say something about a run? Then, once there are rows, it begins the next one. */
+/* Does the line describe a run? Then it begins the next one if there are already rows. */
 static bool has_label(const char *text)
 {
         static const char *const keys[] = {
@@ -145,8 +145,8 @@ static bool has_label(const char *text)
         return false;
 }
 
-/* The grammar of docs/store.md: is it a label, or a command line? Anything else that names a
- * setting is prose about some run, and nobody knows which. */
+/* Is it a label or a command line in the grammar of docs/store.md? Other lines that name a setting
+ * are prose about an unknown run. */
 static bool is_label_or_command(const char *text)
 {
         static const char *const said[] = {"rep",       "repeat", "run",  "trial",
@@ -185,7 +185,7 @@ static bool is_label_or_command(const char *text)
         return true;
 }
 
-/* A command line that runs a program of nccl-tests. */
+/* Is it a command line of an nccl-tests program? */
 static bool is_test_command(const char *text)
 {
         const char *word = text + strspn(text, " \t"), *perf = strstr(word, "_perf");
@@ -197,7 +197,7 @@ static bool is_test_command(const char *text)
         return is_label_or_command(text);
 }
 
-/* Does a script stand before the program of nccl-tests? It may set anything. */
+/* Is the nccl-tests program started by a script, which may set anything? */
 static bool runs_script(const char *text)
 {
         static const char *const ends[] = {".sh", ".bash", ".py"};
@@ -222,8 +222,8 @@ static bool runs_script(const char *text)
         return false;
 }
 
-/* The KEY=VALUE behind a comma of @word, which ends there, as it does before commas at its end;
- * NULL: there is none. */
+/* The KEY=VALUE after a comma in @word, which is cut there and before trailing commas; NULL: none.
+ */
 static char *next_pair(char *word)
 {
         size_t n = strlen(word);
@@ -247,7 +247,7 @@ static bool is_block_used(const struct block *b)
         return b->n_rows > 0 || b->rejected;
 }
 
-/* "### LL128": what comes may be that, whatever its command line says. */
+/* "### LL128": the following rows may be that, whatever the command line says. */
 static int take_heading(struct reader *r, const char *text, unsigned line)
 {
         uint8_t algo, proto;
@@ -272,10 +272,11 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         if (e < 0)
                 return e;
 
-        if (!strncmp(text, "source ", 7) || !strncmp(text, ". ", 2)) /* what it sets is not here */
+        if (!strncmp(text, "source ", 7) ||
+            !strncmp(text, ". ", 2)) /* the file with the settings is not here */
                 r->standing_line = line;
         if (!strchr(text, '=') && !strstr(text, "_perf") &&
-            !strstr(text, "CCL")) /* as most lines */
+            !strstr(text, "CCL")) /* as in most lines */
                 return 0;
         mentions = capo_text_mentions(text);
         if (mentions)
@@ -284,8 +285,8 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         call = call_of_program(text);
         if (!has_label(text) && !runs && !mentions && !(call && !is_block_used(&r->block)))
                 return 0;
-        /* A label line after rows, or one that repeats what is already said (its run printed
-         * nothing), opens a run. */
+        /* A label line after rows, or one that repeats a known label (its run printed nothing),
+         * begins a run. */
         if ((has_label(text) || runs || mentions) &&
             (is_block_used(&r->block) ||
              (mark && r->block.label_line && r->block.n_devices == 0))) {
@@ -318,7 +319,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                         mentions -= mentions && capo_text_forces(word);
                 }
         }
-        if (mentions) /* one that was not understood: "-x NCCL_ALGO" */
+        if (mentions) /* one was not understood: "-x NCCL_ALGO" */
                 r->block.unsure_line = line;
         if (r->block.label_line == line)
                 r->block.inline_label = runs;
@@ -329,7 +330,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
 
 /* ---- headers ---- */
 
-/* Behind "@word @value" of @p; NULL: that is not there, or @p is not. */
+/* Parse "@word @value" at @p and return the rest; NULL: not there, or @p is NULL. */
 static const char *parse_numbered(const char *p, const char *word, int *value)
 {
         size_t n = strlen(word);
@@ -350,7 +351,7 @@ bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
         int other;
         size_t n;
 
-        group = parse_numbered(p, "Group", &other); /* newer ones have it */
+        group = parse_numbered(p, "Group", &other); /* only in newer releases */
         p = parse_numbered(group ? group : p, "Pid", &other);
         if (!p)
                 return false;
@@ -398,7 +399,7 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
         return 0;
 }
 
-/* The column heads: "#   size  count  type  redop  root  time  algbw  busbw  #wrong  time ..." and
+/* The column heads, "#   size  count  type  redop  root  time  algbw  busbw  #wrong  time ...", and
  * their units. */
 static int column_line(struct reader *r, const char *line, unsigned n)
 {
@@ -475,7 +476,7 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
         if (strstr(line, "# nThread") && p) {
                 const char *graph = strstr(line, "graph: ");
 
-                /* "warmup iters: 5 iters: 20": the second */
+                /* "warmup iters: 5 iters: 20": the second number */
                 for (const char *q;
                      (q = strstr(p + 1, " iters: ")) && q > p && strncmp(q - 4, " agg", 4); p = q)
                         ;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What launchers, log drivers and terminals put before a line of nccl-tests' output, or inside it.
- */
+/* Removes what launchers, log drivers and terminals put before or inside lines of nccl-tests'
+ * output. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +9,7 @@
 #include "core/base/util.h"
 #include "profiles/import/import_text.h"
 
-/* Colours: ESC [ ... letter. In place. */
+/* Remove colours: ESC [ ... letter. In place. */
 static void strip_colours(char *line)
 {
         char *out = strchrnul(line, 27);
@@ -26,8 +26,7 @@ static void strip_colours(char *line)
         *out = 0;
 }
 
-/* How many characters of @line a launcher or a container's log driver put before the text; 0: none.
- */
+/* Length of the prefix that a launcher or a container's log driver put before the text; 0: none. */
 static int measure_prefix(const char *line)
 {
         int n = 0, stamp = 0, zone;
@@ -72,7 +71,7 @@ static int measure_prefix(const char *line)
         return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
 }
 
-/* Is it what nccl-tests or NCCL print at the beginning of a line? */
+/* Does nccl-tests or NCCL print this at the begin of a line? */
 static bool begins_output(const char *text)
 {
         unsigned pid, tid;
@@ -84,10 +83,10 @@ static bool begins_output(const char *text)
         return n > 0 || capo_text_begins_row(text);
 }
 
-/* The same for prefixes that look like other text: only before output. "host: " (pdsh, clush), "[0]
- * " (Hydra -l), "worker-1  | " (docker compose), "Nov 20 10:00:00 host tag[1]: " (syslog), "host
- * tag[1]: " (syslog, after an ISO time), "Nov 20 10:00:00 " (ts), "Thu Jul 18 15:41:05
- * 2024<stdout>:" (Open MPI 4 --timestamp-output). 0: none. */
+/* The same for prefixes that look like other text, accepted only before known output. "host: "
+ * (pdsh, clush), "[0] " (Hydra -l), "worker-1  | " (docker compose), "Nov 20 10:00:00 host tag[1]:
+ * " (syslog), "host tag[1]: " (syslog, after an ISO time), "Nov 20 10:00:00 " (ts), "Thu Jul 18
+ * 15:41:05 2024<stdout>:" (Open MPI 4 --timestamp-output). 0: none. */
 static int measure_loose_prefix(const char *line)
 {
         static const char *const forms[] = {
@@ -107,7 +106,7 @@ static int measure_loose_prefix(const char *line)
 
                 if (sscanf(line, forms[i], &n) < 0 || !n)
                         continue;
-                if (i == 0) /* its text follows at once, and pieces of rows have it too */
+                if (i == 0) /* its text follows directly, also for pieces of rows */
                         return n;
                 if (begins_output(line + n + strspn(line + n, " ")))
                         return n;
@@ -123,7 +122,7 @@ char *capo_text_untag(char *line, unsigned *task)
         strip_colours(line);
         while ((n = measure_prefix(line + gap)) > 0 || (n = measure_loose_prefix(line + gap)) > 0) {
                 line += n + gap;
-                gap = (int)strspn(line, " "); /* prefixes may have spaces between them */
+                gap = (int)strspn(line, " "); /* prefixes may be separated by blanks */
         }
         for (char *p = line; (p = strchr(p, '[')); p++) {
                 n = 0;
@@ -146,5 +145,5 @@ char *capo_text_untag(char *line, unsigned *task)
         if (line[n] == '#' || capo_text_begins_row(line + n))
                 *task = number;
         return *task == number ? line + n
-                               : line; /* pieces of rows too, of the task that prints rows */
+                               : line; /* pieces of rows too, from the task that prints rows */
 }

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the two bandwidths of a run's rows tell of its ranks and its collective. */
+/* Derives the number of ranks and the collective from the two bandwidths of a run's rows. */
 #include <math.h>
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import_text.h"
 
-/* Ranks that the bandwidths of row @r allow, by nccl-tests' convention: they are printed with two
- * digits behind the point, so few bytes and many ranks allow many. */
+/* The range of ranks that fit the bandwidths of row @r, by nccl-tests' convention. They are printed
+ * with two decimals, so with few bytes or many ranks the range is wide. */
 static void narrow_ranks(const struct row *r, unsigned kind, double *lo, double *hi)
 {
         double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw, at[2];
@@ -53,7 +53,7 @@ int capo_text_ranks(const struct block *b, unsigned call, double *factor, double
         return *hi < 1e6 && ceil(*lo) == floor(*hi) && *hi >= 2 ? (int)floor(*hi) : 0;
 }
 
-/* Are the bandwidths of all rows, as they are rounded, those of @call on @n_ranks? */
+/* Do the rounded bandwidths of all rows fit @call on @n_ranks? */
 static bool fits_rows(const struct block *b, unsigned call, unsigned n_ranks)
 {
         double f = capo_busbw_factor(capo_call_kind(call), n_ranks);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a run: what its header, its labels, NCCL's log lines and the user's flags said must
- * agree on the collective, the ranks and what was forced; then its rows become samples. A run that
- * cannot be trusted is left out whole, with the reason.
+ * The end of a run: its header, labels, NCCL's log lines and the user's flags must agree on the
+ * collective, the ranks and what was forced. Then its rows become samples. A run that cannot be
+ * trusted is left out completely, with the reason.
  */
 #include <errno.h>
 #include <math.h>
@@ -44,8 +44,8 @@ void capo_text_fault(struct reader *r)
         *r->in->error = 0;
 }
 
-/* --layout against the devices that are listed. Lines of them may be lost: then the bandwidths must
- * be those of --layout (@told: their ranks; 0 they do not tell). */
+/* Compare --layout with the listed devices. Some of their lines may be lost: then the bandwidths
+ * must fit --layout (@told: the ranks they show; 0: unclear). */
 static int check_layout(struct reader *r, int told)
 {
         const struct capo_label *user = r->in->label;
@@ -103,7 +103,8 @@ static int settle_ranks(struct reader *r)
         }
         if (b->log.n_nodes && run->n_ranks && b->log.n_nodes != run->n_nodes &&
             run->n_ranks % b->log.n_nodes == 0) {
-                run->n_nodes = b->log.n_nodes; /* hosts of one NVLink domain are one node to NCCL */
+                run->n_nodes =
+                        b->log.n_nodes; /* NCCL counts the hosts of one NVLink domain as one node */
                 snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
                 if (capo_input_layout(text, run) < 0)
                         run->layout[0] = 0;
@@ -139,7 +140,7 @@ static int settle_ranks(struct reader *r)
         return 0;
 }
 
-/* The collective: said, or the only one whose columns look like this. */
+/* The collective: as given, or the only one that fits the columns. */
 static void settle_call(struct reader *r)
 {
         struct block *b = &r->block;
@@ -152,9 +153,9 @@ static void settle_call(struct reader *r)
         b->call = (uint8_t)capo_nccl_log_call(&b->log);
         if (b->call)
                 return;
-        /* Otherwise the columns tell, as far as they do (nccl-tests doc/PERFORMANCE.md): a root is
-         * broadcast or reduce; a reduction without root is an all-reduce or a reduce-scatter, by
-         * the factor of its bus bandwidth. All-gather and all-to-all look alike. */
+        /* Otherwise the columns decide as far as possible (nccl-tests doc/PERFORMANCE.md): with a
+         * root it is broadcast or reduce; a reduction without root is all-reduce or reduce-scatter,
+         * by the factor of its bus bandwidth. All-gather and all-to-all look alike. */
         capo_text_ranks(b, CAPO_CALL_NONE, &factor, &lo, &hi);
         if (b->root >= 0)
                 b->call = b->rows[0].sample[0].op != 255 ? CAPO_CALL_REDUCE : CAPO_CALL_BROADCAST;
@@ -164,7 +165,7 @@ static void settle_call(struct reader *r)
                 b->call = capo_text_call(r);
 }
 
-/* What was forced is not certain: the run takes no part. */
+/* It is not certain what was forced: the run is left out. */
 static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b, const char *format,
                                                                 ...)
 {
@@ -176,14 +177,14 @@ static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b,
         b->run.left_out = true;
 }
 
-/* NCCL_ALGO or NCCL_PROTO left NCCL some choice, but not all of it. */
+/* NCCL_ALGO or NCCL_PROTO restricted NCCL's choice to several. */
 static bool is_choice_restricted(const struct block *b)
 {
         return b->several || b->log.env_several;
 }
 
-/* What was forced: the user's flags, the label lines, NCCL's words about its environment, its
- * tuning table; all that speak must agree. */
+/* What was forced: the user's flags, the label lines, NCCL's log of its environment, and its tuning
+ * table must agree, as far as each exists. */
 static int settle_choice(struct reader *r, uint8_t *want)
 {
         struct block *b = &r->block;
@@ -244,7 +245,7 @@ static int settle_choice(struct reader *r, uint8_t *want)
         else if (algo || proto)
                 snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
         else if (is_choice_restricted(b))
-                ; /* below: what ran may be known */
+                ; /* below: it may be known what ran */
         else if (b->auto_said)
                 snprintf(b->run.why, sizeof b->run.why, "its header");
         else if (b->call == CAPO_CALL_ALLREDUCE && b->log.have_table)
@@ -277,8 +278,8 @@ static int settle_choice(struct reader *r, uint8_t *want)
         return 0;
 }
 
-/* What ran, into @s. Return: 0; 1 it is not known and NCCL's choice was restricted; -EINVAL, said.
- */
+/* Set what ran in @s. Return: 0; 1: not known, and NCCL's choice was restricted; -EINVAL with the
+ * error set. */
 static int fill_choice(struct reader *r, struct capo_sample *s, uint8_t want)
 {
         struct block *b = &r->block;
@@ -298,7 +299,7 @@ static int fill_choice(struct reader *r, struct capo_sample *s, uint8_t want)
                                 capo_ran_proto(d->ran), (unsigned long long)s->bytes);
         }
         if (!want && is_choice_restricted(b))
-                s->want = s->ran; /* not NCCL's own choice, but what ran is known */
+                s->want = s->ran; /* not NCCL's own choice, but it is known what ran */
         return !s->want && is_choice_restricted(b) && !b->run.left_out;
 }
 
@@ -334,7 +335,7 @@ static int take_rows(struct reader *r, uint8_t want)
 
         say_hosts(r);
         for (const char *p = b->log.settings.text;
-             *p;) { /* what NCCL heard, beside what its command line says */
+             *p;) { /* NCCL's log, compared with the command line */
                 char name[48], value[64];
                 int n = 0;
 
@@ -357,7 +358,7 @@ static int take_rows(struct reader *r, uint8_t want)
                         s.run = run;
                         s.call = b->call;
                         e = fill_choice(r, &s, want);
-                        if (e < 0) { /* then nothing of the run is believed */
+                        if (e < 0) { /* then nothing of the run is used */
                                 r->in->set->n = first;
                                 r->in->set->runs[run].left_out = true;
                                 snprintf(r->in->set->runs[run].why, sizeof b->run.why, "rejected");
@@ -396,7 +397,7 @@ int capo_text_next_table(struct reader *r, unsigned line)
         next.run.nccl = b->log.version ? b->log.version : b->run.nccl;
         next.log.n_nodes = b->log.n_nodes;
         if (!b->label_line)
-                b->unsure_line = line; /* which of the two did the command line make? */
+                b->unsure_line = line; /* it is not clear which of the two the command line made */
         e = capo_text_run_end(r);
         r->block = next;
         memcpy(r->on_host, on_host, (size_t)r->n_hosts * sizeof *on_host);
@@ -417,7 +418,7 @@ int capo_text_run_end(struct reader *r)
         b->run.source = (char *)r->in->path;
         if (!b->run.iterations)
                 b->run.iterations = 1;
-        if (b->log.version) /* the library that ran, against the header it was built with */
+        if (b->log.version) /* the library that ran; the header names the one it was built with */
                 b->run.nccl = b->log.version;
         if (b->n_rows && !b->rejected) {
                 settle_call(r);
@@ -434,7 +435,7 @@ int capo_text_run_end(struct reader *r)
                 if (e == 0 && !b->rejected)
                         e = take_rows(r, want);
         }
-        if (e == -EINVAL) { /* said: this run is out, the rest of the file is not */
+        if (e == -EINVAL) { /* only this run is rejected */
                 capo_text_fault(r);
                 e = 0;
         }
