@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Logs into a job. Rows come from the exact CELLs of each log; the single calls in BLOCKs are only
- * sampled, to see who comes late (analysis/job/skew.h). Memory grows with ranks and distinct calls,
- * not with the number of records.
+ * Adds logs to a job. Rows come from the exact CELLs of each log; the single calls in BLOCKs are
+ * only sampled, to find ranks that come late (analysis/job/skew.h). Memory grows with ranks and
+ * distinct calls, not with the number of records.
  *
  *      job = capo_job_new();
  *      for each log: capo_job_add(job, log, NULL, NULL);
- *      capo_job_finish(job);      names, layouts, skew; then everything in analysis/job/job.h may
- *                                 be read
+ *      capo_job_finish(job);      names, layouts, skew; then analysis/job/job.h is valid
  *
- * The order of processes is the order of adding; communicators are ordered by size (largest first),
- * birth and uid; rows by communicator, call, bytes. So the same files give the same answer.
+ * Processes keep the order in which they were added. Communicators are sorted by size (largest
+ * first), creation time and uid; rows by communicator, call, bytes. So the same files give the same
+ * result.
  */
 #ifndef CAPO_STATS_H
 #define CAPO_STATS_H
@@ -19,12 +19,13 @@
 
 /**
  * capo_job_add() - read one log into the job
- * @log: at its first frame: a file (capo_log_open()) or the memory of a living process
- *       (capo_live_log_open()). Taken over in any case: the job keeps it open for capo_job_log()
- * @progress: called now and then with bytes read of this log; may be NULL
+ * @log: at its first frame: a file (capo_log_open()) or the memory of a live process
+ * (capo_live_log_open()). The job owns it from now on in any case, and keeps it open for
+ * capo_job_log()
+ * @progress: called from time to time with the bytes read of this log; may be NULL
  *
- * A log that breaks off or is damaged is used as far as it goes: its process' health and read_error
- * tell.
+ * A cut or damaged log is used as far as possible; health and read_error of its process describe
+ * the damage.
  *
  * Return: 0; -ENOMEM.
  */
@@ -32,15 +33,15 @@ int capo_job_add(struct capo_job *job, struct capo_log *log,
                  void (*progress)(uint64_t bytes, void *arg), void *arg);
 
 /**
- * capo_job_add_log() - the same by the path of a log
- * @why: as capo_log_open(), when the log could not be used at all
+ * capo_job_add_log() - the same for the path of a log
+ * @why: as in capo_log_open(), if the log could not be used at all
  *
- * Return: 0; what capo_log_open() returned; -ENOMEM.
+ * Return: 0; errors of capo_log_open(); -ENOMEM.
  */
 int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
                      void (*progress)(uint64_t bytes, void *arg), void *arg);
 
-/** capo_job_finish() - see above. Once, after the last log. Return: 0, -ENOMEM. */
+/** capo_job_finish() - complete the job, once, after the last log. Return: 0, -ENOMEM. */
 int capo_job_finish(struct capo_job *job);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The last CELL and SITE frames of a log: what its process had counted when it ended. */
+/* Reads the last CELL and SITE frames of a log: the counts of its process at its end. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -59,8 +59,8 @@ static int by_comm_then_id(const void *a, const void *b)
         return x->comm != y->comm ? x->comm - y->comm : x->id - y->id;
 }
 
-/* By communicator, so that a row's calls of one rank come together (a process may hold several
- * ranks of one). */
+/* Sorted by communicator, so that a row's calls of one rank are consecutive (a process may hold
+ * several ranks of one). */
 int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at,
                   uint32_t process, const uint32_t *comms)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The frames of a log that are text: INFO, FABRIC, RULES. */
+/* Reads the text frames of a log: INFO, FABRIC, RULES. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +26,7 @@ char *job_text_copy(const void *bytes, size_t size)
         return copy;
 }
 
-/* @length: of *@text; becomes what it is then: a 0 in @more ends it. */
+/* @length: of *@text, updated; a 0 in @more ends it. */
 static int append_text(char **text, size_t *length, const void *more, size_t size, bool newline)
 {
         size_t old = *length;
@@ -44,7 +44,7 @@ static int append_text(char **text, size_t *length, const void *more, size_t siz
 
 enum {
         KEYS = 1024
-}; /* of a process; capo writes some dozens. What a stranger has beyond that is left out */
+}; /* per process; capo writes some dozens, and more in a foreign log is ignored */
 
 static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
 {
@@ -80,12 +80,12 @@ int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *
         int r = 0;
 
         if (f->type == CAPO_FRAME_FABRIC) {
-                /* Each piece begins with the number of its snapshot. The last two are kept: a kill
-                 * may cut the last. */
+                /* Each piece begins with the number of its snapshot. The last two are kept, because
+                 * a kill may cut the last one. */
                 char *now = p->fabric ? p->fabric + p->fabric_last_ : NULL;
 
                 line = capo_log_next_line(f, &at, &n);
-                /* a line may have a 0 in it, and be longer than all that is kept */
+                /* a line may contain a 0, and be longer than what is kept */
                 if (line && now &&
                     (p->fabric_size_ - p->fabric_last_ <= n || memcmp(now, line, n) != 0 ||
                      now[n] != '\n')) {

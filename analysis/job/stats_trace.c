@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cells from single calls. The calls of one shape count in one cell, so a cell is looked for when a
- * shape is described and not when a call comes; several shapes (streams, peers, call sites) share
- * one.
+ * Makes cells from single calls. The calls of one shape belong to one cell, so the cell is looked
+ * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -15,7 +14,7 @@
 #include "analysis/job/stats_private.h"
 
 struct traced {
-        struct capo_log_cell key; /* count, result and clock are not part of it */
+        struct capo_log_cell key; /* count, result and clock are not part of the key */
         uint64_t count, failed;
         struct capo_hist time[CAPO_TIMES];
 };
@@ -25,10 +24,10 @@ struct tracing {
         uint32_t *cell_of; /* shape -> 1 + index of its cell; 0: not described */
         struct traced *cells;
         uint32_t n_cells;
-        struct job_index index; /* of them, by key */
+        struct job_index index; /* of the cells, by key */
 };
 
-/* 1 + index of the cell; 0: no memory. */
+/* Find or add the cell. Return: 1 + its index; 0: no memory. */
 static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_t bytes,
                         uint8_t call, uint8_t algo_proto, uint8_t channels, uint8_t flags)
 {
