@@ -201,7 +201,9 @@ static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, 
         if (answer == text)
                 return add_ras(in, path, text);
         if (answer) {
-                r = add_ras(in, path, strdup(answer));
+                char *copy = strdup(answer);
+
+                r = copy ? add_ras(in, path, copy) : -ENOMEM;
                 *answer = 0;
                 if (r < 0) {
                         free(text);
@@ -236,13 +238,14 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
 {
         const char *program;
         struct stat st;
+        bool known = strcmp(path, "-") != 0 && stat(path, &st) == 0;
         char *text = NULL;
         size_t size;
         int r;
 
-        if (strcmp(path, "-") != 0 && stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        if (known && S_ISDIR(st.st_mode))
                 return depth < MOST_DEPTH ? take_folder(in, path, depth) : 0;
-        if (depth && strcmp(path, "-") != 0 && !S_ISREG(st.st_mode))
+        if (known && depth && !S_ISREG(st.st_mode)) /* reading a broken link reports the error */
                 return 0;
         if (capo_pack_is_name(path)) { /* logs packed by capo pack */
                 in->n_files++;

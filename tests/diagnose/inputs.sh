@@ -27,6 +27,9 @@ expect 3 'NCCL 9.9.9 is newer than 2[.0-9]*, the newest release' -- --bugs 9.9.9
 echo hello >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
 expect 3 '1 line of text; the first: hello' -- plain.txt
+mkdir links
+ln -s ../gone links/rank0.log
+expect 3 'left out links/rank0.log: No such file' -- links
 : >empty.txt
 expect 3 'empty.txt is empty' -- empty.txt
 echo 'a lossless worker of the highest rank' >plain.txt
