@@ -10,6 +10,8 @@ if [ "${BASH_SOURCE[0]}" = "$0" ]; then
 fi
 logs=${logs:-$(mktemp -d)}
 export logs
+# Here a failed check leaves its whole output.
+keep=${keep:-build-ci}
 [ -z "${own_logs-}" ] || trap 'rm -rf "$logs"' EXIT
 # A check that does not end is stopped and named, and the next one runs. At a terminal there is no limit: a person can interrupt it.
 limit=${limit:-1500} # seconds, on a machine with no other load
@@ -17,8 +19,8 @@ passed=0
 failed=0
 skipped=0
 
-# check NAME COMMAND...: runs the command, counts it, and prints the end of its output when it fails. Status 77 means
-# that the check cannot run on this machine. Returns the command's status.
+# check NAME COMMAND...: runs the command and counts it. When it fails, the end of its output is printed and the whole
+# output is kept in $keep/NAME.log. Status 77 means that the check cannot run on this machine. Returns the command's status.
 check() {
         local name=$1 begin=$SECONDS status=0 most guard
         shift
@@ -29,6 +31,7 @@ check() {
         case $status in
         124 | 137) [ $((SECONDS - begin)) -lt "$most" ] || echo "it did not end within $most s" >>"$logs/$name" ;;
         esac
+        rm -f "$keep/$name.log"
         case $status in
         0)
                 passed=$((passed + 1))
@@ -50,6 +53,7 @@ check() {
                         grep -aE '^ *[0-9]+/[0-9]+ .* (FAIL|TIMEOUT|ERROR) ' "$logs/$name"
                         failed_tests_output "$logs/$name"
                         tail -n 60 "$logs/$name"
+                        mkdir -p "$keep" && cp "$logs/$name" "$keep/$name.log" && echo "the whole output: $keep/$name.log"
                 } | sed 's/^/      /'
                 ;;
         esac

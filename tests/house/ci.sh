@@ -43,7 +43,10 @@ for marks in '✀  ――――' '8< ----'; do
         # shellcheck disable=SC2086
         made 1 check tests sh "$dir/tests" $marks
         grep -q ' why$' "$dir/said" && grep -q ' early20$' "$dir/said" && ! grep -q ' early9$' "$dir/said" || fail "what tests said"
+        grep -q '^early9$' "$dir/tree/build-ci/tests.log" || fail "the whole output"
 done
+made 0 check tests true
+[ ! -e "$dir/tree/build-ci/tests.log" ] || fail "the output of a failure, after it passed"
 # A failed test is run again by itself. One that passes then is named, with what it said; one that fails again fails.
 mkdir -p "$dir/tree/tests" "$dir/again"
 cp "$1/tests/again.py" "$dir/tree/tests/"
