@@ -371,7 +371,7 @@ static void print_sections(const struct cli_page *page, FILE *out, const struct 
                 FILE *left_out = open_memstream(&text, &size);
 
                 if (!left_out)
-                        return;
+                        break;
                 print_section(page->section[i], out, style, left_out);
                 if (fclose(left_out) || !text || !*text)
                         continue;
