@@ -47,7 +47,7 @@ done
 
 settings=$("$capo" env --all | grep -oE '^CAPO_[A-Z0-9_]+')
 [ -n "$settings" ] || fail "capo env lists nothing"
-for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner profiles cli include | tr -d '"' | sort -u); do
+for word in $(grep -rhoE '"CAPO_[A-Z0-9_]+"' core shim tuner analysis profiles cli include | tr -d '"' | sort -u); do
         printf '%s\n' "$settings" | grep -qx "$word" || fail "$word is read but is no row of include/capo/env.def"
 done
 for word in $(cat README.md HACKING.md docs/*.md docs/internals/*.md | grep -oE '\bCAPO_[A-Z0-9_]+' | sort -u); do
