@@ -51,8 +51,9 @@ int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *cons
         struct side x, y;
         int r = look_at_side(a, n_a, &x);
 
-        r = r == 0 ? look_at_side(b, n_b, &y) : r;
-        if (r < 0)
+        if (r == 0)
+                r = look_at_side(b, n_b, &y);
+        if (r != 0)
                 return r;
         *out = (struct diff_steps){.known = x.known && y.known && x.period == y.period && x.p50 > 0,
                                    .uncertain = x.uncertain || y.uncertain,

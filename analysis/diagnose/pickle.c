@@ -54,7 +54,7 @@ static int write_text(struct pickle *p, struct item *item, const char *text, siz
         p->written += size;
         if (p->written > MOST_TEXT)
                 return -EFBIG;
-        if (item->size + size >= item->room) {
+        if (!item->text || item->size + size >= item->room) {
                 size_t room = 2 * (item->size + size) + 16;
                 char *larger = realloc(item->text, room);
 

@@ -153,6 +153,8 @@ static void name_busy(const struct stacks *s, struct capo_diagnose_finding *f, u
                 capo_append(f->detail, sizeof f->detail, "%s%s: %s", shown++ ? "\n" : "",
                             process_words(p, who), p->words);
         }
+        if (!first)
+                return;
         process_words(first, who);
         if (n == 1)
                 snprintf(f->headline, sizeof f->headline,

@@ -100,6 +100,8 @@ static struct front read_front(const struct watches *w, const char *group)
                         f.least = at->stuck;
                 }
         }
+        if (!f.first) /* no rank of the group is stuck */
+                return f;
         for (uint32_t i = 0; i < w->n; i++) {
                 const struct watch *at = &w->v[i];
 
@@ -149,7 +151,7 @@ static void judge_behind(const struct watches *w, const char *group, const struc
 {
         char who[128], shout[128], waiting[128], name[96], op[WATCH_WORD + 4] = "";
         uint32_t n, n_wait;
-        const struct watch *behind = NULL;
+        const struct watch *behind = front->first;
 
         name_ranks(w, group, f, is_stuck_in, front->most, false, waiting, &n_wait);
         name_ranks(w, group, f, is_not_stuck_in, front->most, true, who, &n);

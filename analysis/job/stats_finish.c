@@ -437,7 +437,7 @@ static int number_members(struct capo_job *job)
                         uint32_t in = first[m->process];
 
                         m->job_rank = job->processes[m->process].rank;
-                        if (!in || !next[in - 1])
+                        if (!world || !in || !next[in - 1])
                                 continue;
                         while (in && world->members[in - 1].device != m->device)
                                 in = next[in - 1];

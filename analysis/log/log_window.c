@@ -97,7 +97,7 @@ void capo_log_window_free(struct capo_log_window *w)
 /* Undo capo_log_window_park(). */
 static int unpark_window(struct capo_log_window *w)
 {
-        struct stat st;
+        struct stat st = {0};
         int r;
 
         if (w->pack)

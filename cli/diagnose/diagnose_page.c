@@ -244,10 +244,11 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
 
         for (uint32_t i = 0; i < e->n_findings && others < OTHERS_SHOWN; i++) {
                 const struct capo_diagnose_finding *f = &e->findings[i];
-                _cleanup_free_ char *marks = marks_text(e, f);
+                _cleanup_free_ char *marks = NULL;
 
                 if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
                         continue;
+                marks = marks_text(e, f);
                 cli_section_cell(s, "%s%s   %s", f->headline, who_text(f, who), marks ? marks : "");
                 others++;
         }

@@ -203,7 +203,7 @@ static void ask_nccl(const struct options *o, struct expect_page *page,
         if (r == 0)
                 r = fragment_ask(&asker->machine, gpus, (int)n, asks, n_asks, &answer, why,
                                  sizeof why);
-        if (r < 0) {
+        if (r != 0) {
                 expect_missing(page, "NCCL's own prediction: %s", why);
                 return;
         }

@@ -29,7 +29,8 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
         by.profile = profile;
         if (capo_plan_compare(own, with, &by, &c) < 0)
                 return CAPO_EXIT_FAIL;
-        for (size_t i = 0; o->q.nccl_2 && i < with->n_rows; i++) /* by that release's own model */
+        /* by that release's own model */
+        for (size_t i = 0; o->q.nccl_2 && with && i < with->n_rows; i++)
                 c.rows[i].with = with->rows[i];
         if (c.modelled_left)
                 capo_info(

@@ -127,7 +127,7 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
         json_object_set_new(root, "asked_nodes", json_integer(plain->asked_nodes));
         json_object_set_new(root, "wall_ms",
                             json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
-        if (o->q.nccl_2) {
+        if (o->q.nccl_2 && tuned) {
                 json_object_set_new(root, "nccl_2",
                                     json_string(capo_nccl_text((uint32_t)tuned->version, version,
                                                                sizeof version)));

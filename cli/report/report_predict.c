@@ -52,7 +52,7 @@ int report_predict(struct capo_page *r, uint32_t comm, const struct capo_plan_gp
         if (e == 0)
                 e = fragment_ask(&asker->machine, gpus, r->job->comms[comm].n_ranks, asks, n,
                                  &answer, r->predicted_by, sizeof r->predicted_by);
-        if (e < 0)
+        if (e != 0)
                 return e == -ENOMEM ? e : 0;
         snprintf(r->predicted_by, sizeof r->predicted_by, "NCCL %s",
                  capo_nccl_text((uint32_t)answer.version, release, sizeof release));

@@ -97,7 +97,7 @@ static bool default_believed(const struct view *v, int p, int c)
         if (default_repeated(v, p, c))
                 return true;
         for (int k = 1; k < v->s->n_candidates; k++) {
-                double se, gain = gain_at(v, p, k, &se);
+                double se = 0, gain = gain_at(v, p, k, &se);
 
                 if (k != c && !isnan(gain) && fabs(gain) <= SAME_TIME * se)
                         return true;

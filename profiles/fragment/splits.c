@@ -84,7 +84,7 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
  */
 static int list_splits(struct splits *s, char *why, size_t room)
 {
-        bool two = s->k[1] > 0, same = s->k[0] == s->k[1] && !s->all;
+        bool two = s->k[1] > 0, same = two && s->k[0] == s->k[1] && !s->all;
         struct capo_symmetry symmetry = {.n_gpus = s->n_devs};
         struct capo_topology *t = NULL;
         uint32_t *sets[2] = {NULL, NULL}, *counts[2] = {NULL, NULL};

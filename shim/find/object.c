@@ -363,7 +363,8 @@ static int find_bound(struct dl_phdr_info *info, size_t size, void *cookie)
                         dynamic = (const ElfW(Dyn) *)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
         }
         t = tables_of(info->dlpi_addr, dynamic);
-        if (!t.symbols || !t.strings || capo_own(dynamic) || info->dlpi_addr == s->to->base)
+        if (!dynamic || !t.symbols || !t.strings || capo_own(dynamic) ||
+            info->dlpi_addr == s->to->base)
                 return 0;
         for (; dynamic->d_tag != DT_NULL; dynamic++) {
                 const void *at = resolve_pointer(info->dlpi_addr, dynamic->d_un.d_ptr);
