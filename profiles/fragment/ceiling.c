@@ -59,7 +59,7 @@ static double rate_of(const struct capo_rates *r, enum capo_coll coll)
         }
 }
 
-double capo_ceiling(const struct capo_ceilings *c, enum capo_coll coll, enum capo_ceiling_of *of)
+double capo_ceiling(const struct capo_ceilings *c, unsigned coll, enum capo_ceiling_of *of)
 {
         const struct {
                 enum capo_ceiling_of of;

@@ -14,7 +14,6 @@
 #include <string.h>
 
 #include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
@@ -23,13 +22,9 @@
 #include "core/base/file.h"
 #include "profiles/machine/xml.h"
 
-double capo_plan_busbw_factor(enum capo_coll coll, unsigned n_ranks)
+double capo_plan_busbw_factor(unsigned coll, unsigned n_ranks)
 {
-        static const enum capo_call_kind kinds[CAPO_COLLS] = {
-                CAPO_KIND_BROADCAST, CAPO_KIND_REDUCE, CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER,
-                CAPO_KIND_ALLREDUCE};
-
-        return capo_busbw_factor(kinds[coll], n_ranks);
+        return capo_busbw_factor(capo_coll_kind(coll), n_ranks);
 }
 
 /* The output of a node's NCCL; NULL: none. */
