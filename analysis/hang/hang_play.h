@@ -20,6 +20,8 @@ struct play_queue {
         uint32_t process, stream;
         uint32_t at, n;
         uint32_t *call; /* indices over all processes */
+        uint32_t ended; /* this many, from the first, ended or have a later call that did */
+        bool held;      /* one of them was seen running */
 };
 
 /* An entry by number. Not an array indexed by it: one damaged number would make that huge. */
@@ -46,7 +48,7 @@ struct play_comm {
 
 struct play {
         const struct capo_hang_job *job;
-        bool lenient;
+        bool lenient, any_p2p;
         uint32_t n_calls;
         const struct capo_hang_call **call;
         uint32_t *process,

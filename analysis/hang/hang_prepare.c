@@ -28,6 +28,7 @@ static void count_member_calls(struct play *p)
                 const struct capo_hang_call *c = p->call[i];
                 struct play_member *m;
 
+                p->any_p2p |= is_p2p(c);
                 if (!call_is_taken(c) || !is_collective(c))
                         continue;
                 m = member_of(p, c);
@@ -112,12 +113,46 @@ uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq)
         return next;
 }
 
+/*
+ * Lower @seq below the first number above @from on which members disagree. capo_play_mismatch()
+ * finds the same number by number; this goes member by member, because with 10,000 members
+ * each call of a number is a cache miss.
+ *
+ * Return: true; false: not known, a call is missing among those of the first member with calls.
+ */
+static bool agreed_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t *seq)
+{
+        const struct play_member *first = NULL;
+
+        for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
+                const struct play_member *m = &p->comms[comm].members[i];
+
+                first = first ? first : m->n ? m : NULL;
+                if (!first || m == first)
+                        continue;
+                for (uint32_t k = place_of(m, from + 1); k < m->n && m->of[k].seq <= *seq; k++) {
+                        const struct capo_hang_call *c = call_at(first, m->of[k].seq);
+
+                        if (!c)
+                                return false;
+                        if (capo_hang_differs(c, m->of[k].call))
+                                *seq = m->of[k].seq - 1;
+                }
+        }
+        return true;
+}
+
 /* If one rank's GPU has ended @seq, all ranks have entered it and all before it. That does not hold
  * for calls on which they disagreed. Returns the newest number it holds for. */
 static uint32_t ended_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t seq)
 {
+        uint32_t agreed = seq;
         bool ended;
 
+        if (from >= seq)
+                return from;
+        if (agreed_up_to(p, comm, from, &agreed))
+                return agreed;
         while (from < seq) { /* unknown calls cannot be seen to disagree */
                 uint32_t next = capo_play_next(p, comm, from + 1);
 
@@ -153,9 +188,8 @@ static void begin_at(struct play *p, uint32_t comm)
         for (uint32_t i = 0; i < jc->n_members; i++) {
                 const struct play_member *m = &c->members[i];
 
-                for (uint32_t k = 0; k < m->n; k++) {
-                        if (m->of[k].call->gpu == CAPO_HANG_GPU_ENDED && binds_all(m->of[k].call) &&
-                            m->of[k].seq > ended)
+                for (uint32_t k = m->n; k-- > 0 && m->of[k].seq > ended;) {
+                        if (m->of[k].call->gpu == CAPO_HANG_GPU_ENDED && binds_all(m->of[k].call))
                                 ended = m->of[k].seq;
                 }
         }
@@ -185,38 +219,34 @@ static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t proc
         return &p->queues[p->n_queues++];
 }
 
+/* Read each call once only: all of them together do not fit in the cache. */
 static int line_up(struct play *p)
 {
         uint32_t first = 0;
 
         for (uint32_t i = 0; i < p->n_calls; i++) {
+                const struct capo_hang_call *c = p->call[i];
                 struct play_queue *q;
 
                 if (i && p->process[i] != p->process[i - 1])
                         first = p->n_queues;
-                if (!call_is_played(p, p->call[i]))
+                if (!call_is_played(p, c))
                         continue;
-                q = queue_of(p, first, p->process[i], stream_of(p->call[i]));
+                q = queue_of(p, first, p->process[i], stream_of(c));
                 if (!q || capo_array_room(&q->call, q->n, sizeof *q->call) < 0)
                         return -ENOMEM;
                 q->call[q->n++] = i;
+                q->held |= c->gpu == CAPO_HANG_GPU_RUNNING;
+                if (q->held)
+                        p->state[i] |= HELD;
+                if (c->captured)
+                        p->state[i] |= ENDED;
+                else if (c->gpu == CAPO_HANG_GPU_ENDED)
+                        q->ended = q->n;
         }
         for (uint32_t k = 0; k < p->n_queues; k++) {
-                const struct play_queue *q = &p->queues[k];
-                bool ended = false, held = false;
-
-                for (uint32_t i = q->n; i-- > 0;) {
-                        const struct capo_hang_call *c = p->call[q->call[i]];
-
-                        ended |= c->gpu == CAPO_HANG_GPU_ENDED && !c->captured;
-                        if (ended || c->captured)
-                                p->state[q->call[i]] |= ENDED;
-                }
-                for (uint32_t i = 0; i < q->n; i++) {
-                        held |= p->call[q->call[i]]->gpu == CAPO_HANG_GPU_RUNNING;
-                        if (held)
-                                p->state[q->call[i]] |= HELD;
-                }
+                for (uint32_t i = 0; i < p->queues[k].ended; i++)
+                        p->state[p->queues[k].call[i]] |= ENDED;
         }
         return 0;
 }
@@ -249,11 +279,12 @@ static int pair_up(struct play *p)
         _cleanup_free_ struct half *half = NULL;
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < p->n_calls; i++) {
+        for (uint32_t i = 0; i < p->n_calls; i++)
+                p->mate[i] = CAPO_HANG_NONE;
+        for (uint32_t i = 0; i < p->n_calls && p->any_p2p; i++) {
                 const struct capo_hang_call *c = p->call[i];
                 int32_t me;
 
-                p->mate[i] = CAPO_HANG_NONE;
                 if (!call_is_taken(c) || !is_p2p(c) || !p->comms[c->comm].whole_p2p)
                         continue;
                 me = p->job->comms[c->comm].members[c->member].rank;
