@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo sweep: runs a command as capo run does, every call traced and timed, the tuner trying
- * candidates by the schedule of tuner/sweep.c. All thinking happens before the job starts: the plan
- * is text in the environment.
+ * capo sweep: runs a command like capo run, with every call traced and timed; the tuner tries
+ * candidates by the schedule of tuner/sweep.c. Everything is decided before the job starts: the
+ * plan is text in the environment.
  */
 #include <errno.h>
 #include <limits.h>
@@ -46,7 +46,7 @@ static int append_plan(struct sweep *s, const char *format, const char *a, const
         return 0;
 }
 
-/* ---- lists of words, each as the plan spells it ---- */
+/* ---- lists of words, in the plan's spelling ---- */
 
 static const char *coll_word(const char *item)
 {
@@ -73,7 +73,7 @@ static const char *channels_word(const char *item)
         return *end || v < 0 || v > CAPO_CHANNELS_MAX ? NULL : item;
 }
 
-/* Return: false where @value is no list of words that @word knows. */
+/* Return: false: @value is not a list of words that @word knows. */
 static bool add_list(struct sweep *s, const char *format, const char *value,
                      const char *(*word)(const char *item))
 {
@@ -157,7 +157,7 @@ static const char *take_sizes(void *s, const char *value)
         return append_plan(s, "%ssizes=%s-%s", a, b) < 0 ? "a shorter plan" : NULL;
 }
 
-/* A number that goes into the plan as it is written. */
+/* Check a number, and put it into the plan as written. */
 static const char *take_number(struct sweep *s, const char *format, const char *value, double least,
                                bool whole)
 {
@@ -181,7 +181,7 @@ static const char *take_slower(void *s, const char *value)
 
 /* ---- --refine and --seconds ---- */
 
-/* Collectives per second of the busiest process in a folder of logs; 0 when there is none. */
+/* Collectives per second of the busiest process in a folder of logs; 0: none. */
 static double calls_per_second(const char *dir)
 {
         DIR *d = opendir(dir);
@@ -217,8 +217,8 @@ static unsigned candidate_id(const struct capo_sweep_plan *plan, const struct ca
         return 0;
 }
 
-/* Clearly lost: at every size measured in the class of sizes, in every allocation, its interval is
- * above 1.1 times the best one's. */
+/* Drop candidates that clearly lost: at every measured size of the class, in every allocation, the
+ * interval is above 1.1 times the best one's. */
 static int refine_plan(struct sweep *s, const struct capo_sweep_plan *plan)
 {
         struct capo_samples set = {0};

@@ -13,11 +13,11 @@
 #include "core/base/util.h"
 #include "cli/run/profile_auto.h"
 
-/* Letters and digits in lower case, and where words begin: "NVIDIA H100 80GB HBM3" and "h100-80gb"
- * then share "h10080gb". */
+/* A name reduced to lower-case letters and digits, with the positions where words begin: "NVIDIA
+ * H100 80GB HBM3" and "h100-80gb" then share "h10080gb". */
 struct squeezed {
         char text[256];
-        bool begins[256]; /* the end, too */
+        bool begins[256]; /* includes the end */
         size_t n;
 };
 
@@ -39,7 +39,7 @@ static struct squeezed squeeze_text(const char *from)
         return s;
 }
 
-/* Does @model have @gpu, in whole words? An A10 is no A100, and a B200 no GB200. */
+/* Does @model contain @gpu in whole words? An A10 is no A100, and a B200 no GB200. */
 static bool has_words(const struct squeezed *model, const struct squeezed *gpu)
 {
         for (const char *at = model->text; gpu->n && (at = strstr(at, gpu->text)); at++) {
@@ -50,7 +50,7 @@ static bool has_words(const struct squeezed *model, const struct squeezed *gpu)
         return false;
 }
 
-/* The driver's name of the first GPU, and how many there are. */
+/* The driver's name of the first GPU, and the number of GPUs. */
 static int gpus_here(const char *folder, char *model, size_t room)
 {
         DIR *dir = opendir(folder);
@@ -82,7 +82,7 @@ static int gpus_here(const char *folder, char *model, size_t room)
         return n;
 }
 
-/* A note's JSON text without its quotes. */
+/* The JSON text of a note, without quotes. */
 static const char *note_text(const struct capo_profile *p, const char *key, char *text, size_t room)
 {
         for (uint32_t i = 0; i < p->n_notes[CAPO_PLATFORM]; i++) {
@@ -106,9 +106,9 @@ static bool profile_fits(const char *path, const struct squeezed *model, int n_g
         char text[256];
 
         if (capo_profile_load(path, &p, NULL))
-                return false; /* `capo profile list` shows why; a broken file must not stop
-                                 another's job */
-        if (note_text(p, "machine", text, sizeof text)) /* GPUs alike stand in machines unlike */
+                return false; /* `capo profile list` shows why; a broken file must not stop another
+                                 job */
+        if (note_text(p, "machine", text, sizeof text)) /* machines with equal GPUs can differ */
                 return platform && !strcmp(text, platform);
         value = note_text(p, "gpu", text, sizeof text);
         if (!value)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The loader of glibc ignores a library that it cannot preload. That of musl ends the program
- * instead, and so may that of another glibc. ASan's runtime ends its program where another library
- * stands in front of it. A job that works without capo must not end because of it.
+ * glibc's loader ignores a library that it cannot preload. musl's loader ends the program instead,
+ * and so may that of another glibc. ASan's runtime ends its program if another library comes first.
+ * A job that works without capo must not end because of it.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -27,12 +27,12 @@ static bool read_loader(const char *program, char *loader, size_t room)
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
         struct stat st;
 
-        /* a word may be a pipe, whose open() does not come back */
+        /* opening a pipe could block */
         return stat(program, &st) == 0 && S_ISREG(st.st_mode) && access(program, X_OK) == 0 &&
                capo_elf_open(program, &elf) == 0 && capo_elf_loader(&elf, loader, room);
 }
 
-/* Does @loader link @program with @library in front? Yes where it cannot be asked. */
+/* Can @loader link @program with @library first? True also if it cannot be asked. */
 static bool ask_loader(const char *loader, const char *program, const char *library)
 {
         int status, null;
@@ -85,7 +85,7 @@ static bool find_musl(void)
         return any;
 }
 
-/* One of those that the loader sees there: blanks and colons divide them. */
+/* Is it in the loader's list, which is separated by blanks and colons? */
 static bool is_preloaded(const char *list, const char *library)
 {
         size_t n = strlen(library);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The machine, beside the logs of the job that runs on it: capo report then knows the GPUs, their
- * links and the class of the allocation without being told. One file per host, by the first capo
- * run there; hosts on which only the launcher's processes run have none.
+ * Records the machine's topology beside the job's logs, so that capo report knows GPUs, links and
+ * the class of the allocation. One file per host, by the first capo run there; hosts with only the
+ * launcher's processes have none.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -18,10 +18,10 @@
 #include "core/base/util.h"
 #include "profiles/plan/plan_capture.h"
 
-/* NVML wakes GPUs up where nothing keeps them awake; a wedged driver never answers. */
+/* NVML may have to wake GPUs; a stuck driver never answers. */
 enum { MOST_MS = 3000 };
 
-/* In a process of its own. The file appears at once and whole; @part is its name until then. */
+/* In a process of its own. The file appears atomically; @part is its temporary name. */
 static void write_capture(const char *path, const char *part)
 {
         char why[256];
@@ -53,18 +53,19 @@ void run_record_topology(const char *dir)
         child = fork();
         if (child == 0) {
                 quiet = open("/dev/null", O_RDWR | O_CLOEXEC);
-                dup2(quiet, STDOUT_FILENO); /* what a driver's library prints is not the job's */
+                dup2(quiet, STDOUT_FILENO); /* output of the driver's library must not be mixed with
+                                               the job's */
                 dup2(quiet, STDERR_FILENO);
                 write_capture(path, part);
                 _exit(0);
         }
         close(ends[1]);
-        if (child > 0) { /* the pipe's other end closes when the child has ended */
+        if (child > 0) { /* the pipe closes when the child ends */
                 poll(&(struct pollfd){.fd = ends[0], .events = POLLIN}, 1, MOST_MS);
                 kill(child, SIGKILL);
                 while (waitpid(child, NULL, 0) < 0 && errno == EINTR)
                         ;
-                unlink(part); /* of one that was killed */
+                unlink(part); /* in case it was killed */
         }
         close(ends[0]);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs with trials are kept in a file beside the user's profiles: host, pid, profile, folder of
- * logs, with tabs between. The next capo run of the same profile fits the logs of those that have
- * ended. A lock makes it one process at a time, and every file appears whole.
+ * Jobs with trials are listed in a file beside the user's profiles: host, pid, profile, folder of
+ * logs, tab-separated. The next capo run with the same profile fits the logs of ended jobs. A lock
+ * allows one process at a time, and all files are replaced atomically.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -31,7 +31,7 @@ enum { MOST_JOBS = 64, LOCK_TRIES = 50, LOCK_WAIT_US = 100000 };
 struct tried {
         char host[256], profile[PATH_MAX], dir[PATH_MAX];
         long pid;
-        bool gone; /* nothing more is to be learned from it */
+        bool gone; /* its results were used, or never will be */
 };
 
 char *run_trial_text(const char *mode, double budget, char *text, size_t room)
@@ -42,7 +42,7 @@ char *run_trial_text(const char *mode, double budget, char *text, size_t room)
         return text;
 }
 
-/* "trials" and its lock, beside the folder of the user's profiles. */
+/* Path of "trials" or its lock, beside the folder of the user's profiles. */
 static bool state_file(const char *name, char *path, size_t room)
 {
         const char *what;
@@ -55,7 +55,7 @@ static bool state_file(const char *name, char *path, size_t room)
         return true;
 }
 
-/* The folder of @path and those above it. */
+/* Make the folder of @path and those above it. */
 static void make_folders(const char *path)
 {
         _cleanup_free_ char *copy = strdup(path);
@@ -67,7 +67,7 @@ static void make_folders(const char *path)
         }
 }
 
-/* Whoever else learns ends soon. -1: not had. */
+/* Other holders finish soon. Return: -1: no lock. */
 static int lock_state(void)
 {
         char path[PATH_MAX];
@@ -122,7 +122,7 @@ static const char *base_of(const char *path)
         return slash ? slash + 1 : path;
 }
 
-/* The user's profile of the name that @path has. */
+/* The user's profile with the same name as @path. */
 static bool user_profile(const char *path, char *out, size_t room)
 {
         const char *what;
@@ -156,7 +156,7 @@ static bool same_content(const char *path, const char *text, size_t size)
         return in && have && fread(have, 1, size + 1, in) == size && !memcmp(have, text, size);
 }
 
-/* Return: 0; negative errno, said. */
+/* Return: 0; negative errno, printed. */
 static int write_user_profile(const struct capo_profile *p, const char *path, bool *wrote)
 {
         _cleanup_free_ char *text = NULL;
@@ -187,8 +187,8 @@ static int is_log(const struct dirent *d)
         return end && !strcmp(end, ".capo");
 }
 
-/* Where nodes keep their logs to themselves, each would learn something else, and the next job's
- * ranks would not have the same profile: runs with fewer logs than ranks teach nothing. */
+/* If nodes do not share their logs, each would learn something else, and the ranks of the next job
+ * would have different profiles. So runs with fewer logs than ranks are left out. */
 static void leave_parts_out(const char *dir, struct capo_samples *set, size_t first)
 {
         struct dirent **names = NULL;
@@ -201,7 +201,7 @@ static void leave_parts_out(const char *dir, struct capo_samples *set, size_t fi
         free(names);
 }
 
-/* Logs of the jobs in @v that tried the profile of this name. */
+/* Read the logs of the jobs in @v that tried the profile of this name. */
 static int read_logs(struct tried *v, int n, const char *name, struct capo_samples *set)
 {
         char error[512];
@@ -268,7 +268,7 @@ static void write_tried(const char *path, const struct tried *v, int n)
         cli_output_close(&out, ferror(out.file) ? -EIO : 0);
 }
 
-/* Each rank has a capo run of its own: they would not all see the same profile. */
+/* Does each rank have its own capo run? Then they would not all see the same profile. */
 static bool is_one_rank(void)
 {
         static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",

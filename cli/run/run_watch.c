@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * `capo watch` beside the command: a process that is no child of it, in a session of its own, with
- * the standard error that the command has. It ends with the command.
+ * Starts `capo watch` beside the command: a process that is not its child, in its own session, with
+ * the command's standard error. It ends with the command.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,8 +16,8 @@
 #include "capo/msg.h"
 #include "cli/run/cmd_run.h"
 
-/* Only the standard error is kept: the command's other files would not be at their end before the
- * watch is. */
+/* Keep only standard error: readers of the command's other files would wait for the watch to end.
+ */
 static void close_files(void)
 {
         int null = open("/dev/null", O_RDWR);
@@ -34,7 +34,7 @@ static void become_watch(const char *const *argv)
 {
         pid_t child = fork();
 
-        if (child) /* whose parent is gone: nobody's child, or init's */
+        if (child) /* its parent exits, so init adopts the watch */
                 _exit(child < 0);
         setsid();
         close_files();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What capo run knows about the allocation when it is told: the class, which profile rules may
- * name, and the layout. Both come from the command line, so they are the same on every machine that
- * runs the same command.
+ * What the user tells capo run about the allocation: its class, which rules may name, and the
+ * layout. Both come from the command line, so they are the same on every machine that runs the same
+ * command.
  */
 #include <stdlib.h>
 
