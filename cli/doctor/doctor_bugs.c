@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is known to go wrong with this release of NCCL, from the table that capo diagnose uses. */
+/* Known bugs of this NCCL release, from the table of capo diagnose. */
 #include <string.h>
 #include <unistd.h>
 
@@ -7,7 +7,7 @@
 #include "cli/doctor/doctor.h"
 #include "analysis/diagnose/known_bugs.h"
 
-/* Is it, or a text that it begins, a setting of the environment? */
+/* Is it a setting of the environment, or the begin of one? */
 static bool is_set(const char *text, void *arg)
 {
         for (char **e = environ; e && *e; e++) {

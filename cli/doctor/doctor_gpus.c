@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The GPUs a job started here would get: what the driver opens, what CUDA_VISIBLE_DEVICES leaves,
+/* The GPUs that a job started here would get: those that the driver shows, CUDA_VISIBLE_DEVICES,
  * MIG slices. */
 #include <errno.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ unsigned capo_doctor_pci_gpus(void)
         return n;
 }
 
-/* GPUs that the PCI bus has and the driver does not show; a file that describes another machine. */
+/* GPUs on the PCI bus that the driver does not show; a topology file of another machine. */
 static void check_numbers(struct capo_findings *f, int shown)
 {
         unsigned here = capo_doctor_pci_gpus();
@@ -73,7 +73,7 @@ int capo_doctor_gpus(struct capo_findings *f)
                 capo_finding_add(f, CAPO_FINDING_FAIL, "gpu", "the NVIDIA driver: %s", no_driver);
         check_numbers(f, driver ? nvml->n_gpus : -1);
         if (capo_topology_this_machine(0, &t, why, sizeof why) <
-            0) { /* the job may be meant for other machines */
+            0) { /* the job may be for other machines */
                 if (list && strstr(list, "MIG"))
                         capo_finding_add(
                                 f, CAPO_FINDING_NOTE, "gpu",

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel does to traffic between devices, and what a container takes away.
+ * Kernel settings that affect traffic between devices, and restrictions of containers.
  *
- * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services on, peer-to-peer
- * traffic is redirected to the root complex, which costs bandwidth or hangs; an IOMMU that
- * translates does the same on bare metal. In a virtual machine ACS has to be on, with ATS in the
- * NICs.
+ * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services (ACS), peer-to-peer
+ * traffic is redirected to the root complex, which costs bandwidth or hangs. A translating IOMMU
+ * does the same on bare metal. In a virtual machine ACS must be on, with ATS in the NICs.
  */
 #include <errno.h>
 #include <stdint.h>
@@ -22,12 +21,12 @@
 #include "cli/doctor/sysfs.h"
 
 /* PCI Express Base Specification: extended capabilities begin at 0x100; ACS is number 0xd, its
- * control word lies 6 bytes into it, bits 2 to 4 redirect requests, completions, forward upstream.
- */
+ * control word is 6 bytes into it, and its bits 2 to 4 redirect requests and completions, and
+ * forward upstream. */
 enum { EXTENDED = 0x100, CONFIG_ROOM = 4096, ACS = 0xd, ACS_CONTROL = 6, ACS_REDIRECTS = 0x1c };
 
 struct bridges {
-        unsigned n, read, redirecting; /* read: their ACS control, which only root sees */
+        unsigned n, read, redirecting; /* read: ACS control was readable, which needs root */
         char first[24];
 };
 
@@ -59,7 +58,7 @@ static void look_at_bridge(const char *busid, void *arg)
         if (n <= EXTENDED)
                 return;
         b->read++;
-        /* each header is a number, a version and where the next one is; at most 48 fit */
+        /* a header is an id, a version and the next offset; at most 48 fit */
         for (unsigned i = 0; i < 48 && at >= EXTENDED && at + 8 <= n; i++) {
                 uint32_t head = read_word(config, at, 4);
 
@@ -124,8 +123,8 @@ static void check_acs(struct capo_findings *f)
                                  "PCI ACS is not known: only root can read it");
 }
 
-/* capo hang reads the memory of another process. A sibling does here: a parent may where others may
- * not. Return: 0; errno. */
+/* capo hang reads the memory of another process. A sibling process tries it here, because a parent
+ * may be allowed what others are not. Return: 0; errno. */
 static int try_reading_memory(void)
 {
         int gate[2], result[2], error = 0;
@@ -140,7 +139,7 @@ static int try_reading_memory(void)
                 return 0;
         }
         read_one = fork();
-        if (!read_one) { /* stays until its parent closes the gate */
+        if (!read_one) { /* it stays until its parent closes the gate */
                 close(gate[1]);
                 (void)!read(gate[0], &copy, 1);
                 _exit(0);

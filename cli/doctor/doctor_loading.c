@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A preloaded library is found first in the global scope. A library that is opened with
- * RTLD_DEEPBIND looks into its own dependencies before that, and one that is opened by dlmopen()
- * has a global scope of its own. The flags of an open are not in the file: only a program that
- * links NCCL itself is certain not to need them.
+ * A preloaded library comes first in the global scope. A library opened with RTLD_DEEPBIND searches
+ * its own dependencies before that, and one opened by dlmopen() has its own global scope. The flags
+ * are not in the file: only a program that links NCCL itself is certainly unaffected.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +13,7 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* It opens its modules with flags of its own, without RTLD_DEEPBIND unless a script sets it. */
+/* Python opens its modules without RTLD_DEEPBIND, unless a script sets it. */
 static bool is_python(const char *program)
 {
         return !strncmp(capo_base_name(program), "python", 6);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fast network devices as the kernel lists them, and what would leave them unused or slow. */
+/* Fast network devices of the kernel, and what would leave them unused or slow. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +14,8 @@
 #include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 
-/* RoCE sends packets of 256 * 2^n bytes with their headers in one Ethernet frame: below this MTU
- * those of 4096 do not fit. */
+/* RoCE sends packets of 256 * 2^n bytes plus headers in one Ethernet frame: below this MTU packets
+ * of 4096 do not fit. */
 enum { ROCE_MTU = 4200 };
 
 static bool is_set(const char *name, const char *value)
@@ -86,7 +86,7 @@ static void check_ports(struct capo_findings *f, const struct capo_network *d)
                                  d->devices[0].rate, rates);
 }
 
-/* EFA and Slingshot are reached through a provider of libfabric. */
+/* EFA and Slingshot need a provider of libfabric. */
 static void check_providers(struct capo_findings *f, const struct capo_network *d)
 {
         const char *wanted = d->of[CAPO_NET_EFA] ? "efa" : d->of[CAPO_NET_CXI] ? "cxi" : NULL;
@@ -112,8 +112,8 @@ static void check_providers(struct capo_findings *f, const struct capo_network *
                 capo_finding_add(f, CAPO_FINDING_OK, "network", "libfabric providers: %s", names);
 }
 
-/* A NIC reads GPU memory through nvidia_peermem, or through DMA-BUF, which only the open kernel
- * modules export (/proc/driver/nvidia/version names them). */
+/* A NIC reads GPU memory through nvidia_peermem or DMA-BUF, which only the open kernel modules
+ * export (/proc/driver/nvidia/version names them). */
 static void check_gpudirect(struct capo_findings *f, const struct capo_network *d)
 {
         _cleanup_fclose_ FILE *in = NULL;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a libnccl has that this capo does not know, or asks for that it does not have. */
+/* Functions of a libnccl that this capo does not know, and plugin interfaces that it looks for and
+ * capo lacks. */
 #include <string.h>
 
 #include "core/base/nccl_release.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What doctor looks at besides the command: this machine, its environment. */
+/* The parts of doctor besides the command: this machine and its environment. */
 #include <stdio.h>
 
 #include "cli/base/install_paths.h"

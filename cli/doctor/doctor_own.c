@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* capo's own settings: names that nobody reads, values that are not understood, a profile that
- * cannot be loaded. */
+/* capo's own settings: unknown names, invalid values, a profile that cannot be loaded. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,8 +32,8 @@ static void say_stranger(struct capo_findings *f, const char *name)
                          near.word ? "?" : "");
 }
 
-/* A name that is nearly right is not read by anybody, and nobody says so; a value that is not
- * understood gives way to the default in every process. */
+/* A misspelt name is silently ignored, and an invalid value is silently replaced by the default in
+ * every process. */
 static void check_form(struct capo_findings *f, const char *var)
 {
         char name[64];
@@ -92,8 +91,8 @@ static bool is_off(const char *value)
                          !strcasecmp(value, "off") || !strcasecmp(value, "false"));
 }
 
-/* Why the tuner would refuse: the digest that capo run gave to all ranks is of another profile, or
- * there is none here. */
+/* Why the tuner would refuse to run: capo run gave all ranks the digest of another profile, or
+ * there is no profile here. */
 static void check_digest(struct capo_findings *f, const struct capo_profile *profile,
                          const char *what)
 {
@@ -113,8 +112,8 @@ static void check_digest(struct capo_findings *f, const struct capo_profile *pro
                                  agreed, what);
 }
 
-/* Rows that turn calls are dead without the preload library, before NCCL 2.31, and where nobody
- * asked for it. */
+/* Rows that override settings per call have no effect without the preload library, before NCCL
+ * 2.31, and if not enabled. */
 static void check_turns(struct capo_findings *f, const struct capo_profile *profile, int version)
 {
         const char *preload = value_of("LD_PRELOAD"), *steer = value_of(CAPO_ENV_steer),
@@ -142,13 +141,13 @@ static void check_chunks(struct capo_findings *f, const struct capo_profile *pro
                                  profile->file);
 }
 
-/* A profile alone loads no tuner, and NCCL says nothing. */
+/* A profile alone loads no tuner, and NCCL prints nothing. */
 static void check_named(struct capo_findings *f, const char *file)
 {
         const char *plugin = value_of("NCCL_TUNER_PLUGIN");
 
         if (plugin && (capo_plugin_own(plugin) || capo_plugin_static(plugin)))
-                return; /* doctor_plugins.c looks whether this release finds it */
+                return; /* doctor_plugins.c checks whether this release finds it */
         capo_finding_add(
                 f, CAPO_FINDING_FAIL, "settings",
                 "CAPO_PROFILE=%s is not used: NCCL_TUNER_PLUGIN does not name capo's tuner. Use "
@@ -156,7 +155,7 @@ static void check_named(struct capo_findings *f, const char *file)
                 file, file);
 }
 
-/* What the tuner does with it: without the profile every communicator's init fails, unless
+/* How the tuner would use it. If it cannot be loaded, every communicator's init fails, unless
  * CAPO_STRICT=0. */
 static void check_profile(struct capo_findings *f, int version)
 {
@@ -193,7 +192,7 @@ static void check_profile(struct capo_findings *f, int version)
         }
 }
 
-/* Files and folders that the library opens when it is too late to ask. */
+/* Files and folders that the library will open. */
 static void check_paths(struct capo_findings *f)
 {
         static const struct {
@@ -214,7 +213,7 @@ static void check_paths(struct capo_findings *f)
         }
 }
 
-/* Numbers that mean nothing below 0; the library takes them for off, or for the least. */
+/* Negative numbers are invalid here; the library takes them as off, or as the minimum. */
 static void check_numbers(struct capo_findings *f)
 {
         static const char *const names[] = {CAPO_ENV_flight, CAPO_ENV_gpu_sample,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which plugins NCCL would load, by its search rules (core/base/plugin_file.h): tuners before 2.21
- * only by NCCL_TUNER_PLUGIN; when nothing opened, the net plugin's file.
+ * only by NCCL_TUNER_PLUGIN; if none was opened, from the net plugin's file.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,7 +55,7 @@ static bool find_plugin(int version, const char *kind, const char *value, char *
         return false;
 }
 
-/* The preload library turns its own path into its name for the release that takes no path. */
+/* The preload library replaces its own path by its name for the release that accepts no path. */
 static bool is_preloaded_path(const char *value)
 {
         const char *preload = getenv("LD_PRELOAD");
@@ -64,8 +64,8 @@ static bool is_preloaded_path(const char *value)
                !strcmp(capo_base_name(value), "libcapo.so");
 }
 
-/* capo's own plugin, as a release takes it or not: then nothing would be tuned, and NCCL would not
- * say so. */
+/* capo's own plugin: does this release accept the name? If not, nothing would be tuned, and NCCL
+ * prints nothing. */
 static void say_own(struct capo_findings *f, int version, const char *variable, const char *value,
                     const char *path, const char *own)
 {
@@ -98,7 +98,7 @@ static void say_own(struct capo_findings *f, int version, const char *variable, 
                                  variable, own);
 }
 
-/* "v2, v3 and so on" of the symbols <stem>_v1.. the file exports; empty when none. */
+/* "v2, v3 and so on" for the exported symbols <stem>_v1..; "": none. */
 static bool exported_versions(const char *path, const char *stem, char *text, size_t room)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
@@ -161,8 +161,8 @@ static void say_default(struct capo_findings *f, int version, const char *variab
                                  variable);
 }
 
-/* NCCL_NET is the name of a network: NCCL's own two, or what a plugin calls itself. NCCL ends with
- * "network not found" where none has that name. */
+/* NCCL_NET is the name of a network: one of NCCL's two, or a plugin's own. NCCL stops with "network
+ * not found" if none has that name. */
 static void check_net_name(struct capo_findings *f, const char *plugin)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
@@ -188,7 +188,8 @@ void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
 {
         static const struct {
                 const char *variable, *kind, *stem;
-                enum capo_nccl_fact loads; /* which releases do; default names from 2.21 on */
+                enum capo_nccl_fact
+                        loads; /* the releases that load it; default names from 2.21 on */
         } kinds[] = {
                 {"NCCL_TUNER_PLUGIN", "tuner", "ncclTunerPlugin", CAPO_NCCL_TUNER},
                 {"NCCL_PROFILER_PLUGIN", "profiler", "ncclProfiler", CAPO_NCCL_PROFILER},
@@ -209,7 +210,7 @@ void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
         for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
                 value = getenv(kinds[i].variable);
                 if (version && !capo_nccl_has(version, kinds[i].loads))
-                        continue; /* doctor_settings.def says that the variable is dead there */
+                        continue; /* doctor_settings.def has it as a variable without effect */
                 if (capo_plugin_off(value))
                         capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
                                          "%s=none: NCCL loads no %s from 2.28 on",

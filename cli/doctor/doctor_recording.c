@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What recording itself needs on this machine. */
+/* What recording needs on this machine. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +14,11 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* One process: header, tables and a ring (docs/internals/log-format.md); NCCL's own need is facts
- * seen with 2.28.9. */
+/* Per process: header, tables and a ring (docs/internals/log-format.md); NCCL's own need as seen
+ * with 2.28.9. */
 enum { CAPO_SHM_KIB = 8 << 10, NCCL_SHM_KIB_PER_RANK = 34 << 10 };
 
-/* A library in front of ours that has a dlsym of its own: what it asks libc by itself goes past
- * ours. */
+/* A library before ours with its own dlsym(): its direct requests to libc bypass ours. */
 static void check_front(struct capo_findings *f, const char *preload)
 {
         char list[4096], *save = NULL;

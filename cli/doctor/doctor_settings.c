@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Settings, judged for one NCCL release. doctor_settings.def says which release reads which
- * variable; what follows here are the variables whose value or company can be wrong. NCCL also
- * reads /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment wins over both.
+ * Judges settings for one NCCL release. doctor_settings.def has which release reads which variable;
+ * this file has variables whose value, or combination with others, can be wrong. NCCL also reads
+ * /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment takes precedence.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -134,7 +134,7 @@ static void check_life(struct capo_findings *f, const struct settings *s, int ve
         }
 }
 
-/* One list of NCCL_ALGO or NCCL_PROTO, without function prefix: "^a,b". */
+/* Check one list of NCCL_ALGO or NCCL_PROTO, without function prefix: "^a,b". */
 static bool known_words(const char *list, size_t n, unsigned (*find_word)(const char *), char *bad,
                         size_t room)
 {
@@ -155,7 +155,7 @@ static bool known_words(const char *list, size_t n, unsigned (*find_word)(const 
         return true;
 }
 
-/* CollNet alone, as it was called while there was one kind of it, is still read. */
+/* CollNet, the name from when there was only one kind, is still accepted. */
 static unsigned find_algo(const char *word)
 {
         bool old = strlen(word) == 7 &&
@@ -221,7 +221,7 @@ static void check_choice(struct capo_findings *f, const struct setting *set,
         }
 }
 
-/* Named in a list, alone or of a function; "^LL128" and "allreduce:^LL128" take it away. */
+/* Is LL128 in a list, also one for a function? "^LL128" and "allreduce:^LL128" exclude it. */
 static bool names_ll128(const char *value)
 {
         while (*value) {

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Names that no NCCL reads, and values that NCCL takes for something else: it says nothing of
- * either.
+ * Names that no NCCL reads, and values that NCCL misinterprets: it reports neither.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -6,14 +6,16 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* Names that are near to none: said in one line. */
+/* Unknown names without a similar known one: printed in one line. */
 struct capo_strangers {
         unsigned n;
         char names[400];
 };
 
-/** capo_doctor_variable() - is there such a name, is its value one that NCCL understands?
- * @nccl: the libnccl that will be used; its bytes NULL: not known */
+/**
+ * capo_doctor_variable() - is the name known, and its value one that NCCL understands?
+ * @nccl: the libnccl that will be used; bytes NULL: not known
+ */
 void capo_doctor_variable(struct capo_findings *f, struct capo_strangers *strangers,
                           const struct capo_elf_file *nccl, const char *name, const char *value,
                           const char *where);

@@ -42,8 +42,8 @@ void capo_elf_close(struct capo_elf_file *elf)
         elf->bytes = NULL;
 }
 
-/* @n objects of @size bytes at @offset lie within the file, tables where ELF has them: at multiples
- * of 8. */
+/* Pointer to @n objects of @size bytes at @offset; NULL: not inside the file, or not aligned to 8
+ * as ELF tables are. */
 static const void *file_range(const struct capo_elf_file *elf, uint64_t offset, uint64_t n,
                               uint64_t size)
 {
@@ -84,7 +84,7 @@ bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room)
         return false;
 }
 
-/* Every symbol of the tables of that kind; a function that returns true ends it. */
+/* Visit every symbol of the tables of that kind; a function that returns true stops. */
 static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
                         bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room,
                                      void *arg),
@@ -172,8 +172,8 @@ void capo_elf_each_export(const struct capo_elf_file *elf,
         each_symbol(elf, SHT_DYNSYM, pass_on, &(struct each_export){each, arg});
 }
 
-/* The next of its read-only data from section *@i on: neither code nor what runs on the GPU, which
- * is most of the file. NULL: there are no more. */
+/* The next read-only data from section *@i on, without code and GPU code, which is most of the
+ * file. NULL: no more. */
 static const char *next_constants(const struct capo_elf_file *elf, unsigned *i, size_t *size)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The few questions the doctor asks an ELF file; the file is mapped, never run or loaded. */
+/* Reads an ELF file for doctor; it is mapped, never run or loaded. */
 #ifndef CAPO_ELF_FILE_H
 #define CAPO_ELF_FILE_H
 
@@ -11,37 +11,37 @@ struct capo_elf_file {
         size_t size;
 };
 
-/** capo_elf_open() - Return: 0; -errno; -ENOEXEC when it is not a 64-bit ELF file of this machine's
- * byte order. */
+/** capo_elf_open() - Return: 0; -errno; -ENOEXEC: not a 64-bit ELF file with this machine's byte
+ * order. */
 int capo_elf_open(const char *path, struct capo_elf_file *elf);
 void capo_elf_close(struct capo_elf_file *elf);
 
-/** capo_elf_is_static() - an executable without a dynamic loader: LD_PRELOAD is not looked at. */
+/** capo_elf_is_static() - is it an executable without a dynamic loader, which ignores LD_PRELOAD?
+ */
 bool capo_elf_is_static(const struct capo_elf_file *elf);
 
-/** capo_elf_loader() - the dynamic loader that the program names, into @path. Return: false when it
- * names none. */
+/** capo_elf_loader() - the dynamic loader that the program names. Return: false: none. */
 bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room);
 
-/** capo_elf_imports() - a dynamic symbol of that name which others have to define. */
+/** capo_elf_imports() - does it have an undefined dynamic symbol of that name? */
 bool capo_elf_imports(const struct capo_elf_file *elf, const char *name);
 
-/** capo_elf_exports() - a defined dynamic symbol of that name. */
+/** capo_elf_exports() - does it have a defined dynamic symbol of that name? */
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
 
-/** capo_elf_contains() - a defined symbol of that name in the static symbol table: code linked in,
+/** capo_elf_contains() - does its static symbol table define that name? Then the code is linked in,
  * perhaps not exported. */
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name);
 
-/** capo_elf_each_export() - @each is called with the name of every function that is exported. */
+/** capo_elf_each_export() - call @each with the name of every exported function. */
 void capo_elf_each_export(const struct capo_elf_file *elf,
                           void (*each)(const char *name, void *arg), void *arg);
 
-/** capo_elf_highest() - of the words in its read-only data that are @stem and a number, the highest
- * number; 0: none is. What a library looks for by name stands there. */
+/** capo_elf_highest() - the highest number that follows @stem in its read-only strings; 0: none.
+ * Names that a library looks up are there. */
 int capo_elf_highest(const struct capo_elf_file *elf, const char *stem);
 
-/** capo_elf_has_word() - does a string of its read-only data end in @word? */
+/** capo_elf_has_word() - does a read-only string end in @word? */
 bool capo_elf_has_word(const struct capo_elf_file *elf, const char *word);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libfabric loads its providers when it is asked for them, and those open devices: not in this
+ * libfabric loads its providers when asked for them, and they open devices: that is done in a child
  * process.
  */
 #include <dlfcn.h>
@@ -20,7 +20,7 @@ enum { MOST_SECONDS = 5 };
 typedef int get_info(uint32_t version, const char *node, const char *service, uint64_t flags,
                      const struct fi_info *hints, struct fi_info **info);
 
-/* In the child: names, each once, to @out; 1 byte of 0 when there is no library. */
+/* In the child: write the names, each once, to @out; a single 0 byte: no library. */
 static int print_providers(FILE *out)
 {
         static const char *const files[] = {"libfabric.so.1",

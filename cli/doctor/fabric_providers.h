@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 /**
- * capo_fabric_providers() - libfabric's providers here, asked in a child
- * @names: "efa, tcp, shm", in the order that libfabric prefers them
+ * capo_fabric_providers() - list libfabric's providers, in a child process
+ * @names: "efa, tcp, shm", in libfabric's order of preference
  *
- * Return: 0; -ENOENT there is no libfabric.so.1; -EIO it does not answer.
+ * Return: 0; -ENOENT: no libfabric.so.1; -EIO: it does not answer.
  */
 int capo_fabric_providers(char *names, size_t room);
 

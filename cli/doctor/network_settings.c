@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * NCCL's lists of devices, checked against what this machine has. A list is names with commas
- * between them, each of which stands for all that begin with it; "=" in front: whole names; "^"
- * before either: all but these. A name in NCCL_IB_HCA may have ":PORT" behind it.
+ * Checks NCCL's lists of devices against this machine. A list has names separated by commas, each
+ * of which matches all that begin with it. "=" first: whole names. "^" before either: all but
+ * these. A name in NCCL_IB_HCA may be followed by ":PORT".
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,7 +36,7 @@ static void take_interface(const char *name, void *arg)
                 take_name(arg, name);
 }
 
-/* Does the item of @n letters stand for @name? */
+/* Does the item of @n letters match @name? */
 static bool item_matches(const char *item, size_t n, bool whole, const char *name)
 {
         const char *port = memchr(item, ':', n);
@@ -45,7 +45,7 @@ static bool item_matches(const char *item, size_t n, bool whole, const char *nam
         return n && !strncmp(item, name, n) && (!whole || !name[n]);
 }
 
-/* How many of @names the list @value selects; @unknown gets its items that stand for none. */
+/* Number of @names that the list @value selects; @unknown: its items without a match. */
 static unsigned select_devices(const char *value, const struct device_names *names, char *unknown,
                                size_t room)
 {
