@@ -7,6 +7,7 @@
  *
  * plugstack.conf:  optional spank_capo.so [capo=/path/of/capo] [dir=FOLDER] [default=record]
  */
+#include <fcntl.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,11 +23,33 @@ spank_f slurm_spank_init, slurm_spank_init_post_opt, slurm_spank_task_init, slur
 static const char *program = CAPO_PROGRAM, *folder, *what;
 static char chosen[1024];
 
+/* Does capo say that @profile is not one? Not where capo itself cannot be run. */
+static bool is_wrong(const char *profile)
+{
+        int status, null;
+        pid_t child;
+
+        fflush(NULL);
+        child = fork();
+        if (!child) {
+                null = open("/dev/null", O_WRONLY);
+                dup2(null, STDOUT_FILENO);
+                execlp(program, program, "profile", "digest", profile, (char *)NULL);
+                _exit(127);
+        }
+        return child > 0 && waitpid(child, &status, 0) == child && WIFEXITED(status) &&
+               WEXITSTATUS(status) == 1;
+}
+
+/* An error makes srun refuse the option, and the step, where the plugin is only optional, too. */
 static int take_option(int value, const char *text, int remote)
 {
         snprintf(chosen, sizeof chosen, "%s", text && *text ? text : "record");
         what = chosen;
-        return 0;
+        return !remote && strcmp(what, "record") != 0 && strcmp(what, "off") != 0 &&
+                               strcmp(what, "auto") != 0 && is_wrong(what)
+                       ? -1
+                       : 0;
 }
 
 static struct spank_option option = {
@@ -147,8 +170,8 @@ int slurm_spank_init_post_opt(spank_t spank, int n, char *words[])
                 return 0;
         }
         slurm_error(
-                "spank_capo: %s run --profile %s failed (%d); where plugstack.conf has this plugin "
-                "as required the step is not started, else it runs without capo",
+                "spank_capo: %s run --profile %s failed (%d): the step runs without capo, unless "
+                "plugstack.conf has this plugin as required",
                 program, what, r);
         return -1;
 }
