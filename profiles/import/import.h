@@ -56,6 +56,8 @@ struct capo_trial {
                 int64_t at; /* seconds since 1970; 0 when not recorded */
                 bool local; /* in a time zone that is not recorded */
         } began;
+        char job[48]; /* the launcher's id of the job; "" when not recorded */
+        char uid[12]; /* number of the user; "" when not recorded */
         /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/fit_guard.c.
          */
         char why[96]; /* who said what was forced, or why the run takes no part */

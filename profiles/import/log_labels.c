@@ -62,6 +62,8 @@ void log_labels_read(struct log_labels *labels, const struct capo_job_process *p
         labels->gpu = info_of(p, CAPO_INFO_GPU_NAME);
         labels->tuner = info_of(p, CAPO_INFO_NCCL_TUNER);
         labels->driver = info_of(p, CAPO_INFO_CUDA_DRIVER);
+        labels->job = info_of(p, CAPO_INFO_JOB);
+        labels->uid = info_of(p, CAPO_INFO_UID);
         labels->nccl = read_release(info_of(p, CAPO_INFO_NCCL_VERSION));
         labels->env_algo = (uint8_t)capo_algo_find(algo);
         labels->env_proto = (uint8_t)capo_proto_find(proto);

@@ -15,7 +15,7 @@ enum { LOG_RULES = UINT16_MAX + 1 };
 
 /* Of one process at a time. Texts are the job's, "" where its log has none. */
 struct log_labels {
-        const char *layout, *gpu, *tuner, *driver;
+        const char *layout, *gpu, *tuner, *driver, *job, *uid;
         struct capo_settings settings;
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO, when they name one */

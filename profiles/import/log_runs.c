@@ -92,6 +92,8 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
                 run.n_nodes = (int)layout.n_nodes;
         }
         snprintf(run.gpu, sizeof run.gpu, "%.47s", labels->gpu);
+        snprintf(run.job, sizeof run.job, "%.47s", labels->job);
+        snprintf(run.uid, sizeof run.uid, "%.11s", labels->uid);
         if (*labels->driver)
                 snprintf(run.driver, sizeof run.driver, "CUDA %.24s", labels->driver);
         memcpy(run.settings, labels->settings.text, sizeof run.settings);
