@@ -116,7 +116,7 @@ import re, sqlite3, sys
 d, source = sys.argv[1:]
 text = open(source).read()
 step = text[text.index("steps[CAPO_STORE_VERSION] = {"):]
-step = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', step[:step.index("what the fingerprint")]))
+step = "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', step[:step.index('",\n') + 1]))
 c = sqlite3.connect(d + "/old.db"); c.executescript(step)
 c.execute("insert into import values (1, '2026-01-01', 'old', 'f')"); c.execute("insert into trial values (1, 1, 'f', 1, 'G', 22902, '4', 1, 4, 50)")
 c.execute("insert into sample values (1, 1, 1, 1024, 5.5, 1, 1, 7, 0, 0, 0, 0, 0)")
