@@ -146,7 +146,7 @@ int capo_lstat64(const char *path, void *out)
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 void *old_dlvsym(void *handle, const char *name,
                  const char *version) __asm__("capo_old_dlvsym") OLD_WEAK;
-__asm__(".symver capo_old_dlvsym,dlvsym@" FIRST);
+__asm__(".symver capo_old_dlvsym,dlvsym" OLD_AT(FIRST));
 
 struct find {
         uintptr_t pc;

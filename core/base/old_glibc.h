@@ -27,6 +27,19 @@
 #define OLD(result, name, params, args) OLD_SINCE(FIRST, result, name, params, args)
 #include <errno.h>
 
+#ifdef CAPO_IN_A_JOB
+/*
+ * In a library that goes into a job the references have no version ("dlopen@"): the loader takes
+ * the oldest. With one they would name libc.so.6, where the linker finds it. If the loader of
+ * glibc 2.28 or 2.29 looks there before it looks into libdl.so.2, it refuses the library, and ends
+ * the process if that was preloaded. Weak, because the linker finds no definition without version.
+ */
+#define OLD_WEAK        DEFAULT __attribute__((weak))
+#define OLD_AT(version) "@"
+#else
+#define OLD_WEAK        DEFAULT
+#define OLD_AT(version) "@" version
+#endif
 #ifdef CAPO_LATE_THREADS
 /*
  * libcapo.so is loaded into every process of a job. Loading libpthread.so.0 and libdl.so.2 for it
@@ -35,10 +48,8 @@
  * real NCCL and libfabric load them.
  */
 void *capo_old_late(const char *name);
-#define OLD_WEAK     DEFAULT __attribute__((weak))
 #define OLD_OF(name) (old_##name ? old_##name : (__typeof__(&old_##name))capo_old_late(#name))
 #else
-#define OLD_WEAK     DEFAULT
 #define OLD_OF(name) (&old_##name)
 #endif
 
@@ -47,7 +58,7 @@ void *capo_old_late(const char *name);
         OLD_ELSE(version, sizeof(result) == sizeof(int) ? ENOSYS : 0, result, name, params, args)
 #define OLD_ELSE(version, missing, result, name, params, args)        \
         result old_##name params __asm__("capo_old_" #name) OLD_WEAK; \
-        __asm__(".symver capo_old_" #name "," #name "@" version);     \
+        __asm__(".symver capo_old_" #name "," #name OLD_AT(version)); \
         result name params                                            \
         {                                                             \
                 __typeof__(&old_##name) real = OLD_OF(name);          \

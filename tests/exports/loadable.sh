@@ -19,6 +19,9 @@ if [ "$kind" = job ]; then
         [ -n "$newest" ] || fail "no version of glibc named at all"
         [ "$(printf '%s\n2.28\n' "$newest" | sort -V | tail -n 1)" = 2.28 ] ||
                 fail "needs GLIBC_$newest: $(readelf --dyn-syms -W "$file" | grep -oE "[a-z_0-9A-Z]+@GLIBC_$newest" | tr '\n' ' ')"
+        # glibc 2.28 ends a process in which a weak reference names a version that its file lacks (core/base/old_glibc.h)
+        weak=$(readelf --dyn-syms -W "$file" | awk '$5 == "WEAK" && $7 == "UND" && $8 ~ /@/ && $8 !~ /^__cxa_finalize@/ { print $8 }')
+        [ -z "$weak" ] || fail "weak references with a version: $(echo "$weak" | tr '\n' ' ')"
         # initial-exec: glibc has 1664 bytes of it for all that a process loads late, as NCCL does with a tuner plugin
         tls=$(readelf -lW "$file" | awk '$1 == "TLS" { print $6 }')
         [ $((${tls:-0})) -le 1024 ] || fail "$((tls)) bytes of each thread's memory: loaded late there is no room for so many"
