@@ -157,7 +157,7 @@ static bool has_rank(const struct capo_diagnose_finding *f, int32_t rank)
 }
 
 /* Is there a line that tells how that rank ended (SIGKILL, a crash)? */
-static bool is_told(const struct capo_evidence *e, int32_t rank)
+static bool is_explained(const struct capo_evidence *e, int32_t rank)
 {
         for (uint32_t i = 0; i < e->n_findings; i++) {
                 if (e->findings[i].rank >= CAPO_RANK_ERROR && has_rank(&e->findings[i], rank))
@@ -177,7 +177,7 @@ int capo_torchrun_read(struct capo_evidence *e)
                 capo_evidence_each(e, s.text, "Root Cause", take_block, &s);
         for (s.text = 0; s.text < e->n_texts && !s.any && !verdict; s.text++)
                 capo_evidence_each(e, s.text, "ChildFailedError", take_place, &s);
-        if (!s.first.mark.line || is_told(e, s.first.rank))
+        if (!s.first.mark.line || is_explained(e, s.first.rank))
                 return 0;
         f = capo_evidence_finding(e);
         if (!f)

@@ -217,7 +217,7 @@ int capo_watchdog_read(struct capo_evidence *e)
                 if (first)
                         r = capo_watch_group(&w, w.v[i].group);
         }
-        r = r ?: capo_watch_told(&w);
+        r = r ?: capo_watch_undecided(&w);
         free(w.v);
         return r;
 }

@@ -30,8 +30,8 @@ struct watches {
  * -ENOMEM. */
 int capo_watch_group(const struct watches *w, const char *group);
 
-/** capo_watch_told() - add a finding if ranks timed out or received a dump signal, and none says
- * what it waits in. Return: 0; -ENOMEM. */
-int capo_watch_told(struct watches *w);
+/** capo_watch_undecided() - add a finding if ranks timed out or received a dump signal, and none
+ * says what it waits in. Return: 0; -ENOMEM. */
+int capo_watch_undecided(struct watches *w);
 
 #endif

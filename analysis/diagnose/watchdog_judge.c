@@ -276,24 +276,24 @@ int capo_watch_group(const struct watches *w, const char *group)
         return 0;
 }
 
-struct told {
+struct line_mark {
         struct capo_diagnose_finding *f;
         uint32_t text;
 };
 
-static int take_told(const char *at, const char *line, uint32_t number, void *arg)
+static int mark_line(const char *at, const char *line, uint32_t number, void *arg)
 {
-        struct told *told = arg;
+        struct line_mark *to = arg;
 
-        capo_finding_mark(told->f, (struct capo_evidence_mark){told->text, number});
+        capo_finding_mark(to->f, (struct capo_evidence_mark){to->text, number});
         return 0;
 }
 
-int capo_watch_told(struct watches *w)
+int capo_watch_undecided(struct watches *w)
 {
-        static const char told[] = "dump signal due to a collective timeout",
+        static const char dump_signal[] = "dump signal due to a collective timeout",
                           own[] = "Watchdog caught collective operation timeout";
-        const char *words = w->e->timed_out ? own : told;
+        const char *words = w->e->timed_out ? own : dump_signal;
         struct capo_diagnose_finding *f;
 
         for (uint32_t i = 0; i < w->n; i++) {
@@ -307,7 +307,7 @@ int capo_watch_told(struct watches *w)
                 return -ENOMEM;
         for (uint32_t i = 0; i < w->e->n_texts; i++) {
                 if (w->e->texts[i].text)
-                        capo_evidence_each(w->e, i, words, take_told, &(struct told){f, i});
+                        capo_evidence_each(w->e, i, words, mark_line, &(struct line_mark){f, i});
         }
         f->rank = CAPO_RANK_UNDECIDED;
         f->kind = "undecided";

@@ -321,19 +321,19 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 
 static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
-        bool gone = v->n_culprits > 0, told = v->n_culprits > 0;
+        bool gone = v->n_culprits > 0, proven = v->n_culprits > 0;
 
         for (uint32_t i = 0; i < v->n_culprits; i++) {
                 enum capo_hang_why why = v->culprits[i].why;
 
                 gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED ||
                         why == CAPO_HANG_WHY_FAILED;
-                told &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
-                        why != CAPO_HANG_WHY_GPU;
+                proven &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
+                          why != CAPO_HANG_WHY_GPU;
         }
         if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_birth(v->call))
                 return job->after_ns * HANG_LONG;
-        return gone ? 0 : told ? job->after_ns / HANG_SHORT : job->after_ns;
+        return gone ? 0 : proven ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 
 static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,

@@ -72,7 +72,7 @@ static bool align_clocks(const struct capo_job *job, const struct capo_job_comm 
                          struct clock *clocks)
 {
         const struct clock *by = NULL;
-        bool told = false;
+        bool any_set = false;
 
         if (c->n_members < 2 || !set_init_times(job, c, clocks))
                 return false;
@@ -87,9 +87,9 @@ static bool align_clocks(const struct capo_job *job, const struct capo_job_comm 
                 if (clock->known)
                         continue;
                 clock->ahead_ns = ahead > APART_NS || ahead < -APART_NS ? ahead : 0;
-                clock->known = told = true;
+                clock->known = any_set = true;
         }
-        return told;
+        return any_set;
 }
 
 int job_set_clocks(struct capo_job *job)
@@ -102,10 +102,10 @@ int job_set_clocks(struct capo_job *job)
                 return 0;
         job->clock = first_clock(job);
         clocks[job->clock].known = true;
-        for (bool told = true; told;) {
-                told = false;
+        for (bool any_set = true; any_set;) {
+                any_set = false;
                 for (uint32_t i = 0; i < job->n_comms; i++)
-                        told |= align_clocks(job, &job->comms[i], clocks);
+                        any_set |= align_clocks(job, &job->comms[i], clocks);
         }
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 struct capo_job_process *p = &job->processes[i];

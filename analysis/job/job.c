@@ -179,8 +179,8 @@ struct capo_sampled capo_job_row_sampled(const struct capo_job_row *row)
         struct capo_sampled s =
                 capo_job_times_sampled(row->time, capo_job_row_clock(row), row->calls);
 
-        s.told_calls = row->told_calls;
-        s.told_ns = row->told_ns;
+        s.inferred_calls = row->inferred_calls;
+        s.inferred_ns = row->inferred_ns;
         return s;
 }
 
@@ -217,8 +217,8 @@ int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
         to->calls += from->calls;
         to->count += from->count;
         to->failed += from->failed;
-        to->told_calls += from->told_calls;
-        to->told_ns += from->told_ns;
+        to->inferred_calls += from->inferred_calls;
+        to->inferred_ns += from->inferred_ns;
         for (unsigned c = 0; c < CAPO_TIMES; c++) {
                 if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
                         return -ENOMEM;

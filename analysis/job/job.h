@@ -77,10 +77,10 @@ struct capo_job_member {
         uint32_t process;
         uint16_t id; /* the communicator's id in that process */
         int32_t device;
-        uint32_t flags;               /* enum capo_comm_flag */
-        uint64_t t_birth_ns;          /* CLOCK_REALTIME */
-        uint64_t t_death_ns;          /* CLOCK_REALTIME; 0 alive at the end */
-        struct capo_layout_told told; /* NCCL's numbers of the communicator, to this rank */
+        uint32_t flags;                       /* enum capo_comm_flag */
+        uint64_t t_birth_ns;                  /* CLOCK_REALTIME */
+        uint64_t t_death_ns;                  /* CLOCK_REALTIME; 0 alive at the end */
+        struct capo_layout_reported reported; /* NCCL's numbers of the communicator, to this rank */
 };
 
 /* One rank in the sampled calls of a communicator. */
@@ -185,8 +185,8 @@ struct capo_job_row {
         uint8_t flags; /* MEMBER, GROUP, CAPTURED of enum capo_record_flag */
         /* untimed calls that are known to have waited on the GPU for a late rank, longer than any
          * timed call took (skew.h) */
-        uint64_t told_calls;
-        double told_ns;                    /* their total time on the GPU */
+        uint64_t inferred_calls;
+        double inferred_ns;                /* their total time on the GPU */
         struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so.
                                               NONE is empty. */
         /* only used while logs are added */

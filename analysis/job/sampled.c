@@ -16,8 +16,8 @@ static struct rest rest_of(const struct capo_sampled *s)
                          .sum_ns = (double)(s->timed->sum_ns - s->chosen->sum_ns),
                          .sum_sq = s->timed->sum_sq - s->chosen->sum_sq};
 
-        r.calls =
-                fmax(r.drawn, (double)s->calls - (double)s->chosen->count - (double)s->told_calls);
+        r.calls = fmax(r.drawn,
+                       (double)s->calls - (double)s->chosen->count - (double)s->inferred_calls);
         return r;
 }
 
@@ -33,8 +33,8 @@ double capo_sampled_mean(const struct capo_sampled *s)
 
         if (!s->timed->count)
                 return 0;
-        return ((double)s->chosen->sum_ns + r.calls * usual_time(s, &r) + s->told_ns) /
-               ((double)s->chosen->count + r.calls + (double)s->told_calls);
+        return ((double)s->chosen->sum_ns + r.calls * usual_time(s, &r) + s->inferred_ns) /
+               ((double)s->chosen->count + r.calls + (double)s->inferred_calls);
 }
 
 double capo_sampled_cov(const struct capo_sampled *s)
@@ -43,7 +43,7 @@ double capo_sampled_cov(const struct capo_sampled *s)
         double mean = capo_sampled_mean(s), squares;
 
         if (r.drawn <= 0 || mean <= 0 ||
-            s->told_calls) /* only the sum of the told calls is known */
+            s->inferred_calls) /* only the sum of the inferred calls is known */
                 return capo_hist_cov(s->timed);
         squares = (s->chosen->sum_sq + r.sum_sq * (r.calls / r.drawn)) /
                   ((double)s->chosen->count + r.calls);

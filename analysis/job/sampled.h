@@ -15,9 +15,8 @@ struct capo_sampled {
         const struct capo_hist *timed;
         const struct capo_hist *chosen; /* the chosen ones among them */
         uint64_t calls;                 /* timed or not */
-        uint64_t told_calls; /* untimed calls that are known to have taken longer than any timed one
-                              */
-        double told_ns;      /* the time of those */
+        uint64_t inferred_calls; /* untimed calls known to have taken longer than any timed one */
+        double inferred_ns;      /* the time of those */
 };
 
 /** capo_sampled_mean() in ns, capo_sampled_cov() standard deviation over mean, both for all calls.

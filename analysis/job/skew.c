@@ -220,8 +220,8 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
  * waiting in it is GPU time and is known: add it to the row of that call, on top of the shortest
  * time that such a call takes.
  */
-static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call,
-                     double spread, double waited)
+static void infer_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call,
+                      double spread, double waited)
 {
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 struct capo_job_row *row = &job->rows[i];
@@ -231,8 +231,8 @@ static void tell_row(struct capo_job *job, uint32_t comm, const struct capo_meet
                     !timed->count)
                         continue;
                 if (spread > (double)timed->max_ns) {
-                        row->told_calls += job->comms[comm].n_members;
-                        row->told_ns +=
+                        row->inferred_calls += job->comms[comm].n_members;
+                        row->inferred_ns +=
                                 waited + (double)job->comms[comm].n_members * (double)timed->min_ns;
                 }
                 return;
@@ -317,7 +317,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         for (uint32_t i = 0; i < l.n_rows; i++) {
                 if (l.call[i].by_host && capo_meet_is_long(m, l.call[i].row->seq) &&
                     !capo_meet_is_timed(m, l.call[i].row))
-                        tell_row(job, comm, l.call[i].row, l.call[i].spread, l.call[i].waited);
+                        infer_row(job, comm, l.call[i].row, l.call[i].spread, l.call[i].waited);
         }
         c->skew = skew;
         return 0;

@@ -68,12 +68,12 @@ static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c,
 }
 
 /* The part of that waiting that the compared calls already contain. */
-static double told_of_stop(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
-                           const struct skew_laid *l, const struct capo_meet *m,
-                           const struct capo_stop *s)
+static double compared_waiting(const struct capo_job *job, const struct capo_job_comm *c,
+                               uint32_t k, const struct skew_laid *l, const struct capo_meet *m,
+                               const struct capo_stop *s)
 {
         const struct capo_job_member *member = &c->members[k];
-        double told = 0;
+        double compared = 0;
 
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const struct capo_meet_arrival *at =
@@ -83,9 +83,9 @@ static double told_of_stop(const struct capo_job *job, const struct capo_job_com
                                (double)at->begin;
 
                 if (l->call[i].last == k && begin > s->from - 1e9 && begin < s->to + 1e9)
-                        told += l->call[i].waited;
+                        compared += l->call[i].waited;
         }
-        return told;
+        return compared;
 }
 
 /* Charge the waiting for a process that did not run, minus what the compared calls already contain.
@@ -102,7 +102,7 @@ static void charge_stops(const struct capo_job *job, const struct capo_job_comm 
 
                 for (uint32_t i = 0; i < n && is_widest(job, c, process); i++) {
                         double waited = capo_stop_waiting(job, c, k, &stop[i]);
-                        double rest = waited - told_of_stop(job, c, k, l, m, &stop[i]);
+                        double rest = waited - compared_waiting(job, c, k, l, m, &stop[i]);
 
                         if (waited > 0)
                                 skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;

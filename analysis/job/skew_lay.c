@@ -116,7 +116,7 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
 {
         double *gpu = l->start,
                *host = l->start + l->n; /* not filled yet; there are at least SKEW_FEW rows */
-        double differ = 0, told = 0;
+        double differ = 0, waited = 0;
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
@@ -133,12 +133,12 @@ static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_sk
 
                         worst = fmax(worst, d);
                         differ += d;
-                        told += fabs(gpu[k] - mg);
+                        waited += fabs(gpu[k] - mg);
                 }
                 l->column[n++] = worst;
         }
         l->error = skew_quantile(l->column, n, 0.9);
-        return differ < told / 2;
+        return differ < waited / 2;
 }
 
 /* Cap differences at the duration of the job: a damaged log or a bad clock may claim more. */

@@ -83,7 +83,7 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                                       .t_birth_ns = p->header.t0_real_ns + c.t_birth,
                                       .t_death_ns =
                                               c.t_death ? p->header.t0_real_ns + c.t_death : 0,
-                                      .told = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
+                                      .reported = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return 0;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);
@@ -154,16 +154,16 @@ static bool cells_are_stale(struct capo_job_process *p)
 static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
         struct capo_log_frame f;
-        uint64_t told = 0;
+        uint64_t last_progress = 0;
         int r, read;
 
         while ((read = capo_log_next(rd->log, &f)) > 0) {
                 r = add_frame(rd, &f);
                 if (r < 0)
                         return r;
-                if (progress && capo_log_position(rd->log) - told >= 16u << 20) {
-                        told = capo_log_position(rd->log);
-                        progress(told, arg);
+                if (progress && capo_log_position(rd->log) - last_progress >= 16u << 20) {
+                        last_progress = capo_log_position(rd->log);
+                        progress(last_progress, arg);
                 }
         }
         rd->job->processes[rd->process].read_error = read;

@@ -195,16 +195,16 @@ struct group {
 static bool may_be_one(const struct group *a, const struct said *x, const struct group *b,
                        const struct said *y)
 {
-        bool told = x->rank >= 0 && y->rank >= 0, together = same_folder(x, y);
-        uint64_t slack = told && x->rank != y->rank ? NEAR_BY_NS : 0;
+        bool have_ranks = x->rank >= 0 && y->rank >= 0, together = same_folder(x, y);
+        uint64_t slack = have_ranks && x->rank != y->rank ? NEAR_BY_NS : 0;
 
         if (a->begin_ns > b->end_ns + slack || b->begin_ns > a->end_ns + slack ||
             strcmp(x->job, y->job) != 0)
                 return false;
-        if (told &&
+        if (have_ranks &&
             (x->n_ranks != y->n_ranks || (x->rank == y->rank && (x->many == y->many || !together))))
                 return false;
-        return together || (told && x->n_ranks > 1);
+        return together || (have_ranks && x->n_ranks > 1);
 }
 
 static bool groups_are_one(const struct said *log, const struct group *a, const struct group *b)

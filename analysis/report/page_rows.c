@@ -35,7 +35,7 @@ static bool moves_data(const struct capo_job_row *row)
 
 /* Do all groups tell what their members are? Then members need no rows of their own, which would
  * have no times. */
-static bool groups_are_told(const struct capo_page *r)
+static bool groups_are_known(const struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
@@ -180,8 +180,8 @@ static int add_row(struct gathering *g, const struct place *place)
                 to->row.comm = place->comm;
                 memset(to->row.time, 0, sizeof to->row.time);
                 to->row.calls = to->row.count = to->row.failed = 0;
-                to->row.told_calls = 0;
-                to->row.told_ns = 0;
+                to->row.inferred_calls = 0;
+                to->row.inferred_ns = 0;
         }
         to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
         for (unsigned c = 0; c < CAPO_TIMES; c++)
@@ -249,15 +249,15 @@ static void rate_rows(struct capo_page *r, struct capo_page_rows *rows)
 
 /* Upper bound in ns over all ranks for stalls that the sample missed. The calls of all rows are
  * drawn by one rule, so they are one sample. @drawn: calls of one rank that were drawn; @rest:
- * untimed calls of all ranks; @told_ns: known time of some of them. */
-static double unseen_time(const struct capo_job *job, double drawn, double rest, double told_ns)
+ * untimed calls of all ranks; @inferred_ns: known time of some of them. */
+static double unseen_time(const struct capo_job *job, double drawn, double rest, double inferred_ns)
 {
         double gpus = capo_job_gpus(job), ns = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++)
                 ns += gpus / job->n_processes *
                       capo_sampled_unseen(&job->processes[i].silent, rest / gpus, drawn);
-        return fmax(0, ns - told_ns);
+        return fmax(0, ns - inferred_ns);
 }
 
 /* The job's share of GPU time, from the rows that are the same in every format. A group of several
@@ -267,7 +267,7 @@ static void rate_job(struct capo_page *r)
 {
         double gpus = capo_job_gpus(r->job),
                there_was = (double)capo_job_duration_ns(r->job) * gpus, ns = 0, sq = 0;
-        double drawn = 0, rest = 0, told = 0;
+        double drawn = 0, rest = 0, inferred_ns = 0;
         for (uint32_t i = 0; i < r->judged.n; i++) {
                 const struct capo_page_row *row = &r->judged.row[i];
                 bool of_all = row->row.call == CAPO_CALL_GROUP && row->row.comm == CAPO_NO_COMM;
@@ -283,7 +283,7 @@ static void rate_job(struct capo_page *r)
                         drawn += (double)(s.timed->count - s.chosen->count) / (double)s.calls *
                                  (double)row->row.count;
                         rest += fmax(0, (double)s.calls - (double)s.timed->count);
-                        told += s.told_ns;
+                        inferred_ns += s.inferred_ns;
                 }
         }
         r->gpu_share = r->gpu_sum = -1;
@@ -292,7 +292,8 @@ static void rate_job(struct capo_page *r)
         r->gpu_sum = ns / there_was;
         r->gpu_share = fmin(1, r->gpu_sum);
         r->gpu_range = capo_interval_within(
-                r->gpu_share, (sqrt(sq) + unseen_time(r->job, drawn, rest, told)) / there_was, 1);
+                r->gpu_share,
+                (sqrt(sq) + unseen_time(r->job, drawn, rest, inferred_ns)) / there_was, 1);
         if (capo_interval_is_wide(r->gpu_range, 1))
                 r->gpu_share = -1;
 }
@@ -341,7 +342,7 @@ static int by_key(const void *a, const void *b)
 static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
                        bool ranges, enum capo_page_sort sort, struct capo_page_rows *rows)
 {
-        bool told = rows == &r->rows && !r->exact && groups_are_told(r);
+        bool hide_members = rows == &r->rows && !r->exact && groups_are_known(r);
         uint32_t n = 0, end;
 
         rows->row = calloc(r->job->n_rows + 1, sizeof *rows->row);
@@ -350,7 +351,7 @@ static int choose_rows(struct capo_page *r, struct place *places, const uint32_t
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
-                if (told && row->flags & CAPO_RECORD_MEMBER)
+                if (hide_members && row->flags & CAPO_RECORD_MEMBER)
                         continue;
                 if (row_is_wanted(r, row) && moves_data(row))
                         places[n++] = (struct place){row, row->comm == CAPO_NO_COMM

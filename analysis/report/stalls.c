@@ -217,7 +217,7 @@ void capo_judge_stalls(struct capo_page *r)
 
 double capo_unseen_waiting(const struct capo_job *job)
 {
-        double silent = 0, told = 0, n = job->n_processes;
+        double silent = 0, counted = 0, n = job->n_processes;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_silences *s = &job->processes[i].still;
@@ -227,6 +227,6 @@ double capo_unseen_waiting(const struct capo_job *job)
                         silent += ((double)s->ns[k] - usual) / n * (1 - 1 / n);
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
-                told += job->comms[i].skew ? job->comms[i].skew->long_ns / n : 0;
-        return fmax(0, silent - told);
+                counted += job->comms[i].skew ? job->comms[i].skew->long_ns / n : 0;
+        return fmax(0, silent - counted);
 }

@@ -51,13 +51,13 @@ static int take_number(const struct options *o, struct expect_page *page)
 static void label_inputs(struct options *o)
 {
         struct capo_layout layout;
-        bool told = o->alloc && capo_layout_parse(o->alloc, &layout, NULL) == 0;
+        bool has_layout = o->alloc && capo_layout_parse(o->alloc, &layout, NULL) == 0;
 
         for (size_t i = 0; i < o->inputs.n; i++) {
                 struct capo_label *label = &o->inputs.v[i].label;
 
                 label->call = o->call;
-                if (!told)
+                if (!has_layout)
                         continue;
                 label->n_ranks = (int)layout.n_ranks;
                 label->n_nodes = (int)layout.n_nodes;

@@ -81,7 +81,7 @@ const char *hang_ending(const struct hang_page *p, uint32_t process, char text[9
 }
 
 /* Is its end listed, so that readers can judge the order? */
-static bool is_told(const struct hang_page *p, uint32_t process)
+static bool is_end_listed(const struct hang_page *p, uint32_t process)
 {
         return p->hang.processes[process].ending != CAPO_HANG_RUNS &&
                (p->verdict.kind == CAPO_HANG_ENDED || p->verdict.together);
@@ -95,7 +95,7 @@ static uint32_t find_next_end(const struct hang_page *p, uint64_t after_ns, uint
         for (uint32_t i = 0; i < p->hang.n_processes; i++) {
                 uint64_t end_ns = p->hang.processes[i].end_ns;
 
-                if (!is_told(p, i) || end_ns < after_ns ||
+                if (!is_end_listed(p, i) || end_ns < after_ns ||
                     (end_ns == after_ns && after != CAPO_HANG_NONE && i <= after))
                         continue;
                 if (best == CAPO_HANG_NONE || end_ns < p->hang.processes[best].end_ns)
@@ -116,7 +116,7 @@ void hang_ends(const struct hang_page *p, FILE *out)
         char who[32], at[32], how[96];
 
         for (uint32_t k = 0; k < p->hang.n_processes; k++)
-                all += is_told(p, k);
+                all += is_end_listed(p, k);
         while (all > 1 && n < ENDS_SHOWN && (i = hang_next_end(p, i)) != CAPO_HANG_NONE) {
                 uint64_t end_ns = p->hang.processes[i].end_ns;
 

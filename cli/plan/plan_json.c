@@ -62,7 +62,7 @@ static json_t *graphs_json(const struct capo_plan_answer *a)
         return list;
 }
 
-static json_t *told_json(const struct capo_plan_told *t)
+static json_t *reported_json(const struct capo_plan_reported *t)
 {
         json_t *constants = json_array();
 
@@ -100,7 +100,8 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
                 if (o->q.spy) {
                         const struct capo_plan_row *s = tuned ? &tuned->rows[i] : r;
 
-                        json_object_set_new(row, "told_bytes", json_integer((json_int_t)s->told));
+                        json_object_set_new(row, "told_bytes",
+                                            json_integer((json_int_t)s->reported_bytes));
                         json_object_set_new(row, "costs", costs_json(s, s->cost));
                         if (tuned) {
                                 json_object_set_new(row, "costs_after",
@@ -120,7 +121,7 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
                          capo_nccl_text((uint32_t)plain->version, version, sizeof version),
                          "libnccl", o->q.libnccl, "times", "NCCL's model", "ranks",
                          (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
-                         plain->told.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks),
+                         plain->reported.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks),
                          "profiler_abi", plain->profiler_abi, "rows", rows);
         json_object_set_new(root, "domain_nodes", json_integer(o->q.domain ? o->q.domain : 1));
         json_object_set_new(root, "asked_ranks", json_integer(plain->asked));
@@ -138,6 +139,7 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
         if (o->graph)
                 json_object_set_new(root, "graphs", graphs_json(plain));
         if (o->q.spy)
-                json_object_set_new(root, "told", told_json(&(tuned ? tuned : plain)->told));
+                json_object_set_new(root, "told",
+                                    reported_json(&(tuned ? tuned : plain)->reported));
         return root;
 }

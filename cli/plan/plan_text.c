@@ -192,15 +192,15 @@ static void add_spy(struct cli_page *page, const struct capo_plan_answer *a, boo
         struct cli_section *s = cli_page_section(page, "SPY", lines_only, 1);
         char domains[80] = "";
 
-        cli_section_of(s, "what NCCL gives a tuner, through interface v%d%s", a->told.abi,
+        cli_section_of(s, "what NCCL gives a tuner, through interface v%d%s", a->reported.abi,
                        wrapped ? "; the examined plugin was called behind the spy" : "");
-        if (a->told.nvl_domains >= 0)
+        if (a->reported.nvl_domains >= 0)
                 snprintf(domains, sizeof domains, ", %d NVLink domains of %d to %d ranks",
-                         a->told.nvl_domains, a->told.nvl_min, a->told.nvl_max);
-        cli_section_line(s, "init: %d ranks, %d nodes%s", a->told.n_ranks, a->told.n_nodes,
+                         a->reported.nvl_domains, a->reported.nvl_min, a->reported.nvl_max);
+        cli_section_line(s, "init: %d ranks, %d nodes%s", a->reported.n_ranks, a->reported.n_nodes,
                          domains);
-        if (a->told.n_constants)
-                add_constants(page, a->told.constants);
+        if (a->reported.n_constants)
+                add_constants(page, a->reported.constants);
         s = cli_page_section(page, "PREDICTED TIMES", columns, N_ELEMENTS(columns));
         for (size_t i = 0; i < a->n_rows; i++) {
                 const struct capo_plan_row *r = &a->rows[i];
@@ -210,7 +210,7 @@ static void add_spy(struct cli_page *page, const struct capo_plan_answer *a, boo
                 capo_size_print(r->bytes, size, sizeof size);
                 if (!r->n_algo) {
                         cli_section_row(s, "%s\t%s\tthis interface has no table; given %llu bytes",
-                                        call, size, (unsigned long long)r->told);
+                                        call, size, (unsigned long long)r->reported_bytes);
                         continue;
                 }
                 add_costs(s, call, size, r, r->cost);
@@ -366,14 +366,14 @@ struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_
                        o->q.nccl_2 ? o->q.libnccl_2 : "");
         add_graph_line(page, capo_algo_word(CAPO_ALGO_RING), capo_plan_graph_find(plain, -1, 0));
         add_graph_line(page, capo_algo_word(CAPO_ALGO_TREE), capo_plan_graph_find(plain, -1, 1));
-        if (plain->told.n_nodes > (int)n_nodes)
+        if (plain->reported.n_nodes > (int)n_nodes)
                 cli_page_under(page,
                                "NCCL counts %d nodes: it goes out and back through the NICs "
                                "inside a machine",
-                               plain->told.n_nodes);
+                               plain->reported.n_nodes);
         if (o->q.domain > 1 && n_nodes > 1)
                 cli_page_under(page, "NVLink domains of %d nodes (MNNVL)%s", o->q.domain,
-                               plain->told.n_nodes < (int)n_nodes
+                               plain->reported.n_nodes < (int)n_nodes
                                        ? ""
                                        : ", which this NCCL does not join");
         if (plain->asked < o->q.n_ranks)

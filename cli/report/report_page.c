@@ -125,7 +125,7 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
                       range, r->overlapping ? ", overlapping calls once" : "");
 }
 
-#define WIDTH_TOLD 0.01 /* of the job: smaller widths are not printed */
+#define WIDTH_PRINTED 0.01 /* of the job: smaller widths are not printed */
 
 static void add_waiting(const struct capo_page *r, struct cli_page *page)
 {
@@ -150,7 +150,7 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                               "not known (no call shows who waited while none was made)");
         if (r->wait_share < 0)
                 return;
-        if (r->wait_range.high - r->wait_range.low >= WIDTH_TOLD)
+        if (r->wait_range.high - r->wait_range.low >= WIDTH_PRINTED)
                 range_text(r->wait_range, range);
         cli_page_fact(page, "waiting for late ranks", "%s%s%s%s", r->n_unknown ? "at least " : "",
                       capo_text_percent(r->wait_share, text), range,

@@ -229,11 +229,12 @@ static void mark_dropped(struct capo_layout_why *why, const char *text)
         why->text = text;
 }
 
-int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told,
-                        struct capo_layout *out, struct capo_layout_why *why)
+int capo_layout_of_comm(const struct capo_layout *world,
+                        const struct capo_layout_reported *reported, struct capo_layout *out,
+                        struct capo_layout_why *why)
 {
-        int low = told->min_local, high = told->max_local, n = told->n_ranks, nodes = told->n_nodes,
-            r;
+        int low = reported->min_local, high = reported->max_local, n = reported->n_ranks,
+            nodes = reported->n_nodes, r;
         bool whole = world && world->n_nodes && n > 0 && world->n_ranks == (uint32_t)n;
         struct capo_layout_why unused;
 

@@ -58,7 +58,7 @@ static inline uint32_t capo_layout_largest(const struct capo_layout *l)
 }
 
 /* The numbers that NCCL gives a communicator's plugin. -1: not given. */
-struct capo_layout_told {
+struct capo_layout_reported {
         int n_ranks, n_nodes;
         int min_local, max_local; /* tuner ABI v5 and later */
 };
@@ -81,7 +81,7 @@ struct capo_layout_why {
 /**
  * capo_layout_of_comm() - layout of one communicator
  * @world:  layout of the whole job by the launcher, or NULL
- * @told:   NCCL's numbers of the communicator. They are the stronger source: NCCL may count one
+ * @reported: NCCL's numbers of the communicator. They are the stronger source: NCCL may count one
  *          server without an NVLink path as two nodes
  * @out:    set on success only
  * @why:    what settled it, or why nothing did, or which source contradicted the other and was
@@ -95,8 +95,9 @@ struct capo_layout_why {
  *
  * Return: 0; -ENODATA not settled; -EINVAL the numbers contradict themselves.
  */
-int capo_layout_of_comm(const struct capo_layout *world, const struct capo_layout_told *told,
-                        struct capo_layout *out, struct capo_layout_why *why);
+int capo_layout_of_comm(const struct capo_layout *world,
+                        const struct capo_layout_reported *reported, struct capo_layout *out,
+                        struct capo_layout_why *why);
 
 /* --- what a launcher's variables say --- */
 

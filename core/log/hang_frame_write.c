@@ -50,10 +50,10 @@ static size_t put_last(const struct capo_segment_header *h, const char *key,
 CAPO_UNSANITIZED static size_t put_enqueued(const struct capo_segment *seg, char *text, size_t room)
 {
         const struct capo_segment_header *h = seg->header;
-        unsigned told = 0;
+        unsigned written = 0;
         size_t n = 0;
 
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used && told < LAST; i++) {
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used && written < LAST; i++) {
                 const struct capo_slot *slot = capo_area_at(seg, CAPO_AREA_SLOTS, i);
                 struct capo_record r;
 
@@ -62,7 +62,7 @@ CAPO_UNSANITIZED static size_t put_enqueued(const struct capo_segment *seg, char
                 r = slot->record;
                 r.clock = r.flags & CAPO_RECORD_MEMBER ? CAPO_CLOCK_NONE : CAPO_CLOCK_HOST;
                 n += put_last(h, CAPO_HANG_KEY_ENQUEUED, &r, text + n, room - n);
-                told++;
+                written++;
         }
         return n;
 }

@@ -17,7 +17,8 @@
 void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, size_t room,
                      struct capo_layout_why *why)
 {
-        const struct capo_layout_told told = {s->n_ranks, s->n_nodes, s->min_local, s->max_local};
+        const struct capo_layout_reported reported = {s->n_ranks, s->n_nodes, s->min_local,
+                                                      s->max_local};
         struct capo_layout world, layout;
         bool known = launcher && *launcher && capo_layout_parse(launcher, &world, NULL) == 0;
 
@@ -26,7 +27,7 @@ void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, siz
         if (known && world.n_ranks == (uint32_t)s->n_ranks && s->n_nodes > 0 &&
             world.n_nodes >= (uint32_t)s->n_nodes)
                 capo_layout_print(&world, s->trays, sizeof s->trays);
-        if (capo_layout_of_comm(known ? &world : NULL, &told, &layout, why) < 0)
+        if (capo_layout_of_comm(known ? &world : NULL, &reported, &layout, why) < 0)
                 return;
         s->layout = capo_layout_print(&layout, text, room);
         s->min_local = (int)capo_layout_smallest(&layout);

@@ -10,7 +10,7 @@
 /* Constants of NCCL 2.24 to 2.27 and 2.31.2 for Tree and Ring on Volta, Ampere and Hopper, which
  * these releases do not report (src/graph/tuning.cc of 2.24.3 and 2.27.7); 2.28 reports the same
  * values. The table is checked against them. */
-static const struct constants untold = {
+static const struct constants unreported = {
         .hw_latency = {{{0.6, 1.25, 4.0}}, {{1.0, 1.9, 4.0}}},
         .ll_bw = {{39.0, 39.0, 20.4}, {87.7, 22.5, 19.0}, {141.0, 45.0, 35.0}},
         .ring_ll128_bw = {{20, 20, 20}, {20, 20, 20}, {36.7, 36.7, 36.7}},
@@ -47,8 +47,8 @@ double formula_gbs(const struct formula *f, int algo, int proto, double bus)
 struct line formula_line(const struct capo_plan_row *one, const struct capo_plan_row *two, int algo,
                          int proto)
 {
-        double b1 = (double)(one->told ? one->told : one->bytes),
-               b2 = (double)(two->told ? two->told : two->bytes);
+        double b1 = (double)(one->reported_bytes ? one->reported_bytes : one->bytes),
+               b2 = (double)(two->reported_bytes ? two->reported_bytes : two->bytes);
         double t1 = (double)one->cost[algo][proto], t2 = (double)two->cost[algo][proto];
         struct line l = {.gbs = NAN};
 
@@ -70,7 +70,7 @@ double formula_nvls_efficiency(const struct formula *f)
 struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, int channels,
                            int n_nodes, struct constants *k)
 {
-        struct formula f = {.k = &untold,
+        struct formula f = {.k = &unreported,
                             .gpu = sm >= 100  ? 3
                                    : sm >= 90 ? 2
                                    : sm >= 80 ? 1
@@ -79,13 +79,13 @@ struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, i
                             .channels = channels,
                             .n_nodes = n_nodes};
 
-        if (a->told.n_constants == (int)(sizeof *k / sizeof(double))) {
-                memcpy(k, a->told.constants, sizeof *k);
-                f.told = k->hw_latency[0][TREE][SIMPLE] > 0; /* 2.31.2 reports zeros */
+        if (a->reported.n_constants == (int)(sizeof *k / sizeof(double))) {
+                memcpy(k, a->reported.constants, sizeof *k);
+                f.reported = k->hw_latency[0][TREE][SIMPLE] > 0; /* 2.31.2 reports zeros */
         }
-        if (f.told)
+        if (f.reported)
                 f.k = k;
-        f.caps = f.told || (capo_nccl_has(a->version, CAPO_NCCL_MODEL_KNOWN) && f.gpu < 3);
+        f.caps = f.reported || (capo_nccl_has(a->version, CAPO_NCCL_MODEL_KNOWN) && f.gpu < 3);
         f.ll = n_nodes == 1 ? f.gpu : amd;
         return f;
 }

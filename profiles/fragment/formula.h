@@ -13,7 +13,7 @@
 enum { TREE = CAPO_ALGO_TREE - 1, RING = CAPO_ALGO_RING - 1, NVLS = CAPO_ALGO_NVLS - 1 };
 enum { LL = CAPO_PROTO_LL - 1, LL128 = CAPO_PROTO_LL128 - 1, SIMPLE = CAPO_PROTO_SIMPLE - 1 };
 
-/* ncclTunerConstants_t, as in capo_plan_told.constants. */
+/* ncclTunerConstants_t, as in capo_plan_reported.constants. */
 struct constants {
         double base_latency[7][3], hw_latency[3][7][3], ll_bw[4][3], ring_ll128_bw[4][3],
                 tree_ll128_bw[4][3], tree_bw[4][3], nvls_tree_bw[4][3];
@@ -21,8 +21,8 @@ struct constants {
 
 /* The formula for one communicator. */
 struct formula {
-        bool caps; /* the constants are known */
-        bool told; /* NCCL reported them, and a tuner can change them */
+        bool caps;     /* the constants are known */
+        bool reported; /* NCCL reported them, and a tuner can change them */
         const struct constants *k;
         int gpu, scale, ll, channels, n_nodes;
 };

@@ -64,7 +64,7 @@ int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc 
                 return r;
         *out->why_not = 0;
         out->version = answer.version;
-        out->nodes = answer.told.n_nodes;
+        out->nodes = answer.reported.n_nodes;
         fill_row(&answer.rows[0], &out->broadcast);
         fill_row(&answer.rows[1], &out->allgather);
         fill_row(&answer.rows[2], &out->allreduce);

@@ -150,7 +150,7 @@ static int take_answer(size_t i, int rc, struct capo_plan_answer *answer, const 
                                ? rc
                                : 0; /* further questions are useless */
         s->version = answer->version;
-        p->nodes = answer->told.n_nodes;
+        p->nodes = answer->reported.n_nodes;
         graph_text(capo_plan_graph_find(answer, -1, 0), p->ring, sizeof p->ring);
         graph_text(capo_plan_graph_find(answer, -1, 1), p->tree, sizeof p->tree);
         for (size_t k = 0; k < answer->n_rows; k++) {

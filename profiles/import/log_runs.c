@@ -17,7 +17,7 @@ static uint32_t copy_of(const struct capo_job_comm *comm, const struct capo_job_
         for (const struct capo_job_member *k = m; m->rank >= 0 && k-- > comm->members;) {
                 if (k->rank != m->rank)
                         break;
-                copy += k->told.n_ranks == m->told.n_ranks;
+                copy += k->reported.n_ranks == m->reported.n_ranks;
         }
         return copy;
 }
@@ -25,7 +25,7 @@ static uint32_t copy_of(const struct capo_job_comm *comm, const struct capo_job_
 static bool is_of_run(const struct log_run *run, const struct capo_job_comm *comm,
                       const struct capo_job_member *m)
 {
-        return m->told.n_ranks == run->n_ranks && copy_of(comm, m) == run->copy;
+        return m->reported.n_ranks == run->n_ranks && copy_of(comm, m) == run->copy;
 }
 
 int log_runs_settle(struct log_import *m)
@@ -70,22 +70,22 @@ int log_runs_settle(struct log_import *m)
 static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t copy)
 {
         const struct log_labels *labels = &m->labels;
-        struct capo_layout_told told = c->member->told;
-        struct log_run k = {.comm = c->comm, .n_ranks = told.n_ranks, .copy = copy};
+        struct capo_layout_reported reported = c->member->reported;
+        struct log_run k = {.comm = c->comm, .n_ranks = reported.n_ranks, .copy = copy};
         struct capo_trial run = {
                 .source = (char *)m->in->path,
                 .iterations = 1,
                 .nccl = labels->nccl,
                 .began = {.at = (int64_t)(m->process->header.t0_real_ns / 1000000000)},
-                .n_ranks = told.n_ranks > 0 ? told.n_ranks : 0,
-                .n_nodes = told.n_nodes > 0 ? told.n_nodes : 0};
+                .n_ranks = reported.n_ranks > 0 ? reported.n_ranks : 0,
+                .n_nodes = reported.n_nodes > 0 ? reported.n_nodes : 0};
         struct capo_layout world, layout;
         char text[CAPO_LAYOUT_TEXT];
         bool have_world = labels->layout[0] && capo_layout_parse(labels->layout, &world, NULL) == 0;
 
-        if (have_world && told.n_nodes <= 0 && (int)world.n_ranks == told.n_ranks)
-                run.n_nodes = told.n_nodes = (int)world.n_nodes;
-        if (capo_layout_of_comm(have_world ? &world : NULL, &told, &layout, NULL) == 0) {
+        if (have_world && reported.n_nodes <= 0 && (int)world.n_ranks == reported.n_ranks)
+                run.n_nodes = reported.n_nodes = (int)world.n_nodes;
+        if (capo_layout_of_comm(have_world ? &world : NULL, &reported, &layout, NULL) == 0) {
                 capo_layout_print(&layout, text, sizeof text);
                 if (strlen(text) < sizeof run.layout)
                         strcpy(run.layout, text);
@@ -119,7 +119,8 @@ uint32_t log_run_of(struct log_import *m, struct log_comm *c)
         for (size_t i = 0; i < m->n_runs && run == UINT32_MAX; i++) {
                 const struct log_run *k = &m->runs[i];
 
-                if (k->comm == c->comm && k->n_ranks == c->member->told.n_ranks && k->copy == copy)
+                if (k->comm == c->comm && k->n_ranks == c->member->reported.n_ranks &&
+                    k->copy == copy)
                         run = k->run;
         }
         if (run == UINT32_MAX)

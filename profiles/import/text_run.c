@@ -45,8 +45,8 @@ void capo_text_fault(struct reader *r)
 }
 
 /* Compare --layout with the listed devices. Some of their lines may be lost: then the bandwidths
- * must fit --layout (@told: the ranks they show; 0: unclear). */
-static int check_layout(struct reader *r, int told)
+ * must fit --layout (@by_bandwidth: the ranks they show; 0: unclear). */
+static int check_layout(struct reader *r, int by_bandwidth)
 {
         const struct capo_label *user = r->in->label;
         const struct block *b = &r->block;
@@ -61,7 +61,7 @@ static int check_layout(struct reader *r, int told)
         if (!user || !user->n_ranks || !b->n_devices)
                 return 0;
         if (b->n_devices > user->n_ranks ||
-            (b->n_devices < user->n_ranks && told && told != user->n_ranks))
+            (b->n_devices < user->n_ranks && by_bandwidth && by_bandwidth != user->n_ranks))
                 return capo_input_error(
                         r->in, b->run.line,
                         "contradicting labels: --layout has %d ranks, but %d devices are listed",
@@ -81,7 +81,7 @@ static int settle_ranks(struct reader *r)
         struct capo_trial *run = &b->run;
         struct capo_layout layout = {0};
         char text[CAPO_LAYOUT_TEXT];
-        int e, told;
+        int e, by_bandwidth;
         double factor, lo, hi;
 
         if (b->n_devices && !run->layout[0]) {
@@ -109,15 +109,15 @@ static int settle_ranks(struct reader *r)
                 if (capo_input_layout(text, run) < 0)
                         run->layout[0] = 0;
         }
-        told = capo_text_ranks(b, b->call, &factor, &lo, &hi);
-        e = check_layout(r, told);
+        by_bandwidth = capo_text_ranks(b, b->call, &factor, &lo, &hi);
+        e = check_layout(r, by_bandwidth);
         if (e == 0)
                 e = capo_input_label(r->in, run);
         if (e < 0)
                 return e;
         if (!run->n_ranks)
-                run->n_ranks = told;
-        if (!run->n_ranks && !told && isfinite(hi) && floor(hi) > ceil(lo))
+                run->n_ranks = by_bandwidth;
+        if (!run->n_ranks && !by_bandwidth && isfinite(hi) && floor(hi) > ceil(lo))
                 capo_text_reject(
                         b,
                         "its bandwidths are those of %.0f to %.0f ranks, too many to tell; --layout says it",
@@ -133,7 +133,7 @@ static int settle_ranks(struct reader *r)
                                 b,
                                 "%d ranks are listed, but its bandwidths are those of %d (busbw/algbw %.3f, expected "
                                 "%.3f); if lines were lost, say --layout",
-                                run->n_ranks, told, factor, expected);
+                                run->n_ranks, by_bandwidth, factor, expected);
         }
         if (run->n_ranks > 0 && run->n_nodes == 1 && !run->layout[0])
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);

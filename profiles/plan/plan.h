@@ -76,8 +76,8 @@ struct capo_plan_question {
 struct capo_plan_row {
         unsigned coll; /* enum capo_coll */
         uint64_t bytes;
-        uint64_t told; /* bytes that NCCL passed to the tuner (whole elements only); 0: it was not
-                          asked */
+        uint64_t reported_bytes; /* that NCCL passed to the tuner (whole elements only); 0: it was
+                                    not asked */
         uint8_t algo, proto;
         uint8_t kernel;   /* what ran outside of the table, as capo_record.algo_proto; 0: algo and
                              proto ran */
@@ -99,7 +99,7 @@ struct capo_plan_row {
 };
 
 /* What a tuner is passed when a communicator is created. -1: not in this ABI. */
-struct capo_plan_told {
+struct capo_plan_reported {
         int abi; /* 0: no tuner was called through the spy */
         int n_ranks, n_nodes;
         int nvl_domains, nvl_min, nvl_max;
@@ -124,7 +124,7 @@ struct capo_plan_graph {
 struct capo_plan_answer {
         int version; /* 22809 is 2.28.9 */
         int profiler_abi;
-        struct capo_plan_told told;
+        struct capo_plan_reported reported;
         struct capo_plan_row *rows; /* one per ask of the question */
         size_t n_rows;
         struct capo_plan_graph

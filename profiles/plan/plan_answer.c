@@ -103,7 +103,7 @@ static void read_printed(const struct plan_job *job, const char *folder,
 }
 
 /* The time of a choice, from the tuner's table. */
-static double told_us(const struct capo_plan_row *r)
+static double table_us(const struct capo_plan_row *r)
 {
         if (!r->algo || !r->proto || r->algo > r->n_algo || r->proto > r->n_proto ||
             r->cost[r->algo - 1][r->proto - 1] < 0)
@@ -121,7 +121,7 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
         out->n_rows = job->n_rows;
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 out->rows[i] = job->rows[i].row;
-                out->rows[i].us = told_us(&out->rows[i]);
+                out->rows[i].us = table_us(&out->rows[i]);
                 out->rows[i].busbw_gbs = NAN;
                 out->rows[i].ranks_agree = true;
                 for (uint32_t r = 0; r < job->n_heard; r++) {
@@ -293,7 +293,7 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                 return r;
         out->version = job->version;
         out->profiler_abi = job->profiler_abi;
-        out->told = job->told;
+        out->reported = job->reported;
         out->windowless = job->windowless;
         out->asked = job->n_asked;
         for (uint32_t n = 0; n < job->n_nodes; n++)
@@ -303,7 +303,7 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                 struct capo_plan_row *row = &out->rows[i];
 
                 if (isnan(row->us))
-                        row->us = told_us(row);
+                        row->us = table_us(row);
                 if (!isnan(row->us))
                         row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
                                          capo_plan_busbw_factor(row->coll, job->n_ranks);

@@ -125,7 +125,7 @@ struct plan_job {
         /* the answer */
         int32_t version;      /* ncclGetVersion */
         int32_t profiler_abi; /* 0: not asked */
-        struct capo_plan_told told;
+        struct capo_plan_reported reported;
 
         struct plan_row
                 rows[]; /* n_rows, then struct plan_agree [n_asked][n_rows], then messages */

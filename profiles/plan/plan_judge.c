@@ -18,9 +18,9 @@ static double cell_gbs(const struct capo_plan_row *r, enum capo_algo algo, unsig
 {
         unsigned a = algo - 1u, p = CAPO_PROTO_SIMPLE - 1u;
 
-        if (a >= r->n_algo || r->cost[a][p] <= 0 || r->told < CAPO_GBS_MIN_BYTES)
+        if (a >= r->n_algo || r->cost[a][p] <= 0 || r->reported_bytes < CAPO_GBS_MIN_BYTES)
                 return -1;
-        return (double)r->told / ((double)r->cost[a][p] * 1e3) *
+        return (double)r->reported_bytes / ((double)r->cost[a][p] * 1e3) *
                capo_plan_busbw_factor(r->coll, n_ranks);
 }
 
@@ -43,24 +43,24 @@ void capo_plan_decide(const struct capo_plan_by *by, const struct capo_plan_answ
         const float *ring = row->cost[CAPO_ALGO_RING - 1];
 
         memset(out, 0, sizeof *out);
-        out->shape =
-                (struct capo_shape){.n_ranks = own->told.abi ? own->told.n_ranks : (int)by->n_ranks,
-                                    .n_nodes = own->told.n_nodes,
-                                    .min_local = own->told.nvl_min,
-                                    .max_local = own->told.nvl_max,
-                                    .nccl = own->version,
-                                    .allow_modelled = by->allow_modelled,
-                                    .class_name = by->class && *by->class ? by->class : NULL};
-        out->question =
-                (struct capo_question){.coll = (uint8_t)row->coll,
-                                       .reg_buff = (int8_t)row->reg_buff,
-                                       .link = !row->n_algo                      ? CAPO_LINK_ANY
-                                               : ring[CAPO_PROTO_LL128 - 1] >= 0 ? CAPO_LINK_NVLINK
-                                                                                 : CAPO_LINK_OTHER,
-                                       .pipe_ops = row->pipe_ops,
-                                       .bytes = row->told ? row->told : row->bytes,
-                                       .ring_gbs = cell_gbs(row, CAPO_ALGO_RING, by->n_ranks),
-                                       .tree_gbs = cell_gbs(row, CAPO_ALGO_TREE, by->n_ranks)};
+        out->shape = (struct capo_shape){.n_ranks = own->reported.abi ? own->reported.n_ranks
+                                                                      : (int)by->n_ranks,
+                                         .n_nodes = own->reported.n_nodes,
+                                         .min_local = own->reported.nvl_min,
+                                         .max_local = own->reported.nvl_max,
+                                         .nccl = own->version,
+                                         .allow_modelled = by->allow_modelled,
+                                         .class_name = by->class && *by->class ? by->class : NULL};
+        out->question = (struct capo_question){
+                .coll = (uint8_t)row->coll,
+                .reg_buff = (int8_t)row->reg_buff,
+                .link = !row->n_algo                      ? CAPO_LINK_ANY
+                        : ring[CAPO_PROTO_LL128 - 1] >= 0 ? CAPO_LINK_NVLINK
+                                                          : CAPO_LINK_OTHER,
+                .pipe_ops = row->pipe_ops,
+                .bytes = row->reported_bytes ? row->reported_bytes : row->bytes,
+                .ring_gbs = cell_gbs(row, CAPO_ALGO_RING, by->n_ranks),
+                .tree_gbs = cell_gbs(row, CAPO_ALGO_TREE, by->n_ranks)};
         capo_shape_fill(&out->shape, by->layout ? by->layout : "", out->derived,
                         sizeof out->derived, &out->layout_why);
         capo_plan_look_up(by->profile, out);

@@ -73,12 +73,12 @@ static void layout(const char *text, unsigned how)
                 return;
         }
         if (how & 2) { /* what NCCL tells beside it */
-                const struct capo_layout_told told = {
+                const struct capo_layout_reported reported = {
                         (int)l.n_ranks, (int)l.n_nodes, how & 4 ? 1 : (int)l.runs[0].ranks,
                         how & 8 ? 9 : (int)l.runs[l.n_runs - 1].ranks};
                 struct capo_layout_why why;
 
-                must(capo_layout_of_comm(how & 4 ? &l : NULL, &told, &again, &why) < 0 ||
+                must(capo_layout_of_comm(how & 4 ? &l : NULL, &reported, &again, &why) < 0 ||
                      again.n_ranks == l.n_ranks);
                 must(*why.text);
         }

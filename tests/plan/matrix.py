@@ -143,8 +143,8 @@ def ask(library):
                 untouched += r["same"] and r["ranks_agree"]
     row["obeyed"] = "%d of %d" % (obeyed, forced)
     row["untouched"] = "%d of %d" % (untouched, left)
-    as_told, asked = ask_as_run(library)
-    row["run"] = "%d of %d" % (as_told, asked)
+    as_requested, asked = ask_as_run(library)
+    row["run"] = "%d of %d" % (as_requested, asked)
     turned, turnable = ask_turned(library) if version >= (2, 31) else (0, 0)
     row["turned"] = "%d of %d" % (turned, turnable) if turnable else "-"
     chunks = ask_chunks(library) if version >= (2, 30) else 2
@@ -154,7 +154,7 @@ def ask(library):
     row["seconds"] = "%.2f" % seconds
     switched = ask_switches(library)
     row["nvls"] = "%d of 2" % switched
-    row["good"] = obeyed == forced and untouched == left and as_told == asked and turned == turnable and chunks == 2 and windows == 4 and switched == 2
+    row["good"] = obeyed == forced and untouched == left and as_requested == asked and turned == turnable and chunks == 2 and windows == 4 and switched == 2
     return row
 
 

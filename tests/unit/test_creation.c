@@ -86,7 +86,7 @@ Test(creation, nonblocking, .fini = clean)
         capo_page_finish(&page);
 }
 
-Test(creation, told_by_nccl, .fini = clean)
+Test(creation, reported_by_nccl, .fini = clean)
 {
         struct capo_page page = {0};
         FILE *f;

@@ -238,7 +238,7 @@ Test(csv, written)
                 writes(rows[i].text, rows[i].csv, rows[i].lost, rows[i].n);
 }
 
-Test(csv, a_full_disk_is_told)
+Test(csv, a_full_disk_is_reported)
 {
         struct capo_profile *p = read_text("allreduce,0,10,ring,ll,1,1,1", 0);
         FILE *full = fopen("/dev/full", "w");

@@ -84,7 +84,7 @@ Test(fit_profile, nothing_to_gain_makes_no_rule)
         capo_profile_free(write(s, 1, 0, 0));
 }
 
-Test(fit_profile, two_patch_releases_of_one_minor_are_told_apart)
+Test(fit_profile, two_patch_releases_of_one_minor_are_distinguished)
 {
         struct capo_fit_series s[] = {series(22902, 8, 1, "8", CAPO_CALL_ALLREDUCE, 3),
                                       series(22907, 8, 1, "8", CAPO_CALL_ALLREDUCE, 3),

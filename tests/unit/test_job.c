@@ -113,13 +113,13 @@ Test(job, rows_merge)
         struct capo_job_row *b = made_row(job, CAPO_CALL_ALLREDUCE, 8, 5, CAPO_CLOCK_KERNEL, 300);
 
         b->failed = 2;
-        a->told_calls = 4;
-        a->told_ns = 100;
-        b->told_calls = 3;
-        b->told_ns = 30;
+        a->inferred_calls = 4;
+        a->inferred_ns = 100;
+        b->inferred_calls = 3;
+        b->inferred_ns = 30;
         cr_assert_eq(capo_job_row_merge(a, b), 0);
         cr_assert(a->count == 8 && a->calls == 32 && a->failed == 2);
-        cr_assert(a->told_calls == 7 && a->told_ns == 130);
+        cr_assert(a->inferred_calls == 7 && a->inferred_ns == 130);
         cr_assert(a->time[CAPO_CLOCK_HOST].count == 32 && a->time[CAPO_CLOCK_EVENT].count == 12 &&
                   a->time[CAPO_CLOCK_KERNEL].count == 20);
         cr_assert_eq(b->calls, 20);

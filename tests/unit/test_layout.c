@@ -82,7 +82,7 @@ Test(layout, of_comm)
 {
         static const struct {
                 const char *world;
-                struct capo_layout_told told;
+                struct capo_layout_reported reported;
                 int r;
                 const char *canonical;
         } rows[] = {
@@ -115,9 +115,9 @@ Test(layout, of_comm)
 
                 if (rows[i].world)
                         cr_assert_eq(capo_layout_parse(rows[i].world, &world, NULL), 0);
-                cr_assert_eq(
-                        capo_layout_of_comm(rows[i].world ? &world : NULL, &rows[i].told, &l, &why),
-                        rows[i].r, "row %zu: %s", i, why.text);
+                cr_assert_eq(capo_layout_of_comm(rows[i].world ? &world : NULL, &rows[i].reported,
+                                                 &l, &why),
+                             rows[i].r, "row %zu: %s", i, why.text);
                 cr_assert(why.text && *why.text, "row %zu", i);
                 cr_assert_eq(why.source == CAPO_LAYOUT_UNKNOWN, rows[i].r != 0, "row %zu", i);
                 if (!rows[i].r)
@@ -130,7 +130,7 @@ Test(layout, what_nccl_contradicts_is_dropped)
 {
         static const struct {
                 const char *world;
-                struct capo_layout_told told;
+                struct capo_layout_reported reported;
                 bool dropped;
         } rows[] = {
                 {"3+6+6", {15, 3, 3, 6}, false},  {"3+6+6", {15, 3, 4, 6}, true},
@@ -146,7 +146,7 @@ Test(layout, what_nccl_contradicts_is_dropped)
                 struct capo_layout_why why;
 
                 cr_assert_eq(capo_layout_parse(rows[i].world, &world, NULL), 0);
-                capo_layout_of_comm(&world, &rows[i].told, &l, &why);
+                capo_layout_of_comm(&world, &rows[i].reported, &l, &why);
                 cr_expect_eq(why.dropped, rows[i].dropped, "row %zu: %s", i, why.text);
         }
 }
@@ -154,7 +154,7 @@ Test(layout, what_nccl_contradicts_is_dropped)
 Test(layout, why_it_is_not_known)
 {
         static const struct {
-                struct capo_layout_told told;
+                struct capo_layout_reported reported;
                 const char *text;
         } rows[] = {
                 {{8, 2, -1, -1}, "told neither"},         {{8, 2, 3, -1}, "told neither"},
@@ -168,7 +168,8 @@ Test(layout, why_it_is_not_known)
                 struct capo_layout l;
                 struct capo_layout_why why;
 
-                cr_expect_lt(capo_layout_of_comm(NULL, &rows[i].told, &l, &why), 0, "row %zu", i);
+                cr_expect_lt(capo_layout_of_comm(NULL, &rows[i].reported, &l, &why), 0, "row %zu",
+                             i);
                 cr_expect(strstr(why.text, rows[i].text), "row %zu: %s", i, why.text);
         }
 }
@@ -194,7 +195,8 @@ Test(layout, of_comm_is_never_a_guess)
                 for (int low = 1; low <= 8; low++) {
                         for (int high = low; high <= 8; high++) {
                                 for (int ranks = nodes; ranks <= 8 * nodes; ranks++) {
-                                        struct capo_layout_told told = {ranks, nodes, low, high};
+                                        struct capo_layout_reported reported = {ranks, nodes, low,
+                                                                                high};
                                         struct capo_layout l;
                                         int ways = low == high ? low * nodes == ranks
                                                    : ranks - low - high < 0
@@ -202,7 +204,7 @@ Test(layout, of_comm_is_never_a_guess)
                                                            : count_layouts(nodes - 2,
                                                                            ranks - low - high, low,
                                                                            high, low);
-                                        int r = capo_layout_of_comm(NULL, &told, &l, NULL);
+                                        int r = capo_layout_of_comm(NULL, &reported, &l, NULL);
 
                                         if (ways == 0 && nodes < ranks)
                                                 cr_assert_eq(r, -EINVAL, "%d %d %d %d: %d", ranks,

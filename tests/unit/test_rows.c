@@ -77,17 +77,17 @@ Test(rows, a_sampled_share_has_an_interval)
                            page.gpu_share * 0.5 * 2.262 * sqrt(0.75 / 10), page.gpu_share * 0.03);
 }
 
-/* The interval of 80 calls that are all alike, of which @timed were timed and @told_ns is known of
- * two others. */
-static double pm_beside_silences(uint64_t timed, double told_ns)
+/* The interval of 80 calls that are all alike, of which @timed were timed and @inferred_ns is known
+ * of two others. */
+static double pm_beside_silences(uint64_t timed, double inferred_ns)
 {
         struct capo_job_row *row;
         double pm;
 
         begin();
         row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
-        row->told_calls = told_ns > 0 ? 2 : 0;
-        row->told_ns = told_ns;
+        row->inferred_calls = inferred_ns > 0 ? 2 : 0;
+        row->inferred_ns = inferred_ns;
         cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, timed), 0);
         for (uint32_t i = 0; i < page.job->n_processes; i++) {
                 for (uint64_t ms = 1; ms <= 9; ms++)

@@ -112,8 +112,8 @@ Test(sampled, what_is_known_of_calls_that_were_not_timed)
         struct capo_sampled s = of(40);
 
         drawn(1000, 10);
-        s.told_calls = 4;
-        s.told_ns = 5e6;
+        s.inferred_calls = 4;
+        s.inferred_ns = 5e6;
         cr_expect_float_eq(capo_sampled_mean(&s) * 40, 36 * 1000 + 5e6, 1e-3);
         cr_expect_eq(capo_sampled_doubt(&s, 40), 0, "all drawn took as long");
         cr_expect_eq(capo_sampled_quantile(&s, 0.5), 1000);

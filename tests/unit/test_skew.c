@@ -304,11 +304,11 @@ Test(skew, a_row_knows_what_its_calls_waited)
         capo_meet_gap(meet, 40, 700 * MS);
         capo_meet_gap(meet, 42, 20 * MS);
         solve();
-        cr_expect(rows[0].told_calls == 0 && rows[1].told_calls == 0,
+        cr_expect(rows[0].inferred_calls == 0 && rows[1].inferred_calls == 0,
                   "another call; none of them timed");
-        cr_expect_eq(rows[2].told_calls, RANKS,
+        cr_expect_eq(rows[2].inferred_calls, RANKS,
                      "those behind no silence, and no longer than any timed, are like others");
-        cr_expect_float_eq(rows[2].told_ns, 2 * 700e6 + 3 * 5, 1, "%g", rows[2].told_ns);
+        cr_expect_float_eq(rows[2].inferred_ns, 2 * 700e6 + 3 * 5, 1, "%g", rows[2].inferred_ns);
         job->rows = NULL;
         job->n_rows = 0;
 }
@@ -344,7 +344,7 @@ static void both(uint32_t seq, bool gpu, bool host, uint64_t late)
 
 /* A broadcast is no barrier: what the host saw of it says who came last, but its time on the GPU is
  * known and counts already. */
-Test(skew, a_call_that_was_timed_is_not_told)
+Test(skew, a_call_that_was_timed_is_not_inferred)
 {
         struct capo_job_row row = {.comm = 0, .call = CAPO_CALL_BROADCAST, .bytes = 8};
         const struct capo_skew *k;
@@ -365,8 +365,8 @@ Test(skew, a_call_that_was_timed_is_not_told)
         job->n_rows = 0;
         cr_assert(k->n_calls == 14 && k->n_host == 2,
                   "both are laid out by the host's start: %u %u", k->n_calls, k->n_host);
-        cr_expect_eq(row.told_calls, RANKS, "only the second was not timed");
-        cr_expect_float_eq(row.told_ns, 2 * 7e6, 1, "%g", row.told_ns);
+        cr_expect_eq(row.inferred_calls, RANKS, "only the second was not timed");
+        cr_expect_float_eq(row.inferred_ns, 2 * 7e6, 1, "%g", row.inferred_ns);
 }
 
 Test(skew, calls_without_a_gpu_time_are_by_the_host_where_that_tells_the_same)

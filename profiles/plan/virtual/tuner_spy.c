@@ -43,16 +43,17 @@ static void find_other(int abi)
 
 static void record_tuner_info(const struct capo_tuner_info *info)
 {
-        plan_job->told =
-                (struct capo_plan_told){.abi = info->abi,
-                                        .n_ranks = (int)info->n_ranks,
-                                        .n_nodes = (int)info->n_nodes,
-                                        .nvl_domains = info->nvl ? info->nvl->n_domains : -1,
-                                        .nvl_min = info->nvl ? info->nvl->min_ranks : -1,
-                                        .nvl_max = info->nvl ? info->nvl->max_ranks : -1,
-                                        .n_constants = info->constants ? 144 : 0};
+        plan_job->reported =
+                (struct capo_plan_reported){.abi = info->abi,
+                                            .n_ranks = (int)info->n_ranks,
+                                            .n_nodes = (int)info->n_nodes,
+                                            .nvl_domains = info->nvl ? info->nvl->n_domains : -1,
+                                            .nvl_min = info->nvl ? info->nvl->min_ranks : -1,
+                                            .nvl_max = info->nvl ? info->nvl->max_ranks : -1,
+                                            .n_constants = info->constants ? 144 : 0};
         if (info->constants)
-                memcpy(plan_job->told.constants, info->constants, sizeof plan_job->told.constants);
+                memcpy(plan_job->reported.constants, info->constants,
+                       sizeof plan_job->reported.constants);
 }
 
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
@@ -104,7 +105,7 @@ capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size
         capo_nccl_result r;
 
         if (row) {
-                row->told = bytes;
+                row->reported_bytes = bytes;
                 row->n_algo = (uint8_t)(n_algos < CAPO_PLAN_ALGOS ? n_algos : CAPO_PLAN_ALGOS);
                 row->n_proto = (uint8_t)(n_protos < CAPO_PLAN_PROTOS ? n_protos : CAPO_PLAN_PROTOS);
                 row->pipe_ops = pipe_ops;
@@ -134,7 +135,7 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
                 plan_seen->proto = *proto;
         }
         if (row) {
-                row->told = bytes;
+                row->reported_bytes = bytes;
                 row->pipe_ops = pipe_ops;
                 row->tuner_channels = *channels;
         }
