@@ -22,9 +22,9 @@ static struct capo_sweep_plan *in_force;
 
 static struct capo_choice pick_candidate(const struct capo_sweep_ask *ask)
 {
-        static atomic_flag told = ATOMIC_FLAG_INIT;
+        static atomic_flag rules_sent = ATOMIC_FLAG_INIT;
 
-        if (unlikely(!atomic_flag_test_and_set(&told)) && capo_seam && capo_seam->rules) {
+        if (unlikely(!atomic_flag_test_and_set(&rules_sent)) && capo_seam && capo_seam->rules) {
                 static char text[16384];
 
                 capo_sweep_plan_rules(in_force, text, sizeof text);

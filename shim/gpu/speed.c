@@ -37,7 +37,7 @@ static struct {
         bool found, over;
         uint64_t next_ns;
         struct capo_gpu_clocks sum[GPUS];
-        uint32_t told[GPUS]; /* looks of which the log knows */
+        uint32_t logged[GPUS]; /* looks of which the log knows */
 } own;
 
 void capo_speed_watch(int device, const char *busid)
@@ -77,9 +77,9 @@ static void report_clocks(void)
         for (int i = 0; i < GPUS; i++) {
                 char key[32], text[256];
 
-                if (own.sum[i].looks == own.told[i])
+                if (own.sum[i].looks == own.logged[i])
                         continue;
-                own.told[i] = own.sum[i].looks;
+                own.logged[i] = own.sum[i].looks;
                 snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_CLOCKS, i);
                 capo_shim_info(key, "%s", capo_gpu_clocks_print(&own.sum[i], text, sizeof text));
         }

@@ -30,7 +30,7 @@
 #include "capo/msg.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"
-#include "shim/nccl/told.h"
+#include "shim/nccl/reported.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
 #include "shim/site/site_python.h"
@@ -38,7 +38,7 @@
 _Atomic unsigned capo_comms_pending;
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
-static bool settings_told; /* once more than when the recorder began */
+static bool settings_logged; /* once more than when the recorder began */
 
 /* Births whose handle is not there yet; one list for all threads: it is short and rare. */
 static struct {
@@ -237,9 +237,9 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
         if (!in_progress) /* without a lock: who wraps NCCL may call us */
                 query_comm(t, &what, birth->lib);
         capo_lock(&table_lock);
-        if (!settings_told) /* NCCL has read its files of settings by now */
+        if (!settings_logged) /* NCCL has read its files of settings by now */
                 capo_info_environment();
-        settings_told = true;
+        settings_logged = true;
         old = capo_comm_known(handle);
         if (old && !birth->where) {
                 capo_unlock(&table_lock);
@@ -382,8 +382,8 @@ void capo_comm_fork(void)
 {
         memset(waiting, 0, sizeof waiting);
         atomic_store(&capo_comms_pending, 0);
-        settings_told = false;
+        settings_logged = false;
         pthread_mutex_init(&table_lock, NULL);
         capo_comms_fork();
-        capo_told_fork();
+        capo_reported_fork();
 }

@@ -322,27 +322,27 @@ static struct strange strange_of(const struct capo_nccl *copy)
         return s;
 }
 
-static int told; /* copies the log knows of */
+static int n_logged; /* copies the log knows of */
 
 void capo_nccl_tell(void)
 {
         struct capo_object front;
         bool in_front = false;
 
-        if (told == 0 && atomic_load_explicit(&n_copies, memory_order_acquire)) {
+        if (n_logged == 0 && atomic_load_explicit(&n_copies, memory_order_acquire)) {
                 capo_loader_enter();
                 in_front = capo_dlsym_front(&front);
                 capo_loader_leave();
         }
         if (in_front)
                 capo_shim_info(CAPO_INFO_DLSYM_FRONT, "%s", front.path);
-        for (; told < atomic_load_explicit(&n_copies, memory_order_acquire); told++) {
-                struct capo_nccl *copy = &capo_nccl_copies[told];
+        for (; n_logged < atomic_load_explicit(&n_copies, memory_order_acquire); n_logged++) {
+                struct capo_nccl *copy = &capo_nccl_copies[n_logged];
                 struct strange strange = strange_of(copy);
                 char path[32], how[32], version[32], unknown[32], release[16], suffix[16] = "";
 
-                if (told)
-                        snprintf(suffix, sizeof suffix, ".%d", told);
+                if (n_logged)
+                        snprintf(suffix, sizeof suffix, ".%d", n_logged);
                 snprintf(path, sizeof path, "%s%s", CAPO_INFO_NCCL_PATH, suffix);
                 snprintf(how, sizeof how, "%s%s", CAPO_INFO_NCCL_HOW, suffix);
                 snprintf(version, sizeof version, "%s%s", CAPO_INFO_NCCL_VERSION, suffix);
@@ -474,5 +474,5 @@ struct capo_nccl *capo_nccl_of(const void *caller)
 void capo_nccl_fork(void)
 {
         pthread_mutex_init(&lock, NULL);
-        told = 0;
+        n_logged = 0;
 }

@@ -10,7 +10,7 @@
 #include "core/base/calls.h"
 #include "shim/nccl/real.h"
 #include "shim/nccl/tag.h"
-#include "shim/nccl/told.h"
+#include "shim/nccl/reported.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/comms.h"
 
@@ -133,7 +133,7 @@ static void seam_comm(const struct capo_seam_comm *comm)
 {
         if (comm->tuner)
                 capo_untuned_loaded();
-        capo_comm_told(comm);
+        capo_comm_reported(comm);
 }
 
 static void seam_rules(const char *text)

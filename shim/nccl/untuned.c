@@ -21,7 +21,7 @@
 #include "shim/nccl/untuned.h"
 #include "shim/record/shim.h"
 
-static atomic_bool was_loaded, was_told;
+static atomic_bool was_loaded, was_logged;
 
 /* Would dlopen of @name find this library and no other? */
 static bool is_ours(const char *name)
@@ -70,7 +70,7 @@ void capo_untuned_look(uint32_t n_ranks, int version)
         if (n_ranks < 2 || atomic_load_explicit(&was_loaded, memory_order_relaxed) ||
             !is_wanted(env))
                 return;
-        if (!atomic_exchange(&was_told, true))
+        if (!atomic_exchange(&was_logged, true))
                 capo_shim_info(CAPO_INFO_UNTUNED, "%s", plugin && *plugin ? plugin : "-");
         plugin = plugin ? plugin : "";
         /* a release without tuners, and one that has the right value, cannot be helped by another

@@ -21,7 +21,7 @@ enum { N_TAGS = 64, ALGORITHMS_MAX = 200 };
 static _Atomic uint64_t tags[N_TAGS];
 
 /* Is @tag one of the process's first? */
-static bool told_by_itself(uint64_t tag)
+static bool keep_tag(uint64_t tag)
 {
         for (unsigned i = 0, at = (unsigned)(tag * 0x9e3779b97f4a7c15u >> 58); i < 4;
              i++, at = (at + 1) % N_TAGS) {
@@ -65,7 +65,7 @@ static bool read_config(const ncclCollConfig_t *config, struct asked *a)
         if (a->n_algorithms && config->forceAlgSelection != 1)
                 a->numbers[5] = config->forceAlgSelection;
         a->tag = config->userProfilerTag;
-        if (a->tag && !told_by_itself(a->tag))
+        if (a->tag && !keep_tag(a->tag))
                 a->tag = UINT64_MAX;
         for (size_t i = 0; i < N_ELEMENTS(a->numbers); i++) {
                 if (a->numbers[i] != INT_MIN)

@@ -34,7 +34,7 @@ enum {
 static struct {
         struct capo_watch watch;
         uint64_t quiet_calls, quiet_since_ns; /* so many calls, since then */
-        unsigned told, asked;
+        unsigned own_frames, asked;
         uint64_t period_ns, next_ns; /* of looks at the folder */
         ino_t known;                 /* of the verdict that was seen */
         char folder[1024];
@@ -136,7 +136,7 @@ static void report_hang(const struct capo_stand *s)
         long rank = capo_launcher_rank();
         char what[256];
 
-        write_frame(++hang.told, capo_clock_ns(clock, s->begin));
+        write_frame(++hang.own_frames, capo_clock_ns(clock, s->begin));
         name_of(s, what, sizeof what);
         if (rank >= 0)
                 capo_warn(
@@ -152,7 +152,7 @@ static void report_hang(const struct capo_stand *s)
 /* Does anything stand here that was reported? */
 static bool has_reported_hang(void)
 {
-        return hang.watch.n && hang.watch.stands[0].told;
+        return hang.watch.n && hang.watch.stands[0].warned;
 }
 
 /* Whoever makes no call while nothing of it stands: the one that others wait for, or a job that is
@@ -185,11 +185,12 @@ bool capo_hang_look(void)
                                                  ? hang.watch.limit_ns / 2
                                                  : QUIET_SECONDS * SECOND);
         s = capo_watch_look(&hang.watch, &capo_seg, now_ns);
-        if (s && hang.told < MOST) {
+        if (s && hang.own_frames < MOST) {
                 report_hang(s);
                 frame = true;
-        } else if (hang.watch.early && hang.told < MOST) { /* in case nothing is left later on */
-                write_frame(++hang.told,
+        } else if (hang.watch.early &&
+                   hang.own_frames < MOST) { /* in case nothing is left later on */
+                write_frame(++hang.own_frames,
                             capo_clock_ns(&capo_seg.header->clock, hang.watch.early->begin));
                 frame = true;
         }

@@ -53,7 +53,7 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
 
                 if (!same_call(before, &s))
                         continue;
-                s.told = before->told; /* one line for a call, wherever it stands */
+                s.warned = before->warned; /* one line for a call, wherever it stands */
                 if (before->where == s.where) {
                         s.since = before->since;
                         s.framed = before->framed;
@@ -68,7 +68,7 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
         uint64_t most = 2 * compute_interval(w), passed = now_ns - w->last_ns;
         struct look look = {.before = w};
         struct capo_stand *longest = NULL;
-        bool told = false, framed = false;
+        bool warned = false, framed = false;
 
         w->early = NULL;
         if (!w->limit_ns || now_ns < w->next_ns)
@@ -81,7 +81,7 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
         memcpy(w->stands, look.stands, look.n * sizeof *look.stands);
         w->n = look.n;
         for (uint32_t i = 0; i < w->n; i++) {
-                told |= w->stands[i].told;
+                warned |= w->stands[i].warned;
                 framed |= w->stands[i].framed;
                 if (!longest || w->stands[i].since < longest->since)
                         longest = &w->stands[i];
@@ -92,9 +92,9 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
                 w->early = longest;
         for (uint32_t i = 0; i < w->n; i++)
                 w->stands[i].framed = true;
-        if (told || w->watched_ns - longest->since < w->limit_ns)
+        if (warned || w->watched_ns - longest->since < w->limit_ns)
                 return NULL;
         for (uint32_t i = 0; i < w->n; i++)
-                w->stands[i].told = true;
+                w->stands[i].warned = true;
         return longest;
 }

@@ -21,7 +21,7 @@ struct capo_stand {
         uint32_t seq;
         uint16_t comm, thread;
         uint8_t where, call; /* enum capo_unfinished_where, enum capo_call_id */
-        bool told;           /* of a hang that was reported */
+        bool warned;         /* of a hang that was reported */
         bool framed;         /* of one that has its first frame */
 };
 
@@ -44,10 +44,10 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  * capo_watch_look() - has a hang begun?
  * @now_ns: CLOCK_MONOTONIC
  *
- * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is told
- * once: all that stands at that moment is of it, and what begins to stand while one of these does;
- * a call that was told stays so when it goes on from the caller to the GPU and stands there. When
- * none does any more there was progress, and the next hang is another one.
+ * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is
+ * reported once: all that stands at that moment is of it, and what begins to stand while one of
+ * these does; a call that was reported stays so when it goes on from the caller to the GPU and
+ * stands there. When none does any more there was progress, and the next hang is another one.
  *
  * Return: the call that stands longest, once per hang; valid until the next look. NULL otherwise.
  */

@@ -122,12 +122,13 @@ static unsigned put_stack(const struct where *w, uint64_t began_ns, char *text, 
         return n;
 }
 
-struct told {
+struct printed_stack {
         uint64_t hash;
         int tid;
 };
 
-static bool one_thread(int tid, uint64_t began_ns, struct told *told, char *text, unsigned room,
+static bool one_thread(int tid, uint64_t began_ns, struct printed_stack *printed, char *text,
+                       unsigned room,
                        bool (*found)(const struct capo_native *thread, char *text, void *arg),
                        void *arg)
 {
@@ -150,14 +151,14 @@ static bool one_thread(int tid, uint64_t began_ns, struct told *told, char *text
         text[t.running ? 0 : n] = 0;
         if (!t.running) {
                 uint64_t hash = XXH3_64bits(text, n);
-                struct told *same = told;
+                struct printed_stack *same = printed;
 
                 while (same->tid && same->hash != hash)
                         same++;
                 if (same->tid)
                         snprintf(text, room, "as %d\n", same->tid);
                 else
-                        *same = (struct told){hash, tid};
+                        *same = (struct printed_stack){hash, tid};
         }
         return found(&t, text, arg);
 }
@@ -168,7 +169,7 @@ unsigned capo_native_threads(char *text, unsigned room,
 {
         int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
             self = (int)syscall(SYS_gettid);
-        struct told told[THREADS + 1] = {0};
+        struct printed_stack printed[THREADS + 1] = {0};
         uint64_t began_ns = capo_clock_mono();
         bool more = true;
         unsigned n = 0;
@@ -188,7 +189,7 @@ unsigned capo_native_threads(char *text, unsigned room,
                         n += tid > 0;
                         if (tid > 0 && tid != self && n <= THREADS && more &&
                             capo_clock_mono() - began_ns < MOST_NS)
-                                more = one_thread(tid, began_ns, told, text, room, found, arg);
+                                more = one_thread(tid, began_ns, printed, text, room, found, arg);
                 }
         }
         close(fd);

@@ -116,14 +116,14 @@ static const struct {
         {"stamps", "ncclProfiler_v7", "1", "and the stamps of its 16 channels", CAPO_EVENT_KERNEL},
         {"phases", "ncclProfiler_v7", "1", "and the three phases of each", CAPO_EVENT_KERNEL_PHASE},
 };
-static int how_told;
+static int chosen_how;
 
 void fake_in_init(void)
 {
         int mask = 0;
 
         if (profiler && (profiler->init(&profiler_context, 1, &mask, "bench", 1, 8, 0, NULL) ||
-                         !(mask & hows[how_told].mask)))
+                         !(mask & hows[chosen_how].mask)))
                 exit(1);
 }
 
@@ -151,7 +151,7 @@ static void channel(void *kernel, uint8_t number)
         void *handle = NULL;
 
         profiler->start_event(profiler_context, &handle, &e);
-        for (uint8_t i = 0; i < 3 && how_told == PHASES; i++) {
+        for (uint8_t i = 0; i < 3 && chosen_how == PHASES; i++) {
                 struct capo_event_v7 p = {.type = CAPO_EVENT_KERNEL_PHASE,
                                           .parent = handle,
                                           .phase = {number, i, "", 1000 + i * UINT64_C(1000)}};
@@ -178,13 +178,13 @@ static __attribute__((noinline)) void symmetric_event(size_t count)
 
         profiler->start_event(profiler_context, &handle, &e);
         profiler->stop_event(handle);
-        for (uint8_t i = 0; i < 16 && how_told >= STAMPS; i++)
+        for (uint8_t i = 0; i < 16 && chosen_how >= STAMPS; i++)
                 channel(handle, i);
 }
 
 void fake_in_call(size_t count)
 {
-        if (profiler && how_told >= SYMMETRIC)
+        if (profiler && chosen_how >= SYMMETRIC)
                 symmetric_event(count);
         else if (profiler)
                 event(count);
@@ -239,7 +239,7 @@ static int child(const char *how, int n_threads)
         for (int i = 0; i < HOWS; i++) {
                 if (!strcmp(how, hows[i].name)) {
                         profiler = dlsym(RTLD_DEFAULT, hows[i].symbol);
-                        how_told = i;
+                        chosen_how = i;
                 }
         }
         for (int i = 0; i < n_threads; i++)

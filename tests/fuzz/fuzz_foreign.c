@@ -50,13 +50,13 @@ static void *config(struct fuzz_bytes *b, size_t most, size_t text_at, char **te
 {
         unsigned how = (unsigned)fuzz_number(b, 1);
         size_t size = HEAD + fuzz_number(b, 1) % (most + 16),
-               told = how & 1 ? fuzz_number(b, 8) % (size + 1) : size;
+               stated_size = how & 1 ? fuzz_number(b, 8) % (size + 1) : size;
         unsigned magic = how & 2 ? (unsigned)fuzz_number(b, 4) : CAPO_NCCL_CONFIG_MAGIC;
         void *p;
 
         *text = how & 4 ? NULL : fuzz_word(b, 0);
         p = taken(b, size);
-        memcpy(p, &told, sizeof told);
+        memcpy(p, &stated_size, sizeof stated_size);
         memcpy((char *)p + offsetof(ncclConfig_t, magic), &magic, sizeof magic);
         point(p, size, text_at, *text);
         return p;

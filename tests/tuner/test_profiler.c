@@ -63,7 +63,7 @@ static const char *other(int version)
         return path;
 }
 
-static int told(int version, const char *what)
+static int counter_of(int version, const char *what)
 {
         int (*count)(void) = (int (*)(void))dlsym(dlopen(other(version), RTLD_NOW), what);
 
@@ -173,10 +173,10 @@ Test(profiler, the_others_mask_brings_its_parents)
                         profiler_of(5)->record_state(handle, 3, NULL);
                         profiler_of(5)->stop_event(handle);
                 }
-                cr_expect_eq(told(5, "others_types"), rows[i].passed, "row %zu", i);
+                cr_expect_eq(counter_of(5, "others_types"), rows[i].passed, "row %zu", i);
                 profiler_of(5)->finalize(context);
         }
-        cr_expect_eq(told(5, "others_nothing"), 0);
+        cr_expect_eq(counter_of(5, "others_nothing"), 0);
 }
 
 Test(profiler, one_that_refuses_is_left_out)
@@ -190,7 +190,7 @@ Test(profiler, one_that_refuses_is_left_out)
         cr_expect_null(start(context, CAPO_EVENT_COLL, NULL));
         cr_expect_eq(n_ran, 1);
         profiler_of(5)->finalize(context);
-        cr_expect_eq(told(5, "others_events"), 1, "its init and nothing more");
+        cr_expect_eq(counter_of(5, "others_events"), 1, "its init and nothing more");
 }
 
 Test(profiler, one_that_does_not_say_what_it_wants)
@@ -201,7 +201,7 @@ Test(profiler, one_that_does_not_say_what_it_wants)
         setenv("OTHER_PROFILER_MASK", "", 1);
         cr_expect_eq(open_for(5, 2, "dp", &context), CAPO_EVENT_COLL);
         cr_expect_null(start(context, CAPO_EVENT_GROUP, NULL));
-        cr_expect_eq(told(5, "others_types"), 0);
+        cr_expect_eq(counter_of(5, "others_types"), 0);
         profiler_of(5)->finalize(context);
 }
 
@@ -249,7 +249,7 @@ static void passes(int speaks, int theirs, bool passed)
         cr_expect_eq(open_for(speaks, 2, "dp", &context),
                      own_mask(speaks) | (passed ? CAPO_EVENT_PROXY_OP : 0));
         profiler_of(speaks)->finalize(context);
-        cr_expect_eq(told(theirs, "others_events"), passed ? 2 : 0);
+        cr_expect_eq(counter_of(theirs, "others_events"), passed ? 2 : 0);
 }
 
 Test(profiler, version_1_to_1)
@@ -453,19 +453,19 @@ Test(profiler, a_slot_in_front_of_the_others_handle)
                      CAPO_EVENT_COLL | CAPO_EVENT_KERNEL | CAPO_EVENT_PROXY_OP);
         coll = start(context, CAPO_EVENT_COLL, NULL);
         op = start(context, CAPO_EVENT_PROXY_OP, coll);
-        cr_expect_eq(told(5, "others_parent_right"), 1);
-        cr_expect_eq(told(5, "others_types"), CAPO_EVENT_COLL | CAPO_EVENT_PROXY_OP);
-        cr_expect_eq(told(5, "others_events"), 3);
+        cr_expect_eq(counter_of(5, "others_parent_right"), 1);
+        cr_expect_eq(counter_of(5, "others_types"), CAPO_EVENT_COLL | CAPO_EVENT_PROXY_OP);
+        cr_expect_eq(counter_of(5, "others_events"), 3);
         for (int c = 0; c < 2; c++)
                 channel[c] = start_channel(context, coll, 100 + (uint64_t)c);
         profiler_of(5)->record_state(coll, 3, NULL);
-        cr_expect_eq(told(5, "others_events"), 4, "the state of its own handle");
+        cr_expect_eq(counter_of(5, "others_events"), 4, "the state of its own handle");
         profiler_of(5)->stop_event(op);
         profiler_of(5)->stop_event(coll);
-        cr_expect_eq(told(5, "others_events"), 6);
+        cr_expect_eq(counter_of(5, "others_events"), 6);
         for (int c = 0; c < 2; c++)
                 stop_channel(channel[c], 200 + (uint64_t)c);
-        cr_expect_eq(told(5, "others_events"), 6, "channels are ours");
+        cr_expect_eq(counter_of(5, "others_events"), 6, "channels are ours");
         cr_expect(kernels.n == 1 && kernels.nth == 1 && kernels.begin == 100 && kernels.end == 201);
         profiler_of(5)->finalize(context);
         setenv("OTHER_PROFILER_MASK", "1", 1);
@@ -475,7 +475,7 @@ Test(profiler, a_slot_in_front_of_the_others_handle)
         profiler_of(5)->record_state(coll, 3, NULL);
         profiler_of(5)->stop_event(coll);
         profiler_of(5)->finalize(context);
-        cr_expect_eq(told(5, "others_nothing"), 0);
+        cr_expect_eq(counter_of(5, "others_nothing"), 0);
 }
 
 Test(profiler, kernel_stamps_that_the_other_wants_are_its_own)
@@ -488,11 +488,11 @@ Test(profiler, kernel_stamps_that_the_other_wants_are_its_own)
         cr_assert_eq(open_for(5, 2, "dp", &context), CAPO_EVENT_COLL | CAPO_EVENT_KERNEL);
         coll = start(context, CAPO_EVENT_COLL, NULL);
         channel = start_channel(context, coll, 100);
-        cr_expect_eq(told(5, "others_types"), CAPO_EVENT_COLL | CAPO_EVENT_KERNEL);
+        cr_expect_eq(counter_of(5, "others_types"), CAPO_EVENT_COLL | CAPO_EVENT_KERNEL);
         stop_channel(channel, 200);
         profiler_of(5)->stop_event(coll);
-        cr_expect_eq(told(5, "others_events"), 5);
-        cr_expect(kernels.n == 0 && told(5, "others_nothing") == 0);
+        cr_expect_eq(counter_of(5, "others_events"), 5);
+        cr_expect(kernels.n == 0 && counter_of(5, "others_nothing") == 0);
         profiler_of(5)->finalize(context);
 }
 

@@ -119,7 +119,7 @@ Test(recorder, hears_which_row_decided)
 
 /* Of version 1 nobody knows which communicator is asked about, and of one rank there is nothing to
  * tell. */
-Test(recorder, what_is_told_of_a_communicator)
+Test(recorder, what_is_reported_of_a_communicator)
 {
         struct plugin p = linked(1);
         void *context;
@@ -355,7 +355,7 @@ Test(recorder, releases_with_a_slow_profiler_are_not_asked)
         profiler_of(6)->finalize(context);
 }
 
-Test(recorder, unless_told_to)
+Test(recorder, unless_switched_on)
 {
         void *context;
         int mask;

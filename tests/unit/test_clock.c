@@ -181,8 +181,8 @@ Test(clock, a_thread_s_own_time_only_grows)
 
 /* A machine whose clock is told: each reading of CLOCK_MONOTONIC is the next of a list, the wall
  * clock stands. */
-static const uint64_t *told;
-static unsigned n_told;
+static const uint64_t *fake_readings;
+static unsigned n_fake_readings;
 static bool stands; /* or all are one moment */
 enum { WALL = 1000000000 };
 
@@ -192,10 +192,11 @@ int clock_gettime(clockid_t clock, struct timespec *t)
                 *t = (struct timespec){.tv_sec = WALL};
                 return 0;
         }
-        if (!told)
+        if (!fake_readings)
                 return (int)syscall(SYS_clock_gettime, clock, t);
-        *t = (struct timespec){.tv_sec = clock == CLOCK_REALTIME ? WALL : 0,
-                               .tv_nsec = clock == CLOCK_REALTIME ? 0 : (long)told[n_told++]};
+        *t = (struct timespec){
+                .tv_sec = clock == CLOCK_REALTIME ? WALL : 0,
+                .tv_nsec = clock == CLOCK_REALTIME ? 0 : (long)fake_readings[n_fake_readings++]};
         return 0;
 }
 
@@ -207,10 +208,10 @@ Test(clock, the_tightest_reading_is_the_moment)
         struct capo_timebase clock = {.t0_ticks = 1};
 
         capo_clock_counter = false;
-        told = readings;
+        fake_readings = readings;
         capo_clock_update(&clock);
-        told = NULL;
-        cr_expect_eq(n_told, 16);
+        fake_readings = NULL;
+        cr_expect_eq(n_fake_readings, 16);
         cr_expect(clock.now_ticks == 302 && clock.now_mono_ns == 301, "%llu %llu",
                   (unsigned long long)clock.now_ticks, (unsigned long long)clock.now_mono_ns);
         cr_expect_eq(clock.now_real_ns, WALL * 1000000000ull - (640 - 301));

@@ -13,46 +13,46 @@ static struct {
         int calls, collnet, nvls, pipe_ops, reg, name_algo, name_proto, result;
         size_t ranks, nodes;
         uint64_t id;
-} told;
+} fake;
 static int context;
 
 static capo_nccl_result init2(size_t n_ranks, size_t n_nodes, capo_nccl_log log, void **out)
 {
-        told.ranks = n_ranks;
-        told.nodes = n_nodes;
+        fake.ranks = n_ranks;
+        fake.nodes = n_nodes;
         *out = &context;
-        return told.result;
+        return fake.result;
 }
 
 static capo_nccl_result get2(void *c, int func, size_t bytes, int collnet, int nvls, int pipe_ops,
                              int *algo, int *proto, int *channels)
 {
-        told.calls += c == &context && func == 4 && bytes == 4096;
-        told.collnet = collnet;
-        told.nvls = nvls;
-        told.pipe_ops = pipe_ops;
-        *algo = told.name_algo;
-        *proto = told.name_proto;
+        fake.calls += c == &context && func == 4 && bytes == 4096;
+        fake.collnet = collnet;
+        fake.nvls = nvls;
+        fake.pipe_ops = pipe_ops;
+        *algo = fake.name_algo;
+        *proto = fake.name_proto;
         *channels = 5;
-        return told.result;
+        return fake.result;
 }
 
 static capo_nccl_result get4(void *c, int func, size_t bytes, int pipe_ops, float **table,
                              int n_algos, int n_protos, int reg_buff, int *channels)
 {
-        told.calls += c == &context && n_algos == N_ALGOS && n_protos == N_PROTOS;
-        told.reg = reg_buff;
+        fake.calls += c == &context && n_algos == N_ALGOS && n_protos == N_PROTOS;
+        fake.reg = reg_buff;
         ((float *)table)[RING * N_PROTOS + SIMPLE] = 0;
-        return told.result;
+        return fake.result;
 }
 
 static capo_nccl_result init5(void **out, uint64_t id, size_t n_ranks, size_t n_nodes,
                               capo_nccl_log log, struct capo_nvl_info *nvl,
                               struct capo_nccl_constants *constants)
 {
-        told.id = id;
-        told.ranks = n_ranks;
-        told.nodes = (size_t)nvl->min_ranks;
+        fake.id = id;
+        fake.ranks = n_ranks;
+        fake.nodes = (size_t)nvl->min_ranks;
         constants->tree_bw[0][0] = 3;
         *out = &context;
         return 0;
@@ -60,7 +60,7 @@ static capo_nccl_result init5(void **out, uint64_t id, size_t n_ranks, size_t n_
 
 static capo_nccl_result destroy(void *c)
 {
-        told.calls += c == &context ? 100 : 0;
+        fake.calls += c == &context ? 100 : 0;
         return 0;
 }
 
@@ -123,34 +123,34 @@ Test(other, two_numbers_become_a_mark_where_the_cell_is_there)
         struct capo_tuner_info info = {.n_ranks = 8, .n_nodes = 2};
 
         cr_assert_eq(capo_other_open(&o, &info), 0);
-        cr_expect(told.ranks == 8 && told.nodes == 2);
+        cr_expect(fake.ranks == 8 && fake.nodes == 2);
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 float table[N_ALGOS * N_PROTOS], before[N_ALGOS * N_PROTOS];
                 int channels = 0;
 
                 fill(table);
-                told.name_algo = rows[i].algo;
-                told.name_proto = rows[i].proto;
+                fake.name_algo = rows[i].algo;
+                fake.name_proto = rows[i].proto;
                 memcpy(before, table, sizeof table);
                 cr_expect_eq(
                         capo_other_mark(&o, 4, 4096, 3, table, N_ALGOS, N_PROTOS, 1, &channels), 0);
-                cr_expect(told.collnet == 0 && told.nvls == 0 && told.pipe_ops == 3 &&
+                cr_expect(fake.collnet == 0 && fake.nvls == 0 && fake.pipe_ops == 3 &&
                           channels == 5);
                 if (rows[i].marked)
                         before[rows[i].algo * N_PROTOS + rows[i].proto] = 0;
                 cr_expect(!memcmp(before, table, sizeof table), "row %zu", i);
         }
-        cr_expect_eq(told.calls, 8);
-        told.result = 5;
+        cr_expect_eq(fake.calls, 8);
+        fake.result = 5;
         cr_expect_eq(capo_other_mark(&o, 4, 4096, 3, (float[N_ALGOS * N_PROTOS]){0}, N_ALGOS,
                                      N_PROTOS, 1, &(int){0}),
                      5);
         cr_expect_eq(capo_other_close(&o), 0);
-        cr_expect_eq(told.calls, 109);
+        cr_expect_eq(fake.calls, 109);
 }
 
 /* CollNet is CollNetChain/Simple; NVLS either of its two, all with Simple. */
-Test(other, two_numbers_are_told_what_the_table_offers)
+Test(other, two_numbers_are_given_what_the_table_offers)
 {
         static const struct {
                 unsigned algo, proto;
@@ -164,7 +164,7 @@ Test(other, two_numbers_are_told_what_the_table_offers)
                     {CAPO_ALGO_PAT, CAPO_PROTO_SIMPLE, 0, 0}};
         struct capo_other o = {.abi = capo_tuner_abis[1], .plugin = &v2, .context = &context};
 
-        told.name_algo = told.name_proto = -1;
+        fake.name_algo = fake.name_proto = -1;
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 float table[N_ALGOS * N_PROTOS];
                 int channels;
@@ -172,7 +172,7 @@ Test(other, two_numbers_are_told_what_the_table_offers)
                 fill(table);
                 table[(rows[i].algo - 1) * N_PROTOS + rows[i].proto - 1] = 0;
                 capo_other_mark(&o, 4, 4096, 1, table, N_ALGOS, N_PROTOS, 0, &channels);
-                cr_expect(told.collnet == rows[i].collnet && told.nvls == rows[i].nvls, "row %zu",
+                cr_expect(fake.collnet == rows[i].collnet && fake.nvls == rows[i].nvls, "row %zu",
                           i);
         }
 }
@@ -185,13 +185,13 @@ Test(other, a_table_is_handed_on)
 
         fill(table);
         cr_expect_eq(capo_other_mark(&o, 4, 4096, 1, table, N_ALGOS, N_PROTOS, 1, &channels), 0);
-        cr_expect(told.calls == 1 && told.reg == 1 && table[RING * N_PROTOS + SIMPLE] == 0 &&
+        cr_expect(fake.calls == 1 && fake.reg == 1 && table[RING * N_PROTOS + SIMPLE] == 0 &&
                   table[0] == 7);
         cr_expect_eq(capo_other_name(&o, 4, 4096, 0, 0, 1, &algo, &proto, &channels), 0);
-        cr_expect(told.calls == 1 && algo == -1, "one that needs a table is not asked without");
+        cr_expect(fake.calls == 1 && algo == -1, "one that needs a table is not asked without");
 }
 
-Test(other, the_newest_is_told_more_and_may_leave_out_chunks)
+Test(other, the_newest_is_given_more_and_may_leave_out_chunks)
 {
         struct capo_other o = {.abi = capo_tuner_abis[5], .plugin = &v6};
         struct capo_nccl_constants constants = {0};
@@ -201,7 +201,7 @@ Test(other, the_newest_is_told_more_and_may_leave_out_chunks)
         size_t chunk = 42;
 
         cr_expect_eq(capo_other_open(&o, &info), 0);
-        cr_expect(told.id == 77 && told.ranks == 8 && told.nodes == 3 &&
+        cr_expect(fake.id == 77 && fake.ranks == 8 && fake.nodes == 3 &&
                   constants.tree_bw[0][0] == 3);
         cr_expect_eq(capo_other_chunk(&o, 4, 4096, 1, 2, 3, &chunk), 0);
         cr_expect_eq(chunk, 42);

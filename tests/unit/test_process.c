@@ -202,14 +202,14 @@ Test(process, the_launchers_layout)
         cr_expect_str_eq(capo_process.layout, "3+5");
 }
 
-static char told[1 << 20];
+static char received[1 << 20];
 
 static void rules(const char *all)
 {
-        snprintf(told, sizeof told, "%s", all);
+        snprintf(received, sizeof received, "%s", all);
 }
 
-Test(process, the_recorder_is_told_the_rules)
+Test(process, the_recorder_gets_the_rules)
 {
         static const struct capo_seam seam = {.rules = rules};
         char expected[1000];
@@ -222,7 +222,7 @@ Test(process, the_recorder_is_told_the_rules)
                  "row\t1\t2\tnodes=2\tallreduce\t0\t9\t-\t-\t0\n"
                  "row\t2\t3\tnodes=2\tallreduce\t10\t18446744073709551615\tRing\tLL\t3\n",
                  digest, path);
-        cr_expect_str_eq(told, expected);
+        cr_expect_str_eq(received, expected);
 }
 
 /* A file with @n rows of a modelled rule, in place of the other. */
@@ -248,14 +248,15 @@ static void tells_rows(int n)
         modelled_rows(n);
         loads(true, NULL);
         snprintf(last, sizeof last, "\nrow\t%d\t", n < 4096 ? n : 4096);
-        cr_expect(strstr(told, last), "%d", n);
+        cr_expect(strstr(received, last), "%d", n);
         snprintf(last, sizeof last, "\nrow\t%d\t", n < 4096 ? n + 1 : 4097);
-        cr_expect(!strstr(told, last), "%d", n);
+        cr_expect(!strstr(received, last), "%d", n);
         snprintf(more, sizeof more, "\nmore\t%d\n", n - 4096);
-        cr_expect(n > 4096 ? strstr(told, more) != NULL : !strstr(told, "\nmore\t"), "%d", n);
+        cr_expect(n > 4096 ? strstr(received, more) != NULL : !strstr(received, "\nmore\t"), "%d",
+                  n);
 }
 
-Test(process, the_recorder_is_told_4096_rows)
+Test(process, the_recorder_gets_4096_rows)
 {
         tells_rows(4096);
 }

@@ -114,7 +114,7 @@ static int find(const char *log_dir)
         return capo_segment_find_dead(dir, log_dir, keep_found, NULL);
 }
 
-Test(take_over, what_is_told_of_a_segment)
+Test(take_over, what_is_reported_of_a_segment)
 {
         char other[64], sub[64];
 

@@ -18,16 +18,16 @@ static capo_nccl_result init_profiler_v7(void **context, uint64_t comm_id, int *
 /* Where an algorithm would stand NCCL writes a symmetric kernel's name again, or nothing. */
 static struct capo_seam_ran read_event(const struct capo_event_v7 *d, uint64_t comm_hash)
 {
-        struct capo_seam_ran told = {.comm_hash = comm_hash,
-                                     .count = d->coll.count,
-                                     .call = capo_event_call(d->coll.func),
-                                     .channels = d->coll.n_channels};
+        struct capo_seam_ran ran = {.comm_hash = comm_hash,
+                                    .count = d->coll.count,
+                                    .call = capo_event_call(d->coll.func),
+                                    .channels = d->coll.n_channels};
 
         if (d->coll.is_symmetric)
-                told.algo_proto = (uint8_t)capo_symk_find(d->coll.kernel_variant);
+                ran.algo_proto = (uint8_t)capo_symk_find(d->coll.kernel_variant);
         else if (d->coll.algo && d->coll.proto)
-                told.algo_proto = capo_event_algo_proto(d->coll.algo, d->coll.proto);
-        return told;
+                ran.algo_proto = capo_event_algo_proto(d->coll.algo, d->coll.proto);
+        return ran;
 }
 
 static capo_nccl_result start_event(void *context, void **handle, void *event)

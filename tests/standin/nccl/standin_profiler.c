@@ -288,7 +288,7 @@ static void stop(void *event)
 
 /* All-gathers and broadcasts are counted in bytes, as NCCL has turned them into ncclInt8 by then.
  */
-static size_t told_count(const struct task *t, const char **type)
+static size_t reported_count(const struct task *t, const char **type)
 {
         bool bytes = t->fn == FN_ALLGATHER || t->fn == FN_BROADCAST;
 
@@ -301,7 +301,7 @@ static void start_task(struct comm *c, struct task *t, void *parent, void *group
         bool coll = t->fn <= FN_ALLREDUCE;
         struct descr d = {0};
         const char *type;
-        size_t count = told_count(t, &type);
+        size_t count = reported_count(t, &type);
         const char *algo = coll ? algo_names[t->algo] : "",
                    *proto = coll ? proto_names[t->proto] : "";
         uint8_t channels = (uint8_t)t->channels;
@@ -340,7 +340,7 @@ static void start_task(struct comm *c, struct task *t, void *parent, void *group
 static void tell_copied(struct comm *c, struct task *t)
 {
         const char *type;
-        size_t count = told_count(t, &type);
+        size_t count = reported_count(t, &type);
         struct descr d = {.ce = {.seq = t->seq,
                                  .func = func_names[t->fn],
                                  .send = t->send,
@@ -374,7 +374,7 @@ void profiler_launch(struct comm *c, struct plan *p)
                 struct task *t = &p->tasks[i];
                 bool coll = t->fn <= FN_ALLREDUCE;
                 const char *type;
-                size_t count = told_count(t, &type);
+                size_t count = reported_count(t, &type);
 
                 t->api_event = NULL;
                 if (t->fn > FN_RECV) /* one-sided calls have no events */

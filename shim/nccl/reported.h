@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What plugins tell of communicators, and which communicator it was. */
-#ifndef CAPO_TOLD_H
-#define CAPO_TOLD_H
+#ifndef CAPO_REPORTED_H
+#define CAPO_REPORTED_H
 
 #include "capo/seam.h"
 #include "shim/record/recorder.h"
 
-/** capo_comm_told() - struct capo_seam's comm. */
-void capo_comm_told(const struct capo_seam_comm *told);
+/** capo_comm_reported() - struct capo_seam's comm. */
+void capo_comm_reported(const struct capo_seam_comm *reported);
 
 /** capo_comm_claim() - @comm has just been added: take what was told of it. */
 void capo_comm_claim(struct capo_comm *comm);
 
-void capo_told_fork(void);
+void capo_reported_fork(void);
 
 #endif
