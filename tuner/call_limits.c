@@ -4,8 +4,8 @@
  * and so before any question: by what is settled when the communicator is made. Ranks must do so
  * alike, or one runs a symmetric kernel and the other a ring. So the recorder asks here by NCCL's
  * own hash of the communicator, which it works out by itself (shim/nccl/call_override.c): what a
- * plugin was told last, on which thread, plays no part. And a process that was told to turn calls
- * (CAPO_STEER) and is not preloaded makes no communicator.
+ * plugin got last, on which thread, plays no part. And a process that sets CAPO_STEER and is
+ * not preloaded makes no communicator.
  */
 #include <pthread.h>
 

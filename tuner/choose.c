@@ -55,7 +55,7 @@ static void see_links(const struct capo_tuner *t, struct capo_question *q, const
                 q->tree_gbs = traffic / 1000 / (double)tree[CAPO_PROTO_SIMPLE - 1];
 }
 
-/* NCCL names the communicator from 2.28 on. That a row was not taken is told, too: for some calls
+/* NCCL names the communicator from 2.28 on. That a row was not taken is logged, too: for some calls
  * NCCL asks twice, and the last answer counts. */
 static struct capo_choice try_choice(const struct capo_tuner *t, struct capo_choice c,
                                      const float *table, int n_algos, int n_protos)

@@ -3,7 +3,7 @@
  * The one decision. Each tuner/abi/tuner_vN.c turns its arguments into the calls below and nothing
  * else; what to choose is decided here, from things that are equal on all ranks.
  *
- * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 are told the
+ * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 return the
  * numbers of algorithm and protocol (capo_name_...). Of each there are three, from the few
  * instructions that most questions need to all that there is: quick (inlined into the adapter),
  * looked_up (a table look-up decides, but not into the first six cells), considered (sweeping,
@@ -55,8 +55,8 @@ struct capo_tuner {
  * @out: set only on success
  *
  * Loads the profile at the first call of the process. Fails only where going on could hang the job:
- * this rank cannot load what the others were told to load, or memory is out. The reason is printed
- * and given to NCCL's log.
+ * this rank cannot load what the others were configured to load, or memory is out. The reason is
+ * printed and given to NCCL's log.
  *
  * Return: an ncclResult_t.
  */
@@ -69,7 +69,7 @@ void capo_tuner_chunk(const struct capo_tuner *tuner, int func, size_t bytes, in
 
 /** capo_tuner_safe() - may @choice be named through ABI v1 or v2? @nvls: what NCCL's flag says.
  *
- * NCCL 2.19 to 2.21 run what they are told. Ring and Tree with LL and Simple exist on every
+ * NCCL 2.19 to 2.21 run what a tuner returns. Ring and Tree with LL and Simple exist on every
  * machine; NVLS where the flag says so; LL128 corrupts data on links that split 128-byte stores,
  * and nothing here tells those links apart; CollNet has conditions of its own. (2.19.1 to 2.21.5:
  * enqueue.cc getAlgoInfo, graph/tuning.cc.) */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicator names: the profiler plugin is told them (v4 on), the tuner plugin is not; they meet
+/* Communicator names: the profiler plugin gets them (v4 on), the tuner plugin does not; they meet
  * by commHash. */
 #ifndef CAPO_COMM_NAME_H
 #define CAPO_COMM_NAME_H

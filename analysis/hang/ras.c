@@ -28,7 +28,7 @@ static const struct {
         {"ReduceScatter", CAPO_CALL_REDUCESCATTER},
         {"Gather", CAPO_CALL_GATHER},
         {"Scatter", CAPO_CALL_SCATTER},
-        [RAS_ANY] = {"collective", CAPO_CALL_ALLREDUCE}, /* the kind is not told: any_kind */
+        [RAS_ANY] = {"collective", CAPO_CALL_ALLREDUCE}, /* the kind is not reported: any_kind */
 };
 
 int ras_call_of(const char *name)

@@ -105,8 +105,8 @@ enum capo_skew_from {
         CAPO_SKEW_GPU_DURATION, /* on the GPU: it ends on all ranks together, so who is in it
                                    shortest came last */
         CAPO_SKEW_HOST_START,   /* the host's call: the enqueue */
-        CAPO_SKEW_KERNEL_WAIT, /* of one call of those by GPU durations: its kernel told how long it
-                                  waited (n_kernel) */
+        CAPO_SKEW_KERNEL_WAIT,  /* of one call of those by GPU durations: its kernel reported how
+                                   long it  waited (n_kernel) */
 };
 
 /* Why there is nothing to compare. */

@@ -104,7 +104,7 @@ static int lay_steps(const struct capo_step_call *calls, const struct step_token
 
 /*
  * For calls that all look alike: if a step has n calls, every n-th pause is long. Without such
- * pauses a step cannot be told from a call.
+ * pauses a step cannot be distinguished from a call.
  */
 static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
 {

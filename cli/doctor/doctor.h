@@ -84,7 +84,8 @@ void capo_doctor_bugs(struct capo_findings *f, int version);
 void capo_doctor_own(struct capo_findings *f, int version);
 
 /** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here,
- * and what capo does beside it. @own: where its plugin is, for the line that a user is told to use.
+ * and what capo does beside it. @own: where its plugin is, for the line that a user is advised to
+ * use.
  */
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own);
 

@@ -3,8 +3,8 @@
  * capo run: puts the preload library and the settings into the environment and becomes the command,
  * so that the exit status, the signals and the terminal are the command's own. The command may be
  * the program itself or what starts it on many nodes: srun, torchrun and MPICH's mpiexec pass the
- * environment on; Open MPI's mpirun passes on only what it is told to, so for it the variables are
- * named with -x.
+ * environment on; Open MPI's mpirun passes on only what it is configured to pass, so for it the
+ * variables are named with -x.
  */
 #include <errno.h>
 #include <limits.h>

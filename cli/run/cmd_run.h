@@ -12,7 +12,7 @@ struct run {
         const char *names;           /* file with names of communicators */
         const char *profile;         /* file, name or "auto"; NULL: no tuner is loaded at all */
         const char *layout;          /* ranks per node; NULL: from the launcher */
-        const char *topo, *platform; /* the machine, as in capo topo; NULL: not told */
+        const char *topo, *platform; /* the machine, as in capo topo; NULL: not given */
         const char *gpus, *alloc;    /* the allocation on it */
         bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
         bool allow_predicted;        /* predicted rows are tried, never believed */
@@ -27,7 +27,7 @@ struct run {
  * that starts a command. */
 extern const struct cli_option run_options[];
 
-/** run_allocation() - class and layout of the allocation that was told, into the environment.
+/** run_allocation() - class and layout of the given allocation, into the environment.
  * Return: 0; an exit status after saying what is wrong. */
 int run_allocation(const struct run *run);
 
@@ -51,8 +51,8 @@ void run_setenv(const char *name, const char *value);
  */
 void run_take_plugin(const char *variable, const char *chain, const char *library);
 
-/** run_library() - where libcapo.so is. Return: 0; -ENOENT, -EINVAL: the loader cannot be told of
- * it. Said. */
+/** run_library() - where libcapo.so is. Return: 0; -ENOENT, -EINVAL: the loader cannot be given
+ * its path. Prints why. */
 int run_library(char *path, size_t room);
 
 /**

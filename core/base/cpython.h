@@ -109,7 +109,7 @@ struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint
  * @packaged: counts down for frames of installed packages, which come at most so often
  *
  * Files of installed packages are named from there on. Return: bytes; 0: one package too many; -1:
- * not a frame that can be told.
+ * not a frame that can be read.
  */
 int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text,
                 size_t room, int *packaged);
@@ -125,7 +125,7 @@ struct capo_py_code {
 bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_code *out);
 
 /** capo_py_line() - the line of a code object's byte @at, below 0: of its begin; 0: it has none, or
- * cannot be told. */
+ * it is not known. */
 int capo_py_line(const struct capo_py *py, const struct capo_py_code *code, int at);
 
 #endif

@@ -199,7 +199,7 @@ static bool is_rust_hash(const char *name, size_t n)
         return n == 17 && name[0] == 'h' && strspn(name + 1, "0123456789abcdef") >= 16;
 }
 
-/* One part of a nested name; false: no more of it can be told. */
+/* One part of a nested name; false: no more of it can be read. */
 static bool parse_component(struct parse *s)
 {
         static const char *const std[][2] = {{"t", "std"},          {"a", "std::allocator"},

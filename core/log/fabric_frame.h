@@ -80,7 +80,7 @@ struct capo_fabric_domain {
         bool unseen;                 /* what was opened on it could not be followed */
         uint64_t speed_bps;          /* 0 not known */
         unsigned sample;             /* one in so many posts was timed; 0 none */
-        uint64_t lost_samples;       /* timed posts whose completion could not be told */
+        uint64_t lost_samples;       /* timed posts whose completion could not be identified */
         uint64_t folded;             /* objects that have no line; `n` is their sum */
         struct capo_fabric_counts n; /* the reader's: of all its endpoints, queues and counters */
         unsigned endpoints, queues;  /* the reader's */

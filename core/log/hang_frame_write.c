@@ -10,7 +10,7 @@
 #include "core/log/hang_frame.h"
 #include "core/log/info.h"
 
-enum { LAST = 128 }; /* of the last calls so many are told, and as many that wait on GPUs */
+enum { LAST = 128 }; /* so many of the last calls are written, and as many that wait on GPUs */
 
 static size_t put_line(char *text, size_t room, const char *key, const char *format, ...)
         __attribute__((format(printf, 4, 5)));

@@ -15,7 +15,7 @@
 #include "capo/log_keys.def"
 
 #define CAPO_INFO_FROM \
-        ".from" /* behind the key of what a launcher told: the key of the variable's name */
+        ".from" /* behind the key of what a launcher reported: the key of the variable's name */
 
 /**
  * capo_info_print() - one line, its newline included and no zero behind it

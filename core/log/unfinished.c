@@ -106,7 +106,7 @@ CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_
 {
         enum {
                 COMMS = 64
-        }; /* told apart by the last bits of their numbers: of more, the older one of a pair */
+        }; /* distinguished by the last bits of their numbers: of more, the older one of a pair */
         struct capo_record oldest = {0}, of[COMMS] = {{0}};
 
         for (uint32_t i = 0; i < seg->header->areas[CAPO_AREA_SLOTS].used; i++) {

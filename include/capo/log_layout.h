@@ -68,13 +68,13 @@ struct capo_log_comm {
         int32_t rank;      /* -1 not known */
         int32_t n_ranks;   /* -1 not known */
         int32_t device;    /* CUDA device; -1 not known */
-        int32_t n_nodes;   /* as NCCL told a plugin; -1 not known */
-        int32_t min_local; /* ranks on the smallest and largest node, as NCCL told a plugin; -1 not
-                              known */
+        int32_t n_nodes;   /* as NCCL reported to a plugin; -1 not known */
+        int32_t min_local; /* ranks on the smallest and largest node, as NCCL reported to a plugin;
+                              -1 not known */
         int32_t max_local;
         int32_t color; /* of the split; -1 none */
         uint64_t uid;  /* the same on every rank of this communicator and on no other of the job */
-        uint64_t comm_hash; /* NCCL's own commHash when a plugin was told; else 0 */
+        uint64_t comm_hash; /* NCCL's own commHash if a plugin got it; else 0 */
         uint64_t t_birth;   /* ns since epoch: the init call's return */
         uint64_t t_death;   /* 0 while alive */
         uint64_t handle;    /* the ncclComm_t, to tell copies apart */

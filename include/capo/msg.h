@@ -22,7 +22,7 @@ enum capo_level { CAPO_ERROR, CAPO_WARN, CAPO_INFO, CAPO_DEBUG };
 
 void capo_msg(enum capo_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** capo_msg_set_level() - the last level that is printed; CAPO_INFO until told otherwise. */
+/** capo_msg_set_level() - the last level that is printed; CAPO_INFO until it is set. */
 void capo_msg_set_level(enum capo_level last);
 
 #define capo_error(...) capo_msg(CAPO_ERROR, __VA_ARGS__)

@@ -161,8 +161,8 @@ struct capo_fault {
 };
 
 /**
- * capo_profile_load() - read a profile, JSON or CSV (told apart by the first character that is not
- * blank: '{' is JSON)
+ * capo_profile_load() - read a profile, JSON or CSV (distinguished by the first character that is
+ * not blank: '{' is JSON)
  * @path:  a file; "-" is standard input
  * @out:   set only on success; free with capo_profile_free
  * @fault: may be NULL

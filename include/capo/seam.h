@@ -51,7 +51,7 @@ struct capo_seam_kernel {
         uint64_t comm_hash;
         uint32_t nth;
         uint64_t begin, end; /* of the first channel, of the last */
-        uint64_t moved;      /* since when a channel moved data; 0: not told */
+        uint64_t moved;      /* since when a channel moved data; 0: not reported */
 };
 
 struct capo_seam {

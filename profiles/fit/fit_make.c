@@ -10,7 +10,7 @@
  *    NCCL's own choice and other candidates at a size (a sweep) was slow or fast for all of them:
  *    what its own choice differs by from that of the other runs is taken out of all.
  * 3. Noise. What blocks of one cell still differ by, pooled over the series, is the variation
- *    between runs. It, not the spread within a run, decides what can be told apart.
+ *    between runs. It, not the spread within a run, decides what can be distinguished.
  * 4. Decisions. A candidate is admitted at a size where the lower end of its gain over NCCL's own
  *    choice is above zero, the interval widened for the number of candidates compared, and its gain
  *    above min_gain. Among the admitted the path through the sizes with the largest total gain is

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Measurements from elsewhere, as samples: one struct, whatever wrote the file. A parser per format
- * lives in profiles/import/; the format is told by the content, never by the name.
+ * lives in profiles/import/; the format is recognized by the content, never by the name.
  *
  * What ran is taken from the input (its header lines, NCCL's own log lines in it, its columns) or
  * from the user's flags. It is never guessed: where neither says it, it stays 0 and the fit says

@@ -61,7 +61,7 @@ void capo_late_free(struct capo_samples *set)
         set->n_late = 0;
 }
 
-/* The answer of one part: the first error is the answer of all, another is told beside it. */
+/* The answer of one part: the first error is the answer of all, another is reported beside it. */
 static void take_result(struct capo_input *in, int r, int *first, char *error, size_t room)
 {
         if (r < 0 && !in->error[0])

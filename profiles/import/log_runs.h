@@ -54,8 +54,8 @@ struct log_import {
  * in->error says. */
 uint32_t log_run_of(struct log_import *m, struct log_comm *c);
 
-/** log_runs_settle() - where nobody told how many nodes there are, the hosts of the logs do, once
- * every rank has left one. Return: 0; -ENOMEM. */
+/** log_runs_settle() - where nobody reported how many nodes there are, the hosts of the logs do,
+ * once every rank has left one. Return: 0; -ENOMEM. */
 int log_runs_settle(struct log_import *m);
 
 #endif

@@ -10,10 +10,10 @@
  * slot of the completion queue it will complete on, with the time; when the queue returns that
  * context, the difference is one sample. The context itself is never replaced or written: with
  * FI_CONTEXT it is the provider's memory. A context that is posted again while its slot is open was
- * not unique, so its completion cannot be told from another's: the slot is dropped and that
- * direction of the endpoint is not timed any more. The very first post of an endpoint is a timed
- * one, so a program that uses one context for a window of operations is found out while it fills
- * its first window.
+ * not unique, so its completion cannot be distinguished from another's: the slot is dropped and
+ * that direction of the endpoint is not timed any more. The very first post of an endpoint is a
+ * timed one, so a program that uses one context for a window of operations is found out while it
+ * fills its first window.
  */
 #include "capo/msg.h"
 #include "core/base/clock.h"

@@ -103,7 +103,7 @@ void capo_gpu_look(void)
         else
                 capo_driver_hip(hip, &cu);
         if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
-                goto found; /* which GPU a rank has is told all the same */
+                goto found; /* which GPU a rank has is logged all the same */
         missing = driver ? capo_driver_cuda_timing(driver, &cu) : capo_driver_hip_timing(hip, &cu);
         if (missing) {
                 capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP",

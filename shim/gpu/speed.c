@@ -2,7 +2,7 @@
 /*
  * How fast the GPUs of this process run: a look now and then on the drain thread, by the NVML that
  * is in the process already (NCCL and CUDA's programs load it; capo never does). Who is late
- * because of a GPU that is throttled is told by it afterwards.
+ * because of a GPU that is throttled is found from it afterwards.
  *
  * A driver in trouble may let a look stand for long, so no lock that the job or the end of the
  * process wants is held meanwhile: what ends the process waits for a look for one second at most,

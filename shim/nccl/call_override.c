@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Turning calls. All ranks must decide alike, so a decision is made of what they share: the
- * communicator's shape as NCCL told the tuner (by NCCL's own hash of the communicator, so that it
- * is this one's shape and no other's), the collective, the bytes. Whether a buffer is registered
- * plays no part: a kernel that NCCL cannot run with it is replaced by NCCL, on all ranks as for a
- * plain call, because forceAlgSelection is 0.
+ * communicator's shape as NCCL reported it to the tuner (by NCCL's own hash of the communicator, so
+ * that it is this one's shape and no other's), the collective, the bytes. Whether a buffer is
+ * registered plays no part: a kernel that NCCL cannot run with it is replaced by NCCL, on all ranks
+ * as for a plain call, because forceAlgSelection is 0.
  *
  * What the application asks for in a config of its own wins, field by field; the numbers of CTAs
  * are one field.

@@ -12,7 +12,7 @@
  *                         ranks
  *      Grow               as Shrink for old ranks; new ranks, who know no parent, hash the
  *                         ncclUniqueId: they are joined with the others by NCCL's own commHash
- *                         where a plugin was told it
+ *                         where a plugin got it
  *      unknown            made before capo looked or by a door it does not see: 0
  */
 #include <errno.h>

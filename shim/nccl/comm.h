@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: from birth to death, their names, and how they are told apart on every rank. */
+/* Communicators: from birth to death, their names, and how they are distinguished on every rank. */
 #ifndef CAPO_COMM_H
 #define CAPO_COMM_H
 

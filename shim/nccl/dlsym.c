@@ -12,9 +12,9 @@
  * Probing for features stays honest. A handle gets a wrapper only when the real look-up succeeds
  * and leads to an NCCL or a libfabric. The global scope (RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL)),
  * where our exports are found anyway, has the name only if some loaded object beside us does:
- * programs that ask whether NCCL is there, and load their own where it is not (nccl4py), are told
- * what they are told without capo. A weak reference in a program is bound to us without being asked
- * for; nothing can be done about that here.
+ * programs that ask whether NCCL is there, and load their own where it is not (nccl4py), get
+ * the answer that they get without capo. A weak reference in a program is bound to us without being
+ * asked for; nothing can be done about that here.
  */
 #include <dlfcn.h>
 #include <link.h>

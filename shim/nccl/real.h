@@ -23,7 +23,7 @@ struct capo_nccl {
         } code[CAPO_NCCL_OBJECTS]; /* where its functions lie: NCCL, then who wraps some of them */
         int number;                /* 0 the first found */
         const char *how;           /* next, caller, noload, walk, dlopen, dlsym */
-        int version;               /* ncclGetVersion's code; 0 not told */
+        int version;               /* ncclGetVersion's code; 0 not known */
         char path[512];
 };
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A plugin's init runs while its communicator is being made, so before capo knows the handle, and
- * names no handle. What it told is kept here, and a communicator takes what was told since its own
- * init began: by its own thread if that spoke, else (NCCL makes communicators of a group and
- * non-blocking ones on threads of its own) the only one that fits in size and rank. When several
- * fit, unknown is better than wrong. Ranks of one communicator in one process share its hash.
+ * names no handle. What it reported is kept here, and a communicator takes what was reported since
+ * its own init began: by its own thread if that spoke, else (NCCL makes communicators of a group
+ * and non-blocking ones on threads of its own) the only one that fits in size and rank. When
+ * several fit, unknown is better than wrong. Ranks of one communicator in one process share its
+ * hash.
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -52,7 +53,7 @@ static void update_comm(struct capo_comm *comm, const struct reported *reported)
         capo_comm_changed(entry);
 }
 
-/* A communicator has just been added: was it told of? */
+/* A communicator has just been added: was it reported? */
 void capo_comm_claim(struct capo_comm *comm)
 {
         struct reported *mine = NULL, *other = NULL;
@@ -80,7 +81,7 @@ static bool same_comm(const struct capo_seam_comm *a, const struct capo_seam_com
         return a->comm_hash == b->comm_hash && (a->rank < 0 || b->rank < 0 || a->rank == b->rank);
 }
 
-/* The place of @what: where another plugin told of the same, else the oldest. */
+/* The place of @what: where another plugin reported the same one, else the oldest. */
 static struct reported *find_reported(const struct capo_seam_comm *what)
 {
         struct reported *oldest = &reported_comms[0];
@@ -122,7 +123,7 @@ void capo_comm_reported(const struct capo_seam_comm *what)
                 snprintf(reported->name, sizeof reported->name, "%s", what->name);
         comm = what->comm_hash ? capo_comm_by_hash(what->comm_hash) : NULL;
         if (comm && matches_comm(&reported->what, comm)) /* a non-blocking one that was claimed
-                                                        already, of which more is told now */
+                                                        already, of which more is reported now */
                 update_comm(comm, reported);
         capo_unlock(&reported_lock);
 }

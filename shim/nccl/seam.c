@@ -62,7 +62,7 @@ static void seam_decided(uint16_t rule)
         if (!t->ready || !(t->inside || t->group_depth))
                 return;
         if (t->group_depth && t->rule && t->rule != rule)
-                t->rules_differ = true; /* which member each was for is not told */
+                t->rules_differ = true; /* which member each was for is not reported */
         t->rule = rule;
 }
 
@@ -70,8 +70,8 @@ static void seam_decided(uint16_t rule)
  * Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and
  * Broadcast, else elements. All ranks of a communicator in one process (one thread driving several
  * GPUs) have one hash, and their events come one by one: each takes the next member that has not
- * been told yet, whichever rank's it is. Where tags are told (v7) they are equal: NCCL puts the
- * calls of a group into an order of its own, and two of one size differ in nothing else.
+ * been reported yet, whichever rank's it is. Where tags are reported (v7) they are equal: NCCL puts
+ * the calls of a group into an order of its own, and two of one size differ in nothing else.
  */
 static bool is_ran(const struct capo_record *m, const struct capo_comm *comm,
                    const struct capo_seam_ran *ran)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* That NCCL loads the tuner in this library where `capo run` told it to, and that it is said where
+/* That NCCL loads the tuner in this library where `capo run` configured it to, and a warning where
  * it did not. */
 #ifndef CAPO_UNTUNED_H
 #define CAPO_UNTUNED_H

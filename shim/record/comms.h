@@ -13,7 +13,7 @@
 /** capo_comm_known() - the communicator of @handle, or NULL; never makes one. */
 struct capo_comm *capo_comm_known(const void *handle);
 
-/** capo_comm_by_hash() - by NCCL's commHash, as a plugin told it; NULL when none did. */
+/** capo_comm_by_hash() - by NCCL's commHash, as a plugin reported it; NULL when none did. */
 struct capo_comm *capo_comm_by_hash(uint64_t comm_hash);
 
 /** capo_comm_numbered() - the communicator whose id is @id; NULL: it is gone, or several have that

@@ -70,7 +70,7 @@ struct capo_comm {
         uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
         /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry
          * that is no more. */
-        uint64_t comm_hash; /* NCCL's, when a plugin told */
+        uint64_t comm_hash; /* NCCL's, if a plugin reported it */
         struct capo_comm *next, *next_by_hash;
         struct capo_comm *next_dead; /* the one that died next */
         uint64_t died;               /* CLOCK_MONOTONIC, ns */
@@ -202,7 +202,7 @@ void capo_wake_drain(void);
  *
  * capo_site_through() - the way up this thread's stack comes, within a few frames, through code for
  * which @is holds, or through a wrapper of ours. Not by what a signal interrupted. False where it
- * cannot be told.
+ * is not known.
  */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
 bool capo_site_through(bool (*is)(const void *code, const void *arg), const void *arg);
@@ -230,7 +230,7 @@ extern _Atomic bool capo_python_seen;
  * and @text as capo_python_frames() has it
  *
  * For the watch: neither a lock is taken nor a symbol looked up, so it may be asked while the
- * process stands, whatever in. Threads that run meanwhile may be told wrongly, never with harm.
+ * process stands, whatever in. Threads that run meanwhile may be reported wrongly, never with harm.
  * Nothing is found before a call site of Python has been (capo_python_frames()).
  *
  * Return: threads, with and without frames; 256 at most are looked at, the newest.
@@ -251,11 +251,11 @@ struct capo_native {
  * @text: room for the frames of one thread, static for the drain thread's sake, @room bytes
  * @found: @text has a line of each frame, "function+0x1f module+0x2a3c" or "module+0x2a3c",
  * innermost first; the last one is "..." where it goes on and nobody can tell exactly where. "as
- * TID" for a thread whose frames are those of one told before. False: enough
+ * TID" for a thread whose frames are those of one printed before. False: enough
  *
  * For the watch: no thread is stopped, signalled or traced. The kernel says where those that wait
  * in it stand (/proc/self/task), and the way up from there is read from the tables of the objects
- * (shim/site/cfi.h), of memory that may change: a thread that has gone on meanwhile is told as
+ * (shim/site/cfi.h), of memory that may change: a thread that has gone on meanwhile is reported as
  * running. No lock of the loader is taken. 64 threads and half a second at most; after a quarter,
  * no names are looked up.
  *

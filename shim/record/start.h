@@ -68,7 +68,8 @@ void capo_info_fork(void);
 /** capo_shim_text_early() - capo_shim_text(), also while the recorder begins */
 void capo_shim_text_early(unsigned type, const char *text, size_t size);
 
-/** capo_launcher_rank() - the rank that capo_info_environment() found; -1: no launcher told one. */
+/** capo_launcher_rank() - the rank that capo_info_environment() found; -1: no launcher reported
+ * one. */
 long capo_launcher_rank(void);
 
 /**
@@ -128,7 +129,8 @@ bool capo_speed_stop(void);
  * of all of them. */
 void capo_kernel_poll(bool all);
 
-/** capo_nccl_tell() - INFO lines about copies of NCCL not told of yet; on the drain thread. */
+/** capo_nccl_tell() - INFO lines about copies of NCCL that are not logged yet; on the drain thread.
+ */
 void capo_nccl_tell(void);
 
 /* In the child after fork(): forget the parent's. */

@@ -87,7 +87,7 @@ static inline __attribute__((always_inline)) void capo_cfi_here(struct capo_cfi 
  *
  * A signal's frame is not gone through: behind it is an instruction, not a call.
  *
- * Return: 1 with @c as in the caller; 0 there is none; -ENODATA it cannot be told exactly. Then
+ * Return: 1 with @c as in the caller; 0 there is none; -ENODATA it is not known exactly. Then
  * @c's registers are unchanged.
  */
 int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call);

@@ -24,7 +24,7 @@ struct pattern_comm {
 };
 
 struct pattern_call {
-        uint64_t count; /* elements, as NCCL is told */
+        uint64_t count; /* elements, as passed to NCCL */
         uint32_t stream;
         int32_t peer;   /* root or peer, a rank of the communicator; -1 neither */
         uint32_t group; /* 1, 2, ... within the class; 0: in none */

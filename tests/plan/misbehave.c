@@ -2,8 +2,8 @@
 /*
  * A tuner plugin (ABI v4 only) that does what PLAN_TEST says: force (AllReduce on Ring/LL128 with 3
  * channels), channels (5 channels, nothing else), hang, crash, refuse (init fails), or disagree
- * (odd ranks choose another protocol). The thread that calls is the rank's, so ranks are told apart
- * by counting threads.
+ * (odd ranks choose another protocol). The thread that calls is the rank's, so ranks are
+ * distinguished by counting threads.
  */
 #include <stdatomic.h>
 #include <stdlib.h>

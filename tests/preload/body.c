@@ -138,7 +138,7 @@ static void groups(int arg)
         MUST(ncclGroupSimulateEnd((ncclSimInfo_t *)a) == 0);
         MUST(ncclSend(a, 8, 0, 1, comm, stream) == 0);
         MUST(ncclGroupSimulateEnd((ncclSimInfo_t *)a) == 0);
-        MUST(ncclGroupStart() == 0); /* nothing to be told: not tried */
+        MUST(ncclGroupStart() == 0); /* nothing to report: not tried */
         all_reduce(other, 1);
         MUST(ncclGroupSimulateEnd(NULL) == 0);
         MUST(ncclGroupSimulateEnd(NULL) == ncclInvalidUsage);
@@ -545,8 +545,8 @@ static void jump_loader(int arg)
         pthread_join(t, NULL);
 }
 
-/* The environment changes: before NCCL has been told to make a communicator (as NCCL's own files of
- * settings do it), and afterwards. */
+/* The environment changes: before NCCL has been asked to make a communicator (as NCCL's own files
+ * of settings do it), and afterwards. */
 static void environment(int arg)
 {
         ncclComm_t comm = NULL;

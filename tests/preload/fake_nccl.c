@@ -436,8 +436,8 @@ void ncclParamDumpAll(void)
 }
 #endif
 #if FAKE_CODE >= 23102
-/* As NCCL does: the plain call by its public name, but told how; a program asks for the config that
- * came. */
+/* As NCCL does: the plain call by its public name, but with a config; a program asks for the config
+ * that came. */
 EXPORT const ncclCollConfig_t *fake_config(void);
 static const ncclCollConfig_t *last_config;
 const ncclCollConfig_t *fake_config(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * planted: a job that does what it is told and writes down what it did (../jobs/truth.h), so that a
- * page about it can be held against the truth. Every process runs the same steps:
+ * planted: a job that runs a script of steps and writes down what it did (../jobs/truth.h), so that
+ * a page about it can be held against the truth. Every process runs the same steps:
  *
  *      gpus:2                   first: every process has two GPUs, each a rank; their calls are
  *                               made in one group

@@ -289,7 +289,7 @@ static void aborts(void)
                 EXPECT_IS(cuStreamSynchronize(streams[0]), CUDA_SUCCESS);
                 EXPECT_IS(ncclCommAbort(pair[1]), ncclSuccess);
         }
-        /* Ranks that disagree on the size are told so instead of mixing up messages. */
+        /* Ranks that disagree on the size get an error instead of mixed-up messages. */
         EXPECT_IS(ncclCommInitAll(pair, 2, NULL), ncclSuccess);
         ncclGroupStart();
         ncclBroadcast(buffer[0], buffer[0], 100, ncclFloat, 0, pair[0], streams[0]);

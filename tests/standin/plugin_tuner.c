@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A tuner for check_plugins, built once per interface version (-DABI=1 .. 6): it counts what it is
- * told and wants what the test asks for through `ask`. Layouts as in nccl's tuner_v1.h ..
+ * A tuner for check_plugins, built once per interface version (-DABI=1 .. 6): it counts what it
+ * gets and wants what the test asks for through `ask`. Layouts as in nccl's tuner_v1.h ..
  * tuner_v6.h, written down a second time on purpose.
  */
 #include <stddef.h>

@@ -107,7 +107,7 @@ Test(plugin, version_1_answers_only_what_holds_everywhere)
 
 /*
  * NCCL opens the tuner for communicators of one rank too, which some ranks of a job have and others
- * have not, and closes it without saying which. What the others are told must not depend on that.
+ * have not, and closes it without saying which. What the others get must not depend on that.
  */
 static void expect_version_1_beside_one_rank(const char *profile)
 {

@@ -62,7 +62,7 @@ static struct plugin __attribute__((unused)) plugin_open(int abi)
         return plugin_open_file(getenv("CAPO_TEST_PLUGIN"), abi);
 }
 
-/* @min, @max: ranks on the smallest and largest node, told from v5 on. */
+/* @min, @max: ranks on the smallest and largest node, reported from v5 on. */
 static capo_nccl_result __attribute__((unused))
 plugin_init(const struct plugin *p, size_t ranks, size_t nodes, int min, int max,
             struct capo_nccl_constants *constants, void **context)

@@ -179,7 +179,7 @@ Test(clock, a_thread_s_own_time_only_grows)
         cr_expect_gt(b, a);
 }
 
-/* A machine whose clock is told: each reading of CLOCK_MONOTONIC is the next of a list, the wall
+/* A machine with a fake clock: each reading of CLOCK_MONOTONIC is the next of a list, the wall
  * clock stands. */
 static const uint64_t *fake_readings;
 static unsigned n_fake_readings;

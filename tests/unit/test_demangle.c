@@ -68,7 +68,7 @@ static const char *const rows[][2] = {
         {"_ZZ1fiEd_NKUlvE_clEv", "f::{lambda}::operator"},
         {"_ZZ1fiEd0_1g", "f::g"},
         {"_ZZ1fIiEvvE1g", "f::g"},
-        /* cut: as much as can be told */
+        /* cut: as much as can be read */
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_reduceERN2at6Ten",
          "c10d::nccl2::ProcessGroupNCCL::all_reduce"},
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_re", "c10d::nccl2::ProcessGroupNCCL"},
@@ -80,7 +80,7 @@ static const char *const rows[][2] = {
         {"_RX", ""},
 };
 
-/* Arguments of a template, which are stepped over: what follows them is told. c++filt knows them
+/* Arguments of a template, which are stepped over: what follows them is printed. c++filt knows them
  * all. */
 static const char *const arguments[] = {
         "i",          "3foo",        "S_",           "S1_",          "SA_",          "SZ_",

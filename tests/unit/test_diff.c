@@ -464,8 +464,8 @@ static struct capo_job *few(unsigned n, double us, unsigned *turn)
         return job;
 }
 
-/* Of two runs that do not differ one in twenty is told apart; of two calls each that was every
- * other. */
+/* Two runs that do not differ are reported as different once in twenty times; with two calls each,
+ * every second time. */
 Test(diff, of_few_calls_little_is_known)
 {
         static const unsigned ns[] = {2, 3, 4, 5, 7, 8, 20};

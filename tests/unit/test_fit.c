@@ -512,7 +512,7 @@ Test(fit, a_default_that_chose_otherwise_than_most_was_forced)
         make();
 }
 
-/* What ran beside the table is told, whatever else is decided: as without it. */
+/* What ran beside the table is reported, whatever else is decided: as without it. */
 Test(fit, symmetric_kernels_are_beside_the_table)
 {
         const uint8_t ran[] = {CAPO_KERNEL_SYMK_AGXLL_R, CAPO_KERNEL_COPY_ENGINE};

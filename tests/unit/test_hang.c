@@ -511,7 +511,8 @@ Test(hang, why_it_did_not_come)
         says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_EXITED);
         job.processes[2].life = CAPO_HANG_KILLED;
         says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_GONE);
-        job.now_ns = 950ull * S + 1000; /* the dead need no time to be told from the slow */
+        job.now_ns =
+                950ull * S + 1000; /* the dead need no time to be distinguished from the slow */
         says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_GONE);
         job.now_ns = 1000ull * S;
         job.processes[2].life = CAPO_HANG_ALIVE;

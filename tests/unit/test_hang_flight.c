@@ -180,7 +180,7 @@ Test(hang_flight, a_receive_from_one_that_does_something_else)
         says(CAPO_HANG_P2P, 1);
 }
 
-/* The two of a group are told as never completed; the entry that closes the group is. */
+/* The two of a group are reported as never completed; the entry that closes the group is. */
 #define PAIR(me, other, state)                                               \
         ENTRY("send " me "->" other, "true", "0", "1", "scheduled", "[[4]]") \
         "," ENTRY("recv " me "<-" other, "true", "0", "1", "scheduled",      \

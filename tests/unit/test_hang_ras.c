@@ -226,7 +226,7 @@ static void add_rank(struct ras_comm *comm, uint32_t rank, uint32_t process)
         snprintf(r->host, sizeof r->host, "gpu-node-%05u", process / 8);
 }
 
-/* 100,000 processes, each in two communicators, are told apart in a second or so. */
+/* 100,000 processes, each in two communicators, are distinguished in a second or so. */
 Test(hang_ras, a_hundred_thousand_processes)
 {
         enum { MACHINES = 12500, RANKS = MACHINES * 8 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Hosts whose clocks are hours apart are told by when they had made their communicators. */
+/* Hosts whose clocks are hours apart are recognized by when they made their communicators. */
 #include <stdlib.h>
 #include <string.h>
 #include <criterion/criterion.h>

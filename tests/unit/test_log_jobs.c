@@ -16,7 +16,7 @@
 
 struct made {
         const char *name;  /* folder/log */
-        int rank, n_ranks; /* as the launcher told; -1 */
+        int rank, n_ranks; /* as the launcher reported; -1 */
         const char *id;    /* the launcher's job */
         uint64_t uid[2];   /* of its communicators; 0 none */
         int comm_ranks;

@@ -312,7 +312,7 @@ Test(log_read, a_payload_that_lies_is_refused)
         cr_assert_eq(capo_log_comm(&f, &comm, &name), -EBADMSG);
 }
 
-/* A payload in memory, of which the reader is told @size bytes. */
+/* A payload in memory, with a size of @size bytes. */
 static struct capo_log_frame frame_of(const void *payload, size_t size)
 {
         return (struct capo_log_frame){

@@ -104,7 +104,7 @@ Test(log_words, no_key_twice)
         }
 }
 
-/* Without what every object has, which is told above the table. */
+/* Without what every object has, which is printed above the table. */
 static bool of_every_object(const char *key)
 {
         static const char *const keys[] = {"id", "domain", "closed", "error", "errors_other"};

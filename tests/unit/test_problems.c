@@ -229,7 +229,7 @@ Test(problems, a_rank_beyond_the_launchers_count)
         cr_assert_eq(page.n_problems, 0, "%s", page.problems[0].text);
 }
 
-/* The first that says so is told, with what it runs. */
+/* The first one that reports it is named, with what it runs. */
 Test(problems, functions_that_are_newer)
 {
         made_info(&page.job->processes[2], CAPO_INFO_NCCL_UNKNOWN, "ncclNew, ncclNewer");

@@ -153,7 +153,7 @@ Test(profile_auto, a_gpu_is_meant_by_whole_words)
         }
 }
 
-/* GPUs alike stand in machines unlike: a profile of a machine needs to be told which it is. */
+/* GPUs alike stand in machines unlike: a profile of a machine needs the machine's name. */
 Test(profile_auto, a_profile_of_a_machine)
 {
         static const char text[] =

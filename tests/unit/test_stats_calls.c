@@ -264,7 +264,7 @@ Test(stats_calls, numbers_are_of_one_log)
         capo_job_free(job);
 }
 
-/* NCCL's own number of a communicator is learnt late, or told by one rank only: what is known
+/* NCCL's own number of a communicator is learnt late, or reported by one rank only: what is known
  * stays. */
 static void hashes(struct gen_log *g, unsigned rank)
 {

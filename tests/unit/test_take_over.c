@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Taking over, one thing at a time: what is told of a segment, which numbers in it are not
+ * Taking over, one thing at a time: what is reported of a segment, which numbers in it are not
  * believed, who counts as alive, and what the log gets. The segment is this process's own: its lock
  * does not keep it from itself.
  */
@@ -97,7 +97,7 @@ static void calls(unsigned n)
         }
 }
 
-/* ---- what is told ---- */
+/* ---- what is reported ---- */
 
 static unsigned n_found;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that a dead process was in, told from what a ring still has of its last round. */
+/* Calls that a dead process was in, found from what a ring still has of its last round. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -47,7 +47,7 @@ static struct capo_slot *on_gpu(unsigned i, enum capo_slot_state state, uint64_t
         return s;
 }
 
-/* Looks for so long, twenty a second; the seconds until a hang was told, -1 none. */
+/* Looks for so long, twenty a second; the seconds until a hang was reported, -1 none. */
 static int looks(unsigned seconds)
 {
         int found = -1;
@@ -108,7 +108,7 @@ Test(watch, more_that_stand)
         in_time(looks(150));
         on_gpu(1, CAPO_SLOT_ARMED, 5, 3);
         cr_assert_eq(looks(300), -1);
-        leave(); /* but what then still stands was not told: it is another one */
+        leave(); /* but what then still stands was not reported: it is another one */
         cr_assert_eq(looks(5), 0);
         cr_assert_eq(looks(300), -1);
 }

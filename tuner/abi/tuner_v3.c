@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not told. */
+/* NCCL 2.22 and 2.23: the cost table. Whether buffers are registered is not reported. */
 #include "tuner/abi/tuner_adapt.h"
 
 static capo_nccl_result init_tuner_v3(size_t n_ranks, size_t n_nodes, capo_nccl_log log,

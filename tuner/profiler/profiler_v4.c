@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NCCL 2.27: the communicator is told at init; real channels; kernel time stamps. */
+/* NCCL 2.27: the communicator is reported at init; real channels; kernel time stamps. */
 #include "tuner/profiler/profiler_adapt.h"
 
 static capo_nccl_result init_profiler_v4(void **context, int *mask, const char *comm_name,

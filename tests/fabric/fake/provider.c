@@ -8,7 +8,7 @@
  *               that in, and says so
  *   constant    the table of domains cannot be written
  *   meet        stops inside the call to which it was given a struct meet for a context
- *               until it is told to go on
+ *               until it is allowed to go on
  *   enable      FI_ENABLE, setopt and bind put other tables into the endpoint
  *               (shm, cxi)
  *   inplace     ep.msg is allocated per endpoint, filled at FI_ENABLE and freed at close

@@ -350,8 +350,8 @@ EXPORT CUresult cuMemUnmap(CUdeviceptr ptr, size_t size)
         return CUDA_SUCCESS;
 }
 
-/* There is one page table here: what one device may do all may. Who was told what is remembered all
- * the same. */
+/* There is one page table here: what one device may do all may. Who was allowed what is remembered
+ * all the same. */
 EXPORT CUresult cuMemSetAccess(CUdeviceptr ptr, size_t size, const CUmemAccessDesc *desc,
                                size_t count)
 {

@@ -181,7 +181,7 @@ static size_t smallest_share(void)
         return std_version() >= 22900 ? 32768 : std_version() >= 22304 ? 16384 : 512;
 }
 
-/* What a lone call gives its first channel, of which a tuner is told: whole cells of 32 KiB of
+/* What a lone call gives its first channel, as reported to a tuner: whole cells of 32 KiB of
  * traffic (enqueue.cc, 2.30). */
 static size_t first_share(const struct comm *comm, enum func fn, size_t bytes, int proto,
                           int channels)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Profiler plugins: found as NCCL finds them, told of groups, collectives, sends and receives while
- * they are put on their stream, and of each channel's begin and end when they have run. Layouts:
- * nccl/src/include/plugin/profiler/profiler_v3.h .. profiler_v6.h of 2.30.7, v7 of 2.31.
+ * Profiler plugins: found as NCCL finds them, given events of groups, collectives, sends and
+ * receives while they are put on their stream, and of each channel's begin and end when they have
+ * run. Layouts: nccl/src/include/plugin/profiler/profiler_v3.h .. profiler_v6.h of 2.30.7, v7
+ * of 2.31.
  *
  * As in NCCL a Coll's stop says only that it was launched; KernelCh events come later, from the
  * stream's worker, and carry the times (ns of CLOCK_MONOTONIC, as the stand-in driver's events do).

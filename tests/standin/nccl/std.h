@@ -84,7 +84,7 @@ struct task {
                 int window, signal, context;
                 size_t offset;
         } rma;
-        size_t bytes; /* as a tuner is told: of the larger of both buffers (facts of nccl's
+        size_t bytes; /* as reported to a tuner: of the larger of both buffers (facts of nccl's
                          enqueue.h) */
         uint64_t seq; /* n-th collective of its kind on the communicator */
         int algo, proto, channels;

@@ -3,7 +3,7 @@
  * What runs beside the table of algorithms where both buffers are registered as windows: symmetric
  * kernels, and copy engines under the zero-CTA policy (NCCL_CTA_POLICY=2, or the call's CTAPolicy).
  * Windows are plain memory here, so both move their data as a ring does; what is as in NCCL is when
- * they run, that no tuner is asked, what a profiler is told, and that a symmetric kernel begins by
+ * they run, that no tuner is asked, what a profiler gets, and that a symmetric kernel begins by
  * waiting for all ranks (its phase initial_sync).
  */
 #include <stdlib.h>
