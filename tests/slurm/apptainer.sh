@@ -40,6 +40,7 @@ else
         make_root sid apptainer "apptainer,$(packages_of "$capo")" || { echo "no Apptainer here, and no root with Debian's can be made"; exit 77; }
         grep -q ^capo: "$roots/apptainer/etc/passwd" || echo 'capo:x:1234:1234::/home/capo:/bin/sh' >>"$roots/apptainer/etc/passwd"
         install -d -o 1234 -g 1234 "$roots/apptainer/home/capo"
+        [ -e "$roots/apptainer/etc/hosts" ] || echo '127.0.0.1 localhost' >"$roots/apptainer/etc/hosts" # Apptainer binds it
         # Apptainer changes how mounts propagate, so its root has to be a mount and no chroot. Same paths in it as here.
         as_user() {
                 unshare --mount --propagation private -- bash -c 'root=$1 n=$2
