@@ -150,7 +150,7 @@ static int judge_calls(struct debug *d)
 }
 
 /* A communicator that ranks began to create, but that no rank completed. */
-static int judge_births(struct debug *d)
+static int judge_creations(struct debug *d)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {
                 const struct debug_comm *c = &d->comms[i];
@@ -213,5 +213,5 @@ int capo_debug_judge(struct debug *d)
 {
         int r = d->n_calls && !d->cut ? judge_calls(d) : 0;
 
-        return r ?: judge_births(d);
+        return r ?: judge_creations(d);
 }

@@ -331,7 +331,7 @@ static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct ca
                 proven &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
                           why != CAPO_HANG_WHY_GPU;
         }
-        if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_birth(v->call))
+        if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_lifecycle(v->call))
                 return job->after_ns * HANG_LONG;
         return gone ? 0 : proven ? job->after_ns / HANG_SHORT : job->after_ns;
 }

@@ -136,14 +136,14 @@ static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
 
 /* Do both calls create or destroy the same thing? The same call on the same communicator, or the
  * same id. */
-static bool same_birth(const struct capo_hang_call *a, const struct capo_hang_call *b)
+static bool same_lifecycle(const struct capo_hang_call *a, const struct capo_hang_call *b)
 {
         if (a->comm != b->comm || a->call != b->call)
                 return false;
         return a->comm != CAPO_HANG_NONE || (a->stream && a->stream == b->stream);
 }
 
-bool capo_hang_is_birth(const struct capo_hang_call *c)
+bool capo_hang_is_lifecycle(const struct capo_hang_call *c)
 {
         switch (c->call) {
         case CAPO_CALL_COMMINIT:
@@ -183,19 +183,21 @@ static const struct capo_hang_call *find_failed_init(const struct capo_hang_proc
                             c->call == CAPO_CALL_COMMABORT;
 
                 if (!ends)
-                        return capo_hang_is_birth(c) && c->result == CAPO_NCCL_REMOTE_ERROR ? c
-                                                                                            : NULL;
+                        return capo_hang_is_lifecycle(c) && c->result == CAPO_NCCL_REMOTE_ERROR
+                                       ? c
+                                       : NULL;
         }
         return NULL;
 }
 
-static const struct capo_hang_call *birth_of(const struct capo_hang_job *job, uint32_t process)
+static const struct capo_hang_call *lifecycle_call_of(const struct capo_hang_job *job,
+                                                      uint32_t process)
 {
         const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
 
         if (!c && (c = find_failed_init(&job->processes[process])))
                 return c;
-        return c && capo_hang_is_birth(c) && !capo_hang_gone(job, process) ? c : NULL;
+        return c && capo_hang_is_lifecycle(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
 
 static int by_process(const void *a, const void *b)
@@ -205,13 +207,14 @@ static int by_process(const void *a, const void *b)
         return CAPO_ORDER(*x, *y);
 }
 
-static bool in_birth(const struct hang_node *n, uint32_t process)
+static bool takes_part(const struct hang_node *n, uint32_t process)
 {
         return bsearch(&process, n->in, n->n_in, sizeof *n->in, by_process) != NULL;
 }
 
 /* Add every rank that should take part and does not. */
-static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo_hang_call *c)
+static int add_absent_ranks(struct hang_graph *g, struct hang_node *n,
+                            const struct capo_hang_call *c)
 {
         const struct capo_hang_job *job = g->job;
         _cleanup_free_ bool *has = NULL;
@@ -229,13 +232,13 @@ static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo
         for (uint32_t i = 0; !comm && i < job->n_processes && r == 0; i++) {
                 if (job->processes[i].stale)
                         n->unseen++;
-                else if (!in_birth(n, i) && !has[i])
+                else if (!takes_part(n, i) && !has[i])
                         r = node_on(n, i, CAPO_STAND_MISSING, false);
         }
         for (uint32_t i = 0; comm && i < comm->n_members && r == 0; i++) {
                 const struct capo_hang_member *m = &comm->members[i];
 
-                if (!in_birth(n, m->process) && !m->dead &&
+                if (!takes_part(n, m->process) && !m->dead &&
                     (ends || m->splits <= comm->members[c->member].splits))
                         r = node_on(n, m->process, CAPO_STAND_MISSING, false);
         }
@@ -244,17 +247,17 @@ static int birth_on(struct hang_graph *g, struct hang_node *n, const struct capo
         return r;
 }
 
-static int add_births(struct hang_graph *g)
+static int add_lifecycle_calls(struct hang_graph *g)
 {
         uint32_t first = g->n_nodes;
         int r = 0;
 
         for (uint32_t i = 0; i < g->job->n_processes && r == 0; i++) {
-                const struct capo_hang_call *c = birth_of(g->job, i);
+                const struct capo_hang_call *c = lifecycle_call_of(g->job, i);
                 struct hang_node *n = NULL;
 
                 for (uint32_t k = first; c && k < g->n_nodes && !n; k++)
-                        n = same_birth(c, g->nodes[k].call) ? &g->nodes[k] : NULL;
+                        n = same_lifecycle(c, g->nodes[k].call) ? &g->nodes[k] : NULL;
                 if (c && !n) {
                         n = node_new(g);
                         if (!n)
@@ -266,7 +269,7 @@ static int add_births(struct hang_graph *g)
                         r = node_in(g, n, i, c);
         }
         for (uint32_t k = first; k < g->n_nodes && r == 0; k++)
-                r = birth_on(g, &g->nodes[k], g->nodes[k].call);
+                r = add_absent_ranks(g, &g->nodes[k], g->nodes[k].call);
         return r;
 }
 
@@ -331,7 +334,7 @@ int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t unti
         for (uint32_t i = 0; i < g->waits.n_pairs && r == 0; i++)
                 r = add_pair(g, &g->waits.pairs[i]);
         if (r == 0)
-                r = add_births(g);
+                r = add_lifecycle_calls(g);
         drop_young(g, until_ns);
         if (r == 0)
                 mark_waits(g);

@@ -58,8 +58,8 @@ uint64_t capo_hang_active_ns(const struct capo_hang_process *p);
 /** capo_hang_inside() - the call that the host of @p is in; NULL: none. */
 const struct capo_hang_call *capo_hang_inside(const struct capo_hang_process *p);
 
-/** capo_hang_is_birth() - does it create or destroy a communicator, so that all of its ranks take
- * part? */
-bool capo_hang_is_birth(const struct capo_hang_call *c);
+/** capo_hang_is_lifecycle() - does it create or destroy a communicator, so that all of its ranks
+ * take part? */
+bool capo_hang_is_lifecycle(const struct capo_hang_call *c);
 
 #endif

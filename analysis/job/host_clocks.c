@@ -20,8 +20,9 @@
 
 /* The clock of one booted kernel. */
 struct clock {
-        int64_t ahead_ns;  /* compared with the first clock */
-        uint64_t birth_ns; /* creation of the communicator in question; the latest on this clock */
+        int64_t ahead_ns;     /* compared with the first clock */
+        uint64_t creation_ns; /* creation of the communicator in question; the latest on this clock
+                               */
         bool known;
 };
 
@@ -55,14 +56,14 @@ static bool set_init_times(const struct capo_job *job, const struct capo_job_com
         for (uint32_t k = 0; k < c->n_members; k++) {
                 if (c->members[k].flags & CAPO_COMM_NONBLOCKING)
                         return false;
-                clock_of(job, &c->members[k], clocks)->birth_ns = 0;
+                clock_of(job, &c->members[k], clocks)->creation_ns = 0;
         }
         for (uint32_t k = 0; k < c->n_members; k++) {
                 struct clock *clock = clock_of(job, &c->members[k], clocks);
 
-                clock->birth_ns = c->members[k].t_birth_ns > clock->birth_ns
-                                          ? c->members[k].t_birth_ns
-                                          : clock->birth_ns;
+                clock->creation_ns = c->members[k].t_created_ns > clock->creation_ns
+                                             ? c->members[k].t_created_ns
+                                             : clock->creation_ns;
         }
         return true;
 }
@@ -82,7 +83,8 @@ static bool align_clocks(const struct capo_job *job, const struct capo_job_comm 
                              : NULL;
         for (uint32_t k = 0; by && k < c->n_members; k++) {
                 struct clock *clock = clock_of(job, &c->members[k], clocks);
-                int64_t ahead = (int64_t)(clock->birth_ns - by->birth_ns + (uint64_t)by->ahead_ns);
+                int64_t ahead =
+                        (int64_t)(clock->creation_ns - by->creation_ns + (uint64_t)by->ahead_ns);
 
                 if (clock->known)
                         continue;
@@ -118,7 +120,7 @@ int job_set_clocks(struct capo_job *job)
                         struct capo_job_member *m = &job->comms[i].members[k];
                         uint64_t ahead = (uint64_t)job->processes[m->process].ahead_ns;
 
-                        m->t_birth_ns -= ahead;
+                        m->t_created_ns -= ahead;
                         m->t_death_ns -= m->t_death_ns ? ahead : 0;
                 }
         }

@@ -78,7 +78,7 @@ struct capo_job_member {
         uint16_t id; /* the communicator's id in that process */
         int32_t device;
         uint32_t flags;                       /* enum capo_comm_flag */
-        uint64_t t_birth_ns;                  /* CLOCK_REALTIME */
+        uint64_t t_created_ns;                /* CLOCK_REALTIME */
         uint64_t t_death_ns;                  /* CLOCK_REALTIME; 0 alive at the end */
         struct capo_layout_reported reported; /* NCCL's numbers of the communicator, to this rank */
 };

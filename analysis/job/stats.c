@@ -80,7 +80,7 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                                       .id = c.id,
                                       .device = c.device,
                                       .flags = c.flags,
-                                      .t_birth_ns = p->header.t0_real_ns + c.t_birth,
+                                      .t_created_ns = p->header.t0_real_ns + c.t_created,
                                       .t_death_ns =
                                               c.t_death ? p->header.t0_real_ns + c.t_death : 0,
                                       .reported = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};

@@ -148,7 +148,7 @@ static uint64_t first_init_time(const struct capo_job_comm *c)
         uint64_t t = UINT64_MAX;
 
         for (uint32_t i = 0; i < c->n_members; i++)
-                t = c->members[i].t_birth_ns < t ? c->members[i].t_birth_ns : t;
+                t = c->members[i].t_created_ns < t ? c->members[i].t_created_ns : t;
         return t;
 }
 
@@ -156,7 +156,7 @@ static uint64_t first_init_time(const struct capo_job_comm *c)
 struct order {
         struct capo_job_comm comm;
         struct capo_meet *meet;
-        uint64_t birth;
+        uint64_t created;
         uint32_t was;
 };
 
@@ -169,7 +169,7 @@ static int by_size_and_age(const void *a, const void *b)
         if (x->comm.n_members && y->comm.n_members &&
             x->comm.members[0].process != y->comm.members[0].process)
                 return x->comm.members[0].process < y->comm.members[0].process ? -1 : 1;
-        return CAPO_ORDER(x->birth, y->birth) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
+        return CAPO_ORDER(x->created, y->created) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
 }
 
 static int sort_comms(struct capo_job *job)
@@ -185,7 +185,7 @@ static int sort_comms(struct capo_job *job)
                               sizeof *job->comms[i].members, by_rank);
                 order[i] = (struct order){.comm = job->comms[i],
                                           .meet = job->scratch->meets[i],
-                                          .birth = first_init_time(&job->comms[i]),
+                                          .created = first_init_time(&job->comms[i]),
                                           .was = i};
         }
         if (job->n_comms)

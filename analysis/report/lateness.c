@@ -43,10 +43,10 @@ static double clocks_apart(const struct capo_job_comm *c)
         for (uint32_t k = 0; k < c->n_members; k++) {
                 const struct capo_job_member *m = &c->members[k];
 
-                if (!m->t_birth_ns || m->flags & CAPO_COMM_NONBLOCKING)
+                if (!m->t_created_ns || m->flags & CAPO_COMM_NONBLOCKING)
                         return INFINITY;
-                first = fmin(first, (double)m->t_birth_ns);
-                last = fmax(last, (double)m->t_birth_ns);
+                first = fmin(first, (double)m->t_created_ns);
+                last = fmax(last, (double)m->t_created_ns);
         }
         return last - first;
 }

@@ -84,7 +84,7 @@ static void comms_write(struct capo_describe *d)
                         continue;
                 copy.name[sizeof copy.name - 1] = 0;
                 copy.log.name_size = (uint16_t)strlen(copy.name);
-                copy.log.t_birth = capo_clock_ns(clock, copy.log.t_birth);
+                copy.log.t_created = capo_clock_ns(clock, copy.log.t_created);
                 copy.log.t_death = copy.log.t_death ? capo_clock_ns(clock, copy.log.t_death) : 0;
                 capo_output_frame(d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name,
                                   copy.log.name_size);

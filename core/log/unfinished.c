@@ -163,7 +163,7 @@ CAPO_UNSANITIZED static void of_comms(const struct finder *f, const struct capo_
                 if (c->gpu == CAPO_COMM_BUSY && find_last_call(seg, c->log.id, &r)) {
                         pass_record(f, CAPO_UNFINISHED_BUSY, &r);
                 } else if (c->gpu == CAPO_COMM_IDLE) {
-                        r = (struct capo_record){.t_begin = c->log.t_birth,
+                        r = (struct capo_record){.t_begin = c->log.t_created,
                                                  .seq = c->gpu_seq,
                                                  .peer = (int32_t)c->gpu_p2p_seq,
                                                  .comm = c->log.id,

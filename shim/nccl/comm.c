@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Communicators, from birth to death. A wrapped call has a handle and needs an entry: first the
- * thread's last one (recorder.h), else the table of record/comms.h.
+ * Communicators, from creation to destruction. A wrapped call has a handle and needs an entry:
+ * first the thread's last one (recorder.h), else the table of record/comms.h.
  *
  * The uid is what lets a report join ranks. Every rank must come to the same number by itself:
  *      CommInitRank*      hash of the 128-byte ncclUniqueId all ranks were given
@@ -42,7 +42,7 @@ static bool settings_logged; /* once more than when the recorder began */
 
 /* Births whose handle is not there yet; one list for all threads: it is short and rare. */
 static struct {
-        struct capo_birth birth;
+        struct capo_creation creation;
         const struct capo_tls *thread;
 } waiting[1024];
 
@@ -121,48 +121,48 @@ static void name_from_file(const struct capo_comm *comm, char *name, size_t room
  * gave ("default_pg", "mesh_dp"), which it does not. It is an argument of the two functions of
  * torch/distributed that make groups.
  */
-static void name_of_torch(struct capo_birth *birth)
+static void name_of_torch(struct capo_creation *creation)
 {
         static const char *const makers[] = {"_new_process_group_helper", "split_group"};
-        char name[sizeof birth->name];
+        char name[sizeof creation->name];
 
         for (size_t i = 0; i < N_ELEMENTS(makers); i++) {
                 if (capo_python_local(makers[i], "group_desc", name, sizeof name) &&
                     strcmp(name, "undefined")) {
-                        memcpy(birth->name, name, sizeof name);
+                        memcpy(creation->name, name, sizeof name);
                         return;
                 }
         }
-        if (!*birth->name)
-                capo_python_local(makers[0], "group_name", birth->name, sizeof birth->name);
+        if (!*creation->name)
+                capo_python_local(makers[0], "group_name", creation->name, sizeof creation->name);
 }
 
-static void read_config(struct capo_birth *birth, const ncclConfig_t *config)
+static void read_config(struct capo_creation *creation, const ncclConfig_t *config)
 {
         if (!config || config->size < offsetof(ncclConfig_t, cgaClusterSize) ||
             config->magic != CAPO_NCCL_CONFIG_MAGIC)
                 return;
-        birth->nonblocking = config->blocking == 0;
+        creation->nonblocking = config->blocking == 0;
         if (config->size >= offsetof(ncclConfig_t, commName) + sizeof config->commName &&
             config->commName) {
-                strncpy(birth->name, config->commName, sizeof birth->name - 1);
-                for (char *p = birth->name; *p; p++) {
+                strncpy(creation->name, config->commName, sizeof creation->name - 1);
+                for (char *p = creation->name; *p; p++) {
                         if ((unsigned char)*p < 32)
                                 *p = ' ';
                 }
         }
 }
 
-void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config)
+void capo_comm_config(struct capo_creation *creation, const ncclConfig_t *config)
 {
         int saved = errno;
 
-        read_config(birth, config);
-        name_of_torch(birth);
+        read_config(creation, config);
+        name_of_torch(creation);
         errno = saved;
 }
 
-/* ---- birth, change, death ---- */
+/* ---- creation, change, destruction ---- */
 
 /* Ask NCCL itself. Nested, so that nothing of it is recorded. */
 static void query_comm(struct capo_tls *t, struct capo_comm *comm, struct capo_nccl *lib)
@@ -182,7 +182,8 @@ static void query_comm(struct capo_tls *t, struct capo_comm *comm, struct capo_n
 }
 
 /* @shared: of an id that several have. */
-static void describe_comm(const struct capo_comm *comm, const struct capo_birth *birth, bool shared)
+static void describe_comm(const struct capo_comm *comm, const struct capo_creation *creation,
+                          bool shared)
 {
         struct capo_seg_comm *entry = capo_comm_change(comm);
 
@@ -195,37 +196,37 @@ static void describe_comm(const struct capo_comm *comm, const struct capo_birth 
                 entry->log.n_ranks = comm->n_ranks ? (int32_t)comm->n_ranks : -1;
                 entry->log.device = comm->device;
                 entry->log.comm_hash = comm->comm_hash;
-                if (birth) {
+                if (creation) {
                         entry->log.id = comm->id;
-                        entry->log.parent = birth->parent ? birth->parent->id : 0;
-                        entry->log.color = birth->color;
+                        entry->log.parent = creation->parent ? creation->parent->id : 0;
+                        entry->log.color = creation->color;
                         entry->log.n_nodes = entry->log.min_local = entry->log.max_local = -1;
                         entry->log.uid = comm->uid;
-                        entry->log.t_birth = capo_clock_ticks();
+                        entry->log.t_created = capo_clock_ticks();
                         __atomic_store_n(&entry->log.handle, (uintptr_t)comm->handle,
                                          __ATOMIC_RELAXED);
                         entry->log.library = (uint16_t)comm->lib->number;
-                        entry->log.flags = birth->nonblocking ? CAPO_COMM_NONBLOCKING : 0;
-                        memcpy(entry->name, birth->name, sizeof birth->name);
+                        entry->log.flags = creation->nonblocking ? CAPO_COMM_NONBLOCKING : 0;
+                        memcpy(entry->name, creation->name, sizeof creation->name);
                         name_from_file(comm, entry->name, sizeof entry->name);
                 }
         }
         capo_comm_changed(entry);
 }
 
-static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_birth *birth,
+static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_creation *creation,
                                        ncclComm_t handle, bool in_progress, uint64_t begun)
 {
         struct capo_comm what = {
                 .handle = handle,
-                .lib = birth->lib,
-                .into = birth->lib,
-                .uid = birth->uid,
-                .nccl_hash = birth->apart ? 0 : birth->nccl_hash,
-                .apart = birth->apart,
-                .n_ranks = birth->n_ranks > 0 ? (uint32_t)birth->n_ranks : 0,
-                .rank = birth->rank,
-                .device = birth->device,
+                .lib = creation->lib,
+                .into = creation->lib,
+                .uid = creation->uid,
+                .nccl_hash = creation->apart ? 0 : creation->nccl_hash,
+                .apart = creation->apart,
+                .n_ranks = creation->n_ranks > 0 ? (uint32_t)creation->n_ranks : 0,
+                .rank = creation->rank,
+                .device = creation->device,
                 .pending = in_progress,
                 .begun = begun,
         };
@@ -235,13 +236,13 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
 
         capo_gpu_look();
         if (!in_progress) /* without a lock: who wraps NCCL may call us */
-                query_comm(t, &what, birth->lib);
+                query_comm(t, &what, creation->lib);
         capo_lock(&table_lock);
         if (!settings_logged) /* NCCL has read its files of settings by now */
                 capo_info_environment();
         settings_logged = true;
         old = capo_comm_known(handle);
-        if (old && !birth->where) {
+        if (old && !creation->where) {
                 capo_unlock(&table_lock);
                 errno = saved;
                 return old;
@@ -259,7 +260,7 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
         shared = capo_comm_name_id(c);
         capo_comm_enter(c);
         capo_unlock(&table_lock);
-        describe_comm(c, birth, shared);
+        describe_comm(c, creation, shared);
         if (!shared)
                 capo_comm_claim(c);
         if (!in_progress) {
@@ -270,7 +271,7 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_bir
         return c;
 }
 
-struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth,
+struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_creation *creation,
                                  ncclResult_t result)
 {
         size_t i = 0;
@@ -278,17 +279,17 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
         if (result != ncclSuccess && result != ncclInProgress)
                 return NULL;
         if (!t->group_depth)
-                return *birth->where
-                               ? register_comm(t, birth, *birth->where, result == ncclInProgress,
-                                               capo_call_record(t)->t_begin)
-                               : NULL;
+                return *creation->where ? register_comm(t, creation, *creation->where,
+                                                        result == ncclInProgress,
+                                                        capo_call_record(t)->t_begin)
+                                        : NULL;
         capo_lock(&table_lock);
         while (i < N_ELEMENTS(waiting) && waiting[i].thread)
                 i++;
         if (i < N_ELEMENTS(waiting)) {
-                waiting[i].birth = *birth;
+                waiting[i].creation = *creation;
                 waiting[i].thread = t;
-                t->n_births++;
+                t->n_creations++;
         }
         capo_unlock(&table_lock);
         if (i == N_ELEMENTS(waiting))
@@ -300,23 +301,23 @@ struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *bi
 
 void capo_comm_group_over(struct capo_tls *t, ncclResult_t result)
 {
-        for (size_t i = 0; i < N_ELEMENTS(waiting) && t->n_births; i++) {
-                struct capo_birth birth;
+        for (size_t i = 0; i < N_ELEMENTS(waiting) && t->n_creations; i++) {
+                struct capo_creation creation;
 
                 capo_lock(&table_lock);
                 if (waiting[i].thread != t) {
                         capo_unlock(&table_lock);
                         continue;
                 }
-                birth = waiting[i].birth;
+                creation = waiting[i].creation;
                 waiting[i].thread = NULL;
                 capo_unlock(&table_lock);
-                t->n_births--;
-                if ((result == ncclSuccess || result == ncclInProgress) && *birth.where)
-                        register_comm(t, &birth, *birth.where, result == ncclInProgress,
+                t->n_creations--;
+                if ((result == ncclSuccess || result == ncclInProgress) && *creation.where)
+                        register_comm(t, &creation, *creation.where, result == ncclInProgress,
                                       t->group_begin);
         }
-        t->n_births = 0;
+        t->n_creations = 0;
 }
 
 void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
@@ -365,13 +366,13 @@ struct capo_comm *capo_comm_find(struct capo_tls *t, ncclComm_t handle, int whic
         } else {
                 c = capo_comm_known(handle);
                 if (!c) {
-                        struct capo_birth birth = {.lib = capo_lib(t, which, caller),
-                                                   .rank = -1,
-                                                   .n_ranks = -1,
-                                                   .device = -1,
-                                                   .color = -1};
+                        struct capo_creation creation = {.lib = capo_lib(t, which, caller),
+                                                         .rank = -1,
+                                                         .n_ranks = -1,
+                                                         .device = -1,
+                                                         .color = -1};
 
-                        c = register_comm(t, &birth, handle, false, capo_clock_ticks());
+                        c = register_comm(t, &creation, handle, false, capo_clock_ticks());
                 }
         }
         errno = saved;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Communicators: from birth to death, their names, and how they are distinguished on every rank. */
+/* Communicators: from creation to destruction, their names, and how they are distinguished on every
+ * rank. */
 #ifndef CAPO_COMM_H
 #define CAPO_COMM_H
 
@@ -7,7 +8,7 @@
 #include "shim/record/comms.h"
 
 /* What the call that makes a communicator says about it. */
-struct capo_birth {
+struct capo_creation {
         ncclComm_t *where; /* NCCL puts the handle here, at once or at the group's end */
         struct capo_nccl *lib;
         uint64_t uid, nccl_hash; /* 0 not known */
@@ -20,10 +21,11 @@ struct capo_birth {
 
 /** capo_comm_born() - the call returned @result; in an open group the handle may come only at its
  * end (NULL). */
-struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_birth *birth,
+struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_creation *creation,
                                  ncclResult_t result);
 
-/** capo_comm_group_over() - look where the handles of births inside the group have appeared. */
+/** capo_comm_group_over() - look where the handles of communicators created inside the group have
+ * appeared. */
 void capo_comm_group_over(struct capo_tls *t, ncclResult_t result);
 
 /** capo_comm_died() - after Destroy or Abort: the handle means nothing any more. */
@@ -38,7 +40,7 @@ extern _Atomic unsigned capo_comms_pending;
 
 /** capo_comm_config() - blocking mode and name out of @config, never reading beyond its size, NULL
  * is fine; a name that only the caller, PyTorch, knows, is taken from there. */
-void capo_comm_config(struct capo_birth *birth, const ncclConfig_t *config);
+void capo_comm_config(struct capo_creation *creation, const ncclConfig_t *config);
 
 /** Ids that are the same on all ranks: of an ncclUniqueId; and of the @nth child of a communicator,
  * by colour. */

@@ -3,14 +3,14 @@
  * The wrappers. wrap_set.h makes one function per row of nccl_calls.def; it is included once for
  * the names the dynamic linker binds (which NCCL they lead to is decided per caller), and once per
  * copy of NCCL for callers that asked dlsym for a function of exactly that copy. Written by hand
- * here is only what gives birth to a communicator, ends one, or opens and closes groups.
+ * here is only what creates a communicator, ends one, or opens and closes groups.
  */
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/call_ids.h"
 #include "capo/record.h"
-#include "shim/nccl/birth.h"
+#include "shim/nccl/comm_creation.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"
 #include "shim/record/left.h"
@@ -200,75 +200,76 @@ static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const vo
 }
 
 /* The common end of everything that makes a communicator. */
-static ncclResult_t finish_new_comm(struct capo_tls *t, const struct capo_birth *birth, unsigned id,
-                                    uint64_t begin, ncclResult_t rc, const void *caller,
-                                    const void *frame)
+static ncclResult_t finish_new_comm(struct capo_tls *t, const struct capo_creation *creation,
+                                    unsigned id, uint64_t begin, ncclResult_t rc,
+                                    const void *caller, const void *frame)
 {
         struct capo_comm *comm;
 
         leave_nccl(t);
-        comm = capo_comm_born(t, birth, rc);
-        put_record(t, id, comm ? comm : birth->parent, begin, rc, caller, frame);
+        comm = capo_comm_born(t, creation, rc);
+        put_record(t, id, comm ? comm : creation->parent, begin, rc, caller, frame);
         return finish_call(t, rc);
 }
 
 /* Which communicator the call that stands at the head is about to make: it has no number yet. */
-static void show_birth(struct capo_tls *t, const struct capo_birth *birth)
+static void show_creation(struct capo_tls *t, const struct capo_creation *creation)
 {
-        t->spare_record.stream = (uint32_t)(birth->uid ^ birth->uid >> 32);
-        t->spare_record.peer = birth->rank;
-        t->spare_record.bytes = birth->n_ranks > 0 ? (uint64_t)birth->n_ranks : 0;
+        t->spare_record.stream = (uint32_t)(creation->uid ^ creation->uid >> 32);
+        t->spare_record.peer = creation->rank;
+        t->spare_record.bytes = creation->n_ranks > 0 ? (uint64_t)creation->n_ranks : 0;
         show_record(t);
 }
 
-/* What makes a communicator, where @recordable holds; @of: struct capo_birth. */
-#define BIRTH(name, id, recordable, params, args, of)                                              \
-        static ncclResult_t hand_##name PARAMS params                                              \
-        {                                                                                          \
-                struct capo_tls *t = &capo_tls;                                                    \
-                struct capo_nccl *lib;                                                             \
-                struct capo_birth birth;                                                           \
-                uint64_t begin;                                                                    \
-                                                                                                   \
-                if (!(recordable))                                                                 \
-                        return capo_lib_within(t, which, caller)->name args;                       \
-                if (capo_call_passes(t, which, caller, frame, &lib))                               \
-                        return lib->name args;                                                     \
-                lib = capo_lib(t, which, caller);                                                  \
-                birth = of;                                                                        \
-                begin = enter_nccl(t, birth.lib, birth.parent, id);                                \
-                show_birth(t, &birth);                                                             \
-                return finish_new_comm(t, &birth, id, begin, birth.lib->name args, caller, frame); \
+/* What makes a communicator, where @recordable holds; @of: struct capo_creation. */
+#define BIRTH(name, id, recordable, params, args, of)                                            \
+        static ncclResult_t hand_##name PARAMS params                                            \
+        {                                                                                        \
+                struct capo_tls *t = &capo_tls;                                                  \
+                struct capo_nccl *lib;                                                           \
+                struct capo_creation creation;                                                   \
+                uint64_t begin;                                                                  \
+                                                                                                 \
+                if (!(recordable))                                                               \
+                        return capo_lib_within(t, which, caller)->name args;                     \
+                if (capo_call_passes(t, which, caller, frame, &lib))                             \
+                        return lib->name args;                                                   \
+                lib = capo_lib(t, which, caller);                                                \
+                creation = of;                                                                   \
+                begin = enter_nccl(t, creation.lib, creation.parent, id);                        \
+                show_creation(t, &creation);                                                     \
+                return finish_new_comm(t, &creation, id, begin, creation.lib->name args, caller, \
+                                       frame);                                                   \
         }
 BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank),
-      capo_birth_first(lib, comm, &commId, nranks, rank, NULL, false))
+      capo_creation_first(lib, comm, &commId, nranks, rank, NULL, false))
 BIRTH(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
       (comm, nranks, commId, rank, config),
-      capo_birth_first(lib, comm, &commId, nranks, rank, config, false))
+      capo_creation_first(lib, comm, &commId, nranks, rank, config, false))
 /* the same ids in the same order on every rank */
 BIRTH(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
       (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
        ncclConfig_t *config),
       (newcomm, nranks, myrank, nId, commIds, config),
-      capo_birth_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
+      capo_creation_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
 #define PARENT capo_comm_find(t, comm, which, caller)
 BIRTH(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
-      (comm, color, key, newcomm, config), capo_birth_child(PARENT, newcomm, color, -1, config))
+      (comm, color, key, newcomm, config), capo_creation_child(PARENT, newcomm, color, -1, config))
 BIRTH(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
       (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
        ncclConfig_t *config, int shrinkFlags),
       (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
-      capo_birth_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
+      capo_creation_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
 /* a new rank has no parent */
 BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
        ncclConfig_t *config),
       (comm, nRanks, uniqueId, rank, newcomm, config),
-      comm ? capo_birth_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
-           : capo_birth_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
+      comm ? capo_creation_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
+           : capo_creation_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
 #undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame,
@@ -276,7 +277,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
 {
         struct capo_tls *t = &capo_tls;
         struct capo_comm *first = NULL;
-        struct capo_birth birth;
+        struct capo_creation creation;
         struct capo_nccl *lib;
         ncclResult_t rc;
         uint64_t begin;
@@ -284,24 +285,24 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclCommInitAll(comm, ndev, devlist);
         lib = capo_lib(t, which, caller);
-        birth = capo_birth_of(comm, lib);
+        creation = capo_creation_of(comm, lib);
         t->unique_hash = t->unique_nccl = 0;
         begin = enter_nccl(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);
         leave_nccl(t);
-        birth.uid = t->unique_hash
-                            ? t->unique_hash
-                            : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
-        birth.nccl_hash = t->unique_nccl;
-        birth.n_ranks = ndev;
-        capo_comm_config(&birth, NULL);
+        creation.uid = t->unique_hash
+                               ? t->unique_hash
+                               : capo_uid_child((uintptr_t)comm ^ begin, (uint32_t)getpid(), ndev);
+        creation.nccl_hash = t->unique_nccl;
+        creation.n_ranks = ndev;
+        capo_comm_config(&creation, NULL);
         for (int i = 0; i < ndev && comm && rc == ncclSuccess; i++) {
                 struct capo_comm *c;
 
-                birth.where = &comm[i];
-                birth.rank = i;
-                birth.device = devlist ? devlist[i] : i;
-                c = capo_comm_born(t, &birth, rc);
+                creation.where = &comm[i];
+                creation.rank = i;
+                creation.device = devlist ? devlist[i] : i;
+                c = capo_comm_born(t, &creation, rc);
                 if (i == 0)
                         first = c;
         }
@@ -419,7 +420,7 @@ static ncclResult_t group_end(int which, const void *caller, const void *frame, 
                 capo_group_forget(t);
         else
                 capo_group_end(t, &gpu, rc, capo_clock_ticks());
-        if (unlikely(t->n_births))
+        if (unlikely(t->n_creations))
                 capo_comm_group_over(t, rc);
         return finish_call(t, rc);
 }

@@ -379,7 +379,7 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
         publish_head(t);
         if (gpu->n && gpu->call[0].slot >= 0)
                 capo_gpu_end(t, gpu->call[0].slot, t->group_stream, r);
-        else if (t->group_members || t->n_births)
+        else if (t->group_members || t->n_creations)
                 capo_record_put(t, r);
 }
 

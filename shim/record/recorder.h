@@ -156,9 +156,9 @@ struct capo_tls {
         bool group_uids;                /* and not ranks of one: their uids differ */
         bool group_alike;               /* one collective, each member for another rank of it */
         struct capo_record group_first; /* its first member */
-        uint32_t n_births; /* communicators whose handle appears when the group ends (comm.c) */
-        uint32_t no_ring;  /* calls until a ring is asked for again */
-        bool no_larger;    /* there is no larger ring for this thread */
+        uint32_t n_creations; /* communicators whose handle appears when the group ends (comm.c) */
+        uint32_t no_ring;     /* calls until a ring is asked for again */
+        bool no_larger;       /* there is no larger ring for this thread */
         /* caches */
         const ncclCollConfig_t *config; /* of the call under way, where that asks for something */
         uint64_t config_hash;           /* of what it asks for */

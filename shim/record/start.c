@@ -77,7 +77,7 @@ bool capo_shim_alone(void)
         return single_threaded && *single_threaded && !atomic_load(&capo_shim_threaded);
 }
 
-/* ---- birth ---- */
+/* ---- start ---- */
 
 /* Where logs go, from the root on; and room for a path while it is looked for. Not on the stack:
  * the job's may be as small as it likes. Under start_lock; afterwards the drain thread's. */

@@ -25,7 +25,7 @@ static void recording(const char *root, const char *name, double factor, uint16_
                                      .max_local = 2,
                                      .color = -1,
                                      .uid = 0x1234 + (uint64_t)(factor * 1000),
-                                     .t_birth = 1000};
+                                     .t_created = 1000};
 
         snprintf(path, sizeof path, "%s/%s", root, name);
         mkdir(path, 0700);

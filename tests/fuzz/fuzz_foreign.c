@@ -64,12 +64,12 @@ static void *config(struct fuzz_bytes *b, size_t most, size_t text_at, char **te
 
 static void comm_config(struct fuzz_bytes *b)
 {
-        struct capo_birth birth = {0};
+        struct capo_creation creation = {0};
         char *text;
         void *p = config(b, sizeof(ncclConfig_t), offsetof(ncclConfig_t, commName), &text);
 
-        capo_comm_config(&birth, p);
-        must(memchr(birth.name, 0, sizeof birth.name));
+        capo_comm_config(&creation, p);
+        must(memchr(creation.name, 0, sizeof creation.name));
         free(p);
         free(text);
 }

@@ -113,7 +113,7 @@ static void prepare(void)
         for (uint16_t i = 0; i < 2; i++) {
                 comm = item(CAPO_AREA_COMMS, i);
                 *comm = (struct capo_seg_comm){
-                        .log = {.id = (uint16_t)(i + 1), .n_ranks = 2, .uid = 7, .t_birth = 500},
+                        .log = {.id = (uint16_t)(i + 1), .n_ranks = 2, .uid = 7, .t_created = 500},
                         .name = "dp",
                         .stamp = 1};
                 site = item(CAPO_AREA_SITES, i);

@@ -445,23 +445,23 @@ void gen_mixed_write(const char *dir)
                                                .device = (int)rank % 2,
                                                .uid = 11,
                                                .color = -1,
-                                               .t_birth = 5};
+                                               .t_created = 5};
                 tp = (struct capo_log_comm){.id = 2,
                                             .parent = 1,
                                             .rank = (int)rank % 2,
                                             .n_ranks = 2,
                                             .color = (int)rank / 2,
                                             .uid = 20 + rank / 2,
-                                            .t_birth = 100};
+                                            .t_created = 100};
                 pp = (struct capo_log_comm){.id = 3,
                                             .parent = 1,
                                             .rank = (int)rank / 2,
                                             .n_ranks = 2,
                                             .color = (int)rank % 2,
                                             .uid = 30 + rank % 2,
-                                            .t_birth = 200};
+                                            .t_created = 200};
                 self = (struct capo_log_comm){
-                        .id = 4, .n_ranks = 1, .color = -1, .uid = 40 + rank, .t_birth = 300};
+                        .id = 4, .n_ranks = 1, .color = -1, .uid = 40 + rank, .t_created = 300};
                 tp.device = pp.device = self.device = world.device;
                 gen_log_comm(&g, world, "");
                 gen_log_comm(&g, tp, "");

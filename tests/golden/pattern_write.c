@@ -297,7 +297,7 @@ static void communicators(struct writer *w)
                                                    : -1,
                                 .uid = 0x100000000ull * f + inst +
                                        (c->grows ? 0 : (uint64_t)copy * c->n_inst),
-                                .t_birth = START_NS / 2 + f,
+                                .t_created = START_NS / 2 + f,
                                 .handle = 0x1000 * f},
                         c->name);
         }

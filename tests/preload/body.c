@@ -147,7 +147,7 @@ static void groups(int arg)
 }
 
 /* A process that drives several GPUs, with its communicators for all of them in one group. */
-static void births(int n)
+static void creations(int n)
 {
         ncclComm_t *born = calloc((size_t)n, sizeof *born);
         ncclUniqueId id;
@@ -850,7 +850,7 @@ void body(const char *what, int arg)
                 {"basic", basic},
                 {"errors", errors},
                 {"groups", groups},
-                {"births", births},
+                {"creations", creations},
                 {"comms", comms},
                 {"threads", threads},
                 {"churn", thread_churn},

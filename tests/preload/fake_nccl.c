@@ -47,8 +47,9 @@ static _Atomic unsigned counts[N_CALLS];
 static __thread int group_depth;
 static __thread struct {
         ncclComm_t *where, comm;
-} * births; /* inside a group handles appear at its end; not here: a thread's stack may be small */
-static __thread int n_births;
+} * creations; /* inside a group handles appear at its end; not here: a thread's stack may be small
+                */
+static __thread int n_creations;
 
 /* How often @name was called, by anybody. */
 EXPORT unsigned fake_count(const char *name);
@@ -140,9 +141,9 @@ static ncclResult_t make(ncclComm_t *comm, int n_ranks, int rank, int nonblockin
         c->rank = c->device = rank;
         c->nonblocking = nonblocking;
         if (group_depth) {
-                births = realloc(births, ((size_t)n_births + 1) * sizeof *births);
-                births[n_births].where = comm;
-                births[n_births++].comm = c;
+                creations = realloc(creations, ((size_t)n_creations + 1) * sizeof *creations);
+                creations[n_creations].where = comm;
+                creations[n_creations++].comm = c;
         } else {
                 *comm = c;
         }
@@ -285,13 +286,13 @@ static ncclResult_t group_end(void)
         if (group_depth == 0)
                 return ncclInvalidUsage;
         if (--group_depth == 0) {
-                if (fake_in_group_end && n_births)
-                        fake_in_group_end(n_births);
-                for (int i = 0; i < n_births; i++)
-                        *births[i].where = births[i].comm;
-                free(births);
-                births = NULL;
-                n_births = 0;
+                if (fake_in_group_end && n_creations)
+                        fake_in_group_end(n_creations);
+                for (int i = 0; i < n_creations; i++)
+                        *creations[i].where = creations[i].comm;
+                free(creations);
+                creations = NULL;
+                n_creations = 0;
         }
         return ncclSuccess;
 }

@@ -224,13 +224,13 @@ groups)
         [ "$(grep -oE '^call Send comm=1 bytes=16 seq=[0-9]+' "$tmp/log" | sort -u | wc -l)" -eq 1500 ] || fail "sends twice"
         want 1 '^end calls=1520 dropped=0'
         ;;
-births) # made in one group, they all say which communicator they are of; and when there is no room for that it is said
-        both "$bin/app" births 1024
+creations) # made in one group, they all say which communicator they are of; and when there is no room for that it is said
+        both "$bin/app" creations 1024
         want 0 '^comm .* uid=0000000000000000 '
         want 1024 '^comm .*/1024 '
         quiet
         rm -rf "$CAPO_DIR"
-        both "$bin/app" births 1025
+        both "$bin/app" creations 1025
         want 1 '^comm .* uid=0000000000000000 '
         lines 'more than 1024 communicators'
         ;;

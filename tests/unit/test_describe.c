@@ -37,14 +37,15 @@ Test(describe, a_communicator_is_said_when_it_is_whole_and_when_it_changes)
 {
         struct capo_seg_comm *c = comms(3);
 
-        c[0] = (struct capo_seg_comm){
-                .log = {.id = 1, .rank = 3, .t_birth = 1500, .uid = 77}, .name = "dp", .stamp = 1};
+        c[0] = (struct capo_seg_comm){.log = {.id = 1, .rank = 3, .t_created = 1500, .uid = 77},
+                                      .name = "dp",
+                                      .stamp = 1};
         c[2] = (struct capo_seg_comm){.log = {.id = 3}, .name = "not yet whole"};
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_COMM, keep_comm), 1);
         cr_expect(last_comm.id == 1 && last_comm.rank == 3 && last_comm.uid == 77 &&
                   last_comm.name_size == 2);
-        cr_expect(last_comm.t_birth == 500 && last_comm.t_death == 0,
+        cr_expect(last_comm.t_created == 500 && last_comm.t_death == 0,
                   "ns since the epoch; 0 stays: it lives");
         cr_expect_str_eq(last_name, "dp");
         cr_assert_eq(capo_drain_checkpoint(drain), 0);

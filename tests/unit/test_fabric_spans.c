@@ -162,7 +162,7 @@ Test(fabric_spans, members_and_what_moves_nothing_have_none)
                                             .t_end = 9000,
                                             .call = CAPO_CALL_GROUP,
                                             .flags = CAPO_RECORD_GROUP},
-                      sizeof(struct capo_record)); /* of births */
+                      sizeof(struct capo_record)); /* of created communicators */
         put((struct capo_record){.t_begin = 900,
                                  .t_end = 1600,
                                  .call = CAPO_CALL_GROUP,

@@ -730,7 +730,7 @@ Test(hang, a_root_may_be_through)
         says(CAPO_HANG_ORDER, "0 1", CAPO_HANG_WHY_WAITS);
 }
 
-static struct capo_hang_call *birth(uint32_t process, unsigned call, uint32_t at)
+static struct capo_hang_call *lifecycle_call(uint32_t process, unsigned call, uint32_t at)
 {
         struct capo_hang_call *c = made(process, 0, call, at);
 
@@ -743,7 +743,7 @@ Test(hang, a_split_without_one)
 {
         ranks(4);
         for (uint32_t i = 0; i < 3; i++)
-                birth(i, CAPO_CALL_COMMSPLIT, 950);
+                lifecycle_call(i, CAPO_CALL_COMMSPLIT, 950);
         says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_HOST);
         job.comms[0].members[3].splits = 1; /* it is through */
         says(CAPO_HANG_INSIDE, "0 1 2", CAPO_HANG_WHY_CALL);
@@ -759,7 +759,7 @@ Test(hang, a_split_that_a_death_ended)
 {
         ranks(4);
         for (uint32_t i = 0; i < 3; i++) {
-                struct capo_hang_call *c = birth(i, CAPO_CALL_COMMSPLIT, 950);
+                struct capo_hang_call *c = lifecycle_call(i, CAPO_CALL_COMMSPLIT, 950);
 
                 c->where = CAPO_HANG_RETURNED;
                 c->end_ns = 970ull * S;
@@ -791,7 +791,7 @@ Test(hang, a_communicator_of_all_without_one)
 {
         ranks(3);
         for (uint32_t i = 0; i < 2; i++) {
-                struct capo_hang_call *c = birth(i, CAPO_CALL_COMMINIT, 950);
+                struct capo_hang_call *c = lifecycle_call(i, CAPO_CALL_COMMINIT, 950);
 
                 c->comm = c->member = CAPO_HANG_NONE;
                 c->stream = 4711;

@@ -68,7 +68,7 @@ Test(lateness, by_the_clocks_of_several_hosts)
         c->skew->wait_share = -1;
         c->skew->aligned = false;
         for (uint32_t k = 0; k < 4; k++)
-                c->members[k].t_birth_ns = 1000000000 + (k == 3 ? 20000 : 0);
+                c->members[k].t_created_ns = 1000000000 + (k == 3 ? 20000 : 0);
         cr_assert(wait()->stands_out, "late by 50 us, the clocks are off by 20 at most");
 }
 
@@ -81,7 +81,7 @@ Test(lateness, by_clocks_that_may_be_as_far_apart)
         c->skew->wait_share = -1;
         c->skew->aligned = false;
         for (uint32_t k = 0; k < 4; k++)
-                c->members[k].t_birth_ns = 1000000000 + (k == 3 ? 40000 : 0);
+                c->members[k].t_created_ns = 1000000000 + (k == 3 ? 40000 : 0);
         cr_assert_not(wait()->stands_out);
         cr_assert_str_eq(page.waits[0].text,
                          "dp: not known: only the hosts' times of its calls are, and the clocks of "

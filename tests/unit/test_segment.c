@@ -223,7 +223,7 @@ Test(segment, it_says_whose_it_is)
         cr_assert_eq(rmdir(folder), 0);
 }
 
-/* The names of a process number and a time of birth: those in between are somebody else's. */
+/* The names of a process number and a start time: those in between are somebody else's. */
 Test(segment, a_thousand_names_are_tried)
 {
         struct capo_segment seg[3];

@@ -116,14 +116,14 @@ Test(stats_finish, order_of_communicators)
         c[4].n_ranks = 4;
         c[5].n_ranks = 8;
         members(&c[0], 2,
-                (struct capo_job_member[]){{.rank = 1, .process = 2, .t_birth_ns = 9},
-                                           {.rank = 0, .process = 1, .t_birth_ns = 4}});
-        members(&c[1], 1, (struct capo_job_member[]){{.process = 2, .t_birth_ns = 1}});
+                (struct capo_job_member[]){{.rank = 1, .process = 2, .t_created_ns = 9},
+                                           {.rank = 0, .process = 1, .t_created_ns = 4}});
+        members(&c[1], 1, (struct capo_job_member[]){{.process = 2, .t_created_ns = 1}});
         for (int i = 2; i < 4; i++)
                 members(&c[i], 2,
-                        (struct capo_job_member[]){{.process = 1, .t_birth_ns = 7},
-                                                   {.rank = 1, .process = 2, .t_birth_ns = 8}});
-        members(&c[4], 1, (struct capo_job_member[]){{.process = 0, .t_birth_ns = 8}});
+                        (struct capo_job_member[]){{.process = 1, .t_created_ns = 7},
+                                                   {.rank = 1, .process = 2, .t_created_ns = 8}});
+        members(&c[4], 1, (struct capo_job_member[]){{.process = 0, .t_created_ns = 8}});
         c[3].uid = 2;
         c[2].uid = 3;
         c[1].parent = 5;
@@ -467,7 +467,7 @@ static uint64_t read_comms(uint32_t n)
                                                     .n_ranks = 2,
                                                     .parent = i > 1,
                                                     .color = -1,
-                                                    .t_birth = i},
+                                                    .t_created = i},
                              "");
                 gen_log_cell(&g,
                              (struct capo_log_cell){.id = (uint16_t)i,
