@@ -25,8 +25,8 @@ enum { MEET_RANKS = 1 << 16 };
  * only when there are many, and then the sample has them. */
 enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
 
-/* A rank takes room in each call, whether it left a log or not: a stranger's word may be that there
- * are very many. */
+/* A rank takes room in each call, whether it left a log or not: an untrusted file may claim that
+ * there are very many. */
 static bool new_meet(struct capo_job *job, const struct capo_job_comm *c, struct capo_meet **meet)
 {
         uint64_t bytes = capo_meet_bytes((uint32_t)c->n_ranks);

@@ -20,7 +20,7 @@
 
 extern char **environ;
 
-static void say_stranger(struct capo_findings *f, const char *name)
+static void report_unknown_setting(struct capo_findings *f, const char *name)
 {
         struct cli_near_word near = {0};
 
@@ -45,7 +45,7 @@ static void check_form(struct capo_findings *f, const char *var)
         snprintf(name, sizeof name, "%.*s", (int)(equals - var), var);
         r = capo_env_understood(name, equals + 1, &type);
         if (r == -ENOENT)
-                say_stranger(f, name);
+                report_unknown_setting(f, name);
         else if (r < 0)
                 capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                                  "%s=%s is not %s: the default is used; capo env shows it", name,

@@ -325,14 +325,14 @@ static void check_values(struct capo_findings *f, const struct settings *s, int 
 static void check_names(struct capo_findings *f, const struct settings *s, const char *library)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file nccl = {0};
-        struct capo_strangers strangers = {0};
+        struct capo_unknown_variables unknown = {0};
 
         if (*library && capo_elf_open(library, &nccl) < 0)
                 nccl.bytes = NULL;
         for (size_t i = 0; i < s->n; i++)
-                capo_doctor_variable(f, &strangers, &nccl, s->rows[i].name, s->rows[i].value,
+                capo_doctor_variable(f, &unknown, &nccl, s->rows[i].name, s->rows[i].value,
                                      s->rows[i].where);
-        capo_doctor_strangers(f, &strangers);
+        capo_doctor_unknown(f, &unknown);
 }
 
 void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reach)

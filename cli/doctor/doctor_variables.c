@@ -86,7 +86,7 @@ static void check_value(struct capo_findings *f, const struct variable *v, const
                                  errno ? ", out of range: it uses the default" : "");
 }
 
-void capo_doctor_variable(struct capo_findings *f, struct capo_strangers *strangers,
+void capo_doctor_variable(struct capo_findings *f, struct capo_unknown_variables *unknown,
                           const struct capo_elf_file *nccl, const char *name, const char *value,
                           const char *where)
 {
@@ -105,21 +105,21 @@ void capo_doctor_variable(struct capo_findings *f, struct capo_strangers *strang
                                  "%s=%s is set (%s): NCCL has no such variable; did you mean %s?",
                                  name, value, where, near.word);
         } else {
-                if (strangers->n++ < 4)
-                        capo_append(strangers->names, sizeof strangers->names, "%s%s",
-                                    strangers->n > 1 ? ", " : "", name);
+                if (unknown->n++ < 4)
+                        capo_append(unknown->names, sizeof unknown->names, "%s%s",
+                                    unknown->n > 1 ? ", " : "", name);
         }
 }
 
-void capo_doctor_strangers(struct capo_findings *f, const struct capo_strangers *strangers)
+void capo_doctor_unknown(struct capo_findings *f, const struct capo_unknown_variables *unknown)
 {
         char more[32] = "";
 
-        if (strangers->n > 4)
-                capo_append(more, sizeof more, " and %u more", strangers->n - 4);
-        if (strangers->n)
+        if (unknown->n > 4)
+                capo_append(more, sizeof more, " and %u more", unknown->n - 4);
+        if (unknown->n)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "settings",
                                  "%s%s: not a variable of NCCL or aws-ofi-nccl; the program or "
                                  "another plugin may read %s",
-                                 strangers->names, more, strangers->n > 1 ? "them" : "it");
+                                 unknown->names, more, unknown->n > 1 ? "them" : "it");
 }

@@ -14,14 +14,14 @@
 #include "core/base/util.h"
 #include "analysis/hang/proc_pid.h"
 
-struct stranger {
+struct unrecorded {
         int pid;
         char name[64], waits[300];
         char nccl[400], capo[400]; /* mapped files; "": none */
         int readable;              /* 0, or the error of reading its mappings: -errno */
 };
 
-static void find_process_library(struct stranger *s, const char *name, char *path, size_t room)
+static void find_process_library(struct unrecorded *s, const char *name, char *path, size_t room)
 {
         int r = *path ? 0 : capo_pid_library(s->pid, name, path, room);
 
@@ -30,7 +30,7 @@ static void find_process_library(struct stranger *s, const char *name, char *pat
         capo_plain(path, strlen(path), false, true);
 }
 
-static const char *suggest_next_step(const struct stranger *s)
+static const char *suggest_next_step(const struct unrecorded *s)
 {
         return *s->capo
                        ? "it has capo's library: ask as its user, and inside its container, if it is in one "
@@ -41,7 +41,7 @@ static const char *suggest_next_step(const struct stranger *s)
                          "shows its functions";
 }
 
-static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)
+static void print_unrecorded(const struct unrecorded *s, bool stacks, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
 
@@ -67,7 +67,7 @@ static void print_unrecorded(const struct stranger *s, bool stacks, FILE *to)
         fflush(out);
 }
 
-static int print_unrecorded_json(const struct stranger *s, bool stacks, FILE *out)
+static int print_unrecorded_json(const struct unrecorded *s, bool stacks, FILE *out)
 {
         json_t *none = json_null(),
                *threads = stacks ? hang_json_stacks(s->pid, &none) : json_array();
@@ -85,10 +85,10 @@ static int print_unrecorded_json(const struct stranger *s, bool stacks, FILE *ou
                 JSON_INDENT(2));
 }
 
-int hang_stranger(int pid, bool stacks, bool as_json, FILE *out)
+int hang_unrecorded(int pid, bool stacks, bool as_json, FILE *out)
 {
         static const char *const with_nccl[] = {"libnccl.so", "librccl.so", "libtorch_cuda.so"};
-        struct stranger s = {.pid = pid};
+        struct unrecorded s = {.pid = pid};
 
         if (!capo_pid_state(pid))
                 return capo_fail(-ESRCH, "pid %d: no such process here, and no log of one", pid);

@@ -296,11 +296,11 @@ static int run_hang(void *options, int n, char **words)
         else if (o->flight)
                 r = hang_flight(&page, n, words);
         else
-                r = hang_gather(n, words, &logs) ?: logs.stranger ? 0 : hang_page_read(&page);
-        if (logs.stranger) {
+                r = hang_gather(n, words, &logs) ?: logs.unrecorded_pid ? 0 : hang_page_read(&page);
+        if (logs.unrecorded_pid) {
                 hang_logs_finish(&logs);
-                hang_stranger(logs.stranger, o->stacks, o->form == CLI_FORM_JSON,
-                              stdout); /* 3 in any case, also without a job */
+                hang_unrecorded(logs.unrecorded_pid, o->stacks, o->form == CLI_FORM_JSON,
+                                stdout); /* 3 in any case, also without a job */
                 return HANG_UNDECIDED_EXIT;
         }
         if (r == 0)

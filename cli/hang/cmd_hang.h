@@ -25,13 +25,13 @@ struct hang_logs {
         uint64_t now_ns;             /* when memory was read, since 1970 */
         uint64_t now_mono_ns;        /* the same by CLOCK_MONOTONIC */
         bool live;                   /* some of the processes run here */
-        int stranger;                /* the given PID, which capo does not record; 0: none */
+        int unrecorded_pid;          /* the given PID, which capo does not record; 0: none */
 };
 
 /**
  * hang_gather() - find the logs of the one job that @words (folders, logs, pids; none: all
  * processes here) mean; prints errors. A single PID without a recording is returned in
- * @out->stranger and is no error.
+ * @out->unrecorded_pid and is no error.
  *
  * Return: 0; -EINVAL: a wrong word; -ENOENT: nothing found; -errno. Call hang_logs_finish() in any
  * case.
@@ -152,11 +152,11 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 
 /**
- * hang_stranger() - the page of a process that capo does not record; prints errors.
+ * hang_unrecorded() - the page of a process that capo does not record; prints errors.
  *
  * Return: 0; -ESRCH: no such process; -EIO.
  */
-int hang_stranger(int pid, bool stacks, bool json, FILE *out);
+int hang_unrecorded(int pid, bool stacks, bool json, FILE *out);
 
 /** hang_text_stacks() - print the stacks of the threads of @pid from hang_stacks(), or why there
  * are none. Return: are there any? */

@@ -306,7 +306,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         free(all.v);
         mark_living(out);
         if (r >= 0 && !out->paths.n && n == 1 && is_pid(words[0]))
-                out->stranger = atoi(words[0]);
+                out->unrecorded_pid = atoi(words[0]);
         else if (r >= 0 && !out->paths.n)
                 return capo_fail(-ENOENT,
                                  n ? "%s: no process under capo, and no log of one"

@@ -121,7 +121,7 @@ static void hist_add(struct capo_cells *c, uint32_t *number, uint64_t ns)
         struct capo_seg_hist *hist;
 
         if (!*number || *number > c->seg->header->areas[CAPO_AREA_HISTS]
-                                          .used) { /* beyond: a stranger's file, damaged */
+                                          .used) { /* beyond: an untrusted file, damaged */
                 int64_t i = area_add(c, CAPO_AREA_HISTS);
 
                 if (i < 0) {

@@ -39,7 +39,7 @@ void capo_describe_texts(struct capo_describe *d)
                 copy_text(d, d->out->done.text_tail, piece, sizeof piece);
                 if (!is_text(piece[0]) || piece[1] > sizeof d->text ||
                     head - d->out->done.text_tail < 8 + (uint64_t)piece[1]) {
-                        d->out->done.text_tail = head; /* a stranger's file, damaged */
+                        d->out->done.text_tail = head; /* an untrusted file, damaged */
                         break;
                 }
                 copy_text(d, d->out->done.text_tail + 8, d->text, piece[1]);
@@ -61,7 +61,7 @@ void capo_describe_kept(struct capo_describe *d)
 
                 memcpy(piece, text, sizeof piece);
                 if (!is_text(piece[0]) ||
-                    piece[1] > size - at - sizeof piece) /* a stranger's file, damaged */
+                    piece[1] > size - at - sizeof piece) /* an untrusted file, damaged */
                         return;
                 capo_output_frame(d->out, piece[0], text + sizeof piece, piece[1], NULL, 0);
         }

@@ -145,7 +145,7 @@ static unsigned ring_take(struct capo_drain *d, struct capo_ring *ring)
         double full = records ? (double)(head - tail) / records : 0;
         unsigned n = (unsigned)(head - tail);
 
-        if (head - tail > records) /* a stranger's file, damaged */
+        if (head - tail > records) /* an untrusted file, damaged */
                 return 0;
         if (full > d->fullest)
                 d->fullest = full;

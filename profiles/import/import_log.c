@@ -125,7 +125,7 @@ static int append_quantiles(struct log_import *m, struct log_call *c,
                         if (rank >= (double)(below + p->count))
                                 break;
                         ns = lo + (hi - lo) * (rank - (double)below) / (double)p->count;
-                        /* the counts may be a stranger's */
+                        /* the counts may come from an untrusted file */
                         c->ns = (uint32_t)(ns < lo ? lo : ns > hi - 1 ? hi - 1 : ns);
                         c->seq = (uint32_t)q + 1;
                         if (append_call(m, c) < 0)

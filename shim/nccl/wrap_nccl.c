@@ -135,8 +135,8 @@ static void put_record(struct capo_tls *t, unsigned id, const struct capo_comm *
         capo_record_put(t, r);
 }
 
-/* Where put_record() will put it: a stranger sees what it is in (core/log/unfinished.h). A group
- * tells by its members. */
+/* Where put_record() will put it: another process sees what it is in (core/log/unfinished.h). A
+ * group tells by its members. */
 static void show_record(struct capo_tls *t)
 {
         if (t->head < t->limit || capo_ring_room(t))

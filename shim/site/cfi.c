@@ -98,7 +98,7 @@ static int64_t read_sleb(struct bytes *b)
         return (int64_t)v;
 }
 
-/* Unsigned, since the product of a stranger's numbers may overflow. */
+/* Unsigned, since the product of untrusted numbers may overflow. */
 static int64_t scale_offset(uint64_t n, uint64_t align)
 {
         return (int64_t)(n * align);

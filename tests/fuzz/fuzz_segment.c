@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a stranger may have left in /dev/shm, brought into a log as capo recover and capo hang do.
- * An input is a list of changes of a segment that is right, because a whole one is 190 MB of holes:
+ * What an untrusted process may have left in /dev/shm, brought into a log as capo recover and capo
+ * hang do. An input is a list of changes of a segment that is right, because a whole one is 190 MB
+ * of holes:
  *
  *      flags u8, then { area u8, at u16, n u8, n bytes }     area CAPO_AREAS is the header
  *

@@ -23,7 +23,7 @@ Test(clock, ticks_to_ns)
                 {1000, 3000, .5, 1000},
                 {0, 7, 1, 7},
                 {0, 1ull << 40, 2, 1ull << 41},
-                {0, UINT64_MAX, 4, UINT64_MAX}, /* more than there is: what a stranger left */
+                {0, UINT64_MAX, 4, UINT64_MAX}, /* more than there is: from an untrusted file */
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {

@@ -52,7 +52,7 @@ Test(describe, a_communicator_is_said_when_it_is_whole_and_when_it_changes)
         cr_assert_eq(frames(CAPO_FRAME_COMM, NULL), 1, "nothing new");
         c[0].log.t_death = 1700;
         c[0].stamp++;
-        memset(c[0].name, 'x', sizeof c[0].name); /* a stranger's file: no end */
+        memset(c[0].name, 'x', sizeof c[0].name); /* an untrusted file: no end */
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_COMM, keep_comm), 2);
         cr_expect_eq(last_comm.t_death, 700);
@@ -111,7 +111,7 @@ Test(describe, a_site_counts_its_calls)
         r.clock = CAPO_CLOCK_EVENT;
         r.gpu_ns = 5000;
         put(r);
-        r.site = 3; /* a stranger's file: there is none */
+        r.site = 3; /* an untrusted file: there is none */
         put(r);
         r.site = 0;
         put(r);
@@ -151,7 +151,7 @@ Test(describe, a_site_is_named_once)
                 .ready = 1, .n_pc = 2, .pc = {7}, .py_size = 7, .py = "a.py:1\n"};
         s[1] = (struct capo_seg_site){.ready = 0, .n_pc = 1};
         s[2] = (struct capo_seg_site){
-                .ready = 1, .n_pc = 3, .pc = {9}, .py_size = 60000}; /* a stranger's file */
+                .ready = 1, .n_pc = 3, .pc = {9}, .py_size = 60000}; /* an untrusted file */
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 2);
         cr_expect_eq(last_site.id, 3);
@@ -164,7 +164,7 @@ Test(describe, a_site_is_named_once)
         cr_expect_str_eq(last_text, "a.py:1\nat 7 of 2\n");
         cr_expect_eq(resolved, 2);
         s[1].ready = 1;
-        s[1].text_size = 60000; /* a stranger's file */
+        s[1].text_size = 60000; /* an untrusted file */
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_SITE, keep_site), 4);
         cr_expect(last_site.id == 2 && last_site.text_size == 0);
@@ -175,7 +175,7 @@ Test(describe, addresses_that_fit)
         struct capo_seg_site *s = sites(1);
 
         s->ready = 1;
-        s->n_pc = 1000; /* a stranger's file */
+        s->n_pc = 1000; /* an untrusted file */
         for (int i = 0; i < CAPO_SITE_FRAMES; i++)
                 s->pc[i] = UINT64_MAX;
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
@@ -253,7 +253,7 @@ Test(describe, the_largest_text_and_one_more)
         put_text(CAPO_FRAME_INFO, large, 96 << 10);
         cr_assert_eq(capo_drain_text(drain), 0);
         put_text(CAPO_FRAME_INFO, large,
-                 (96 << 10) + 1); /* a stranger's file, as all that follow */
+                 (96 << 10) + 1); /* an untrusted file, as all that follow */
         put_text(CAPO_FRAME_INFO, "behind it", 9);
         cr_assert_eq(capo_drain_text(drain), 0);
         put_text(CAPO_FRAME_CELL, "no text", 7);

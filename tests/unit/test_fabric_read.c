@@ -291,7 +291,7 @@ Test(fabric_read, lines_before_any_snapshot_where_there_is_none)
         cr_expect(f->bad_lines == 1);
 }
 
-/* A stranger's: each takes kilobytes, and each object looks for its domain among all. */
+/* Untrusted text: each takes kilobytes, and each object looks for its domain among all. */
 Test(fabric_read, a_great_many_objects)
 {
         enum { LINES_OF_EACH = 100000 };

@@ -145,7 +145,7 @@ Test(stats_cells, chosen_calls)
         c.flags = CAPO_RECORD_CHOSEN;
         c.count = 3;
         gen_log_cell(&g, c, &host, &gpu);
-        c.id = 3; /* a stranger's: only events are chosen */
+        c.id = 3; /* untrusted: only events are chosen */
         c.clock = CAPO_CLOCK_KERNEL;
         gen_log_cell(&g, c, &host, &gpu);
         gen_log_close(&g);

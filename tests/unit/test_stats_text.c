@@ -51,8 +51,8 @@ Test(stats_text, info)
         cr_assert_eq(p->n_info, 4);
 }
 
-/* What a stranger has of them: as many as are looked through in no time, and lines of one key one
- * behind the other. */
+/* Untrusted text with these keys: as many as are looked through in no time, and lines of one key
+ * one behind the other. */
 Test(stats_text, a_great_many_keys_and_lines)
 {
         _cleanup_free_ char *text = malloc(200000 * 10);

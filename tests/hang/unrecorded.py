@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A PID that capo does not record: stranger.py CAPO BUILD. What can be said of it is, and that it is not more, with status 3."""
+"""A PID that capo does not record: unrecorded.py CAPO BUILD. What can be said of it is, and that it is not more, with status 3."""
 import json
 import os
 import subprocess
