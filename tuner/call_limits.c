@@ -16,9 +16,9 @@
 #include "tuner/tuner_env.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct capo_tuner *steering;
+static struct capo_tuner *overriding;
 
-const char *capo_steer_open(struct capo_tuner *t)
+const char *capo_override_open(struct capo_tuner *t)
 {
         if (!capo_tuner_env()->steer || capo_sweep_choose || !t->tables || !t->comm_id ||
             !capo_tables_turns(t->tables))
@@ -28,20 +28,20 @@ const char *capo_steer_open(struct capo_tuner *t)
                        "through libcapo.so (is it preloaded?), or it cannot record";
         t->own_tables =
                 false; /* the recorder may look at them as long as there are calls: they stay */
-        t->steers = true;
+        t->overrides = true;
         capo_lock(&lock);
-        t->next = steering;
-        steering = t;
+        t->next = overriding;
+        overriding = t;
         capo_unlock(&lock);
         return NULL;
 }
 
-void capo_steer_close(struct capo_tuner *t)
+void capo_override_close(struct capo_tuner *t)
 {
-        if (!t->steers)
+        if (!t->overrides)
                 return;
         capo_lock(&lock);
-        for (struct capo_tuner **at = &steering; *at; at = &(*at)->next) {
+        for (struct capo_tuner **at = &overriding; *at; at = &(*at)->next) {
                 if (*at == t) {
                         *at = t->next;
                         break;
@@ -50,12 +50,12 @@ void capo_steer_close(struct capo_tuner *t)
         capo_unlock(&lock);
 }
 
-const struct capo_tables *capo_tuner_steers(uint64_t comm_hash)
+const struct capo_tables *capo_tuner_overrides(uint64_t comm_hash)
 {
         const struct capo_tables *tables = NULL;
 
         capo_lock(&lock);
-        for (const struct capo_tuner *t = steering; t && comm_hash && !tables; t = t->next) {
+        for (const struct capo_tuner *t = overriding; t && comm_hash && !tables; t = t->next) {
                 if (t->comm_id == comm_hash)
                         tables = t->tables;
         }

@@ -43,8 +43,8 @@ struct capo_tuner {
         struct capo_chunks
                 *chunks;         /* NULL: no row says a chunk, or this NCCL does not ask for it */
         bool own_tables;         /* not shared: free them */
-        struct capo_tuner *next; /* of those that steer (tuner/call_limits.c) */
-        bool steers;
+        struct capo_tuner *next; /* of those that override calls (tuner/call_limits.c) */
+        bool overrides;
         const struct capo_trial *trial; /* of the profile's rows; NULL none */
         bool sweeps;                    /* a sweep chooses */
         uint64_t n_asked, *asked;       /* how often NCCL has asked, for the sweep and the trials */

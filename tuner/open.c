@@ -232,7 +232,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                  strcmp(capo_tuner_env()->tuner, "only"))
                 nccl_result = capo_chain_open(info, &t->chain);
         if (!nccl_result && info->n_ranks > 1) {
-                const char *why = capo_steer_open(t);
+                const char *why = capo_override_open(t);
 
                 nccl_result = why ? refuse_comm(info, why) : CAPO_NCCL_SUCCESS;
         }
@@ -263,7 +263,7 @@ capo_nccl_result capo_tuner_close(void *tuner)
 
         if (!t)
                 return CAPO_NCCL_SUCCESS;
-        capo_steer_close(t);
+        capo_override_close(t);
         capo_chain_close(t->chain);
         if (t->own_tables)
                 capo_tables_free((struct capo_tables *)t->tables);

@@ -77,11 +77,11 @@ struct capo_seam {
 extern const struct capo_seam *capo_seam;
 
 /**
- * capo_tuner_steers() - the recorder asks the tuner, where both are one library: which calls of the
- * communicator that NCCL gave the hash @comm_hash are turned (core/profile/profile_table.h,
+ * capo_tuner_overrides() - the recorder asks the tuner, where both are one library: which calls of
+ * the communicator that NCCL gave the hash @comm_hash are turned (core/profile/profile_table.h,
  * capo_tables_turn). NULL: none. What it returns stays.
  */
 struct capo_tables;
-__attribute__((weak)) const struct capo_tables *capo_tuner_steers(uint64_t comm_hash);
+__attribute__((weak)) const struct capo_tables *capo_tuner_overrides(uint64_t comm_hash);
 
 #endif

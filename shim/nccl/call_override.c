@@ -65,7 +65,7 @@ static uint64_t finish_hash(const struct hash *h)
         return x * 0x995a187a14e7b445;
 }
 
-uint64_t capo_steer_hash(const ncclUniqueId *id)
+uint64_t capo_override_hash(const ncclUniqueId *id)
 {
         struct hash h = {1, 1};
 
@@ -73,7 +73,7 @@ uint64_t capo_steer_hash(const ncclUniqueId *id)
         return finish_hash(&h);
 }
 
-uint64_t capo_steer_hash_split(uint64_t parent, int nth, int color)
+uint64_t capo_override_hash_split(uint64_t parent, int nth, int color)
 {
         struct hash h = {1, 1};
 
@@ -257,42 +257,42 @@ static ncclResult_t plain_ncclBcast(void *buff, size_t count, ncclDataType_t dat
 /* ---- a communicator ---- */
 
 /* Each copy of NCCL, with these in the place of its own. */
-static struct capo_nccl *steered_of(const struct capo_nccl *lib)
+static struct capo_nccl *overriding_of(const struct capo_nccl *lib)
 {
-        static struct capo_nccl steered[CAPO_NCCL_COPIES];
+        static struct capo_nccl overriding[CAPO_NCCL_COPIES];
         static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-        struct capo_nccl *s = &steered[lib->number];
+        struct capo_nccl *s = &overriding[lib->number];
 
         capo_lock(&lock);
         if (!s->base) {
                 *s = *lib;
-#define STEER(name) s->name = plain_##name, s->name##Config = turned_##name
-                STEER(ncclAllReduce);
-                STEER(ncclBroadcast);
-                STEER(ncclReduce);
-                STEER(ncclAllGather);
-                STEER(ncclReduceScatter);
-#undef STEER
+#define OVERRIDE(name) s->name = plain_##name, s->name##Config = turned_##name
+                OVERRIDE(ncclAllReduce);
+                OVERRIDE(ncclBroadcast);
+                OVERRIDE(ncclReduce);
+                OVERRIDE(ncclAllGather);
+                OVERRIDE(ncclReduceScatter);
+#undef OVERRIDE
                 s->ncclBcast = plain_ncclBcast;
         }
         capo_unlock(&lock);
         return s;
 }
 
-void capo_steer_settle(struct capo_comm *comm)
+void capo_override_settle(struct capo_comm *comm)
 {
         const struct capo_tables *turns =
-                capo_tuner_steers ? capo_tuner_steers(comm->nccl_hash) : NULL;
+                capo_tuner_overrides ? capo_tuner_overrides(comm->nccl_hash) : NULL;
 
         if (!turns)
                 return;
         comm->turns = turns;
-        __atomic_store_n(&comm->into, steered_of(comm->lib), __ATOMIC_RELEASE);
+        __atomic_store_n(&comm->into, overriding_of(comm->lib), __ATOMIC_RELEASE);
         capo_debug("communicator %u: calls are turned as rows of the profile say", comm->id);
 }
 
-struct capo_nccl *capo_steer_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
-                                        const void *handle)
+struct capo_nccl *capo_override_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
+                                           const void *handle)
 {
         const struct capo_comm *c = handle && !t->inside ? capo_comm_known(handle) : NULL;
 

@@ -4,29 +4,29 @@
  * reaches - symmetric kernels, the number of CTAs, clusters, copy engines. Communicators without
  * such a rule keep the plain pointers in their `into`, and cost nothing.
  */
-#ifndef CAPO_SHIM_STEER_H
-#define CAPO_SHIM_STEER_H
+#ifndef CAPO_SHIM_CALL_OVERRIDE_H
+#define CAPO_SHIM_CALL_OVERRIDE_H
 
 #include "shim/nccl/real.h"
 #include "shim/record/comms.h"
 
 /**
- * capo_steer_hash() - the number NCCL gives a communicator made of @id; capo_steer_hash_split() -
- * the @nth child (1 the first) of
+ * capo_override_hash() - the number NCCL gives a communicator made of @id;
+ * capo_override_hash_split() - the @nth child (1 the first) of
  * @parent's that a split with @color makes. As releases 2.31 and 2.32 work them out (src/init.cc,
  * src/include/bitops.h): every rank comes to the same by itself. A later release that does
  * otherwise has no communicator of that number, and nothing is turned.
  */
-uint64_t capo_steer_hash(const ncclUniqueId *id);
-uint64_t capo_steer_hash_split(uint64_t parent, int nth, int color);
+uint64_t capo_override_hash(const ncclUniqueId *id);
+uint64_t capo_override_hash_split(uint64_t parent, int nth, int color);
 
-/** capo_steer_settle() - @comm is ready for calls: the tuner has been asked about it if it ever
+/** capo_override_settle() - @comm is ready for calls: the tuner has been asked about it if it ever
  * will. */
-void capo_steer_settle(struct capo_comm *comm);
+void capo_override_settle(struct capo_comm *comm);
 
-/** capo_steer_unrecorded() - where a call goes that cannot be recorded: this rank must do what the
- * others do. */
-struct capo_nccl *capo_steer_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
-                                        const void *handle);
+/** capo_override_unrecorded() - where a call goes that cannot be recorded: this rank must do what
+ * the others do. */
+struct capo_nccl *capo_override_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
+                                           const void *handle);
 
 #endif

@@ -265,7 +265,7 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_cre
                 capo_comm_claim(c);
         if (!in_progress) {
                 capo_untuned_look(c->n_ranks, c->lib->version);
-                capo_steer_settle(c);
+                capo_override_settle(c);
         }
         errno = saved;
         return c;
@@ -331,7 +331,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         if (!comm->comm_hash)
                 capo_comm_claim(comm);
         capo_untuned_look(comm->n_ranks, comm->lib->version);
-        capo_steer_settle(comm);
+        capo_override_settle(comm);
         errno = saved;
 }
 

@@ -16,7 +16,7 @@ struct capo_creation capo_creation_first(struct capo_nccl *lib, ncclComm_t *wher
         struct capo_creation creation = capo_creation_of(where, lib);
 
         creation.uid = id ? capo_uid_of(id) : 0;
-        creation.nccl_hash = id ? capo_steer_hash(id) : 0;
+        creation.nccl_hash = id ? capo_override_hash(id) : 0;
         creation.n_ranks = n_ranks;
         creation.rank = rank;
         creation.apart = grown;
@@ -34,7 +34,7 @@ struct capo_creation capo_creation_child(struct capo_comm *parent, ncclComm_t *w
         creation.uid = capo_uid_child(parent->uid, parent->children++, color);
         if (color >= 0) /* a split: what a shrink's and a grow's is, is not worked out */
                 creation.nccl_hash =
-                        capo_steer_hash_split(parent->nccl_hash, (int)parent->children, color);
+                        capo_override_hash_split(parent->nccl_hash, (int)parent->children, color);
         creation.color = color < 0 ? -1 : color;
         creation.n_ranks = n_ranks;
         capo_comm_config(&creation, config);

@@ -98,7 +98,7 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                 ncclResult_t rc;                                                                   \
                                                                                                    \
                 if (capo_call_passes(t, which, caller, frame, &into))                              \
-                        return capo_steer_unrecorded(t, into, (void *)comm_)->name args;           \
+                        return capo_override_unrecorded(t, into, (void *)comm_)->name args;        \
                 if (what.config)                                                                   \
                         capo_config_take(t, what.config);                                          \
                 r = capo_call_begin_rare(t, (void *)comm_, (void *)stream_, which, CAPO_CALL_##id, \
@@ -194,7 +194,7 @@ static ncclResult_t hand_ncclGetUniqueId(int which, const void *caller, const vo
         if (rc == ncclSuccess && uniqueId) {
                 t->unique_hash =
                         capo_uid_of(uniqueId); /* ncclCommInitAll makes its id through here */
-                t->unique_nccl = capo_steer_hash(uniqueId);
+                t->unique_nccl = capo_override_hash(uniqueId);
         }
         return rc;
 }

@@ -55,7 +55,7 @@ static struct capo_nccl lib = {.ncclAllReduce = fake_ncclAllReduce,
                                .version = 23203};
 
 static struct capo_tables *tables;
-const struct capo_tables *capo_tuner_steers(uint64_t hash)
+const struct capo_tables *capo_tuner_overrides(uint64_t hash)
 {
         return hash == 99 ? tables : NULL;
 }
@@ -80,8 +80,8 @@ static void setup(void)
 
         cr_assert_eq(capo_profile_parse(text, strlen(text), "t", &p, NULL), 0);
         cr_assert_eq(capo_tables_new(p, &shape, &tables), 0);
-        capo_steer_settle(&comm);
-        capo_steer_settle(&plain);
+        capo_override_settle(&comm);
+        capo_override_settle(&plain);
         ring = calloc(1, sizeof *ring + 4 * sizeof(struct capo_record));
         capo_tls = (struct capo_tls){.ready = 1,
                                      .ring = ring,
@@ -92,7 +92,7 @@ static void setup(void)
         memset(&seen, 0, sizeof seen);
 }
 
-TestSuite(steer, .init = setup);
+TestSuite(call_override, .init = setup);
 
 static ncclResult_t all_reduce(size_t bytes, const ncclCollConfig_t *own)
 {
@@ -116,7 +116,7 @@ static ncclCollConfig_t nothing(void)
                                   .CTAPolicy = INT_MIN};
 }
 
-Test(steer, only_what_has_a_rule)
+Test(call_override, only_what_has_a_rule)
 {
         cr_expect(plain.into == &lib && comm.into != &lib);
         cr_expect_eq(all_reduce(400, NULL), ncclSuccess);
@@ -145,7 +145,7 @@ Test(steer, only_what_has_a_rule)
         cr_expect(seen.plain == 3 && seen.config.minCTAs == 6, "as the broadcast that it is");
 }
 
-Test(steer, the_programs_own_fields_win)
+Test(call_override, the_programs_own_fields_win)
 {
         ncclCollConfig_t own = nothing();
 
@@ -181,7 +181,7 @@ Test(steer, the_programs_own_fields_win)
         cr_expect(seen.same);
 }
 
-Test(steer, a_twin_that_is_refused_is_made_as_it_was_written)
+Test(call_override, a_twin_that_is_refused_is_made_as_it_was_written)
 {
         static const struct {
                 ncclResult_t answer, result;
@@ -204,7 +204,7 @@ Test(steer, a_twin_that_is_refused_is_made_as_it_was_written)
         }
 }
 
-Test(steer, one_cluster_size_for_a_group)
+Test(call_override, one_cluster_size_for_a_group)
 {
         struct capo_tls *t = &capo_tls;
 
@@ -227,7 +227,7 @@ Test(steer, one_cluster_size_for_a_group)
         cr_expect_eq(seen.config.cgaClusterSize, INT_MIN, "nor any, where the first has none");
 }
 
-Test(steer, another_release_and_another_thread)
+Test(call_override, another_release_and_another_thread)
 {
         ncclComm_t handle = comm.handle;
 
@@ -237,28 +237,28 @@ Test(steer, another_release_and_another_thread)
         lib.version = 23203;
         capo_tls = (struct capo_tls){.comm = NULL}; /* no ring: it makes the call all the same */
         capo_comm_enter(&comm);
-        cr_expect(capo_steer_unrecorded(&capo_tls, &lib, handle) == comm.into);
-        cr_expect(capo_steer_unrecorded(&capo_tls, &lib, &plain) == &lib);
-        cr_expect(capo_steer_unrecorded(&capo_tls, &lib, NULL) == &lib);
+        cr_expect(capo_override_unrecorded(&capo_tls, &lib, handle) == comm.into);
+        cr_expect(capo_override_unrecorded(&capo_tls, &lib, &plain) == &lib);
+        cr_expect(capo_override_unrecorded(&capo_tls, &lib, NULL) == &lib);
         seen.twin = 0;
         cr_expect_eq(all_reduce(500, NULL), ncclSuccess);
         cr_expect_eq(seen.twin, 1);
         capo_tls.inside = &comm;
-        cr_expect(capo_steer_unrecorded(&capo_tls, &lib, handle) == &lib, "NCCL's own call");
+        cr_expect(capo_override_unrecorded(&capo_tls, &lib, handle) == &lib, "NCCL's own call");
 }
 
 /* As NCCL 2.31.2 works them out: of 128 bytes 0, 1, 2, ...; of that one's second child of colour 3.
  */
-Test(steer, hashes)
+Test(call_override, hashes)
 {
         ncclUniqueId id;
         uint64_t h;
 
         for (int i = 0; i < 128; i++)
                 id.internal[i] = (char)i;
-        h = capo_steer_hash(&id);
+        h = capo_override_hash(&id);
         cr_expect_eq(h, 0x6afe1cc17717e1f4u, "%llx", (unsigned long long)h);
-        h = capo_steer_hash_split(h, 2, 3);
+        h = capo_override_hash_split(h, 2, 3);
         cr_expect_eq(h, 0x761890fa75046d6cu, "%llx", (unsigned long long)h);
-        cr_expect_eq(capo_steer_hash_split(0, 1, 0), 0, "not known");
+        cr_expect_eq(capo_override_hash_split(0, 1, 0), 0, "not known");
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * steer-bench: what turning a call costs over its record (shim/nccl/call_override.c): an all-reduce
- * of a library that does nothing, by the pointer that a communicator without rows has, and by that
- * of one with 1,000 rows, for a size that stays as it is and for one that is turned. Medians of 31
- * rounds; the three of a round are within a millisecond.
+ * override-bench: what turning a call costs over its record (shim/nccl/call_override.c): an
+ * all-reduce of a library that does nothing, by the pointer that a communicator without rows has,
+ * and by that of one with 1,000 rows, for a size that stays as it is and for one that is turned.
+ * Medians of 31 rounds; the three of a round are within a millisecond.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -36,16 +36,16 @@ static ncclResult_t quiet_config(const void *s, void *r, size_t n, ncclDataType_
 static struct capo_nccl lib = {
         .ncclAllReduce = quiet, .ncclAllReduceConfig = quiet_config, .base = 1, .version = 23203};
 static struct capo_tables *tables;
-const struct capo_tables *capo_tuner_steers(uint64_t hash)
+const struct capo_tables *capo_tuner_overrides(uint64_t hash)
 {
         return hash ? tables : NULL;
 }
 static struct capo_comm plain = {.handle = &plain, .lib = &lib, .into = &lib, .n_ranks = 8},
-                        steered = {.handle = &steered,
-                                   .lib = &lib,
-                                   .into = &lib,
-                                   .n_ranks = 8,
-                                   .nccl_hash = 1};
+                        overridden = {.handle = &overridden,
+                                      .lib = &lib,
+                                      .into = &lib,
+                                      .n_ranks = 8,
+                                      .nccl_hash = 1};
 
 static double burst(struct capo_comm *comm, size_t bytes)
 {
@@ -92,9 +92,10 @@ int main(void)
         capo_tls.ring = calloc(1, sizeof ring + sizeof(struct capo_record));
         capo_tls.ready = 1;
         capo_tls.inside = &ring;
-        capo_steer_settle(&steered);
+        capo_override_settle(&overridden);
         for (int i = -1; i < ROUNDS; i++) {
-                double now[3] = {burst(&plain, 500), burst(&steered, 500), burst(&steered, 1500)};
+                double now[3] = {burst(&plain, 500), burst(&overridden, 500),
+                                 burst(&overridden, 1500)};
 
                 for (int k = 0; k < 3 && i >= 0; k++)
                         ns[k][i] = now[k];
