@@ -37,7 +37,7 @@ awk '$3 == "" || $3 ~ /^(0|1)$/ {own++} END {exit own < 20}' "$first" || fail "N
 CAPO_STANDIN_NCCL_VERSION=2.30.7 "$capo" sweep --quiet --dir "$tmp/chunks" --coll all_reduce --algos ring --protos simple --chunks 0,16K,64K -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 60 -c 1 > "$tmp/out" 2> "$tmp/err" ||
         fail "chunks: the job fails: $(cat "$tmp/err")"
 grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || fail "chunks: results: $(cat "$tmp/out")"
-"$capo" export "$tmp/chunks" | awk -F, 'NR > 1 && $13 != "" {print $NF}' | sort -u | tr '\n' ' ' > "$tmp/tried"
+"$capo" export "$tmp/chunks" | awk -F, 'NR > 1 && $13 != "" {print $23}' | sort -u | tr '\n' ' ' > "$tmp/tried"
 [ "$(cat "$tmp/tried")" = "0 16384 65536 " ] || fail "chunks that were tried: $(cat "$tmp/tried")"
 "$capo" fit "$tmp/chunks" --json > "$tmp/fit" && grep -q 'Ring Simple chunk 16 KiB' "$tmp/fit" || fail "chunks are no candidates of the fit: $(cat "$tmp/fit")"
 cat > "$tmp/chunk.json" << END
