@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs the tests that failed in meson's last run again, each by itself: a busy machine is told from a defect.
+"""Runs the tests that failed in meson's last run again, each by itself: this distinguishes a busy machine from a defect.
 
 usage: again.py BUILD MULTIPLIER
 Nothing is hidden: a test that passes now is named, with the output of its failure above; it needs mending all the same.

@@ -75,7 +75,7 @@ done >missing
 refused completion tcsh
 says 'expected bash, zsh or fish'
 
-# A name nearly right is told, a beginning that could be several is not guessed, one that can be one is taken.
+# A name nearly right is suggested, a beginning that could be several is not guessed, one that can be one is taken.
 refused report --jsno
 says 'is it --json?'
 refused report --co=x --no-such-option

@@ -170,7 +170,7 @@ grep -q 'can hold' err && fail "its class: $(cat err)"
 "$capo" run --profile p.json -- true 2>err
 grep -q 'can hold' err && fail "a profile without classes: $(cat err)"
 
-# Open MPI's launcher is told what to pass on; a stand-in for it shows its arguments.
+# Open MPI's launcher is given what to pass on; a stand-in for it shows its arguments.
 mkdir bin && cat >bin/mpirun <<'EOF'
 #!/bin/sh
 [ "$1" = --version ] && { echo "mpirun (Open MPI) 4.1.4"; exit; }

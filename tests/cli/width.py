@@ -111,8 +111,8 @@ with tempfile.TemporaryDirectory() as work:
     bad += ["diagnose: 40 columns: broken: " + a for a in addresses if a not in narrow]
     if not addresses:
         bad.append("diagnose --bugs: no address")
-    told = pipe(["help", "--options"])[0]
-    verbs = sorted({line.split("\t")[0] for line in told.splitlines()})
+    listed = pipe(["help", "--options"])[0]
+    verbs = sorted({line.split("\t")[0] for line in listed.splitlines()})
     for verb in verbs:
         for line in pipe([*verb.split(), "--help"])[0].split("\n"):
             if len(line) > 80:

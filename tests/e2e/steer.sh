@@ -57,7 +57,7 @@ lists | grep -q '1024:0 ' || fail "unasked: $(lists)"
 "$capo" report --wide unasked >said 2>&1
 grep -q 'did nothing: CAPO_STEER=1 was not set' said || fail "unasked: the page"
 
-# A plugin alone tunes what a tuner can; a process that was told to turn calls and is not preloaded makes no communicator.
+# A plugin alone tunes what a tuner can; a process that sets CAPO_STEER and is not preloaded makes no communicator.
 # shellcheck disable=SC2086
 CAPO_STANDIN_NCCL_VERSION=2.32.3 NCCL_TUNER_PLUGIN=$build/tuner/libnccl-tuner-capo.so CAPO_PROFILE=$work/p.json $ways >said 2>&1 || fail "the plugin alone"
 lists | grep -q '1024:0 ' || fail "the plugin alone: $(lists)"

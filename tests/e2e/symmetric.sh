@@ -29,8 +29,8 @@ what() {
 import json, sys
 rows = json.load(open(sys.argv[1]))["rows"]
 for r in sorted(rows, key=lambda r: r["bytes"]):
-    told = r.get("waited_calls", 0) > 0 and 0 <= r["waited_mean_us"] <= r["max_us"]
-    print(r["call"], r["algo"], r["proto"], r["clock"], "waited" if told else "-")
+    waited = r.get("waited_calls", 0) > 0 and 0 <= r["waited_mean_us"] <= r["max_us"]
+    print(r["call"], r["algo"], r["proto"], r["clock"], "waited" if waited else "-")
 PY
 }
 # expect NAME LINE...: as what() prints them

@@ -34,7 +34,7 @@ for version in 2.26.5 2.27.3 2.27.7 2.30.7; do
         grep -q not_tuned "$version.json" && fail "$version: the page calls it untuned"
 done
 
-# A release without tuners, told of one by hand: each rank says so once, and the page begins with it.
+# A release without tuners, configured with one by hand: each rank reports it once, and the page begins with it.
 # shellcheck disable=SC2086
 CAPO_STANDIN_NCCL_VERSION=2.18.3 LD_PRELOAD=$library NCCL_TUNER_PLUGIN=$library CAPO_PROFILE=$work/p.json CAPO_DIR=$work/old $perf >said 2>&1 || fail "2.18.3: the job"
 [ "$(grep -c "NCCL 2.18.3 has not loaded capo's tuner" said)" = 2 ] || fail "2.18.3: said $(grep -c "has not loaded" said) times by two ranks"

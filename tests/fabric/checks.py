@@ -29,7 +29,7 @@ def skip(what, why):
 
 def done():
     print("%d checks, %d failed, %d skipped" % (passed + failures, failures, skipped))
-    # nothing could be tried: the runner is told so (77), and a person by the last line
+    # nothing could be tried: the runner learns it from the exit status (77), and a person by the last line
     sys.exit(1 if failures else 77 if skipped and not passed else 0)
 
 

@@ -85,8 +85,8 @@ def check(name, factor):
     gains = [r["gain"] for r in rules[0]["allreduce"] if not r.get("leave")]
     for gain in gains:  # neighbours that agree are one row, with the gain of the last
         assert any(math.isclose(gain, g, abs_tol=0.01) for _, _, g in want.values()), (name, gain, want)
-    told = ", ".join(f"{s >> 10} KiB {a} {p} {g:.1%}" for s, (a, p, g) in want.items())
-    print(f"{name}: {told}; gains written: {', '.join(f'{g:.1%}' for g in gains)}")
+    text = ", ".join(f"{s >> 10} KiB {a} {p} {g:.1%}" for s, (a, p, g) in want.items())
+    print(f"{name}: {text}; gains written: {', '.join(f'{g:.1%}' for g in gains)}")
 
 
 with tempfile.TemporaryDirectory() as tmp:

@@ -130,7 +130,7 @@ PY
         cmp "$tmp/old.db" "$tmp/kept.db" || fail "a reader changed an older store"
         "$capo" store add "$tmp/old.db" "$data"/algo_sweep.txt > /dev/null || fail "migration"
         [ "$("$capo" store query "$tmp/old.db" --sql "select cluster, collective, us from samples where import = 1" | tail -1)" = old,AllReduce,5.5 ] || fail "migrated sample"
-        # locked: another process holds the writer's place until it is told to let go
+        # locked: another process holds the writer's place until it is asked to release it
         python3 - "$db" "$tmp/held" "$tmp/go" <<'PY' &
 import os, sqlite3, sys, time
 c = sqlite3.connect(sys.argv[1], isolation_level=None, timeout=100); c.execute("begin exclusive"); open(sys.argv[2], "w")

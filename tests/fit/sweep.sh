@@ -33,7 +33,7 @@ awk '$3 == "" || $3 ~ /^(0|1)$/ {own++} END {exit own < 20}' "$first" || fail "N
 "$capo" fit "$tmp/one" -o "$tmp/p.json" > "$tmp/fit" || fail "fit: $(cat "$tmp/fit")"
 "$capo" profile check "$tmp/p.json" > /dev/null 2>&1 || { "$capo" profile --help > /dev/null 2>&1 && fail "the profile does not pass its own check"; }
 
-# Chunks are candidates like others: tried, told apart, and written where they win.
+# Chunks are candidates like others: tried, distinguished, and written where they win.
 CAPO_STANDIN_NCCL_VERSION=2.30.7 "$capo" sweep --quiet --dir "$tmp/chunks" --coll all_reduce --algos ring --protos simple --chunks 0,16K,64K -- $launch "$jobs/coll_perf" allreduce -b 1M -e 1M -n 60 -c 1 > "$tmp/out" 2> "$tmp/err" ||
         fail "chunks: the job fails: $(cat "$tmp/err")"
 grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || fail "chunks: results: $(cat "$tmp/out")"

@@ -96,14 +96,14 @@ def fragment_of_two_machines():
     untouched(machine, ["--alloc", "3+3"], profile, "--allow-modelled")
 
     # the tuner is asked what it would do, and why
-    told = run("explain", *machine, *gpus, "--profile", profile, "--allow-modelled", "allreduce", "1G")
-    assert "modelled" in told and "decides" in told and "runs Tree Simple" in told, told
-    told = run("explain", *machine, *gpus, "--profile", profile, "allreduce", "1G")
-    assert "runs Ring Simple" in told, told
+    output = run("explain", *machine, *gpus, "--profile", profile, "--allow-modelled", "allreduce", "1G")
+    assert "modelled" in output and "decides" in output and "runs Tree Simple" in output, output
+    output = run("explain", *machine, *gpus, "--profile", profile, "allreduce", "1G")
+    assert "runs Ring Simple" in output, output
     # what capo run exports reaches the job
-    told = run("run", "--quiet", "--dir", os.path.join(folder, "logs"), *machine, "--gpus", "0:0,1,2;1:0-4", "--profile",
+    output = run("run", "--quiet", "--dir", os.path.join(folder, "logs"), *machine, "--gpus", "0:0,1,2;1:0-4", "--profile",
                profile, "--allow-modelled", "--", "sh", "-c", 'echo "$CAPO_CLASS $CAPO_LAYOUT $CAPO_ALLOW_MODELLED"')
-    assert f'{page["class"]} 3+5 1' in told, told
+    assert f'{page["class"]} 3+5 1' in output, output
 
 
 def fragment_behind_switches():
@@ -129,8 +129,8 @@ def constants_by_hand():
     machine = ["--platform", "hgxh100"]
     text = run("plan", *machine, "--alloc", "1+7", "--sizes", "2K", "--profile", path, "--wide")
     assert "constants.json:1 NCCL's choice with its constants changed" in text, text
-    told = run("explain", *machine, "--alloc", "1+7", "--profile", path, "--wide", "allreduce", "2K")
-    assert "untouched" not in told and "line 1 changes constants of NCCL's model" in told, told
+    output = run("explain", *machine, "--alloc", "1+7", "--profile", path, "--wide", "allreduce", "2K")
+    assert "untouched" not in output and "line 1 changes constants of NCCL's model" in output, output
 
 
 def lowered():

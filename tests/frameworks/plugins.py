@@ -59,7 +59,7 @@ class Plugin:
 
     def judge(self, build, folder):
         """(what is wrong, what is to be said) of the two runs of the program in @folder, and of NCCL itself."""
-        alone, behind = (self.told(os.path.join(folder, how)) for how in ("alone", "recorded"))
+        alone, behind = (self.read_output(os.path.join(folder, how)) for how in ("alone", "recorded"))
         wrong, said = self.compared(alone, behind)
         cache = os.environ.get("CAPO_NCCL_CACHE") or os.path.join(HERE, "..", "..", ".deps", "nccl-releases")
         libraries = {release: os.path.join(cache, release, "libnccl.so.2") for release in REAL}
@@ -107,14 +107,14 @@ class Tuner(Plugin):
                 f.write(text)
         return {"NCCL_DEBUG": "INFO", "NCCL_DEBUG_SUBSYS": "TUNING", "NCCL_DEBUG_FILE": place + ".debug.%p", **super().environment(place)}
 
-    def told(self, place):
+    def read_output(self, place):
         """What NCCL says that it runs: {(collective, bytes, algorithm, protocol, channels): times}"""
         found = re.findall(r"(\w+): (\d+) Bytes -> Algo (\w+) proto (\w+) channel\{Lo\.\.Hi\}=\{(\d+)\.\.(\d+)\}", read(place + ".debug.*"))
         return collections.Counter((coll, int(size), algo, proto, int(last) - int(first) + 1) for coll, size, algo, proto, first, last in found)
 
     def compared(self, alone, behind):
         of_profile = [key for key in behind.elements() if key[0] == "AllReduce"]
-        own = [collections.Counter({key: n for key, n in told.items() if key[0] != "AllReduce"}) for told in (alone, behind)]
+        own = [collections.Counter({key: n for key, n in each.items() if key[0] != "AllReduce"}) for each in (alone, behind)]
         wrong = [f"{key} is not the profile's" for key in of_profile if key[2:4] != OURS]
         wrong += [f"{sorted(own[1] - own[0])[:2]} instead of {sorted(own[0] - own[1])[:2]}"] * (own[0] != own[1])
         wrong += ["it has no opinion of its own"] * all(key[2:4] == OURS for key in alone if key[0] == "AllReduce")
@@ -147,7 +147,7 @@ class Profiler(Plugin):
 class Example(Profiler):
     begins = r"PROFILER/Plugin: init commName.*"
 
-    def told(self, place):
+    def read_output(self, place):
         """Its events without times, clocks, addresses and the communicators' ids."""
         events = []
         for line in read(place + ".events_*").splitlines():
@@ -165,7 +165,7 @@ class Inspector(Profiler):
         os.makedirs(place + ".inspector", exist_ok=True)
         return super().environment(place)
 
-    def told(self, place):
+    def read_output(self, place):
         records = [json.loads(line) for line in read(place + ".inspector/*.log").splitlines()]
         return collections.Counter(
             " ".join(f"{name}={value}" for part in (record["header"], record.get("coll_perf") or record.get("p2p_perf") or {}) for name, value in part.items()

@@ -41,7 +41,7 @@ class Result:
 
 
 def logs_of(folder):
-    """A folder that no earlier run had: what a killed process left in memory comes into the folder it was told."""
+    """A folder that no earlier run had: what a killed process left in memory comes into the folder it was given."""
     return os.path.join(folder, f"logs-{os.getpid()}")
 
 
@@ -90,7 +90,7 @@ def read(path):
 
 
 def stop(job):
-    """The launcher stops its ranks when it is told to; what is left after that is killed."""
+    """The launcher stops its ranks on a signal; what is left after that is killed."""
     os.killpg(job.pid, signal.SIGTERM)
     try:
         job.wait(20)

@@ -48,15 +48,15 @@ class Größe:
 
 def look():
     """Of each other thread its number and its frames, innermost first."""
-    number, told = {t.ident: t.native_id for t in threading.enumerate()}, []
+    number, stacks = {t.ident: t.native_id for t in threading.enumerate()}, []
     for ident, f in sys._current_frames().items():
         frames = []
         while f and ident != threading.get_ident():
             frames.append("%s:%d %s" % (f.f_code.co_filename, f.f_lineno, f.f_code.co_name))
             f = f.f_back
         if frames:
-            told.append([number[ident], frames])
-    return told
+            stacks.append([number[ident], frames])
+    return stacks
 
 
 def read_line():

@@ -7,7 +7,7 @@ judged twice: while the ranks stand there, and from their logs when all have bee
 so is a hang called in a job that is merely uneven. The table of what was planted against what was said is printed.
 
 By seed, too, somebody who watches is killed at a random moment: who asks, who asks for stacks (with its helper, or not), that helper alone, rank 0,
-which has the verdict of the watch written. Nothing may be left stopped or lie about then, and who asks next has to be told the same.
+which has the verdict of the watch written. Nothing may be left stopped or lie about then, and the next one who asks gets the same answer.
 """
 import argparse
 import collections

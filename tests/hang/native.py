@@ -15,7 +15,7 @@ def hang(*words):
     return subprocess.run([CAPO, "hang", "--after", "1", *words], capture_output=True, text=True).stdout
 
 
-def told(page):
+def is_complete(page):
     return ("RANK 1 IS MISSING" in page and
             re.search(r"^    native at \d\d:\d\d:\d\d, main thread \(\S+\): [a-z_]*pause\+0x[0-9a-f]+" + r" <- \S+" * (DEEP - 1), page, re.M))
 
@@ -28,7 +28,7 @@ job = Job("""
 """, 2, CAPO_HANG="2")
 job.watch(2)
 try:
-    job.wait("verdict", lambda: told(job.read("logs/hang.txt")))
+    job.wait("verdict", lambda: is_complete(job.read("logs/hang.txt")))
     said = {}
 
     def judged():  # a log that is copied while its end is written is cut there, and then nobody is accused

@@ -16,7 +16,7 @@ def hang(*words):
     return subprocess.run([CAPO, "hang", "--after", "1", *words], capture_output=True, text=True).stdout
 
 
-def told(page):
+def is_complete(page):
     """Of rank 1 what is outstanding, of rank 0 that nothing is, of both the stream; and who it is in one line."""
     parts = re.split(r"^  rank (\d): ", page, flags=re.M)  # in any order
     one, zero = (parts[parts.index(rank) + 1] if rank in parts else "" for rank in "10")
@@ -39,7 +39,7 @@ def whole(text):
 
 def as_from_elsewhere():
     """The logs as they are now, and no process to look at."""
-    return told(hang(job.copy()))
+    return is_complete(hang(job.copy()))
 
 
 job = Job("", 2, [os.path.abspath(sys.argv[3]), "FOLDER"], CAPO_HANG="2",
@@ -47,7 +47,7 @@ job = Job("", 2, [os.path.abspath(sys.argv[3]), "FOLDER"], CAPO_HANG="2",
 job.watch(2)
 pid = str(job.ranks[0].pid)
 try:
-    job.wait("verdict of the living", lambda: told(hang(pid)))
+    job.wait("verdict of the living", lambda: is_complete(hang(pid)))
     job.wait("the same for programs", lambda: whole(hang("--json", pid)))
     job.wait("the watch's", lambda: re.search("NOT ENDED ON THE GPU .*network fake0-rdm: .*NEXT", job.read("logs/hang.txt"), re.S))
     job.wait("the same of logs alone", as_from_elsewhere)

@@ -202,7 +202,7 @@ def dies(python):
 
 
 def not_allowed(python):
-    """Who may not trace it is told what would allow it."""
+    """Without the permission to trace it, the page says what would allow it."""
     if os.geteuid() != 0:
         return
     p = started(python, FRAMES)
@@ -223,7 +223,7 @@ def of_a_job():
     """No watch, no frame: the culprit's lines are read when it is asked for."""
     job = Job("", 2, [sys.executable, TRAIN, os.path.join(STANDIN, "libcuda.so.1"), os.path.join(STANDIN, "libnccl.so.2"), "FOLDER"], CAPO_HANG="0")
     try:
-        def told():
+        def is_complete():
             out = subprocess.run([CAPO, "hang", "--after", "1", job.logs], capture_output=True, text=True).stdout
             return ("RANK 1 IS MISSING" in out and
                     re.search(r"^    Python at \d\d:\d\d:\d\d, main thread: .*train.py:%d wait_for <- .*train.py:%d load_batch <- .*train.py:%d main <- " % (
@@ -231,7 +231,7 @@ def of_a_job():
                     re.search(r"^    Python at \d\d:\d\d:\d\d, thread 1 \(.+, \d+\): threading.py:\d+ wait <- (\.\.\. <- )?.*train.py:%d prefetch" %
                               line_of(TRAIN, "threading.Event().wait"), out, re.M)), out
 
-        in_time("a job", told)
+        in_time("a job", is_complete)
 
         def in_json():
             page = json.loads(subprocess.run([CAPO, "hang", "--after", "1", "--json", job.logs], capture_output=True, text=True).stdout)

@@ -285,7 +285,7 @@ def channels(job):
 
 
 def algorithm(job):
-    """One rank is told another NCCL_ALGO than the others. Until then nobody made a call that it is about."""
+    """One rank has another NCCL_ALGO than the others. Until then nobody made a call that it is about."""
     family = wide(job)
     who = in_pair(job, family)
     most, one = job.rng.choice((("ring", "tree"), ("tree", "ring")))

@@ -23,7 +23,7 @@ def hang(*words):
     return subprocess.run([CAPO, "hang", "--after", "1", *words], capture_output=True, text=True).stdout
 
 
-def told(page):
+def is_complete(page):
     """Rank 1, its main thread, in load_batch(), and its other one."""
     return ("RANK 1 IS MISSING" in page and
             re.search(r"Python at \d\d:\d\d:\d\d, main thread: .*train.py:%d wait_for <- .*train.py:%d load_batch <- .*train.py:%d main <- .*train.py" % (
@@ -35,10 +35,10 @@ def told(page):
 job = Job("", 2, [sys.executable, TRAIN, os.path.join(STANDIN, "libcuda.so.1"), os.path.join(STANDIN, "libnccl.so.2"), "FOLDER"], CAPO_HANG="2")
 job.watch(2)
 try:
-    job.wait("verdict", lambda: told(job.read("logs/hang.txt")))
-    check("the same of the living", told(hang(str(job.ranks[0].pid))))
+    job.wait("verdict", lambda: is_complete(job.read("logs/hang.txt")))
+    check("the same of the living", is_complete(hang(str(job.ranks[0].pid))))
     job.copy()
-    check("the same of logs alone", told(hang(job.path("copy"))))
+    check("the same of logs alone", is_complete(hang(job.path("copy"))))
     culprit = json.loads(hang("--json", job.path("copy")))["culprits"][0]
     check("two threads", [t["thread"] for t in culprit["python"]] == [0, 1] and culprit["python_at"] > 1e9)
     check("whole", culprit["python"][0]["frames"][-1].endswith(" <module>"))

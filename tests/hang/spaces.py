@@ -3,7 +3,7 @@
 """Ranks in pid namespaces of their own that share /dev/shm, as containers with the host's IPC do: spaces.py CAPO BUILD.
 
 Each is process 1 of its namespace, and what has that number here is another process: two processes of one number are two, and
-nothing of the stranger is told, neither of this process 1 nor of one that is stopped here.
+nothing of the stranger is printed, neither of this process 1 nor of one that is stopped here.
 """
 import json
 import os

@@ -77,13 +77,13 @@ def jobs():
 
 
 driver(HOT, "job", "asker")
-told = False
+found_late = False
 with contextlib.closing(jobs()) as standing:
     for job, pid in standing:
         # of the living: what the driver says now goes before what it said then
         if not late(ask(["hang", pid])):
             continue
-        told = True
+        found_late = True
         job.wait("page", lambda: SAID % (" now", "", "") in "".join(late(ask(["hang", pid]))))
         found = cause(ask(["hang", "--json", pid]), "late")
         check(found, found["by"] == "gpu" and found["throttled"] and found["clocks"]["now"] and found["clocks"]["mhz"] == 345 and
@@ -102,7 +102,7 @@ with contextlib.closing(jobs()) as standing:
         found = cause(ask(["report", "--json", job.logs]), "waits")
         check(found, found["by"] == "gpu" and found["throttled"] and not found["clocks"]["now"] and found["clocks"]["looks"] >= 1)
         break
-check("a rank that is a second late is late", told)
+check("a rank that is a second late is late", found_late)
 print("throttled ok")
 
 driver(FINE, "job", "asker")

@@ -180,7 +180,7 @@ class Tests:
             if command["output"].endswith(".o"):
                 source = os.path.relpath(os.path.normpath(os.path.join(build, command["file"])), top)
                 self.objects.setdefault(source, []).append(command["output"])
-        self.told = {}  # (file, test): how many of the file's faults the test noticed
+        self.noticed = {}  # (file, test): how many of the file's faults the test noticed
 
     def ninja(self, *targets):
         return run(["ninja", "-C", self.build, *targets])
@@ -200,7 +200,7 @@ class Tests:
             if not group:
                 sys.exit(f'mutate: modules.txt: expected tests or suites of the build, found "{word}"')
             got += sorted((t for t in group if t not in got and "slow" not in str(t["suite"])), key=lambda t: t["name"])
-        return sorted(got, key=lambda t: (-self.told.get((path, t["name"]), 0), stem not in t["name"]))
+        return sorted(got, key=lambda t: (-self.noticed.get((path, t["name"]), 0), stem not in t["name"]))
 
     def run_test(self, test, instead=()):
         """What is wrong with one test, None if it passes or asks nothing here; other files can be named instead of some."""
@@ -212,8 +212,8 @@ class Tests:
             return None
         return "never ends" if status is None else f"status {status}"
 
-    def tell(self, fault, test, why):
-        self.told[fault.path, test["name"]] = self.told.get((fault.path, test["name"]), 0) + 1
+    def count_noticed(self, fault, test, why):
+        self.noticed[fault.path, test["name"]] = self.noticed.get((fault.path, test["name"]), 0) + 1
         return "noticed", f"{test['name']}: {why}"
 
 
@@ -296,7 +296,7 @@ class Beside(Tests):
                     if why and not self.passes(fault.path, test["name"], flags):
                         sys.exit(f"mutate: the test {test['name']} fails without a fault")
                     if why:
-                        return self.tell(fault, test, why + " with sanitizers" * bool(flags))
+                        return self.count_noticed(fault, test, why + " with sanitizers" * bool(flags))
         return "SURVIVED", ""
 
 
@@ -333,7 +333,7 @@ class Copy(Tests):
         os.chmod(there, mode)
 
     def ask(self, fault, words):
-        """(verdict, what told it) of one planted fault; the sources are as before afterwards."""
+        """(verdict, what noticed it) of one planted fault; the sources are as before afterwards."""
         with open(os.path.join(self.top, fault.path), "rb") as f:
             before = f.read()
         lines = before.decode().split("\n")
@@ -344,7 +344,7 @@ class Copy(Tests):
                 if not self.is_program(test) and self.ninja(*self.programs(test))[0] == 0:
                     why = self.run_test(test)
                     if why:
-                        return self.tell(fault, test, why)
+                        return self.count_noticed(fault, test, why)
             return "SURVIVED", ""
         finally:
             self.put(fault.path, before)

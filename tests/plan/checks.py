@@ -132,8 +132,8 @@ def disconnected_is_two_nodes():
     if not only_2289:
         raise Skip
     answer = plan("--platform", "dgx1v", "--gpus", "1,4,6", "--sizes", "1M", "--spy")
-    told = answer["told"]
-    assert (told["ranks"], told["nodes"], told["nvl_domains"], told["nvl_min"], told["nvl_max"]) == (3, 2, 2, 1, 2), told
+    reported = answer["told"]
+    assert (reported["ranks"], reported["nodes"], reported["nvl_domains"], reported["nvl_min"], reported["nvl_max"]) == (3, 2, 2, 1, 2), reported
     assert not [k for k in answer["rows"][0]["costs"] if "LL128" in k], answer["rows"][0]["costs"]
 
 
@@ -154,8 +154,8 @@ def uneven_cost_table():
     answer = plan("--platform", "dgx1v", "--gpus", "0:1,2,3;1:0-4", "--sizes", "1M", "--spy")
     costs = {k: round(v, 1) for k, v in answer["rows"][0]["costs"].items()}
     assert costs == {"Tree/LL": 455.9, "Tree/Simple": 174.4, "Ring/LL": 207.5, "Ring/Simple": 290.9}, costs
-    told = answer["told"]
-    assert (told["ranks"], told["nodes"], told["nvl_domains"], told["nvl_min"], told["nvl_max"]) == (8, 2, 2, 3, 5), told
+    reported = answer["told"]
+    assert (reported["ranks"], reported["nodes"], reported["nvl_domains"], reported["nvl_min"], reported["nvl_max"]) == (8, 2, 2, 3, 5), reported
 
 
 def table_lines(text):

@@ -253,7 +253,7 @@ stepped) # a signal's handler that calls NCCL at each instruction of a call: eac
                 want 1 "^cell AllReduce comm=2 "
         done
         ;;
-astray) # called by a function whose unwind table is wrong: what called that is not told, and nothing is read where it leads
+astray) # called by a function whose unwind table is wrong: what called that is not printed, and nothing is read where it leads
         [ "$(uname -m)" = x86_64 ] || exit 77 # whose table it is, and elsewhere libgcc walks
         both "$bin/app" astray 3
         want 1 '^cell AllReduce comm=1 bytes=400 count=3 '

@@ -21,7 +21,7 @@ sum=$(sed -n 's/^cell .* count=\([0-9]*\) .*/\1/p' "$tmp/log" | awk '{s += $1} E
         echo "cells count $sum calls, not $n"
         exit 1
 }
-# every communicator but the 8 of ncclCommInitAll was told of, on its own thread
+# every communicator but the 8 of ncclCommInitAll was reported, on its own thread
 [ "$(grep -c '^comm .* 0/4 .* nodes=2 hash=[1-9a-f][0-9a-f]* .*name=told$' "$tmp/log")" -eq $((${3:-8} * ${4:-3} * 6)) ] || {
         echo "what the plugin told is not in the log: $(grep '^comm' "$tmp/log" | head -12)"
         exit 1

@@ -92,12 +92,12 @@ def network(job):
         assert row["comm"] == job.comm_name(call["comm"]) and row["call"] == (call["call"] or "outside recorded calls"), f"{row} {call}"
         for column, key in ("sent", "sent_by_time"), ("recv", "recv_by_time"), ("ops", "ops_by_time"):
             assert agrees(row[column], call[key]), f"{row['call']}: {column} is {row[column]} in the text, {call[key]} in JSON"
-    told = re.search(r"([\d,]+) of ([\d,]+) calls: GPU time is a guess(?: \(([\d.]+ %) of the bytes)?", job.html.text)
-    if told:
+    guess = re.search(r"([\d,]+) of ([\d,]+) calls: GPU time is a guess(?: \(([\d.]+ %) of the bytes)?", job.html.text)
+    if guess:
         guessed, calls, by_guess, sent, into = (sum(c[k] for c in job.json["fabric_calls"]) for k in ("calls_guessed", "calls", "bytes_by_guess", "sent_by_time", "recv_by_time"))
-        assert any(note.startswith(told[0]) for note in job.notes), f"HTML and text differ in what is a guess: {told[0]}, {job.notes}"
-        assert agrees(told[1], guessed) and agrees(told[2], calls), f"{told[0]}: JSON {guessed} of {calls}"
-        assert agrees(told[3], by_guess / (sent + into)) if told[3] else by_guess == 0, f"{told[0]}: JSON {by_guess}"
+        assert any(note.startswith(guess[0]) for note in job.notes), f"HTML and text differ in what is a guess: {guess[0]}, {job.notes}"
+        assert agrees(guess[1], guessed) and agrees(guess[2], calls), f"{guess[0]}: JSON {guessed} of {calls}"
+        assert agrees(guess[3], by_guess / (sent + into)) if guess[3] else by_guess == 0, f"{guess[0]}: JSON {by_guess}"
 
 
 def sentences(job):
@@ -107,8 +107,8 @@ def sentences(job):
     following = [line.split("  ", 1)[1] for line in job.sections.get("NEXT", ("", []))[1]]
     assert following == [n["text"] for n in job.json["next"]][:4], f"NEXT: text {following}, JSON {job.json['next']}"
     waits = [line.split("; all waiting here")[0] for line in job.sections.get("WAITING", ("", []))[1]]
-    told = [w["text"] for w in job.json["waits"]] + [f"{job.comm_name(u['comm'])}: not known: {u['why']}" for u in job.json["waits_unknown"]]
-    assert waits == told, f"who waits: text {waits}, JSON {told}"
+    expected = [w["text"] for w in job.json["waits"]] + [f"{job.comm_name(u['comm'])}: not known: {u['why']}" for u in job.json["waits_unknown"]]
+    assert waits == expected, f"who waits: text {waits}, JSON {expected}"
     for line in problems + following + waits:
         assert line in job.html.text, f"HTML lacks: {line}"
     for w in job.json["waits"]:

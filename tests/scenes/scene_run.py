@@ -246,7 +246,7 @@ class Played:
         other = next(s for s in self.scenes if s.name == name)
         self.start(other, logs)
         self.wait_for("end of " + name, self.has_ended)
-        time.sleep(1.1)  # the newest job is told by its start, in seconds
+        time.sleep(1.1)  # the newest job is recognized by its start, in seconds
 
     def play(self):
         scene = self.scene

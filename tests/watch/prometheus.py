@@ -23,7 +23,7 @@ if missing:
     print("skipped: no %s (packages prometheus, prometheus-node-exporter)" % ", ".join(missing))
     sys.exit(77)
 RULES, DASHBOARD = (os.path.join(SOURCE, "deploy/monitoring", n) for n in ("prometheus-alerts.yml", "grafana-dashboard.json"))
-# calls for as long as the test wants, then rank 1 stays away until it is told
+# calls for as long as the test wants, then rank 1 stays away until it is released
 SCRIPT = "".join("%d coll 0 allreduce %d 7 0 0 0\n" % (r, 4000 + k % 3) for k in range(40) for r in range(2)) + """
 0 sync 0
 1 sync 0

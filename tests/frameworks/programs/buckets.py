@@ -39,6 +39,6 @@ for megabytes, options in ((25, {}), (0.1, {"gradient_as_bucket_view": True}), (
                 ddp(data, aside).sum().backward()
         ddp(data, aside).sum().backward()
         ddp.zero_grad()
-    told = ddp._get_ddp_logging_data()
-    say(f"{megabytes} MB, {options}: {told.get('rebuilt_bucket_sizes') or told['bucket_sizes']}")
+    logged = ddp._get_ddp_logging_data()
+    say(f"{megabytes} MB, {options}: {logged.get('rebuilt_bucket_sizes') or logged['bucket_sizes']}")
 finish()

@@ -13,7 +13,7 @@ for schedule in (ScheduleGPipe, Schedule1F1B):
     module = torch.nn.Linear(32, 32).to(device)
     # shapes are given: PyTorch would send them as pickled objects, through kernels
     shape = torch.empty(2, 32, device=device)
-    activations = shape.clone().requires_grad_()  # that gradients come back for them is told from this
+    activations = shape.clone().requires_grad_()  # that gradients come back for them is recognized by this
     stage = PipelineStage(module, rank, ranks, device, input_args=activations if rank else shape, output_args=activations)
     pipe = schedule(stage, n_microbatches=4, loss_fn=lambda out, target: out.sum())
     x, target = torch.zeros(8, 32).to(device), torch.zeros(8, 32).to(device)

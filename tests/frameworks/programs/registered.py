@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Buffers that NCCL is told of: a memory pool of its own allocator, registered with the communicator, and symmetric memory as far as it goes without
+"""Buffers that NCCL knows of: a memory pool of its own allocator, registered with the communicator, and symmetric memory as far as it goes without
 kernels."""
 import ctypes
 import os
