@@ -26,7 +26,7 @@ static struct capo_other found;
 
 static enum capo_plugin_found probe_tuner(void *library, void *user)
 {
-        return capo_other_look(library, found_for, &found);
+        return capo_other_find(library, found_for, &found);
 }
 
 static void find_chained_tuner(int abi)

@@ -18,7 +18,7 @@ const struct capo_profiler_abi *const capo_profiler_abis[CAPO_PROFILER_ABI_NEWES
 #include "capo/plugin_abis.def"
 };
 
-enum capo_plugin_found capo_other_look(void *library, int abi, struct capo_other *out)
+enum capo_plugin_found capo_other_find(void *library, int abi, struct capo_other *out)
 {
         enum capo_plugin_found found = CAPO_PLUGIN_NONE;
 

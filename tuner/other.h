@@ -13,10 +13,10 @@ struct capo_other {
         void *context;
 };
 
-/** capo_other_look() - find it in @library, from what NCCL's release that speaks @abi looks for,
+/** capo_other_find() - find it in @library, from what NCCL's release that speaks @abi looks for,
  * the newest first; our own object and another copy of ourselves are passed over. *out only where
  * it is found. */
-enum capo_plugin_found capo_other_look(void *library, int abi, struct capo_other *out);
+enum capo_plugin_found capo_other_find(void *library, int abi, struct capo_other *out);
 
 /* One communicator of it; the functions of the version's file. */
 capo_nccl_result capo_other_open(struct capo_other *o, const struct capo_tuner_info *info);

@@ -23,7 +23,7 @@ static void *open_first(const char *kind, const char *value, int flags)
 }
 
 bool capo_plugin_find(const char *kind, const char *value,
-                      enum capo_plugin_found (*look)(void *library, void *user), void *user)
+                      enum capo_plugin_found (*probe)(void *library, void *user), void *user)
 {
         const char *net = getenv("NCCL_NET_PLUGIN");
         enum capo_plugin_found found;
@@ -37,7 +37,7 @@ bool capo_plugin_find(const char *kind, const char *value,
                           dlerror());
                 return false;
         }
-        found = library ? look(library, user) : CAPO_PLUGIN_NONE;
+        found = library ? probe(library, user) : CAPO_PLUGIN_NONE;
         if (*value && found == CAPO_PLUGIN_NONE)
                 capo_warn(
                         "the %s plugin \"%s\" to chain to exports no interface that this NCCL and capo both know",
@@ -45,5 +45,5 @@ bool capo_plugin_find(const char *kind, const char *value,
         if (*value || found == CAPO_PLUGIN_FOUND)
                 return found == CAPO_PLUGIN_FOUND;
         library = capo_plugin_off(net) ? NULL : open_first("net", net, RTLD_NOLOAD);
-        return library && look(library, user) == CAPO_PLUGIN_FOUND;
+        return library && probe(library, user) == CAPO_PLUGIN_FOUND;
 }

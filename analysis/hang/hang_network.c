@@ -88,12 +88,12 @@ int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network
         if (!p->fabric)
                 return 0;
         r = capo_fabric_parse(p->fabric, &f);
-        if (r < 0 || !f->looked.at_ns)
+        if (r < 0 || !f->last_count.at_ns)
                 return r;
         out->nics = calloc(f->n_domains + 1, sizeof *out->nics);
         if (!out->nics)
                 return -ENOMEM;
-        out->at_ns = epoch_ns + f->looked.at_ns;
+        out->at_ns = epoch_ns + f->last_count.at_ns;
         for (size_t i = 0; i < f->n_domains; i++) {
                 const struct capo_fabric_domain *d = &f->domains[i];
                 uint64_t posted = 0;

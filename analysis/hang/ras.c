@@ -40,13 +40,14 @@ int ras_call_of(const char *name)
         return RAS_UNKNOWN;
 }
 
-struct ras_comm *ras_comm_new(struct ras_look *look, const char *id, uint64_t hash, int32_t size)
+struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,
+                              int32_t size)
 {
-        if (capo_array_room(&look->comms, look->n_comms, sizeof *look->comms) < 0)
+        if (capo_array_room(&snapshot->comms, snapshot->n_comms, sizeof *snapshot->comms) < 0)
                 return NULL;
-        look->comms[look->n_comms] = (struct ras_comm){.hash = hash, .size = size};
-        snprintf(look->comms[look->n_comms].id, sizeof look->comms->id, "%s", id);
-        return &look->comms[look->n_comms++];
+        snapshot->comms[snapshot->n_comms] = (struct ras_comm){.hash = hash, .size = size};
+        snprintf(snapshot->comms[snapshot->n_comms].id, sizeof snapshot->comms->id, "%s", id);
+        return &snapshot->comms[snapshot->n_comms++];
 }
 
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank)
@@ -57,12 +58,12 @@ struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank)
         return &comm->ranks[comm->n_ranks++];
 }
 
-void ras_look_finish(struct ras_look *look)
+void ras_snapshot_finish(struct ras_snapshot *snapshot)
 {
-        for (uint32_t i = 0; i < look->n_comms; i++)
-                free(look->comms[i].ranks);
-        free(look->comms);
-        *look = (struct ras_look){0};
+        for (uint32_t i = 0; i < snapshot->n_comms; i++)
+                free(snapshot->comms[i].ranks);
+        free(snapshot->comms);
+        *snapshot = (struct ras_snapshot){0};
 }
 
 /* ---- JSON ---- */
@@ -117,7 +118,7 @@ static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
         return 0;
 }
 
-static int read_json(const json_t *doc, struct ras_look *out)
+static int read_json(const json_t *doc, struct ras_snapshot *out)
 {
         size_t i, k;
         json_t *c, *rank;
@@ -157,13 +158,13 @@ static int by_size(const void *a, const void *b)
         return CAPO_ORDER(y->size, x->size) ?: strcmp(x->id, y->id);
 }
 
-int ras_read(char *text, struct ras_look *out, char *why, size_t room)
+int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room)
 {
         json_auto_t *doc = NULL;
         int line = (int)strcspn(text, "\r\n"), r;
         json_error_t error;
 
-        *out = (struct ras_look){.at_ns = capo_clock_of(CLOCK_REALTIME)};
+        *out = (struct ras_snapshot){.at_ns = capo_clock_of(CLOCK_REALTIME)};
         if (text[strspn(text, " \r\n")] == '{') {
                 doc = json_loads(text, 0, &error);
                 if (!json_is_array(json_object_get(doc, "communicators")))
@@ -223,7 +224,7 @@ static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
         return true;
 }
 
-static struct counted compare_counts(const struct ras_look *before, const struct ras_comm *c)
+static struct counted compare_counts(const struct ras_snapshot *before, const struct ras_comm *c)
 {
         const struct ras_comm *comms = before->comms;
         struct counted n = {.most = 0};
@@ -317,7 +318,7 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
 }
 
 static int add_comms(struct capo_hang_foreign *f, struct capo_index *known,
-                     const struct ras_look *first, const struct ras_look *second)
+                     const struct ras_snapshot *first, const struct ras_snapshot *second)
 {
         for (uint32_t i = 0; i < second->n_comms; i++) {
                 const struct ras_comm *c = &second->comms[i];
@@ -341,19 +342,19 @@ static int add_comms(struct capo_hang_foreign *f, struct capo_index *known,
         return 0;
 }
 
-static bool counts_any_kind(const struct ras_look *look)
+static bool counts_any_kind(const struct ras_snapshot *snapshot)
 {
-        for (uint32_t i = 0; i < look->n_comms; i++) {
-                for (uint32_t k = 0; k < look->comms[i].n_ranks; k++) {
-                        if (look->comms[i].ranks[k].count[RAS_ANY])
+        for (uint32_t i = 0; i < snapshot->n_comms; i++) {
+                for (uint32_t k = 0; k < snapshot->comms[i].n_ranks; k++) {
+                        if (snapshot->comms[i].ranks[k].count[RAS_ANY])
                                 return true;
                 }
         }
         return false;
 }
 
-int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
-            struct capo_hang_job *out)
+int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
+            struct capo_job *job, struct capo_hang_job *out)
 {
         struct capo_hang_foreign f = {.job = job, .hang = out};
         struct capo_index known = {0};

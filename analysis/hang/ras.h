@@ -39,7 +39,7 @@ struct ras_comm {
         uint32_t n_ranks;
 };
 
-struct ras_look {
+struct ras_snapshot {
         uint64_t at_ns;         /* since 1970 */
         struct ras_comm *comms; /* after ras_read() the largest first, equal sizes by id; their
                                    ranks by number */
@@ -52,14 +52,15 @@ struct ras_look {
 int ras_call_of(const char *name);
 
 /** ras_read() - parse an answer of RAS in either format. @text is changed. Return: 0; -EINVAL with
- * @why; -ENOMEM. Call ras_look_finish() in any case. */
-int ras_read(char *text, struct ras_look *out, char *why, size_t room);
-void ras_look_finish(struct ras_look *look);
+ * @why; -ENOMEM. Call ras_snapshot_finish() in any case. */
+int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room);
+void ras_snapshot_finish(struct ras_snapshot *snapshot);
 
 /** ras_read_text(), ras_comm_new(), ras_rank_new() - only for ras_read(). NULL, -ENOMEM: no memory.
  */
-int ras_read_text(char *text, struct ras_look *out);
-struct ras_comm *ras_comm_new(struct ras_look *look, const char *id, uint64_t hash, int32_t size);
+int ras_read_text(char *text, struct ras_snapshot *out);
+struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,
+                              int32_t size);
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);
 
 /**
@@ -68,8 +69,8 @@ struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);
  *
  * Return: 0; -ENOMEM. Call capo_hang_job_finish() in any case.
  */
-int ras_job(const struct ras_look *first, const struct ras_look *second, struct capo_job *job,
-            struct capo_hang_job *out);
+int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
+            struct capo_job *job, struct capo_hang_job *out);
 
 /**
  * ras_ask() - connect, and request the state of all ranks

@@ -34,7 +34,7 @@ enum { GROUPS = 4096 };
 enum said { NOTHING, COUNT, STATUS, ERROR, MISSING };
 
 struct reading {
-        struct ras_look *look;
+        struct ras_snapshot *snapshot;
         struct ras_comm *comm;
         bool in_summary, in_table, all_dead,
                 silent; /* in a section about processes: DEAD, or those that did not answer */
@@ -94,7 +94,7 @@ static void end_line(struct reading *rd)
 {
         if (!rd->pending)
                 return;
-        rd->look->partial |= rd->has_rest;
+        rd->snapshot->partial |= rd->has_rest;
         rd->rest = rd->has_rest && rd->rest > rd->count ? rd->rest : rd->count;
         rd->has_rest = true;
         rd->pending = false;
@@ -129,17 +129,17 @@ static int begin_comm(struct reading *rd, const char *line)
                 return 0;
         hash = strtoull(id, NULL, 16);
         rd->said = !strncmp(line + at, "INCOMPLETE", 10) ? MISSING : NOTHING;
-        for (uint32_t i = 0; i < rd->look->n_comms; i++) {
-                if (rd->look->comms[i].hash == hash)
-                        rd->comm = &rd->look->comms[i];
+        for (uint32_t i = 0; i < rd->snapshot->n_comms; i++) {
+                if (rd->snapshot->comms[i].hash == hash)
+                        rd->comm = &rd->snapshot->comms[i];
         }
         if (!rd->comm && rd->size[group] > LARGEST - rd->n_ranks) {
-                rd->look->partial = true;
+                rd->snapshot->partial = true;
                 return 0;
         }
         if (!rd->comm && rd->size[group] > 0) {
                 rd->n_ranks += rd->size[group];
-                rd->comm = ras_comm_new(rd->look, id, hash, rd->size[group]);
+                rd->comm = ras_comm_new(rd->snapshot, id, hash, rd->size[group]);
                 for (int32_t i = 0; rd->comm && i < rd->size[group]; i++) {
                         if (!ras_rank_new(rd->comm, i))
                                 return -ENOMEM;
@@ -224,7 +224,7 @@ static int parse_line(struct reading *rd, const char *line)
                 rd->in_table = true;
         else if (rd->in_summary && !rd->in_table &&
                  sscanf(line, "%d %15s %d", &nodes, per_node, &size) == 3 && nodes > 0)
-                rd->look->n_nodes += (uint32_t)nodes;
+                rd->snapshot->n_nodes += (uint32_t)nodes;
         else if (rd->in_table &&
                  sscanf(line, "%d %d %d %15s %d", &group, &comms, &nodes, per_node, &size) == 5 &&
                  group >= 0 && group < GROUPS && size > 0 && size <= LARGEST)
@@ -249,14 +249,14 @@ static bool tells_counts(const struct ras_comm *c)
         return false;
 }
 
-int ras_read_text(char *text, struct ras_look *out)
+int ras_read_text(char *text, struct ras_snapshot *out)
 {
         _cleanup_free_ struct reading *rd = calloc(1, sizeof *rd);
         char *rest = text;
         int r = rd ? 0 : -ENOMEM;
 
         if (rd)
-                rd->look = out;
+                rd->snapshot = out;
         for (char *line = strsep(&rest, "\n"); line && r == 0; line = strsep(&rest, "\n"))
                 r = parse_line(rd, line);
         if (rd) {

@@ -31,7 +31,7 @@ const char *capo_asked_text(const char *site, size_t n, size_t *length)
 
 enum { IDS = 65536 };
 
-struct look {
+struct site_counts {
         unsigned call;
         uint64_t bytes, most;
         bool comms[IDS];     /* by communicator id: does the name match? */
@@ -40,11 +40,11 @@ struct look {
 
 static int count_site(const struct capo_record *r, unsigned thread, void *arg)
 {
-        struct look *l = arg;
+        struct site_counts *s = arg;
 
         (void)thread;
-        if (r->call == l->call && r->bytes >= l->bytes && r->bytes <= l->most && l->comms[r->comm])
-                l->calls[r->site]++;
+        if (r->call == s->call && r->bytes >= s->bytes && r->bytes <= s->most && s->comms[r->comm])
+                s->calls[r->site]++;
         return 0;
 }
 
@@ -67,11 +67,12 @@ static int add_asked(struct capo_asked **list, size_t *n, const char *text, size
 }
 
 /* Counts the calls of one log, then reads the call sites that they name. */
-static int look_into(struct capo_log *log, struct look *l, struct capo_asked **list, size_t *n)
+static int count_sites(struct capo_log *log, struct site_counts *s, struct capo_asked **list,
+                       size_t *n)
 {
         struct capo_log_frame f;
 
-        if (capo_log_calls_each(log, count_site, l) == -ENOMEM)
+        if (capo_log_calls_each(log, count_site, s) == -ENOMEM)
                 return -ENOMEM;
         capo_log_rewind(log);
         while (capo_log_next(log, &f) > 0) {
@@ -80,11 +81,11 @@ static int look_into(struct capo_log *log, struct look *l, struct capo_asked **l
                 size_t length;
 
                 if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
-                    !l->calls[site.id] || !(text = capo_asked_text(text, site.text_size, &length)))
+                    !s->calls[site.id] || !(text = capo_asked_text(text, site.text_size, &length)))
                         continue;
-                if (add_asked(list, n, text, length, l->calls[site.id]) < 0)
+                if (add_asked(list, n, text, length, s->calls[site.id]) < 0)
                         return -ENOMEM;
-                l->calls[site.id] = 0;
+                s->calls[site.id] = 0;
         }
         capo_log_park(log);
         return 0;
@@ -107,28 +108,28 @@ void capo_asked_free(struct capo_asked *list, long n)
 long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most,
                     const char *comm, struct capo_asked **out)
 {
-        _cleanup_free_ struct look *l = calloc(1, sizeof *l);
+        _cleanup_free_ struct site_counts *s = calloc(1, sizeof *s);
         struct capo_asked *list = NULL;
         uint64_t rest = 0;
         size_t n = 0;
-        int r = l ? 0 : -ENOMEM;
+        int r = s ? 0 : -ENOMEM;
 
         for (uint32_t p = 0; p < job->n_processes && r == 0; p++) {
                 struct capo_log *log = capo_job_log(job, p);
                 const struct capo_job_use *use;
                 uint32_t n_uses;
 
-                memset(l, 0, sizeof *l);
-                l->call = call;
-                l->bytes = bytes;
-                l->most = most;
+                memset(s, 0, sizeof *s);
+                s->call = call;
+                s->bytes = bytes;
+                s->most = most;
                 use = capo_job_uses(job, p, &n_uses);
                 for (; n_uses--; use++)
-                        l->comms[job->comms[use->comm].members[use->member].id] =
+                        s->comms[job->comms[use->comm].members[use->member].id] =
                                 !comm || fnmatch(comm, job->comms[use->comm].name, 0) == 0;
-                r = log ? look_into(log, l, &list, &n) : 0;
+                r = log ? count_sites(log, s, &list, &n) : 0;
                 for (size_t i = 0; i < IDS; i++)
-                        rest += l->calls[i];
+                        rest += s->calls[i];
         }
         if (r == 0 && n && rest)
                 r = add_asked(&list, &n, "", 0, rest);

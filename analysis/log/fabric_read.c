@@ -239,7 +239,7 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
         if (line == CAPO_FABRIC_MACHINE)
                 return !pairs_read(line, at, &f->machine);
         if (line == CAPO_FABRIC_LOOKED)
-                return !pairs_read(line, at, &f->looked);
+                return !pairs_read(line, at, &f->last_count);
         list = list_of(f, line, &n, &size);
         if (!list)
                 return 0;

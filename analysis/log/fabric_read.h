@@ -8,7 +8,7 @@
 /* One process. */
 struct capo_fabric {
         struct capo_fabric_machine machine;
-        struct capo_fabric_looked looked;
+        struct capo_fabric_last_count last_count;
         struct capo_fabric_root *fabrics;
         size_t n_fabrics;
         struct capo_fabric_domain *domains;

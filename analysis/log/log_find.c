@@ -176,7 +176,7 @@ static int who_is_who(struct found *f)
 }
 
 /* @every: also jobs that ended before the newest began. */
-static int look_once(const char *folder, bool every, struct found *f)
+static int scan_once(const char *folder, bool every, struct found *f)
 {
         _cleanup_(subs_finish) struct subs subs = {0};
         int r = list_logs(folder, &f->all);
@@ -214,14 +214,14 @@ static bool has_vanished(const struct found *f)
         return false;
 }
 
-static int look_into(const char *folder, bool every, struct found *f)
+static int scan_folder(const char *folder, bool every, struct found *f)
 {
-        int r = look_once(folder, every, f);
+        int r = scan_once(folder, every, f);
 
         for (int again = 0; r == 0 && again < 3 && has_vanished(f); again++) {
                 found_finish(f);
                 *f = (struct found){0};
-                r = look_once(folder, every, f);
+                r = scan_once(folder, every, f);
         }
         return r;
 }
@@ -296,7 +296,7 @@ static int take_job(struct found *f, const char *folder, uint32_t job, struct ca
 static int add_folder(const char *folder, unsigned long number, struct capo_log_paths *out)
 {
         _cleanup_(found_finish) struct found f = {0};
-        int r = look_into(folder, number != 0, &f);
+        int r = scan_folder(folder, number != 0, &f);
         uint32_t job;
 
         if (r < 0)
@@ -466,7 +466,7 @@ int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t 
         *jobs = NULL;
         if (stat(folder, &st) < 0 || !S_ISDIR(st.st_mode))
                 return 0;
-        r = look_into(folder, true, &f);
+        r = scan_folder(folder, true, &f);
         if (r < 0 || !f.n_jobs)
                 return r;
         *jobs = calloc((size_t)f.n_jobs, sizeof **jobs);

@@ -166,7 +166,7 @@ char *capo_cause_print(const struct capo_late_cause *cause, char *text, size_t r
                         continue;
                 capo_append(text, room, "%s%s", n++ ? ", " : ": ", capo_clock_reason_words(i));
                 if (!cause->now)
-                        capo_append(text, room, " at %u of %u looks", c->reason[i], c->looks);
+                        capo_append(text, room, " at %u of %u looks", c->reason[i], c->samples);
         }
         return text;
 }

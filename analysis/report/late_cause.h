@@ -19,7 +19,7 @@ enum capo_cause { CAPO_CAUSE_UNKNOWN, CAPO_CAUSE_HOST, CAPO_CAUSE_GPU, CAPO_CAUS
 
 struct capo_late_cause {
         enum capo_cause by;
-        struct capo_gpu_clocks clocks;    /* of its GPU; .looks 0: not known */
+        struct capo_gpu_clocks clocks;    /* of its GPU; .samples 0: not known */
         bool now;                         /* they were read now, not from the log */
         bool throttled;                   /* they are the cause */
         double others_mhz;                /* median of the others' clocks; 0 not known */

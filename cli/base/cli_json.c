@@ -67,7 +67,7 @@ json_t *cli_json_cause(const struct capo_late_cause *cause)
 
         if (cause->by == CAPO_CAUSE_UNKNOWN)
                 return json_null();
-        if (c->looks) {
+        if (c->samples) {
                 reasons = json_object();
                 for (int i = 0; i < CAPO_CLOCK_REASONS; i++) {
                         if (c->reason[i])
@@ -75,8 +75,8 @@ json_t *cli_json_cause(const struct capo_late_cause *cause)
                                                     json_integer((json_int_t)c->reason[i]));
                 }
                 clocks = json_pack("{s:b, s:i, s:i, s:f, s:i, s:o, s:i, s:i, s:o}", "now",
-                                   cause->now, "looks", (int)c->looks, "busy", (int)c->busy, "mhz",
-                                   capo_gpu_clocks_sm(c), "least_mhz", (int)c->sm_least,
+                                   cause->now, "looks", (int)c->samples, "busy", (int)c->busy,
+                                   "mhz", capo_gpu_clocks_sm(c), "least_mhz", (int)c->sm_least,
                                    "others_mhz", above_zero(cause->others_mhz), "max_mhz",
                                    (int)c->max_mhz, "celsius", (int)c->celsius, "reasons", reasons);
         }

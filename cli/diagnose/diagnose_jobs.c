@@ -268,12 +268,12 @@ int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
         struct capo_hang_job hang = {0};
         struct capo_hang_verdict v = {0};
         struct capo_diagnose_finding *f = NULL;
-        struct ras_look look = {0};
+        struct ras_snapshot snapshot = {0};
         char why[512] = "no memory";
-        int r = job ? ras_read(text, &look, why, sizeof why) : -ENOMEM;
+        int r = job ? ras_read(text, &snapshot, why, sizeof why) : -ENOMEM;
 
         if (r == 0)
-                r = ras_job(&look, &look, job, &hang);
+                r = ras_job(&snapshot, &snapshot, job, &hang);
         r = r ?: capo_hang_judge(&hang, &v);
         if (r == 0) {
                 f = capo_evidence_finding(e);
@@ -304,7 +304,7 @@ int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
                 snprintf(f->missing, sizeof f->missing,
                          "which call each rank is in: flight recorder dumps, or a run under capo");
         }
-        ras_look_finish(&look);
+        ras_snapshot_finish(&snapshot);
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&hang);
         return r;

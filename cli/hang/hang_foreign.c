@@ -85,7 +85,7 @@ int hang_flight(struct hang_page *page, int n, char **words)
         return r == 0 && !page->known ? -ENOMEM : r;
 }
 
-static int query_ras(const char *where, double timeout_s, struct ras_look *out)
+static int query_ras(const char *where, double timeout_s, struct ras_snapshot *out)
 {
         _cleanup_free_ char *text = NULL;
         char why[512] = "no memory";
@@ -98,7 +98,7 @@ static int query_ras(const char *where, double timeout_s, struct ras_look *out)
 
 int hang_ras(struct hang_page *page, const char *where, double timeout_s)
 {
-        struct ras_look first = {0}, second = {0};
+        struct ras_snapshot first = {0}, second = {0};
         struct timespec between = {
                 .tv_sec = (time_t)page->after_s,
                 .tv_nsec = (long)((page->after_s - (double)(time_t)page->after_s) * 1e9)};
@@ -115,8 +115,8 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
         }
         if (r == 0)
                 r = ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
-        ras_look_finish(&first);
-        ras_look_finish(&second);
+        ras_snapshot_finish(&first);
+        ras_snapshot_finish(&second);
         page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
         return r == 0 && !page->known ? -ENOMEM : r;
 }

@@ -135,7 +135,7 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
         return add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
 }
 
-static bool looked_at(const struct segments *all, const struct hang_logs *logs, const char *path)
+static bool is_read(const struct segments *all, const struct hang_logs *logs, const char *path)
 {
         _cleanup_free_ char *real = all->n ? realpath(path, NULL) : NULL;
 
@@ -234,9 +234,9 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
                 bool wanted = false;
 
                 for (size_t k = 0; k < jobs[j].n && !wanted; k++)
-                        wanted = looked_at(all, logs, jobs[j].path[k]);
+                        wanted = is_read(all, logs, jobs[j].path[k]);
                 for (size_t k = 0; k < jobs[j].n && wanted && r >= 0; k++) {
-                        if (!looked_at(all, logs, jobs[j].path[k]))
+                        if (!is_read(all, logs, jobs[j].path[k]))
                                 r = move_log(logs, &jobs[j], k);
                 }
                 capo_log_paths_finish(&jobs[j]);
@@ -248,10 +248,10 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
 /* Add the logs of ended processes, which are beside those of the processes read from memory. */
 static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
 {
-        size_t looks = logs->paths.n;
+        size_t n_own = logs->paths.n;
         int r = 0;
 
-        for (size_t i = 0; i < looks && r >= 0; i++) {
+        for (size_t i = 0; i < n_own && r >= 0; i++) {
                 const char *own = logs->paths.path[i];
                 _cleanup_free_ char *folder = strndup(own, capo_log_folder_size(own));
                 bool seen = !folder || !*folder;
@@ -296,7 +296,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                         r = gather_segment(out, &all.v[i]);
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
-                if (!looked_at(&all, out, paths.path[i]))
+                if (!is_read(&all, out, paths.path[i]))
                         r = move_log(out, &paths, i);
         }
         if (r >= 0)

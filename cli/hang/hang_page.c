@@ -16,16 +16,16 @@ static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t dev
                        struct capo_gpu_clocks *out)
 {
         const struct capo_job_process *p = &job->processes[process];
-        struct capo_clock_look look;
+        struct capo_clock_sample sample;
         const char *busid;
         char key[32];
 
         snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
         busid = capo_job_info(p, key);
-        if (!busid || !capo_process_alive(p) || capo_nvml_clocks(busid, &look) < 0)
+        if (!busid || !capo_process_alive(p) || capo_nvml_clocks(busid, &sample) < 0)
                 return false;
         *out = (struct capo_gpu_clocks){0};
-        capo_gpu_clocks_add(out, &look);
+        capo_gpu_clocks_add(out, &sample);
         return true;
 }
 

@@ -43,7 +43,7 @@ static int run_top(void *options, int n, char **words)
                                  strerror(errno));
         snprintf(t.filter, sizeof t.filter, "%s", o->filter ? o->filter : "");
         gethostname(t.watch.node, sizeof t.watch.node - 1);
-        r = top_look(&t);
+        r = top_sample(&t);
         if (r < 0)
                 capo_error("top: %s", strerror(-r));
         else if (o->json)

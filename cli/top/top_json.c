@@ -113,7 +113,7 @@ int top_json(const struct top *t, FILE *out)
                                           "job", cli_json_text(w->id), "user",
                                           cli_json_text(w->user), "ranks",
                                           (int)w->page.hang.n_processes, "age_s",
-                                          (double)(job->looked_ns - w->page.job->t_begin_ns) / 1e9,
+                                          (double)(job->sampled_ns - w->page.job->t_begin_ns) / 1e9,
                                           "verdict", capo_hang_kind_name(watch_kind(w)), "steps",
                                           pack_steps(w), "culprits", pack_culprits(w), "late",
                                           pack_late(w), "nics", pack_nics(job), "rows",

@@ -262,7 +262,7 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
         snprintf(who, sizeof who, "%s  %s  %s here  %s  %s", w->id,
                  stuck ? "stuck" : capo_hang_kind_name(kind),
                  capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
-                 capo_text_time((double)(job->looked_ns - w->page.job->t_begin_ns), time));
+                 capo_text_time((double)(job->sampled_ns - w->page.job->t_begin_ns), time));
         if (strlen(who) + strlen("  ") + strlen(rate) + strlen(in_nccl) > width) {
                 r = add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s", who);
                 *who = 0;

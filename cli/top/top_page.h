@@ -27,7 +27,7 @@ struct top_job {
                 double sent_s, received_s;         /* bytes per second */
         } * nic;
         size_t n_nics;
-        uint64_t looked_ns;
+        uint64_t sampled_ns;
         bool here;
 };
 
@@ -55,8 +55,8 @@ struct top_lines {
 
 extern const char *const top_sort_names[TOP_SORTS + 1];
 
-/** top_look() - take a sample of jobs and rates. Return: 0; -ENOMEM; -errno. */
-int top_look(struct top *t);
+/** top_sample() - take a sample of jobs and rates. Return: 0; -ENOMEM; -errno. */
+int top_sample(struct top *t);
 void top_finish(struct top *t);
 
 /** top_page() - the page, @width columns wide. What does not fit is cut, less important columns

@@ -158,7 +158,7 @@ static int show_until_left(struct view *v, double every_s)
                         return 0; /* end of input: no key could quit */
                 }
                 if (!v->paused)
-                        r = top_look(v->top);
+                        r = top_sample(v->top);
                 next = capo_clock_of(CLOCK_MONOTONIC) + every;
         }
         return r;

@@ -19,10 +19,10 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 
-enum { LOOKS = 4096, LOOK_TEXT = 1600, THREADS = 1024, TAIL = 256 };
+enum { PREFIXES = 4096, PREFIX_TEXT = 1600, THREADS = 1024, TAIL = 256 };
 
 /* The common parts of similar calls. */
-struct look {
+struct prefix {
         struct key {
                 uint64_t bytes;
                 uint32_t stream;
@@ -43,7 +43,7 @@ struct stream {
 struct writer {
         struct trace *t;
         uint32_t process;
-        struct look look[LOOKS];
+        struct prefix prefixes[PREFIXES];
         uint32_t comms[CAPO_IDS]; /* see capo_comms_of() */
         int32_t ranks[CAPO_IDS];
         char *site[CAPO_IDS]; /* by id: a call site as a JSON string, or NULL */
@@ -55,7 +55,7 @@ struct writer {
         size_t n;
 };
 
-static uint64_t hash_look(const struct key *k)
+static uint64_t hash_key(const struct key *k)
 {
         const uint64_t *word = (const uint64_t *)k;
         uint64_t h = 0;
@@ -81,11 +81,11 @@ static int line_of(struct writer *w, uint32_t comm, uint32_t stream, size_t *lin
         return 0;
 }
 
-static int describe_look(struct writer *w, struct look *l, const struct key *key)
+static int fill_prefix(struct writer *w, struct prefix *p, const struct key *key)
 {
         uint32_t comm = w->comms[key->comm];
         const char *name = comm ? w->t->comm[comm - 1] : "", *site = w->site[key->site];
-        char text[LOOK_TEXT], size[32];
+        char text[PREFIX_TEXT], size[32];
         int r = 0;
 
         snprintf(
@@ -108,17 +108,17 @@ static int describe_look(struct writer *w, struct look *l, const struct key *key
         if (key->flags & CAPO_RECORD_CAPTURED)
                 capo_append(text, sizeof text, ",\"captured\":true");
         if (key->on_gpu)
-                r = line_of(w, comm, key->stream, &l->line);
-        free(l->text);
-        l->text = strdup(text);
-        if (!l->text || r < 0)
+                r = line_of(w, comm, key->stream, &p->line);
+        free(p->text);
+        p->text = strdup(text);
+        if (!p->text || r < 0)
                 return -ENOMEM;
-        l->n = strlen(text);
-        l->key = *key;
+        p->n = strlen(text);
+        p->key = *key;
         return 0;
 }
 
-static struct look *look_of(struct writer *w, const struct capo_record *r, bool on_gpu)
+static struct prefix *prefix_of(struct writer *w, const struct capo_record *r, bool on_gpu)
 {
         struct key key = {.bytes = r->bytes,
                           .stream = on_gpu ? r->stream : 0,
@@ -129,11 +129,11 @@ static struct look *look_of(struct writer *w, const struct capo_record *r, bool 
                           .algo_proto = r->algo_proto,
                           .flags = r->flags & CAPO_RECORD_CAPTURED,
                           .on_gpu = on_gpu};
-        struct look *l = &w->look[hash_look(&key) % LOOKS];
+        struct prefix *p = &w->prefixes[hash_key(&key) % PREFIXES];
 
-        if (l->text && !memcmp(&l->key, &key, sizeof key))
-                return l;
-        return describe_look(w, l, &key) < 0 ? NULL : l;
+        if (p->text && !memcmp(&p->key, &key, sizeof key))
+                return p;
+        return fill_prefix(w, p, &key) < 0 ? NULL : p;
 }
 
 static char *put_word(char *to, const char *word, size_t n)
@@ -144,13 +144,13 @@ static char *put_word(char *to, const char *word, size_t n)
 #define PUT(to, word) put_word(to, word, sizeof(word) - 1)
 
 /* Write an event except its end: args are still open. */
-static char *begin_call(struct writer *w, const struct look *l, uint32_t seq)
+static char *begin_call(struct writer *w, const struct prefix *p, uint32_t seq)
 {
-        char *to = trace_out_room(w->t->out, l->n + TAIL);
+        char *to = trace_out_room(w->t->out, p->n + TAIL);
 
         to = w->t->some ? PUT(to, ",\n") : PUT(to, "\n");
         w->t->some = true;
-        to = put_word(to, l->text, l->n);
+        to = put_word(to, p->text, p->n);
         if (seq) {
                 to = PUT(to, ",\"seq\":");
                 to = trace_put_number(to, seq);
@@ -158,10 +158,10 @@ static char *begin_call(struct writer *w, const struct look *l, uint32_t seq)
         return to;
 }
 
-static void end_call(struct writer *w, const struct look *l, char *to, size_t line, uint64_t begin,
-                     uint64_t ns)
+static void end_call(struct writer *w, const struct prefix *p, char *to, size_t line,
+                     uint64_t begin, uint64_t ns)
 {
-        char *start = trace_out_room(w->t->out, l->n + TAIL); /* start of the event */
+        char *start = trace_out_room(w->t->out, p->n + TAIL); /* start of the event */
 
         to = PUT(to, "},\"tid\":");
         to = trace_put_number(to, line);
@@ -176,15 +176,15 @@ static void end_call(struct writer *w, const struct look *l, char *to, size_t li
 static int put_host_call(struct writer *w, const struct capo_record *r, unsigned thread)
 {
         uint64_t begin = trace_ns(w->t, w->process, r->t_begin), ns = r->t_end - r->t_begin;
-        struct look *l;
+        struct prefix *p;
 
         if (!trace_is_seen(w->t, begin, begin + ns))
                 return 0;
-        l = look_of(w, r, false);
-        if (!l)
+        p = prefix_of(w, r, false);
+        if (!p)
                 return -ENOMEM;
         w->thread[thread % THREADS] = true;
-        end_call(w, l, begin_call(w, l, r->seq), thread % THREADS, begin, ns);
+        end_call(w, p, begin_call(w, p, r->seq), thread % THREADS, begin, ns);
         w->t->n_calls++;
         return 0;
 }
@@ -193,7 +193,7 @@ static int put_host_call(struct writer *w, const struct capo_record *r, unsigned
  * All ranks begin to move data when the last one comes, and end together. A viewer drops an arrow
  * that ends before it begins, even by a nanosecond. So it begins at the last rank's begin, passes
  * the first quarter of the others' transfers and ends at the end of one. */
-static void put_waiting(struct writer *w, const struct capo_record *r, const struct look *l,
+static void put_waiting(struct writer *w, const struct capo_record *r, const struct prefix *p,
                         uint64_t begin, uint64_t ns)
 {
         uint32_t comm = w->comms[r->comm];
@@ -221,7 +221,7 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
                 trace_printf(w->t,
                              "{\"ph\":\"X\",\"name\":\"waiting for rank %d\",\"cat\":\"waiting\","
                              "\"cname\":\"grey\",\"pid\":%u,\"tid\":%zu,\"ts\":%s,\"dur\":%s}",
-                             rank, w->process + 1, l->line, from, for_ns);
+                             rank, w->process + 1, p->line, from, for_ns);
         }
         trace_event(w->t);
         trace_printf(
@@ -230,7 +230,7 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
                 w->process == m->last ? "s"
                 : w->process == end   ? "f"
                                       : "t",
-                (unsigned long long)(w->t->flow[comm - 1] + r->seq), w->process + 1, l->line, at,
+                (unsigned long long)(w->t->flow[comm - 1] + r->seq), w->process + 1, p->line, at,
                 w->process == end ? ",\"bp\":\"e\"" : "");
 }
 
@@ -240,26 +240,26 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
         uint64_t begin = trace_ns(w->t, w->process, t_begin);
         uint64_t ns = r->gpu_ns;
         struct stream *s;
-        struct look *l;
+        struct prefix *p;
         char *to;
 
         if (!trace_is_seen(w->t, begin, begin + ns))
                 return 0;
-        l = look_of(w, r, true);
-        if (!l)
+        p = prefix_of(w, r, true);
+        if (!p)
                 return -ENOMEM;
-        s = &w->streams[l->line - TRACE_STREAM_LINE];
+        s = &w->streams[p->line - TRACE_STREAM_LINE];
         /* Derived begins can only be too early, so the bar moves and keeps its length. */
         if (begin < s->until && begin + ns > s->until)
                 begin = s->until;
         s->until = begin + ns > s->until ? begin + ns : s->until;
-        to = begin_call(w, l, r->seq);
+        to = begin_call(w, p, r->seq);
         to = r->clock == CAPO_CLOCK_EVENT ? PUT(to, ",\"clock\":\"event\",\"placed\":\"")
                                           : PUT(to, ",\"clock\":\"kernel\",\"placed\":\"");
         to = put_word(to, capo_span_by_name(by), strlen(capo_span_by_name(by)));
         *to++ = '"';
-        end_call(w, l, to, l->line, begin, ns);
-        put_waiting(w, r, l, begin, ns);
+        end_call(w, p, to, p->line, begin, ns);
+        put_waiting(w, r, p, begin, ns);
         return 0;
 }
 
@@ -394,8 +394,8 @@ int trace_write_process(struct trace *t, uint32_t process)
                 trace_write_network(t, process);
                 capo_log_park(log);
         }
-        for (size_t i = 0; w && i < LOOKS; i++)
-                free(w->look[i].text);
+        for (size_t i = 0; w && i < PREFIXES; i++)
+                free(w->prefixes[i].text);
         for (size_t i = 0; w && i < CAPO_IDS; i++)
                 free(w->site[i]);
         if (w) {

@@ -143,7 +143,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
             !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
                 return 0;
         for (;;) {
-                int r = watch_look(w, forget_job);
+                int r = watch_sample(w, forget_job);
                 uint64_t soon;
 
                 if (r < 0)
@@ -170,7 +170,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
 static int print_once(struct watch *w)
 {
         const struct watch_options *o = w->options;
-        int r = watch_look(w, forget_job);
+        int r = watch_sample(w, forget_job);
 
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "watch: %s", strerror(-r));

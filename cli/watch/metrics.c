@@ -389,9 +389,9 @@ static void put_memory(struct metrics_put *p)
         metrics_point(p, "", (double)u.ru_maxrss * 1024, NULL);
 }
 
-static void put_looked(struct metrics_put *p)
+static void put_sampled(struct metrics_put *p)
 {
-        metrics_point(p, "", (double)p->watch->looked_ns / 1e9, NULL);
+        metrics_point(p, "", (double)p->watch->sampled_ns / 1e9, NULL);
 }
 
 static const struct {

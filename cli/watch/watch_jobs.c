@@ -21,7 +21,7 @@
 #define BURST_NS 1000000000 /* a host that makes all its steps faster runs ahead of the GPU */
 
 /* Free everything of the last sample. */
-static void drop_look(struct watch_job *j)
+static void drop_sample(struct watch_job *j)
 {
         capo_fabric_job_free(j->fabric);
         j->fabric = NULL;
@@ -32,7 +32,7 @@ static void drop_look(struct watch_job *j)
 
 static void free_job(struct watch_job *j)
 {
-        drop_look(j);
+        drop_sample(j);
         hang_logs_finish(&j->logs);
         capo_live_rows_finish(&j->rows);
         free(j->ceiling);
@@ -189,7 +189,7 @@ static int take_logs(struct watch *w, struct hang_logs *logs, const struct watch
                 j = &w->job[w->n_jobs++];
                 *j = (struct watch_job){0};
         }
-        drop_look(j);
+        drop_sample(j);
         hang_logs_finish(&j->logs);
         j->logs = *logs;
         *logs = (struct hang_logs){0};
@@ -264,7 +264,7 @@ static int gather_jobs(struct watch *w, const struct watch_user *user)
 
         if (watch_users_enter(user) < 0)
                 return 0;
-        r = hang_gather_here(w->options->dir, w->options->below, &w->looked_ns, &jobs, &n);
+        r = hang_gather_here(w->options->dir, w->options->below, &w->sampled_ns, &jobs, &n);
         for (uint32_t i = 0; i < n; i++) {
                 r = r ?: take_logs(w, &jobs[i], user);
                 hang_logs_finish(&jobs[i]);
@@ -285,7 +285,7 @@ static int read_as_owner(struct watch *w, struct watch_job *j)
         return r;
 }
 
-int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
+int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
 {
         _cleanup_free_ struct watch_user *users = NULL;
         int r = 0, n = watch_users_find(!w->options->until, &users);

@@ -77,16 +77,16 @@ struct watch {
         struct watch_job *job;
         uint32_t n_jobs;
         char node[72];
-        uint64_t looked_ns; /* time of the sample, since 1970 */
+        uint64_t sampled_ns; /* time of the sample, since 1970 */
 };
 
 /**
- * watch_look() - take a sample of all jobs. Jobs without running processes are removed after @gone
- * was called for them; the memory of their killed processes is added to their logs.
+ * watch_sample() - take a sample of all jobs. Jobs without running processes are removed after
+ * @gone was called for them; the memory of their killed processes is added to their logs.
  *
  * Return: 0; -ENOMEM; -errno.
  */
-int watch_look(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job));
+int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job));
 void watch_finish(struct watch *w);
 
 /** watch_finish_logs() - after the processes have ended: add the memory of killed ones to their

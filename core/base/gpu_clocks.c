@@ -68,13 +68,13 @@ bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,
         return true;
 }
 
-int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid,
-                    struct capo_clock_look *out)
+int capo_clock_sample(const struct capo_nvml_clocks *nvml, const char *busid,
+                      struct capo_clock_sample *out)
 {
         unsigned long long why = 0;
         void *device;
 
-        *out = (struct capo_clock_look){0};
+        *out = (struct capo_clock_sample){0};
         if (nvml->DeviceGetHandleByPciBusId_v2(busid, &device) ||
             nvml->DeviceGetCurrentClocksEventReasons(device, &why) ||
             nvml->DeviceGetClockInfo(device, CLOCK_SM, &out->sm_mhz))
@@ -89,27 +89,27 @@ int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid,
         return 0;
 }
 
-void capo_gpu_clocks_add(struct capo_gpu_clocks *to, const struct capo_clock_look *look)
+void capo_gpu_clocks_add(struct capo_gpu_clocks *to, const struct capo_clock_sample *sample)
 {
-        to->looks++;
+        to->samples++;
         for (size_t i = 0; i < N_ELEMENTS(reasons); i++) {
-                if (reasons[i].weight == CAPO_CLOCK_IDLE && look->reasons & reasons[i].bit) {
+                if (reasons[i].weight == CAPO_CLOCK_IDLE && sample->reasons & reasons[i].bit) {
                         to->reason[i]++;
                         return;
                 }
         }
-        if (!to->busy++ || look->sm_mhz < to->sm_least)
-                to->sm_least = look->sm_mhz;
-        to->sm_sum += look->sm_mhz;
-        to->max_mhz = look->max_mhz > to->max_mhz ? look->max_mhz : to->max_mhz;
-        to->celsius = look->celsius > to->celsius ? look->celsius : to->celsius;
+        if (!to->busy++ || sample->sm_mhz < to->sm_least)
+                to->sm_least = sample->sm_mhz;
+        to->sm_sum += sample->sm_mhz;
+        to->max_mhz = sample->max_mhz > to->max_mhz ? sample->max_mhz : to->max_mhz;
+        to->celsius = sample->celsius > to->celsius ? sample->celsius : to->celsius;
         for (size_t i = 0; i < N_ELEMENTS(reasons); i++)
-                to->reason[i] += (look->reasons & reasons[i].bit) != 0;
+                to->reason[i] += (sample->reasons & reasons[i].bit) != 0;
 }
 
 char *capo_gpu_clocks_print(const struct capo_gpu_clocks *c, char *text, size_t room)
 {
-        snprintf(text, room, "looks %u busy %u sm %.0f least %u max %u celsius %u", c->looks,
+        snprintf(text, room, "looks %u busy %u sm %.0f least %u max %u celsius %u", c->samples,
                  c->busy, capo_gpu_clocks_sm(c), c->sm_least, c->max_mhz, c->celsius);
         for (size_t i = 0; i < N_ELEMENTS(reasons); i++) {
                 if (c->reason[i])
@@ -125,7 +125,7 @@ bool capo_gpu_clocks_read(const char *text, struct capo_gpu_clocks *out)
                 const char *name;
                 uint32_t *to;
         } words[] = {
-                {"looks", &out->looks},    {"busy", &out->busy},   {"sm", &sm},
+                {"looks", &out->samples},  {"busy", &out->busy},   {"sm", &sm},
                 {"least", &out->sm_least}, {"max", &out->max_mhz}, {"celsius", &out->celsius},
         };
         char word[24];
@@ -143,7 +143,7 @@ bool capo_gpu_clocks_read(const char *text, struct capo_gpu_clocks *out)
                                 out->reason[i] = value;
                 }
         }
-        out->busy = out->busy > out->looks ? out->looks : out->busy;
+        out->busy = out->busy > out->samples ? out->samples : out->busy;
         out->sm_sum = (uint64_t)sm * out->busy;
-        return out->looks > 0;
+        return out->samples > 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast a GPU runs, and what holds it back: looks by NVML, what they add up to, and the text of
- * that (INFO gpu.clocks.N). Asked in the job by the drain thread and afterwards by capo hang;
+ * How fast a GPU runs, and what holds it back: samples by NVML, what they add up to, and the text
+ * of that (INFO gpu.clocks.N). Asked in the job by the drain thread and afterwards by capo hang;
  * judged by analysis/report/late_cause.c.
  */
 #ifndef CAPO_GPU_CLOCKS_H
@@ -37,28 +37,28 @@ bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,
                            void *(*symbol)(void *library, const char *name));
 
 /* One moment of one GPU. */
-struct capo_clock_look {
+struct capo_clock_sample {
         uint64_t reasons;          /* as NVML has them */
         unsigned sm_mhz;           /* of the multiprocessors */
         unsigned max_mhz, celsius; /* 0 not known */
 };
 
-/** capo_clock_look() - between Init_v2() and Shutdown(). @busid: "0000:1b:00.0". Return: 0; -EIO:
+/** capo_clock_sample() - between Init_v2() and Shutdown(). @busid: "0000:1b:00.0". Return: 0; -EIO:
  * NVML does not say. */
-int capo_clock_look(const struct capo_nvml_clocks *nvml, const char *busid,
-                    struct capo_clock_look *out);
+int capo_clock_sample(const struct capo_nvml_clocks *nvml, const char *busid,
+                      struct capo_clock_sample *out);
 
-/* What looks at one GPU add up to. All 0: there was none. */
+/* The sum of the samples of one GPU. All 0: there was none. */
 struct capo_gpu_clocks {
-        uint32_t looks,
+        uint32_t samples,
                 busy; /* busy: of them, those at which it was not idle; the rest here is of these */
         uint64_t sm_sum;                         /* of sm_mhz */
         uint32_t sm_least, max_mhz;              /* max_mhz: what it can do at most; 0 not known */
         uint32_t celsius;                        /* the highest seen; 0 not known */
-        uint32_t reason[CAPO_CLOCK_REASON_ROOM]; /* at how many looks */
+        uint32_t reason[CAPO_CLOCK_REASON_ROOM]; /* in how many samples */
 };
 
-void capo_gpu_clocks_add(struct capo_gpu_clocks *to, const struct capo_clock_look *look);
+void capo_gpu_clocks_add(struct capo_gpu_clocks *to, const struct capo_clock_sample *sample);
 
 static inline double capo_gpu_clocks_sm(const struct capo_gpu_clocks *c)
 {
@@ -70,7 +70,7 @@ static inline double capo_gpu_clocks_sm(const struct capo_gpu_clocks *c)
 char *capo_gpu_clocks_print(const struct capo_gpu_clocks *c, char *text, size_t room);
 
 /** capo_gpu_clocks_read() - that text. Words that are not known are left out. Return: whether it
- * tells of a look. */
+ * has a sample. */
 bool capo_gpu_clocks_read(const char *text, struct capo_gpu_clocks *out);
 
 #endif

@@ -112,7 +112,7 @@ struct capo_fabric_window {
         uint64_t ops, tx_bytes, rx_bytes;
 };
 
-struct capo_fabric_looked {
+struct capo_fabric_last_count {
         uint64_t at_ns; /* CLOCK_MONOTONIC: when what is outstanding was counted last */
 };
 

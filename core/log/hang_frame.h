@@ -2,7 +2,7 @@
 /*
  * The text of HANG frames: what a process stood in at one moment of its life, said by its own watch
  * (shim/record/watch.h) or because another rank's watch had asked. With it a log that is not final
- * says as much of that moment as a look at the process's memory does. The words:
+ * says as much of that moment as a read of the process's memory does. The words:
  * include/capo/log_hang.def.
  */
 #ifndef CAPO_LOG_HANG_TEXT_H

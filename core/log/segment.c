@@ -170,7 +170,7 @@ static bool have_file(struct capo_segment *seg)
                 return false;
         seg->fd = capo_file_high(&fd);
         capo_alive_lock(
-                seg->fd); /* that went with the descriptor; another may only have it for a look */
+                seg->fd); /* that went with the descriptor; another may only have it to read it */
         return true;
 }
 

@@ -54,7 +54,7 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
                       struct capo_fault *fault)
 {
         static const char *const ends[] = {"", ".json", ".csv"};
-        char folder[4096], looked[400] = "";
+        char folder[4096], searched[400] = "";
         const char *what;
 
         if (strchr(name, '/') || !strcmp(name, "-") || !access(name, F_OK)) {
@@ -64,7 +64,7 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
         for (unsigned n = 0; capo_profile_folder(n, shipped, folder, sizeof folder, &what); n++) {
                 if (!*folder)
                         continue;
-                capo_append(looked, sizeof looked, ", %s", folder);
+                capo_append(searched, sizeof searched, ", %s", folder);
                 for (unsigned e = 0; e < 3; e++) {
                         if (snprintf(path, room, "%s/%s%s", folder, name, ends[e]) < (int)room &&
                             !access(path, F_OK))
@@ -72,5 +72,5 @@ int capo_profile_find(const char *name, const char *shipped, char *path, size_t 
                 }
         }
         return capo_profile_fault(-ENOENT, fault, "no profile \"%s\": not a file here, not in%s",
-                                  name, looked + 1);
+                                  name, searched + 1);
 }

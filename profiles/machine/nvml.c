@@ -274,7 +274,7 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
         return r;
 }
 
-int capo_nvml_clocks(const char *busid, struct capo_clock_look *out)
+int capo_nvml_clocks(const char *busid, struct capo_clock_sample *out)
 {
         static struct capo_nvml_clocks nvml;
         static void *library;
@@ -286,5 +286,5 @@ int capo_nvml_clocks(const char *busid, struct capo_clock_look *out)
                 open = library && capo_nvml_clocks_find(&nvml, library, dlsym) &&
                        nvml.Init_v2() == 0;
         }
-        return open ? capo_clock_look(&nvml, busid, out) : -ENOENT;
+        return open ? capo_clock_sample(&nvml, busid, out) : -ENOENT;
 }

@@ -56,6 +56,6 @@ void capo_nvml_limit(double seconds);
 
 /** capo_nvml_clocks() - current clocks of the GPU at @busid. The driver stays open. Return: 0;
  * -ENOENT; -EIO. */
-int capo_nvml_clocks(const char *busid, struct capo_clock_look *out);
+int capo_nvml_clocks(const char *busid, struct capo_clock_sample *out);
 
 #endif

@@ -112,7 +112,7 @@ static void ep_opened(struct fi_domain *d, struct fid_ep *ep, uint64_t caps, enu
 }
 
 /* A queue may have got another table while an endpoint that uses it was enabled. */
-static void cq_look_again(struct fi_cq *c)
+static void cq_recheck(struct fi_cq *c)
 {
         if (c && c->o.fid)
                 capo_fi_tables(&c->o, true);
@@ -130,8 +130,8 @@ static void leave_ep(struct fi_ep *e)
 {
         capo_fi_leave();
         capo_fi_tables(&e->o, true);
-        cq_look_again(e->cq[0]);
-        cq_look_again(e->cq[1]);
+        cq_recheck(e->cq[0]);
+        cq_recheck(e->cq[1]);
 }
 
 static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
@@ -148,7 +148,7 @@ static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags)
         enter_ep(e, FI_FRAME, FI_CALLER);
         r = fid->ops->bind(fid, with, flags);
         leave_ep(e);
-        cq_look_again(c);
+        cq_recheck(c);
         if (r == 0 && c) {
                 if (flags & FI_TRANSMIT) {
                         e->cq[0] = c;

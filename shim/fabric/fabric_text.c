@@ -229,10 +229,10 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
 
 static void put_outstanding_time(struct capo_fabric_text *t)
 {
-        const struct capo_fabric_looked looked = {.at_ns = capo_fi_outstanding_at()};
+        const struct capo_fabric_last_count last_count = {.at_ns = capo_fi_outstanding_at()};
 
-        if (looked.at_ns)
-                capo_fabric_put(t, CAPO_FABRIC_LOOKED, &looked);
+        if (last_count.at_ns)
+                capo_fabric_put(t, CAPO_FABRIC_LOOKED, &last_count);
 }
 
 /* ---- machine

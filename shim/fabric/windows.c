@@ -17,7 +17,7 @@
 static struct capo_fabric_window window[FI_WINDOWS];
 static unsigned n_windows;
 static struct capo_fabric_window so_far; /* totals at its end */
-static unsigned n_looked_at; /* objects; adding one up takes about a microsecond, so many make the
+static unsigned n_scanned; /* objects; adding one up takes about a microsecond, so many make the
                                 windows longer */
 
 const bool capo_fi_transmits[CAPO_FI_KINDS] = {
@@ -54,10 +54,10 @@ static struct capo_fabric_window sum_counters(void)
         struct capo_fabric_window w = {.end_ns = capo_clock_mono()};
         uint64_t n_blind = 0; /* their number is of no use here */
 
-        n_looked_at = 0;
+        n_scanned = 0;
         for (struct fi_object *o = atomic_load_explicit(&capo_fi_objects, memory_order_acquire); o;
              o = o->next) {
-                n_looked_at++;
+                n_scanned++;
                 if (o->type == FI_T_EP) {
                         for (int s = 0; s < FI_SETS; s++)
                                 add_post(&w, &((struct fi_ep *)o)->set[s]);
@@ -105,7 +105,7 @@ void capo_fi_windows_poll(bool last)
         uint64_t now = capo_clock_mono();
         struct capo_fabric_window t, w;
 
-        if (now - so_far.end_ns < FI_WINDOW_MIN_NS + n_looked_at * 100000u && !last)
+        if (now - so_far.end_ns < FI_WINDOW_MIN_NS + n_scanned * 100000u && !last)
                 return;
         t = sum_counters();
         w = (struct capo_fabric_window){.begin_ns = so_far.end_ns,

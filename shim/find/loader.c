@@ -25,7 +25,7 @@ static void sleep_millisecond(void)
 
 void capo_loader_enter(void)
 {
-        /* forks come first: else they would hardly ever meet a moment between two looks */
+        /* forks come first: else they would hardly ever meet a moment between two walks */
         for (int i = 0; i < MOST_MS && atomic_load(&forks); i++)
                 sleep_millisecond();
         capo_lock(&lock);

@@ -90,7 +90,7 @@ struct in_object {
         struct capo_tables *out;
 };
 
-static int look_tables(struct dl_phdr_info *info, size_t size, void *cookie)
+static int find_tables(struct dl_phdr_info *info, size_t size, void *cookie)
 {
         struct capo_tables t = {UINTPTR_MAX, 0, 0};
         struct in_object *s = cookie;
@@ -118,7 +118,7 @@ bool capo_object_tables(uintptr_t address, struct capo_tables *out)
         struct in_object s = {address, out};
 
         *out = (struct capo_tables){0};
-        return dl_iterate_phdr(look_tables, &s) == 1;
+        return dl_iterate_phdr(find_tables, &s) == 1;
 }
 #endif
 

@@ -63,11 +63,11 @@ static bool is_drawn(struct capo_comm *comm)
  */
 static bool is_new(struct capo_comm *comm, unsigned call, uint64_t bytes)
 {
-        enum { N = N_ELEMENTS(comm->gpu_shapes), LOOK = 8 };
+        enum { N = N_ELEMENTS(comm->gpu_shapes), PROBES = 8 };
         uint64_t hash = (bytes * 64 + call + 1) * 0x9e3779b97f4a7c15u;
         uint32_t is = (uint32_t)(hash >> 20) | 3;
 
-        for (uint32_t k = 0; k < LOOK; k++) { /* its place, or the next that is free */
+        for (uint32_t k = 0; k < PROBES; k++) { /* its place, or the next that is free */
                 uint32_t *seen = &comm->gpu_shapes[((hash >> 58) + k) % N];
 
                 if (*seen && *seen != is - 1 && *seen != is)

@@ -55,8 +55,8 @@ static struct anchored {
         struct capo_anchor anchor;
 } anchors[16];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static _Atomic bool looked_for_good; /* found, and what `cu` has it keeps */
-static _Atomic uint32_t n_slots;     /* made so far; behind them are kernel_stamps.c's */
+static _Atomic bool detected_for_good; /* found, and what `cu` has it keeps */
+static _Atomic uint32_t n_slots;       /* made so far; behind them are kernel_stamps.c's */
 
 const struct capo_gpu_driver *capo_gpu_driver(void)
 {
@@ -83,17 +83,17 @@ static bool something_new(void)
         return true;
 }
 
-void capo_gpu_look(void)
+void capo_gpu_detect(void)
 {
         const char *missing;
         void *driver, *hip = NULL;
         int version = 0, saved = errno;
 
-        if (looked_for_good)
+        if (detected_for_good)
                 return;
         CAPO_NO_SIGNALS;
         capo_lock(&lock);
-        if (looked_for_good || !something_new())
+        if (detected_for_good || !something_new())
                 goto out;
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
         if (!driver && !(hip = capo_hip_open()))
@@ -124,7 +124,7 @@ void capo_gpu_look(void)
                 capo_shim_info(CAPO_INFO_HIP_DRIVER, "%d.%d", version / 10000000,
                                version / 100000 % 100);
 found:
-        looked_for_good = true;
+        detected_for_good = true;
 out:
         capo_unlock(&lock);
         errno = saved;
@@ -144,7 +144,7 @@ void capo_gpu_describe(int device)
         int saved = errno;
         char text[32] = "";
 
-        if (!looked_for_good || device < 0 || device > 63 || !cu.DeviceGetPCIBusId ||
+        if (!detected_for_good || device < 0 || device > 63 || !cu.DeviceGetPCIBusId ||
             atomic_fetch_or(&done, 1ull << device) >> device & 1)
                 return;
         if (cu.DeviceGetPCIBusId(text, sizeof text - 1, device) == CU_OK && *text) {
@@ -434,7 +434,7 @@ void capo_gpu_fork(void)
         pthread_mutex_init(&lock, NULL);
         memset(events, 0, sizeof events);
         memset(anchors, 0, sizeof anchors);
-        looked_for_good = false;
+        detected_for_good = false;
         loads_seen = 0;
         n_slots = 0;
 }

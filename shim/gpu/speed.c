@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How fast the GPUs of this process run: a look now and then on the drain thread, by the NVML that
- * is in the process already (NCCL and CUDA's programs load it; capo never does). Who is late
+ * How fast the GPUs of this process run: a sample now and then on the drain thread, by the NVML
+ * that is in the process already (NCCL and CUDA's programs load it; capo never does). Who is late
  * because of a GPU that is throttled is found from it afterwards.
  *
- * A driver in trouble may let a look stand for long, so no lock that the job or the end of the
- * process wants is held meanwhile: what ends the process waits for a look for one second at most,
+ * A driver in trouble may let a sample take long, so no lock that the job or the end of the
+ * process wants is held meanwhile: what ends the process waits for a sample for one second at most,
  * and one that took long is the last.
  */
 #include <dlfcn.h>
@@ -31,13 +31,13 @@ enum { GPUS = 64, BUSID_ROOM = 32 };
 static char busids[GPUS][BUSID_ROOM];
 static _Atomic uint64_t watched; /* devices whose busids[] is set */
 /* Of whoever holds it: the drain thread, and for the last words the one that ends the process. */
-static pthread_mutex_t look_lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_mutex_t sample_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct {
         struct capo_nvml_clocks nvml;
         bool found, over;
         uint64_t next_ns;
         struct capo_gpu_clocks sum[GPUS];
-        uint32_t logged[GPUS]; /* looks of which the log knows */
+        uint32_t logged[GPUS]; /* samples of which the log knows */
 } own;
 
 void capo_speed_watch(int device, const char *busid)
@@ -65,9 +65,9 @@ static bool find_nvml(void)
 static void sample_clocks(uint64_t devices)
 {
         for (int i = 0; i < GPUS; i++) {
-                struct capo_clock_look at;
+                struct capo_clock_sample at;
 
-                if (devices >> i & 1 && capo_clock_look(&own.nvml, busids[i], &at) == 0)
+                if (devices >> i & 1 && capo_clock_sample(&own.nvml, busids[i], &at) == 0)
                         capo_gpu_clocks_add(&own.sum[i], &at);
         }
 }
@@ -77,9 +77,9 @@ static void report_clocks(void)
         for (int i = 0; i < GPUS; i++) {
                 char key[32], text[256];
 
-                if (own.sum[i].looks == own.logged[i])
+                if (own.sum[i].samples == own.logged[i])
                         continue;
-                own.logged[i] = own.sum[i].looks;
+                own.logged[i] = own.sum[i].samples;
                 snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_CLOCKS, i);
                 capo_shim_info(key, "%s", capo_gpu_clocks_print(&own.sum[i], text, sizeof text));
         }
@@ -89,7 +89,7 @@ void capo_speed_poll(bool now)
 {
         uint64_t devices = atomic_load_explicit(&watched, memory_order_acquire), begin_ns;
 
-        if (!devices || capo_shim_env()->gpu_sample <= 0 || !capo_trylock(&look_lock))
+        if (!devices || capo_shim_env()->gpu_sample <= 0 || !capo_trylock(&sample_lock))
                 return;
         begin_ns = capo_clock_mono();
         if (!own.next_ns)
@@ -104,15 +104,15 @@ void capo_speed_poll(bool now)
         }
         if (begin_ns >= own.next_ns)
                 own.next_ns = begin_ns + EVERY_NS;
-        capo_unlock(&look_lock);
+        capo_unlock(&sample_lock);
 }
 
 void capo_speed_tell(void)
 {
-        if (!capo_trylock(&look_lock))
+        if (!capo_trylock(&sample_lock))
                 return;
         report_clocks();
-        capo_unlock(&look_lock);
+        capo_unlock(&sample_lock);
 }
 
 bool capo_speed_stop(void)
@@ -121,16 +121,16 @@ bool capo_speed_stop(void)
 
         clock_gettime(CLOCK_REALTIME, &until);
         until.tv_sec++;
-        if (pthread_mutex_timedlock(&look_lock, &until))
+        if (pthread_mutex_timedlock(&sample_lock, &until))
                 return false;
         own.over = true;
-        pthread_mutex_unlock(&look_lock);
+        pthread_mutex_unlock(&sample_lock);
         return true;
 }
 
 void capo_speed_fork(void)
 {
-        pthread_mutex_init(&look_lock, NULL);
+        pthread_mutex_init(&sample_lock, NULL);
         atomic_store(&watched, 0);
         memset(&own, 0, sizeof own);
 }

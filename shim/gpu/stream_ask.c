@@ -56,7 +56,7 @@ static enum capo_comm_gpu ask_stream(const struct capo_gpu_driver *cu, void *str
         return said;
 }
 
-/* The job's threads count on meanwhile: a number that is one behind says "quiet" a look later. */
+/* The job's threads count on meanwhile: a number that is one behind says "quiet" a poll later. */
 CAPO_UNSANITIZED static void look_at_comm(const struct capo_gpu_driver *cu,
                                           struct capo_seg_comm *entry, const struct capo_comm *comm,
                                           uint64_t now_ns, uint64_t quiet_ns)
@@ -83,7 +83,7 @@ CAPO_UNSANITIZED static void look_at_comm(const struct capo_gpu_driver *cu,
         atomic_store_explicit(&entry->gpu, said, memory_order_release);
 }
 
-void capo_stream_look(uint64_t now_ns, uint64_t quiet_ns)
+void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns)
 {
         const struct capo_gpu_driver *cu = capo_gpu_driver();
         uint32_t n = atomic_load_explicit(&capo_seg.header->areas[CAPO_AREA_COMMS].used,

@@ -234,7 +234,7 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_cre
         int saved = errno; /* NCCL's answer has been given */
         bool shared;
 
-        capo_gpu_look();
+        capo_gpu_detect();
         if (!in_progress) /* without a lock: who wraps NCCL may call us */
                 query_comm(t, &what, creation->lib);
         capo_lock(&table_lock);
@@ -264,7 +264,7 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_cre
         if (!shared)
                 capo_comm_claim(c);
         if (!in_progress) {
-                capo_untuned_look(c->n_ranks, c->lib->version);
+                capo_untuned_check(c->n_ranks, c->lib->version);
                 capo_override_settle(c);
         }
         errno = saved;
@@ -330,7 +330,7 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         describe_comm(comm, NULL, false);
         if (!comm->comm_hash)
                 capo_comm_claim(comm);
-        capo_untuned_look(comm->n_ranks, comm->lib->version);
+        capo_untuned_check(comm->n_ranks, comm->lib->version);
         capo_override_settle(comm);
         errno = saved;
 }

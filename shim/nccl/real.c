@@ -303,7 +303,7 @@ struct strange {
         char names[400];
 };
 
-static void look_strange(const char *name, void *arg)
+static void add_strange(const char *name, void *arg)
 {
         struct strange *s = arg;
 
@@ -317,7 +317,7 @@ static struct strange strange_of(const struct capo_nccl *copy)
         if (!capo_nccl_file(copy->path))
                 return s;
         capo_loader_enter();
-        capo_object_functions(copy->base, look_strange, &s);
+        capo_object_functions(copy->base, add_strange, &s);
         capo_loader_leave();
         return s;
 }

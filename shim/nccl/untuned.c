@@ -60,7 +60,7 @@ static bool is_wanted(const struct capo_env *env)
                strcmp(env->tuner, "chain");
 }
 
-void capo_untuned_look(uint32_t n_ranks, int version)
+void capo_untuned_check(uint32_t n_ranks, int version)
 {
         const struct capo_env *env = capo_shim_env();
         const char *plugin = getenv("NCCL_TUNER_PLUGIN");

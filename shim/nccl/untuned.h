@@ -18,10 +18,10 @@ void capo_untuned_prevent(int version);
 void capo_untuned_loaded(void);
 
 /**
- * capo_untuned_look() - a communicator of @n_ranks, of an NCCL of release @version, is ready for
+ * capo_untuned_check() - a communicator of @n_ranks, of an NCCL of release @version, is ready for
  * calls: warns once per process when a profile or a sweep is set and NCCL has not asked the tuner,
  * whatever the reason, and prints the setting that this release takes.
  */
-void capo_untuned_look(uint32_t n_ranks, int version);
+void capo_untuned_check(uint32_t n_ranks, int version);
 
 #endif

@@ -35,7 +35,7 @@ static struct {
         struct capo_watch watch;
         uint64_t quiet_calls, quiet_since_ns; /* so many calls, since then */
         unsigned own_frames, asked;
-        uint64_t period_ns, next_ns; /* of looks at the folder */
+        uint64_t period_ns, next_ns; /* of checks of the folder */
         ino_t known;                 /* of the verdict that was seen */
         char folder[1024];
         char text[32000];
@@ -172,7 +172,7 @@ static bool has_gone_quiet(uint64_t now_ns)
         return true;
 }
 
-bool capo_hang_look(void)
+bool capo_hang_check(void)
 {
         uint64_t now_ns = capo_seg.header->clock.now_mono_ns;
         const struct capo_stand *s;
@@ -181,10 +181,10 @@ bool capo_hang_look(void)
         if (!hang.watch.limit_ns)
                 return false;
         if (now_ns >= hang.watch.next_ns)
-                capo_stream_look(now_ns, hang.watch.limit_ns / 2 < QUIET_SECONDS * SECOND
+                capo_stream_poll(now_ns, hang.watch.limit_ns / 2 < QUIET_SECONDS * SECOND
                                                  ? hang.watch.limit_ns / 2
                                                  : QUIET_SECONDS * SECOND);
-        s = capo_watch_look(&hang.watch, &capo_seg, now_ns);
+        s = capo_watch_check(&hang.watch, &capo_seg, now_ns);
         if (s && hang.own_frames < MOST) {
                 report_hang(s);
                 frame = true;

@@ -34,8 +34,8 @@
 #define PATIENCE                                                                                   \
         100 /* whole naps of NAP_MOST_NS without a step: no matter how long the process is stopped \
              */
-#define ALONE_NS                                                                         \
-        250000000u /* between two looks whether the job has ended its threads one by one \
+#define ALONE_NS                                                                          \
+        250000000u /* between two checks whether the job has ended its threads one by one \
                     */
 
 _Atomic bool capo_shim_threaded;
@@ -219,10 +219,10 @@ static bool have_others(void)
  * so the answer must hold for some milliseconds. */
 static bool is_quiet(bool others)
 {
-        for (int looks = others ? 5 : 1; looks; looks--) {
+        for (int checks = others ? 5 : 1; checks; checks--) {
                 if (!capo_drain_quiet(drain))
                         return false;
-                if (looks > 1)
+                if (checks > 1)
                         nap_or_wake(NAP_LEAST_NS);
         }
         return true;
@@ -361,7 +361,7 @@ static void *drain_main(void *unused)
                         early = false;
                         failed = write_checkpoint() < 0;
                 }
-                hangs = log_file.made && capo_hang_look();
+                hangs = log_file.made && capo_hang_check();
                 if (hangs)
                         failed = write_checkpoint() < 0;
                 if (log_file.made && capo_seg.header->clock.now_mono_ns >= next) {

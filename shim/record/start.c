@@ -46,9 +46,9 @@ static struct capo_env env;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t thread_key;
 static bool key_made;
-static bool emptied;    /* the kernel empties capo_life in every copy of the process */
-static bool hooks_set;  /* atexit, atfork, key: once per program, forks included */
-static bool looks_hang; /* a look at the GPUs' clocks does not come back, nor the drain thread,
+static bool emptied;      /* the kernel empties capo_life in every copy of the process */
+static bool hooks_set;    /* atexit, atfork, key: once per program, forks included */
+static bool sample_hangs; /* a sample of the GPUs' clocks does not come back, nor the drain thread,
                            which makes it */
 static _Atomic int
         lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
@@ -213,8 +213,8 @@ static void at_exit(int status, void *unused)
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
         atomic_store(&capo_seg.header->exit_status, 1 + (uint32_t)(status & 0xff));
-        looks_hang = !capo_speed_stop();
-        if (!atomic_load(&capo_gpu_on) || !capo_rounds_ask(CAPO_WISH_GPU, looks_hang))
+        sample_hangs = !capo_speed_stop();
+        if (!atomic_load(&capo_gpu_on) || !capo_rounds_ask(CAPO_WISH_GPU, sample_hangs))
                 capo_gpu_stop();
 }
 
@@ -227,7 +227,7 @@ static void at_fork_child_of(int was)
         capo_loader_child();
         capo_rounds_fork(lived);
         capo_info_fork();
-        looks_hang = folder_waits = false;
+        sample_hangs = folder_waits = false;
         pthread_mutex_init(&start_lock, NULL);
         capo_segment_forget(&capo_seg);
         pthread_mutex_init(&capo_seg.lock, NULL);
@@ -364,7 +364,7 @@ __attribute__((destructor)) static void end_recording(void)
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL); /* as core/base/lock.c has it */
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
-        if (capo_rounds_ask(CAPO_WISH_END, looks_hang))
+        if (capo_rounds_ask(CAPO_WISH_END, sample_hangs))
                 return;
         /* it hangs in a write, most likely: do not hang the job's exit too; the segment stays for
          * `capo report --recover` */

@@ -41,7 +41,7 @@ const char *capo_rest_goes(void);
 
 /**
  * capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
- * @wish: a last look at the GPU, and no more of it; then also all that is left to say
+ * @wish: a last poll of the GPU, and no more of it; then also all that is left to say
  * @here: the drain thread is known not to come: by this one
  *
  * The drain thread is made where there is none yet. Return: false: it has not got on for five
@@ -73,7 +73,7 @@ void capo_shim_text_early(unsigned type, const char *text, size_t size);
 long capo_launcher_rank(void);
 
 /**
- * capo_hang_begin(), capo_hang_look() - what is done about a hang (hang_record.c)
+ * capo_hang_begin(), capo_hang_check() - what is done about a hang (hang_record.c)
  *
  * The first on the job's thread when the recorder begins, for the settings; the second on each
  * round of the drain thread, once there is a log. A hang is a HANG frame, one line on standard
@@ -82,7 +82,7 @@ long capo_launcher_rank(void);
  * log has all that it speaks of.
  */
 void capo_hang_begin(void);
-bool capo_hang_look(void);
+bool capo_hang_check(void);
 
 /** capo_cost_measure() - what a recorded call costs here, ns (cost.c); on the drain thread, once,
  * about 100 us. */
@@ -91,9 +91,9 @@ double capo_cost_measure(void);
 /** capo_site_text() - pc[] to text (site.c); on the drain thread. */
 unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room);
 
-/** capo_gpu_look() - is the CUDA driver here by now? Cheap once it is, or once GPU timing is off.
+/** capo_gpu_detect() - is the CUDA driver here by now? Cheap once it is, or once GPU timing is off.
  */
-void capo_gpu_look(void);
+void capo_gpu_detect(void);
 
 /** capo_gpu_describe() - INFO gpu.busid.<device>, gpu.numa.<device> and, for a MIG slice,
  * gpu.mig.<device>, once per device and process; nothing without the driver. GPU timing need not be
@@ -102,11 +102,11 @@ void capo_gpu_describe(int device);
 /** capo_gpu_poll() - on the drain thread: times of calls that have ended. */
 void capo_gpu_poll(void);
 /**
- * capo_stream_look() - ask the GPU about communicators that made no call for @quiet_ns, once, and
+ * capo_stream_poll() - ask the GPU about communicators that made no call for @quiet_ns, once, and
  * again where it is busy; on the drain thread, once a second or so
  * @now_ns: CLOCK_MONOTONIC
  */
-void capo_stream_look(uint64_t now_ns, uint64_t quiet_ns);
+void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns);
 
 /** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */
 void capo_gpu_stop(void);
@@ -116,9 +116,9 @@ void capo_gpu_stop(void);
  * (speed.c)
  *
  * watch: CUDA device @device, 0 to 63, is one of them, and this its PCI bus id; any thread, once
- * per device. poll: on the drain thread, without its lock: looks every ten seconds, and at once
+ * per device. poll: on the drain thread, without its lock: samples every ten seconds, and at once
  * where @now. tell: INFO gpu.clocks.<device> of what the log does not know yet. stop: no more
- * looks; waits a second at most for one that is under way: false when that is not enough.
+ * samples; waits a second at most for one that is under way: false when that is not enough.
  */
 void capo_speed_watch(int device, const char *busid);
 void capo_speed_poll(bool now);

@@ -3,9 +3,9 @@
 
 #include "shim/record/watch.h"
 
-enum { LOOKS = 16 }; /* per limit, so that one look at a bad moment says nothing */
-#define EARLY_NS     UINT64_C(30000000000)
-#define LOOK_MOST_NS 1000000000u
+enum { CHECKS = 16 }; /* per limit, so that one check at a bad moment says nothing */
+#define EARLY_NS      UINT64_C(30000000000)
+#define CHECK_MOST_NS 1000000000u
 
 void capo_watch_init(struct capo_watch *w, uint64_t limit_ns)
 {
@@ -15,12 +15,12 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns)
 
 static uint64_t compute_interval(const struct capo_watch *w)
 {
-        uint64_t ns = w->limit_ns / LOOKS;
+        uint64_t ns = w->limit_ns / CHECKS;
 
-        return ns < LOOK_MOST_NS ? ns : LOOK_MOST_NS;
+        return ns < CHECK_MOST_NS ? ns : CHECK_MOST_NS;
 }
 
-struct look {
+struct check {
         const struct capo_watch *before;
         struct capo_stand stands[CAPO_WATCH_STANDS];
         uint32_t n;
@@ -34,9 +34,9 @@ static bool same_call(const struct capo_stand *a, const struct capo_stand *b)
 
 static void add_stand(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
-        struct look *l = arg;
+        struct check *c = arg;
         struct capo_stand s = {.begin = r->t_begin,
-                               .since = l->before->watched_ns,
+                               .since = c->before->watched_ns,
                                .seq = r->seq,
                                .comm = r->comm,
                                .thread = r->thread,
@@ -46,10 +46,10 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         /* of an open group the last member is said once more, and that one moves when there is
          * another; so is the GPU's oldest */
         if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU ||
-            where == CAPO_UNFINISHED_IDLE || l->n == CAPO_WATCH_STANDS)
+            where == CAPO_UNFINISHED_IDLE || c->n == CAPO_WATCH_STANDS)
                 return;
-        for (uint32_t i = 0; i < l->before->n; i++) {
-                const struct capo_stand *before = &l->before->stands[i];
+        for (uint32_t i = 0; i < c->before->n; i++) {
+                const struct capo_stand *before = &c->before->stands[i];
 
                 if (!same_call(before, &s))
                         continue;
@@ -59,14 +59,14 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
                         s.framed = before->framed;
                 }
         }
-        l->stands[l->n++] = s;
+        c->stands[c->n++] = s;
 }
 
-const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg,
-                                         uint64_t now_ns)
+const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct capo_segment *seg,
+                                          uint64_t now_ns)
 {
         uint64_t most = 2 * compute_interval(w), passed = now_ns - w->last_ns;
-        struct look look = {.before = w};
+        struct check check = {.before = w};
         struct capo_stand *longest = NULL;
         bool warned = false, framed = false;
 
@@ -77,9 +77,9 @@ const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo
                 w->watched_ns += passed < most ? passed : most;
         w->last_ns = now_ns;
         w->next_ns = now_ns + compute_interval(w);
-        capo_unfinished_each(seg, add_stand, &look);
-        memcpy(w->stands, look.stands, look.n * sizeof *look.stands);
-        w->n = look.n;
+        capo_unfinished_each(seg, add_stand, &check);
+        memcpy(w->stands, check.stands, check.n * sizeof *check.stands);
+        w->n = check.n;
         for (uint32_t i = 0; i < w->n; i++) {
                 warned |= w->stands[i].warned;
                 framed |= w->stands[i].framed;

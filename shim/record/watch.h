@@ -12,9 +12,9 @@
 #define CAPO_WATCH_STANDS \
         64 /* calls under way at once that are followed; of more, those found first */
 
-/* A call under way that a look found: the one a thread is in, the last one of a group that is open,
- * the oldest one of a communicator that the GPU has not ended, the last one of a quiet communicator
- * whose stream the GPU has not ended. The same one as long as these stay the same. */
+/* A call under way that a check found: the one a thread is in, the last one of a group that is
+ * open, the oldest one of a communicator that the GPU has not ended, the last one of a quiet
+ * communicator whose stream the GPU has not ended. The same one as long as these stay the same. */
 struct capo_stand {
         uint64_t begin; /* ticks */
         uint64_t since; /* watched_ns when it was found first */
@@ -29,11 +29,11 @@ struct capo_watch {
         uint64_t limit_ns; /* 0: nobody watches */
         uint64_t early_ns; /* when the first frame of a hang is written */
         uint64_t next_ns, last_ns;
-        uint64_t watched_ns; /* in which looks were made: not while the process is stopped or the
+        uint64_t watched_ns; /* in which checks were made: not while the process is stopped or the
                                 machine asleep */
         struct capo_stand stands[CAPO_WATCH_STANDS];
         uint32_t n;
-        const struct capo_stand *early; /* by the last look: what had just stood for early_ns, once
+        const struct capo_stand *early; /* by the last check: what had just stood for early_ns, once
                                            per hang; NULL */
 };
 
@@ -41,7 +41,7 @@ struct capo_watch {
 void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
 
 /**
- * capo_watch_look() - has a hang begun?
+ * capo_watch_check() - has a hang begun?
  * @now_ns: CLOCK_MONOTONIC
  *
  * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is
@@ -49,9 +49,9 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  * these does; a call that was reported stays so when it goes on from the caller to the GPU and
  * stands there. When none does any more there was progress, and the next hang is another one.
  *
- * Return: the call that stands longest, once per hang; valid until the next look. NULL otherwise.
+ * Return: the call that stands longest, once per hang; valid until the next check. NULL otherwise.
  */
-const struct capo_stand *capo_watch_look(struct capo_watch *w, const struct capo_segment *seg,
-                                         uint64_t now_ns);
+const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct capo_segment *seg,
+                                          uint64_t now_ns);
 
 #endif

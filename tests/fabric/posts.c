@@ -149,7 +149,7 @@ static void comms(void)
         }
 }
 
-static void look(struct fid_cntr *cntr, int of_cntr, struct fid_eq *eq, int of_eq)
+static void check_counts(struct fid_cntr *cntr, int of_cntr, struct fid_eq *eq, int of_eq)
 {
         struct fi_eq_entry entry;
         uint32_t event;
@@ -171,11 +171,11 @@ static void forks(void)
         must("fi_cntr_open", fi_cntr_open(net.domain, NULL, &cntr, NULL));
         must("fi_eq_open", fi_eq_open(net.fabric, NULL, &eq, NULL));
         post("parent", &net, 5);
-        look(cntr, 3, eq, 2);
+        check_counts(cntr, 3, eq, 2);
         fflush(stdout);
         pid = fork();
         if (pid == 0) {
-                look(cntr, 1, eq, 1);
+                check_counts(cntr, 1, eq, 1);
                 post("child, inherited", &net, 2);
                 net_open(&mine);
                 post("child", &mine, 7);

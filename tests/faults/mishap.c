@@ -89,7 +89,7 @@ static void priority(void)
 
 /* ---- in the middle ---- */
 
-static void drain_looks(void)
+static void wait_for_drain(void)
 {
         usleep(100000);
 }
@@ -359,15 +359,24 @@ static const struct {
         const char *name;
         void (*begin)(void), (*middle)(void);
 } rows[] = {
-        {"traps", traps, drain_looks}, {"comma", comma, drain_looks},
-        {"priority", priority, NULL},  {"clone", NULL, cloned},
-        {"fork", NULL, forked},        {"vfork", NULL, vforked},
-        {"exec", NULL, execs},         {"abort", NULL, aborts},
-        {"segv", NULL, segv},          {"_exit", NULL, leaves},
-        {"cpu", NULL, second_of_cpu},  {"chroot", NULL, chroots},
-        {"setuid", NULL, other_user},  {"two", NULL, two},
-        {"dlclose", closes, NULL},     {"jump", NULL, jump},
-        {"handler", NULL, handler},    {"timer", NULL, timer},
+        {"traps", traps, wait_for_drain},
+        {"comma", comma, wait_for_drain},
+        {"priority", priority, NULL},
+        {"clone", NULL, cloned},
+        {"fork", NULL, forked},
+        {"vfork", NULL, vforked},
+        {"exec", NULL, execs},
+        {"abort", NULL, aborts},
+        {"segv", NULL, segv},
+        {"_exit", NULL, leaves},
+        {"cpu", NULL, second_of_cpu},
+        {"chroot", NULL, chroots},
+        {"setuid", NULL, other_user},
+        {"two", NULL, two},
+        {"dlclose", closes, NULL},
+        {"jump", NULL, jump},
+        {"handler", NULL, handler},
+        {"timer", NULL, timer},
 };
 static void (*_Atomic middle)(void);
 

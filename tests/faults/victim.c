@@ -332,7 +332,7 @@ static void *calls_late(void *begun)
                 usleep(10000);
         for (int i = 0; i < 100; i++)
                 all_reduce(comm, 1);
-        usleep(500000); /* a look of the recorder's thread */
+        usleep(500000); /* a round of the recorder's thread */
         close(open(getenv("FAKE_ENDS_WITH"), O_CREAT | O_WRONLY, 0600));
         return NULL;
 }

@@ -40,7 +40,7 @@ static bool fetch(struct hang_memory *m, uint64_t from, void *to, size_t size)
 }
 
 /* What stands in lines: nothing that is no letter, and no more of them than were promised. */
-static void look(const char *text, size_t size, unsigned lines)
+static void check_text(const char *text, size_t size, unsigned lines)
 {
         unsigned n = 0;
 
@@ -95,7 +95,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 must(out);
                 lines = hang_python_frames(&p, &p.threads[i], " ", out);
                 must(fclose(out) == 0);
-                look(text, of, lines);
+                check_text(text, of, lines);
                 free(text);
         }
         must(m->n_read <= 4096 + HANG_MEMORY_PIECES && m->n <= HANG_MEMORY_PIECES &&

@@ -49,24 +49,24 @@ static void ras(struct fuzz_bytes *b)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
         struct capo_hang_job hang = {.after_ns = 1};
-        struct ras_look looks[2] = {{0}, {0}};
+        struct ras_snapshot snapshots[2] = {{0}, {0}};
         char why[512] = "";
         bool good = true;
 
         for (unsigned i = 0; i < 2; i++) {
                 char *text = fuzz_word(b, 0);
 
-                if (ras_read(text, &looks[i], why, sizeof why) < 0) {
+                if (ras_read(text, &snapshots[i], why, sizeof why) < 0) {
                         must(*why);
                         good = false;
                 }
                 free(text);
         }
-        if (good && ras_job(&looks[0], &looks[1], job, &hang) == 0)
+        if (good && ras_job(&snapshots[0], &snapshots[1], job, &hang) == 0)
                 judge(&hang, job);
         capo_hang_job_finish(&hang);
-        ras_look_finish(&looks[0]);
-        ras_look_finish(&looks[1]);
+        ras_snapshot_finish(&snapshots[0]);
+        ras_snapshot_finish(&snapshots[1]);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

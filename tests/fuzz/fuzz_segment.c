@@ -202,7 +202,7 @@ static void write_segment(unsigned flags, struct fuzz_bytes *b)
         put(fd, &h, sizeof h, 0);
 }
 
-static void look_at_log(struct capo_log *log)
+static void read_log(struct capo_log *log)
 {
         struct capo_log_frame f;
 
@@ -238,12 +238,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 must(strlen(info.log_path) < sizeof info.log_path);
                 r = capo_live_log_open(&info, &log);
                 if (r == 0)
-                        look_at_log(log);
+                        read_log(log);
         } else {
                 r = capo_segment_recover(path, log_path, &info);
                 if (r == 0 && !(flags & LOG_THERE)) {
                         must(capo_log_open(log_path, &log, why, sizeof why) == 0);
-                        look_at_log(log);
+                        read_log(log);
                 }
         }
         unlink(path);

@@ -9,7 +9,7 @@
 #include "profiles/plan/plan_job.h"
 #include "tests/fuzz/fuzz.h"
 
-static void look(struct capo_topology *t)
+static void check_topology(struct capo_topology *t)
 {
         must(t->n_gpus > 0);
         for (size_t i = 0; i < t->n_gpus; i++) {
@@ -53,7 +53,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                                why, sizeof why) < 0)
                 must(*why && !t);
         else
-                look(t);
+                check_topology(t);
         capo_topology_free(t);
         return 0;
 }

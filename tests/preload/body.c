@@ -518,7 +518,7 @@ static void jump_out(int sig)
         siglongjmp(out_of_call, 1);
 }
 
-static void *looks_too(void *done)
+static void *walk_objects(void *done)
 {
         dl_iterate_phdr(any_object, NULL);
         sem_post(done);
@@ -540,7 +540,7 @@ static void jump_loader(int arg)
                 comm_new(2, 0);
         }
         alarm(20);
-        MUST(pthread_create(&t, NULL, looks_too, &done) == 0);
+        MUST(pthread_create(&t, NULL, walk_objects, &done) == 0);
         MUST(sem_wait(&done) == 0);
         pthread_join(t, NULL);
 }

@@ -498,8 +498,8 @@ EXPORT ncclResult_t ncclOtherTomorrow(void)
 {
         return ncclSuccess;
 }
-EXPORT const char *fake_looks_for(void);
-const char *fake_looks_for(void)
+EXPORT const char *fake_wants_plugin(void);
+const char *fake_wants_plugin(void)
 {
         return "ncclTunerPlugin_v77";
 }

@@ -720,12 +720,12 @@ fork-handler) # a fork's child that makes calls before the recorder's own handle
         gone
         ;;
 fork-loader) # fork() while the recorder's thread has the loader's lock: the child can use the loader
-        LD_PRELOAD="$lib $bin/liblong_look.so" "$bin/app" fork-loader 40 >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
+        LD_PRELOAD="$lib $bin/libslow_walk.so" "$bin/app" fork-loader 40 >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
         quiet
         gone
         ;;
 jump-loader) # siglongjmp() out of a call, while the recorder asks the loader: its lock is not held afterwards
-        LD_PRELOAD="$lib $bin/liblong_look.so" timeout 30 "$bin/app" jump-loader >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
+        LD_PRELOAD="$lib $bin/libslow_walk.so" timeout 30 "$bin/app" jump-loader >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
         grep -q '^done jump-loader' "$tmp/out" || fail "$(cat "$tmp/out")"
         ;;
 environment) # it is read while the job is in a call of its own, so not while the job changes it

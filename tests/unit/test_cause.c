@@ -79,10 +79,10 @@ Test(cause, all_as_slow_is_nobodys_cause)
         cr_assert_eq(cause().by, CAPO_CAUSE_HOST);
         cr_assert_not(cause().throttled);
         cr_assert_str_eq(said(), "");
-        cr_assert_eq(cause().clocks.looks, 12, "and what is known of it is told");
+        cr_assert_eq(cause().clocks.samples, 12, "and what is known of it is told");
 }
 
-Test(cause, of_others_that_nobody_looked_at_its_own_highest_clock_is_the_measure)
+Test(cause, without_samples_of_others_its_own_highest_clock_is_the_measure)
 {
         clocks(3, HOT);
         cr_assert(cause().throttled);
@@ -200,7 +200,7 @@ Test(cause, a_rank_of_no_known_gpu)
 {
         clocks(3, HOT);
         job->comms[0].members[3].device = -1;
-        cr_assert_eq(cause().clocks.looks, 0);
+        cr_assert_eq(cause().clocks.samples, 0);
 }
 
 Test(cause, it_is_in_the_sentence)

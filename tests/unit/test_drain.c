@@ -155,7 +155,7 @@ Test(drain, a_commit_goes_beside_the_one_in_force)
 
 static uint64_t bytes_lost;
 
-static void look_at_end(const struct capo_log_frame *f)
+static void check_end(const struct capo_log_frame *f)
 {
         struct capo_log_end end;
 
@@ -191,7 +191,7 @@ Test(drain, blocks_wait_for_their_log)
                 cr_expect_eq(n, calls == 5000 ? 5000 : 20000 - 16384);
                 for (unsigned i = 0; i < n; i++)
                         cr_assert_eq(out[i].seq, calls - n + i + 1);
-                cr_assert_geq(frames(CAPO_FRAME_END, look_at_end), 1);
+                cr_assert_geq(frames(CAPO_FRAME_END, check_end), 1);
                 cr_expect_eq(bytes_lost > 0, calls == 20000, "%llu",
                              (unsigned long long)bytes_lost);
         }

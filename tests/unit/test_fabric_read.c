@@ -136,7 +136,7 @@ Test(fabric_read, samples_of_older_versions)
                                        &f),
                      0);
         cr_expect_eq(f->bad_lines, 0);
-        cr_expect_eq(f->looked.at_ns, 7000);
+        cr_expect_eq(f->last_count.at_ns, 7000);
         cr_expect_eq(f->n_domains, 1);
 }
 

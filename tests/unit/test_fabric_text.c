@@ -75,7 +75,7 @@ Test(fabric_text, the_bytes_of_a_snapshot)
         struct capo_fabric_object cntr = {
                 .id = 5, .n.reads = 1, .waits = 2, .value = 18446744073709551615u};
         struct capo_fabric_window window = {.begin_ns = 10, .end_ns = 20};
-        struct capo_fabric_looked looked = {.at_ns = 7000};
+        struct capo_fabric_last_count last_count = {.at_ns = 7000};
         struct capo_fabric_inside inside = {.comm_uid = 99, .call = 255, .ops = 1};
 
         domain.tx.bucket[148] = 2;
@@ -91,7 +91,7 @@ Test(fabric_text, the_bytes_of_a_snapshot)
         capo_fabric_put(&t, CAPO_FABRIC_DOMAIN, &domain);
         capo_fabric_put(&t, CAPO_FABRIC_FABRIC, &root);
         capo_fabric_put(&t, CAPO_FABRIC_WINDOW, &window);
-        capo_fabric_put(&t, CAPO_FABRIC_LOOKED, &looked);
+        capo_fabric_put(&t, CAPO_FABRIC_LOOKED, &last_count);
         capo_fabric_put(&t, CAPO_FABRIC_INSIDE, &inside);
         finish();
         cr_assert_str_eq(
@@ -149,7 +149,7 @@ Test(fabric_text, the_bytes_of_a_snapshot)
                 cr_assert_eq(d->n.kind[CAPO_FI_TSEND].count, 3,
                              "an endpoint's counts are its domain's");
                 cr_assert(f->n_windows == 1 && f->windows[0].end_ns == 20);
-                cr_assert_eq(f->looked.at_ns, 7000);
+                cr_assert_eq(f->last_count.at_ns, 7000);
                 cr_assert(f->n_inside == 1 && f->inside[0].call == 255 &&
                           f->inside[0].comm_uid == 99);
         }

@@ -95,28 +95,28 @@ Test(gpu_clocks, reasons_have_had_two_names)
         cr_assert_not(capo_nvml_clocks_find(&nvml, NULL, symbol));
 }
 
-Test(gpu_clocks, a_look)
+Test(gpu_clocks, one_sample)
 {
         struct capo_nvml_clocks nvml = {0};
-        struct capo_clock_look at;
+        struct capo_clock_sample at;
 
         driver_without(NULL, NULL);
         cr_assert(capo_nvml_clocks_find(&nvml, NULL, symbol));
-        cr_assert_eq(capo_clock_look(&nvml, "0000:1b:00.0", &at), 0);
+        cr_assert_eq(capo_clock_sample(&nvml, "0000:1b:00.0", &at), 0);
         cr_assert(at.reasons == 0x48 && at.sm_mhz == 345 && at.max_mhz == 1980 && at.celsius == 91);
-        cr_assert_eq(capo_clock_look(&nvml, "0000:1c:00.0", &at), -EIO, "no such GPU");
+        cr_assert_eq(capo_clock_sample(&nvml, "0000:1c:00.0", &at), -EIO, "no such GPU");
         fails = 3;
-        cr_assert_eq(capo_clock_look(&nvml, "0000:1b:00.0", &at), -EIO, "not supported");
+        cr_assert_eq(capo_clock_sample(&nvml, "0000:1b:00.0", &at), -EIO, "not supported");
 }
 
 Test(gpu_clocks, what_may_be_missing_is_not_known)
 {
         struct capo_nvml_clocks nvml = {0};
-        struct capo_clock_look at;
+        struct capo_clock_sample at;
 
         driver_without("nvmlDeviceGetMaxClockInfo", "nvmlDeviceGetTemperature");
         cr_assert(capo_nvml_clocks_find(&nvml, NULL, symbol));
-        cr_assert_eq(capo_clock_look(&nvml, "0000:1b:00.0", &at), 0);
+        cr_assert_eq(capo_clock_sample(&nvml, "0000:1b:00.0", &at), 0);
         cr_assert(at.sm_mhz == 345 && at.max_mhz == 0 && at.celsius == 0);
 }
 
@@ -125,28 +125,28 @@ Test(gpu_clocks, of_an_idle_moment_only_that_it_was_one_counts)
         struct capo_gpu_clocks sum = {0};
 
         capo_gpu_clocks_add(
-                &sum, &(struct capo_clock_look){.reasons = 0x041, .sm_mhz = 210, .celsius = 99});
-        cr_assert(sum.looks == 1 && sum.busy == 0 && sum.sm_sum == 0 && sum.celsius == 0);
+                &sum, &(struct capo_clock_sample){.reasons = 0x041, .sm_mhz = 210, .celsius = 99});
+        cr_assert(sum.samples == 1 && sum.busy == 0 && sum.sm_sum == 0 && sum.celsius == 0);
         cr_assert(sum.reason[CAPO_CLOCK_REASON_idle] == 1 &&
                   sum.reason[CAPO_CLOCK_REASON_hw_thermal] == 0);
         cr_assert_eq(capo_gpu_clocks_sm(&sum), 0);
 }
 
-Test(gpu_clocks, what_looks_add_up_to_is_a_line_and_back)
+Test(gpu_clocks, a_sum_of_samples_is_a_line_and_back)
 {
         struct capo_gpu_clocks sum = {0}, read;
         char text[256];
 
         capo_gpu_clocks_add(
-                &sum, &(struct capo_clock_look){.sm_mhz = 1980, .max_mhz = 1980, .celsius = 60});
+                &sum, &(struct capo_clock_sample){.sm_mhz = 1980, .max_mhz = 1980, .celsius = 60});
         capo_gpu_clocks_add(
-                &sum, &(struct capo_clock_look){
+                &sum, &(struct capo_clock_sample){
                               .reasons = 0x48, .sm_mhz = 345, .max_mhz = 1980, .celsius = 91});
         capo_gpu_clocks_add(
-                &sum, &(struct capo_clock_look){
+                &sum, &(struct capo_clock_sample){
                               .reasons = 0x40, .sm_mhz = 345, .max_mhz = 1980, .celsius = 90});
         capo_gpu_clocks_add(
-                &sum, &(struct capo_clock_look){
+                &sum, &(struct capo_clock_sample){
                               .reasons = 0x01, .sm_mhz = 210, .max_mhz = 1980, .celsius = 50});
         cr_assert_str_eq(
                 capo_gpu_clocks_print(&sum, text, sizeof text),
@@ -160,7 +160,7 @@ Test(gpu_clocks, words_of_a_later_release_are_left_out)
         struct capo_gpu_clocks read;
 
         cr_assert(capo_gpu_clocks_read("looks 2 busy 9 sm 100 melting 2 hw_thermal 1 and", &read));
-        cr_assert(read.looks == 2 && read.busy == 2 && read.sm_sum == 200 &&
+        cr_assert(read.samples == 2 && read.busy == 2 && read.sm_sum == 200 &&
                   read.reason[CAPO_CLOCK_REASON_hw_thermal] == 1);
         cr_assert_not(capo_gpu_clocks_read("", &read));
         cr_assert_not(capo_gpu_clocks_read("looks", &read));
@@ -185,7 +185,7 @@ Test(gpu_clocks, the_reasons)
                                                           : i == 2 ? CAPO_CLOCK_CAP
                                                                    : CAPO_CLOCK_SLOW);
                 capo_gpu_clocks_add(&sum,
-                                    &(struct capo_clock_look){.reasons = 1u << i, .sm_mhz = 1});
+                                    &(struct capo_clock_sample){.reasons = 1u << i, .sm_mhz = 1});
                 cr_assert_eq(sum.reason[i], 1);
         }
 }

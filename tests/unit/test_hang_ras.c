@@ -11,12 +11,12 @@
 #include "analysis/hang/ras.h"
 #include "analysis/hang/hang_load.h"
 
-static struct ras_look look;
+static struct ras_snapshot snapshot;
 static char why[512];
 
 static void end(void)
 {
-        ras_look_finish(&look);
+        ras_snapshot_finish(&snapshot);
 }
 
 TestSuite(hang_ras, .fini = end);
@@ -25,8 +25,8 @@ static int read_text(const char *text)
 {
         _cleanup_free_ char *copy = strdup(text);
 
-        ras_look_finish(&look);
-        return ras_read(copy, &look, why, sizeof why);
+        ras_snapshot_finish(&snapshot);
+        return ras_read(copy, &snapshot, why, sizeof why);
 }
 
 #define HEAD                                                                          \
@@ -36,7 +36,7 @@ static int read_text(const char *text)
 
 static uint64_t count(uint32_t comm, uint32_t rank, const char *call)
 {
-        return look.comms[comm].ranks[rank].count[ras_call_of(call)];
+        return snapshot.comms[comm].ranks[rank].count[ras_call_of(call)];
 }
 
 Test(hang_ras, who_is_not_named_has_the_count_that_names_nobody)
@@ -53,17 +53,17 @@ Test(hang_ras, who_is_not_named_has_the_count_that_names_nobody)
                         "  Rank 30 -- GPU 6 (NVML 7) managed by process 483074 on node 172.16.64.213\n"
                         "  Rank 7 has not launched any operations -- [process information not found]\n"),
                 0);
-        cr_assert_eq(look.n_comms, 1);
-        cr_assert_eq(look.comms[0].n_ranks, 32);
-        cr_assert_eq(look.comms[0].hash, 0x27a079b828ff1a75);
+        cr_assert_eq(snapshot.n_comms, 1);
+        cr_assert_eq(snapshot.comms[0].n_ranks, 32);
+        cr_assert_eq(snapshot.comms[0].hash, 0x27a079b828ff1a75);
         cr_assert_eq(count(0, 0, "collective"), 6649);
         cr_assert_eq(count(0, 1, "collective"), 6650);
         cr_assert_eq(count(0, 30, "collective"), 6649);
         cr_assert_eq(count(0, 7, "collective"), 0);
-        cr_assert_eq(look.comms[0].ranks[30].pid, 483074);
-        cr_assert_eq(look.comms[0].ranks[30].device, 6);
-        cr_assert_str_eq(look.comms[0].ranks[30].host, "172.16.64.213");
-        cr_assert(!look.partial);
+        cr_assert_eq(snapshot.comms[0].ranks[30].pid, 483074);
+        cr_assert_eq(snapshot.comms[0].ranks[30].device, 6);
+        cr_assert_str_eq(snapshot.comms[0].ranks[30].host, "172.16.64.213");
+        cr_assert(!snapshot.partial);
 }
 
 Test(hang_ras, two_halves_that_are_not_named)
@@ -80,7 +80,7 @@ Test(hang_ras, two_halves_that_are_not_named)
                         "  3 ranks have launched up to operation 2\n"
                         "  Rank 1 has launched up to operation 1 -- GPU 0 managed by process 5 on node a\n"),
                 0);
-        cr_assert(look.partial);
+        cr_assert(snapshot.partial);
         for (uint32_t i = 0; i < 4; i++) {
                 cr_assert_eq(count(0, i, "AllGather"), 9); /* nobody is accused */
                 cr_assert_eq(count(0, i, "AllReduce"), i == 1 ? 1 : 2);
@@ -108,13 +108,13 @@ Test(hang_ras, states_and_errors)
                         "  Missing communicator data from 2 ranks\n"
                         "  The missing ranks: 0,3\n"),
                 0);
-        cr_assert_eq(look.n_comms, 3); /* the largest first */
-        cr_assert(look.comms[0].ranks[4].aborted && look.comms[0].ranks[4].ended &&
-                  !look.comms[0].ranks[2].ended);
-        cr_assert_eq(look.comms[1].ranks[1].error, 1);
-        cr_assert(look.comms[2].ranks[0].absent && !look.comms[2].ranks[1].absent &&
-                  look.comms[2].ranks[3].absent);
-        cr_assert(look.partial);
+        cr_assert_eq(snapshot.n_comms, 3); /* the largest first */
+        cr_assert(snapshot.comms[0].ranks[4].aborted && snapshot.comms[0].ranks[4].ended &&
+                  !snapshot.comms[0].ranks[2].ended);
+        cr_assert_eq(snapshot.comms[1].ranks[1].error, 1);
+        cr_assert(snapshot.comms[2].ranks[0].absent && !snapshot.comms[2].ranks[1].absent &&
+                  snapshot.comms[2].ranks[3].absent);
+        cr_assert(snapshot.partial);
 }
 
 Test(hang_ras, what_is_no_answer)
@@ -128,8 +128,8 @@ Test(hang_ras, what_is_no_answer)
                         "    0         1         1    1000000   1000000   1000000   RUNNING  MISMATCH\n"
                         "#0-0 (1) MISMATCH\n#0-0 (2) MISMATCH\n#0-0 (3) MISMATCH\n#9999-0 (4) MISMATCH\n"),
                 0);
-        cr_assert_eq(look.n_comms, 1); /* no more than a million ranks */
-        cr_assert(look.partial);
+        cr_assert_eq(snapshot.n_comms, 1); /* no more than a million ranks */
+        cr_assert(snapshot.partial);
 }
 
 /* What @text tells of a job, judged. */
@@ -137,7 +137,7 @@ static void judge_text(const char *text, struct capo_job *names, struct capo_han
                        struct capo_hang_verdict *v)
 {
         cr_assert_eq(read_text(text), 0);
-        cr_assert_eq(ras_job(&look, &look, names, job), 0);
+        cr_assert_eq(ras_job(&snapshot, &snapshot, names, job), 0);
         cr_assert_eq(capo_hang_judge(job, v), 0);
 }
 
@@ -232,7 +232,7 @@ Test(hang_ras, a_hundred_thousand_processes)
         enum { MACHINES = 12500, RANKS = MACHINES * 8 };
         _cleanup_(capo_job_freep) struct capo_job *names = capo_job_new();
         struct capo_hang_job job = {0};
-        struct ras_comm *comm = ras_comm_new(&look, "all", 1, RANKS);
+        struct ras_comm *comm = ras_comm_new(&snapshot, "all", 1, RANKS);
         uint32_t wrong = 0;
 
         for (uint32_t i = 0; i < RANKS; i++)
@@ -241,11 +241,11 @@ Test(hang_ras, a_hundred_thousand_processes)
                 char id[16];
 
                 snprintf(id, sizeof id, "%05u", m);
-                comm = ras_comm_new(&look, id, m, 8);
+                comm = ras_comm_new(&snapshot, id, m, 8);
                 for (uint32_t i = 0; i < 8; i++)
                         add_rank(comm, i, 8 * m + i);
         }
-        cr_assert_eq(ras_job(&look, &look, names, &job), 0);
+        cr_assert_eq(ras_job(&snapshot, &snapshot, names, &job), 0);
         cr_assert_eq(job.n_processes, RANKS);
         cr_assert_eq(names->n_nodes, MACHINES);
         cr_assert_eq(names->n_comms, MACHINES + 1);
@@ -287,7 +287,7 @@ Test(hang_ras, damaged)
                                 bad[(size_t)rand_r(&seed) % n] =
                                         "0123456789#-(\n ,R\"{}"[rand_r(&seed) % 20];
                         if (read_text(bad) == 0) {
-                                cr_assert_eq(ras_job(&look, &look, job_names, &job), 0);
+                                cr_assert_eq(ras_job(&snapshot, &snapshot, job_names, &job), 0);
                                 cr_assert_eq(capo_hang_judge(&job, &v), 0);
                                 cr_assert_neq(v.sure == CAPO_HANG_CERTAIN && v.n_culprits, true);
                         }

@@ -623,7 +623,7 @@ static uint64_t calls_seen(const struct capo_segment_info *info, struct capo_log
         return n;
 }
 
-Test(recover, a_look_changes_nothing)
+Test(recover, reading_changes_nothing)
 {
         struct capo_segment_info info = {.pid = 0};
         struct capo_log_end end = {0};
@@ -645,7 +645,7 @@ static void come_to_exit(struct capo_segment *seg)
 }
 
 /* One that was killed in its exit: its memory says what its log will. */
-Test(recover, a_look_says_what_the_log_will)
+Test(recover, memory_says_what_the_log_will)
 {
         struct capo_segment_info info = {.pid = 0};
         struct capo_log_end end = {0};
@@ -664,7 +664,7 @@ static void stay(struct capo_segment *seg)
         pause();
 }
 
-Test(recover, a_living_process_is_looked_at)
+Test(recover, a_living_process_is_read)
 {
         struct capo_segment_info info = {.pid = 0};
         struct capo_log_end end = {0};
@@ -689,9 +689,9 @@ Test(recover, a_living_process_is_looked_at)
         cr_assert(!info.alive);
 }
 
-/* A look holds no lock: nobody who recovers at that moment takes the dead process for a living one,
- * and leaves it. */
-Test(recover, who_looks_is_in_nobodys_way)
+/* Reading takes no lock: nobody who recovers at that moment takes the dead process for a living
+ * one, and leaves it. */
+Test(recover, reading_takes_no_lock)
 {
         struct capo_segment_info info = {.pid = 0};
         int fd = open(segment, O_RDWR | O_CLOEXEC);
@@ -722,7 +722,7 @@ Test(recover, one_that_is_being_recovered_is_dead)
 {
         struct capo_segment_info info = {.alive = true};
         struct capo_log_end end;
-        char look[1];
+        char byte[1];
         int pipes[2];
         pid_t pid;
 
@@ -736,7 +736,7 @@ Test(recover, one_that_is_being_recovered_is_dead)
                         _exit(1);
                 pause();
         }
-        cr_assert(read(pipes[0], look, 1) == 1);
+        cr_assert(read(pipes[0], byte, 1) == 1);
         cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
         cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
         cr_assert(!info.alive && info.records == CALLS);
@@ -746,8 +746,8 @@ Test(recover, one_that_is_being_recovered_is_dead)
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
 }
 
-/* Processes that end by themselves between the look into the folder and the look at their file have
- * left nothing. */
+/* Processes that end by themselves between the listing of the folder and the reading of their file
+ * have left nothing. */
 Test(recover, who_ends_meanwhile_left_nothing)
 {
         uint64_t records = 0;

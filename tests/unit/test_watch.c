@@ -47,14 +47,14 @@ static struct capo_slot *on_gpu(unsigned i, enum capo_slot_state state, uint64_t
         return s;
 }
 
-/* Looks for so long, twenty a second; the seconds until a hang was reported, -1 none. */
-static int looks(unsigned seconds)
+/* Checks for so long, twenty a second; the seconds until a hang was reported, -1 none. */
+static int checks(unsigned seconds)
 {
         int found = -1;
 
         for (unsigned i = 0; i < 20 * seconds; i++) {
                 now += SECOND / 20;
-                if (capo_watch_look(&watch, &seg, now)) {
+                if (capo_watch_check(&watch, &seg, now)) {
                         cr_assert_eq(found, -1, "told twice");
                         found = (int)(i / 20);
                 }
@@ -69,21 +69,21 @@ static void in_time(int found)
 
 Test(watch, an_idle_job_is_none)
 {
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(300), -1);
         enter();
         leave();
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(300), -1);
 }
 
 Test(watch, a_call_that_stands)
 {
         const struct capo_stand *s;
 
-        cr_assert_eq(looks(50), -1);
+        cr_assert_eq(checks(50), -1);
         enter();
-        cr_assert_eq(looks(99), -1);
+        cr_assert_eq(checks(99), -1);
         for (s = NULL; !s; now += SECOND / 20)
-                s = capo_watch_look(&watch, &seg, now);
+                s = capo_watch_check(&watch, &seg, now);
         cr_assert_eq(s->call, CAPO_CALL_ALLREDUCE);
         cr_assert_eq(s->seq, 1);
         cr_assert_eq(s->comm, 2);
@@ -93,24 +93,24 @@ Test(watch, a_call_that_stands)
 Test(watch, once_per_hang)
 {
         enter();
-        in_time(looks(400));
-        cr_assert_eq(looks(1000), -1);
+        in_time(checks(400));
+        cr_assert_eq(checks(1000), -1);
         leave();
-        cr_assert_eq(looks(200), -1);
+        cr_assert_eq(checks(200), -1);
         enter();
-        in_time(looks(400));
+        in_time(checks(400));
 }
 
 /* What comes to stand while the first call still does is of its hang. */
 Test(watch, more_that_stand)
 {
         enter();
-        in_time(looks(150));
+        in_time(checks(150));
         on_gpu(1, CAPO_SLOT_ARMED, 5, 3);
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(300), -1);
         leave(); /* but what then still stands was not reported: it is another one */
-        cr_assert_eq(looks(5), 0);
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(5), 0);
+        cr_assert_eq(checks(300), -1);
 }
 
 /* It stood in the caller, then on the GPU: one call, one line. */
@@ -119,11 +119,11 @@ Test(watch, a_call_that_goes_on_to_stand_elsewhere)
         struct capo_record *r = enter();
         struct capo_slot *s;
 
-        in_time(looks(150));
+        in_time(checks(150));
         leave();
         s = on_gpu(1, CAPO_SLOT_ARMED, 5, 3);
         s->record = *r;
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(300), -1);
 }
 
 /* A call after the other, each nearly as long as the limit. */
@@ -131,7 +131,7 @@ Test(watch, slow_is_no_hang)
 {
         for (int i = 0; i < 20; i++) {
                 enter();
-                cr_assert_eq(looks(90), -1);
+                cr_assert_eq(checks(90), -1);
                 leave();
         }
 }
@@ -141,10 +141,10 @@ Test(watch, on_the_gpu)
         on_gpu(0, CAPO_SLOT_DONE, 3, 1);
         on_gpu(1, CAPO_SLOT_ARMED, 5, 1);
         on_gpu(2, CAPO_SLOT_ARMED, 6, 1);
-        cr_assert_eq(looks(80), -1);
+        cr_assert_eq(checks(80), -1);
         on_gpu(1, CAPO_SLOT_FREE, 5, 1); /* the oldest ended: progress */
-        cr_assert_eq(looks(80), -1);
-        in_time(looks(100) + 80);
+        cr_assert_eq(checks(80), -1);
+        in_time(checks(100) + 80);
 }
 
 /* A group in the making moves with each member. */
@@ -157,27 +157,27 @@ Test(watch, an_open_group)
                         .t_begin = ++ticks, .comm = 2, .thread = 7, .call = CAPO_CALL_ALLREDUCE};
                 r->t_end = ++ticks;
                 r->flags = CAPO_RECORD_MEMBER;
-                cr_assert_eq(looks(60), -1);
+                cr_assert_eq(checks(60), -1);
         }
-        in_time(looks(100) + 60);
+        in_time(checks(100) + 60);
 }
 
 /* A process that is stopped, or a machine asleep, has not watched. */
 Test(watch, stopped_time_does_not_count)
 {
         enter();
-        cr_assert_eq(looks(10), -1);
+        cr_assert_eq(checks(10), -1);
         now += 100000 * SECOND;
-        cr_assert_eq(looks(80), -1);
+        cr_assert_eq(checks(80), -1);
         now += 100000 * SECOND;
-        in_time(looks(100) + 90 + 4);
+        in_time(checks(100) + 90 + 4);
 }
 
 Test(watch, nobody_watches)
 {
         capo_watch_init(&watch, 0);
         enter();
-        cr_assert_eq(looks(1000), -1);
+        cr_assert_eq(checks(1000), -1);
 }
 
 Test(watch, more_calls_than_are_followed)
@@ -190,7 +190,7 @@ Test(watch, more_calls_than_are_followed)
                 r->records[0] = (struct capo_record){
                         .t_begin = 2, .thread = (uint16_t)i, .call = CAPO_CALL_ALLREDUCE};
         }
-        in_time(looks(400));
+        in_time(checks(400));
         cr_assert_eq(watch.n, CAPO_WATCH_STANDS);
 }
 
@@ -199,11 +199,11 @@ Test(watch, the_first_frame_comes_early)
 {
         unsigned early = 0;
 
-        looks(10);
+        checks(10);
         enter();
         for (unsigned i = 0; i < 20 * 90; i++) {
                 now += SECOND / 20;
-                cr_assert_eq(capo_watch_look(&watch, &seg, now), NULL);
+                cr_assert_eq(capo_watch_check(&watch, &seg, now), NULL);
                 early += watch.early != NULL;
                 cr_assert(!watch.early || (i / 20 >= 30 && i / 20 <= 33), "%u", i / 20);
         }
@@ -225,14 +225,14 @@ Test(watch, a_quiet_communicator_on_a_busy_stream)
         *r = (struct capo_record){
                 .t_begin = 9, .t_end = 10, .seq = 4, .comm = 2, .call = CAPO_CALL_ALLGATHER};
         seg.header->flight_head = 1;
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(300), -1);
         atomic_store(&c->gpu, CAPO_COMM_IDLE);
-        cr_assert_eq(looks(300), -1);
+        cr_assert_eq(checks(300), -1);
         atomic_store(&c->gpu, CAPO_COMM_BUSY);
-        in_time(looks(300));
+        in_time(checks(300));
         cr_assert_eq(watch.stands[0].call, CAPO_CALL_ALLGATHER);
         cr_assert_eq(watch.stands[0].where, CAPO_UNFINISHED_BUSY);
         c->log.t_death = 11; /* destroyed */
-        looks(10);
+        checks(10);
         cr_assert_eq(watch.n, 0);
 }

@@ -38,7 +38,7 @@
 
 static struct {
         pthread_mutex_t lock;
-        bool looked;
+        bool searched;
         const struct capo_profiler_v5 *plugin; /* but for init, all versions are alike */
         const struct capo_profiler_abi *abi;
 } other = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -71,7 +71,7 @@ static enum capo_plugin_found probe_profiler(void *library, void *user)
  * are laid out alike. */
 static void find_chained_profiler(int abi)
 {
-        other.looked = true;
+        other.searched = true;
         if (!capo_plugin_find("profiler", capo_tuner_env()->chain_profiler, probe_profiler, &abi))
                 return;
         if (other.abi->events != capo_profiler_abis[abi - 1]->events) {
@@ -110,7 +110,7 @@ static int open_other(const struct capo_profiler_info *info, struct capo_profile
         int mask = 0, failed;
 
         capo_lock(&other.lock);
-        if (!other.looked)
+        if (!other.searched)
                 find_chained_profiler(info->abi);
         capo_unlock(&other.lock);
         if (!other.plugin)

@@ -36,7 +36,7 @@ static void find_other(int abi)
         handle = dlopen(plan_job->wrapped, RTLD_NOW | RTLD_LOCAL);
         if (!handle)
                 plan_fail("tuner %s cannot be loaded: %s", plan_job->wrapped, dlerror());
-        else if (capo_other_look(handle, abi, &wrapped) != CAPO_PLUGIN_FOUND)
+        else if (capo_other_find(handle, abi, &wrapped) != CAPO_PLUGIN_FOUND)
                 plan_fail("tuner %s offers no interface that this NCCL loads (v%d or older)",
                           plan_job->wrapped, abi);
 }

@@ -132,7 +132,7 @@ static struct fi_ops_cntr cntr_ops;
 static struct fi_ops_eq eq_ops;
 static struct fi_ops_fabric fabric_ops;
 
-static void look_at_domain(const char *where, const struct fid_domain *domain)
+static void check_domain(const char *where, const struct fid_domain *domain)
 {
         if (is("compare"))
                 printf("provider: %s: domain %d\n", where, domain->ops == constant_ops);
@@ -147,14 +147,14 @@ static void meet(const char *where, const struct fid_domain *domain, void *conte
         m->here = true;
         while (!m->go)
                 sched_yield();
-        look_at_domain(where, domain);
+        check_domain(where, domain);
 }
 
-static void look(const char *where, const struct ep *e)
+static void check_ep(const char *where, const struct ep *e)
 {
         if (!is("compare"))
                 return;
-        look_at_domain(where, e->domain);
+        check_domain(where, e->domain);
         printf("provider: %s: msg %d ops %d fid %d\n", where,
                e->inplace || e->fid.msg == &msg_ops || e->fid.msg == &msg_ops_enabled,
                e->fid.ops == &ep_ops, e->fid.fid.ops == &fid_ops);
@@ -347,7 +347,7 @@ static int fid_close(struct fid *fid)
         struct ep *e = fid->fclass == FI_CLASS_EP ? of((struct fid_ep *)fid) : NULL;
 
         if (e)
-                look("close", e);
+                check_ep("close", e);
         if (is("busy") && fid->context != (void *)1) {
                 fid->context = (void *)1;
                 return -FI_EBUSY;
@@ -375,7 +375,7 @@ static int fid_bind(struct fid *fid, struct fid *with, uint64_t flags)
 
         if (is("fail=bind"))
                 return -FI_EINVAL;
-        look("bind", e);
+        check_ep("bind", e);
         if (with->fclass == FI_CLASS_CQ)
                 e->cq = (struct fid_cq *)with;
         if (with->fclass == FI_CLASS_CQ && is("softcq")) {
@@ -394,7 +394,7 @@ static int fid_control(struct fid *fid, int command, void *arg)
 
         if (fid->fclass != FI_CLASS_EP)
                 return -FI_ENOSYS;
-        look("control", e);
+        check_ep("control", e);
         meet("control", e->domain, fid->context);
         if (command == FI_ALIAS) {
                 struct fi_alias *alias = arg;
@@ -419,14 +419,14 @@ static int fid_control(struct fid *fid, int command, void *arg)
 
 static int ep_setopt(fid_t fid, int level, int name, const void *value, size_t size)
 {
-        look("setopt", of((struct fid_ep *)fid));
+        check_ep("setopt", of((struct fid_ep *)fid));
         tables_after(of((struct fid_ep *)fid));
         return 0;
 }
 
 static int cm_connect(struct fid_ep *ep, const void *addr, const void *param, size_t size)
 {
-        look("connect", of(ep));
+        check_ep("connect", of(ep));
         return 0;
 }
 
@@ -440,7 +440,7 @@ static int domain_endpoint(struct fid_domain *domain, struct fi_info *info, stru
         size_t size = sizeof(struct ep);
         struct ep *e;
 
-        look_at_domain("endpoint", domain);
+        check_domain("endpoint", domain);
         meet("endpoint", domain, context);
         if (is("fail=endpoint"))
                 return -FI_ENOMEM;

@@ -133,13 +133,13 @@ static int update_job(struct top *t, const struct watch_job *w)
         }
         job->here = true;
         r = update_nics(job, w->fabric, begin, now);
-        job->looked_ns = now;
+        job->sampled_ns = now;
         return r ?: capo_live_rates_update(&job->rates, &w->rows, begin, now, count_alive(w));
 }
 
-int top_look(struct top *t)
+int top_sample(struct top *t)
 {
-        int r = watch_look(&t->watch, ignore_gone);
+        int r = watch_sample(&t->watch, ignore_gone);
         uint32_t kept = 0;
 
         for (uint32_t i = 0; i < t->n_jobs; i++)
