@@ -313,7 +313,8 @@ static int read_log(struct reader *rd, uint32_t process)
                 else if (u.where != CAPO_UNFINISHED_WHERES ||
                          traced) /* then the log has it like any other call */
                         continue;
-                r = take_call(c, c->thread, rd);
+                if ((r = take_call(c, c->thread, rd)) < 0)
+                        return r;
         }
         for (uint32_t i = 0; i < rd->n_cells; i++)
                 count_cell(rd, process, rd->cells[i]);
