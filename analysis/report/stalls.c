@@ -156,7 +156,8 @@ static void report_stall(struct capo_page *r, struct stall s, bool last)
                 snprintf(why, sizeof why, "who was the cause is not known");
         PROBLEM(r, STALL, r->job->n_ranks > (int)r->job->n_processes ? " that left a log" : "",
                 capo_text_time(length_of(s), time),
-                capo_text_when((uint64_t)s.from, "%H:%M:%S", at), why);
+                capo_text_when((uint64_t)fmin(fmax(s.from, 0), (double)INT64_MAX), "%H:%M:%S", at),
+                why);
         if (rank >= 0)
                 capo_problem_rank(r, rank);
 }
