@@ -32,30 +32,47 @@ static void print_other_stopped(const struct hang_page *p, FILE *out)
         }
 }
 
+/* Which of the @n processes @first has the same host as @process; @n: none. */
+static uint32_t find_host(const struct capo_job *job, const uint32_t *first, uint32_t n,
+                          uint32_t process)
+{
+        uint32_t i = 0;
+
+        while (i < n && strcmp(job->processes[first[i]].host, job->processes[process].host) != 0)
+                i++;
+        return i;
+}
+
 /* Without a culprit: list the processes that were examined. */
 static void print_processes(const struct hang_page *p, FILE *out)
 {
         const struct capo_job_process *of = p->job->processes;
-        uint32_t n = p->job->n_processes, nodes = 0;
+        uint32_t first[SHOWN], n_hosts = 0, elsewhere = 0;
 
-        for (uint32_t i = 0; i < n; i++) {
-                uint32_t pids = 0, first = 0;
-
-                while (strcmp(of[first].host, of[i].host) != 0)
-                        first++;
-                if (first < i || !of[i].header.pid || ++nodes > SHOWN)
+        for (uint32_t i = 0; i < p->job->n_processes; i++) {
+                if (!of[i].header.pid || find_host(p->job, first, n_hosts, i) < n_hosts)
                         continue;
-                fprintf(out, "  %s: pid", of[i].host);
-                for (uint32_t k = i; k < n; k++) {
-                        if (!strcmp(of[k].host, of[i].host) && ++pids <= PIDS)
-                                fprintf(out, "%s %u", pids > 1 ? "," : "", of[k].header.pid);
+                if (n_hosts < SHOWN)
+                        first[n_hosts++] = i;
+                else
+                        elsewhere++;
+        }
+        for (uint32_t host = 0; host < n_hosts; host++) {
+                uint32_t pids = 0;
+
+                fprintf(out, "  %s: pid", of[first[host]].host);
+                for (uint32_t i = first[host]; i < p->job->n_processes; i++) {
+                        if (of[i].header.pid && !strcmp(of[i].host, of[first[host]].host) &&
+                            ++pids <= PIDS)
+                                fprintf(out, "%s %u", pids > 1 ? "," : "", of[i].header.pid);
                 }
                 if (pids > PIDS)
                         fprintf(out, " and %u more", pids - PIDS);
                 fputc('\n', out);
         }
-        if (nodes > SHOWN)
-                fprintf(out, "  and %s more\n", capo_text_plural(nodes - SHOWN, "node", NULL));
+        if (elsewhere)
+                fprintf(out, "  and %s on other nodes\n",
+                        capo_text_plural(elsewhere, "process", "processes"));
 }
 
 /* Where the call was made: the innermost frame; in Python the innermost line of the program's own

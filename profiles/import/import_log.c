@@ -305,10 +305,10 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
         struct capo_input each = *in;
         char said[512] = "";
         size_t before = 0;
-        int e = m ? 0 : -ENOMEM, wrong = 0;
+        int e = 0, wrong = 0;
 
         if (!m)
-                return e;
+                return -ENOMEM;
         m->in = &each;
         m->job = job;
         for (uint32_t i = 0; i < job->n_processes && e == 0; i++) {
