@@ -8,6 +8,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
 #include "core/base/util.h"
+#include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
 
 /* The GPUs that CUDA would show to a program started here, in CUDA's order. */
@@ -36,13 +37,38 @@ static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char
         return capo_alloc_gpus(gpus, v->n, a);
 }
 
+/* Of a rack, sizes count the GPUs of each tray, as `capo plan` and `capo fit` count them. */
+static int find_trays(const struct capo_platform *p, const struct capo_topology *rack,
+                      const char *sizes, struct capo_alloc *a, char *why, size_t room)
+{
+        struct capo_topology tray = *rack; /* its first GPUs */
+        int r;
+
+        tray.n_gpus = (size_t)(p->n_gpus / p->trays);
+        r = capo_alloc_parse(&tray, sizes, true, a, why, room);
+        for (int i = 0; !r && i < a->n_ranks; i++) {
+                struct capo_alloc_rank *rank = &a->ranks[i];
+
+                rank->gpu += rank->node % p->trays * (int)tray.n_gpus;
+                rank->node /= p->trays;
+        }
+        if (!r)
+                a->n_nodes = (a->n_nodes + p->trays - 1) / p->trays;
+        return r;
+}
+
 static int find_allocation(const struct topo_options *o, struct capo_topology *t,
                            struct capo_alloc *a, char *said, size_t said_room, char *why,
                            size_t room)
 {
+        const struct capo_platform *p = o->machine.topo || !o->machine.platform
+                                                ? NULL
+                                                : capo_platform_find(o->machine.platform);
         _cleanup_free_ int *all = NULL;
 
         *said = 0;
+        if (o->alloc && p && p->from == CAPO_PLATFORM_RACK)
+                return find_trays(p, t, o->alloc, a, why, room);
         if (o->gpus || o->alloc)
                 return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
         if (!o->machine.topo && !o->machine.platform)
@@ -121,7 +147,7 @@ static const struct cli_option options[] = {
         {"gpus", CLI_TEXT(struct topo_options, gpus, "LIST"),
          "1,2,3 or 0-4 or bus ids; 1,2,3+0-4 is two machines; default: all GPUs, on this machine those that CUDA would show"},
         {"alloc", CLI_TEXT(struct topo_options, alloc, "SIZES"),
-         "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8"},
+         "3+5: the first 3 and the first 5 GPUs of two machines; 4x8 is four of 8; of a rack (gb200-nvl72): of each tray"},
         {"predict", CLI_FLAG(struct topo_options, predict),
          "also what real NCCL would do, asked on virtual GPUs (takes seconds; its own model)"},
         {"nccl", CLI_FLAG(struct topo_options, predict), NULL},

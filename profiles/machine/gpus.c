@@ -189,7 +189,7 @@ static int check_counts(struct reader *r)
                 return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"",
                            at);
         if (capo_layout_largest(&l) > r->of->n_devs)
-                return bad(r, -EINVAL, "a machine of %s has %zu GPUs, not %u", r->of->name,
+                return bad(r, -EINVAL, "a node of %s has %zu GPUs, not %u", r->of->name,
                            r->of->n_devs, capo_layout_largest(&l));
         if (l.n_ranks > r->of->most)
                 return bad(r, -EINVAL, "%u ranks are more than can be analysed (%zu)", l.n_ranks,

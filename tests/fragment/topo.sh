@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Pages of `capo topo` compared with what they were when somebody last looked; BLESS=1 writes them anew.
+# Pages of `capo topo` compared with what they were when somebody last looked; CAPO_GOLDEN_REWRITE=1 writes them anew.
 set -u
 capo=$(realpath "$1")
 cd "$2/tests/fragment/data" || exit 99
@@ -14,7 +14,7 @@ page() { # name, options
         name=$1; shift
         "$capo" "$@" >"$tmp" 2>&1
         echo "exit status $?" >>"$tmp"
-        [ -n "${BLESS:-}" ] && cp "$tmp" "$golden/$name.txt"
+        [ -n "${CAPO_GOLDEN_REWRITE:-}" ] && cp "$tmp" "$golden/$name.txt"
         diff -u "$golden/$name.txt" "$tmp" || fail "$name: capo $* differs"
 }
 
@@ -28,6 +28,8 @@ page dgx2 topo --topo dgx2-lstopo.xml --alloc 5
 page xgmi topo --topo rccl-8p-90a.xml --gpus 0-5
 page pcie topo --topo aws-p4d-24xl-topo.xml --gpus 0,1,4
 page nvl72 topo --platform gb200-nvl72 --gpus 0-7
+page nvl72-trays topo --platform gb200-nvl72 --alloc 1+3+2
+page bad-tray topo --platform gb200-nvl72 --alloc 8
 page smi-3+5 topo --topo hgx-h100-smi.txt --alloc 2+3
 page brick topo --topo dgx1v.xml --gpus 0,1 --brick 25
 page bad-no-gpu topo --topo aws-g5.48xl-topo.xml
