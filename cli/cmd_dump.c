@@ -15,7 +15,6 @@
 #include "cli/trace/cmd_trace.h"
 #include "core/base/calls.h"
 #include "analysis/log/log_find.h"
-#include "core/log/info.h"
 #include "analysis/log/log_read.h"
 #include "core/base/size.h"
 #include "core/base/util.h"

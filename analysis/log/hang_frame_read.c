@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/log/info.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"

@@ -4,7 +4,6 @@
 #define CAPO_INFO_READ_H
 
 #include "analysis/log/log_read.h"
-#include "core/log/info.h"
 
 struct capo_log_frame;
 

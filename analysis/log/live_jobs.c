@@ -12,6 +12,7 @@
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/log_read.h"

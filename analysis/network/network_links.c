@@ -8,6 +8,7 @@
 
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "analysis/network/network_parts.h"
 #include "analysis/network/network_sums.h"
 #include "analysis/log/info_read.h"

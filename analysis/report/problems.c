@@ -15,6 +15,7 @@
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"

@@ -13,6 +13,7 @@
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_paths.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 
 /* Does @t have every GPU that a process of the job used? */
 static bool has_all_gpus(const struct capo_topology *t, const struct capo_job *job)

@@ -14,7 +14,6 @@
 #include "analysis/hang/proc_pid.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
-#include "core/log/info.h"
 #include "core/base/nccl_release.h"
 
 enum { SHOWN = 4, LATE = 3, PIDS = 8 };

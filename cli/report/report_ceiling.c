@@ -17,7 +17,6 @@
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
-#include "core/log/info.h"
 
 /* Limits for ceilings over PCIe and NICs without an explicit topology: 16 ranks take 70 ms, 32 a
  * third of a second, 64 two. There is one largest communicator, and there may be many others. */

@@ -11,6 +11,7 @@
 
 #include "cli/report/cmd_report.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "profiles/machine/topology.h"
 #include "analysis/log/info_read.h"
 

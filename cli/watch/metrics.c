@@ -9,7 +9,6 @@
 #include "cli/watch/metrics.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
-#include "core/log/info.h"
 
 /* ---- text ---- */
 

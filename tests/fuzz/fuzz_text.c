@@ -18,6 +18,7 @@
 #include "analysis/log/log_read.h"
 #include "analysis/log/rules_read.h"
 #include "core/log/unfinished.h"
+#include "core/log/info.h"
 #include "tests/fuzz/fuzz.h"
 
 static void fabric(char *text, size_t size)
