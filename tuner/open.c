@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
@@ -102,7 +101,7 @@ static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *
         r = capo_process_tables(&shape, &t->tables, &t->own_tables);
         if (r < 0)
                 return r;
-        for (int c = 0; c < CAPO_COLLS; c++) {
+        for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                 if (t->tables->table[c])
                         t->table[c] = t->tables->table[c];
         }
@@ -159,7 +158,7 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
 
 static void fill_direct(struct capo_tuner *t)
 {
-        for (int c = 0; c < CAPO_COLLS && !capo_process.direct_blocked; c++) {
+        for (int c = 0; c < CAPO_NCCL_COLLS && !capo_process.direct_blocked; c++) {
                 for (uint32_t cell = 0; cell < CAPO_CELLS_QUICK; cell++) {
                         if (capo_tuner_safe(t, c, capo_choice_unpack(cell), 0))
                                 t->direct[c] |= (uint8_t)(1u << cell);
@@ -204,7 +203,7 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                 .n_ranks = info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
                 .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
                 .plain = true};
-        for (int c = 0; c < CAPO_COLLS; c++)
+        for (int c = 0; c < CAPO_NCCL_COLLS; c++)
                 t->table[c] = &empty;
         capo_lock(&capo_process.lock);
         capo_process_load();

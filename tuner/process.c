@@ -11,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
@@ -61,7 +60,7 @@ static void tell_rules(const struct capo_profile *p)
                 const struct capo_rule *rule = &p->rules[r];
 
                 capo_when_print(&rule->when, row.when, sizeof row.when);
-                for (int c = 0; c < CAPO_COLLS; c++) {
+                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                         snprintf(row.coll, sizeof row.coll, "%s", capo_coll_word(c));
                         for (uint32_t k = 0; k < rule->count[c] && rule->first[c] + k < ROWS_MAX;
                              k++) {

@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -19,7 +17,7 @@
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
 
 struct lists {
-        uint8_t algos[CAPO_ALGOS], protos[CAPO_PROTOS], channels[8];
+        uint8_t algos[CAPO_NCCL_ALGOS + 1], protos[CAPO_NCCL_PROTOS + 1], channels[8];
         uint32_t chunks[8];
         unsigned n_algos, n_protos, n_channels, n_chunks;
 };
@@ -104,12 +102,12 @@ static int drop_candidate(struct capo_sweep_plan *plan, const char *item, int *c
 
 static void multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
 {
-        for (unsigned a = 1; l->n_algos == 0 && a < CAPO_ALGOS; a++)
+        for (unsigned a = 1; l->n_algos == 0 && a <= CAPO_NCCL_ALGOS; a++)
                 l->algos[a - 1] = (uint8_t)a;
-        for (unsigned p = 1; l->n_protos == 0 && p < CAPO_PROTOS; p++)
+        for (unsigned p = 1; l->n_protos == 0 && p <= CAPO_NCCL_PROTOS; p++)
                 l->protos[p - 1] = (uint8_t)p;
-        l->n_algos = l->n_algos ? l->n_algos : CAPO_ALGOS - 1;
-        l->n_protos = l->n_protos ? l->n_protos : CAPO_PROTOS - 1;
+        l->n_algos = l->n_algos ? l->n_algos : CAPO_NCCL_ALGOS;
+        l->n_protos = l->n_protos ? l->n_protos : CAPO_NCCL_PROTOS;
         l->n_channels = l->n_channels ? l->n_channels : 1;
         l->n_chunks = l->n_chunks ? l->n_chunks : 1;
         for (unsigned a = 0; a < l->n_algos; a++) {
@@ -156,7 +154,7 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
                                         field);
         }
         if (!plan->colls)
-                plan->colls = (1u << CAPO_COLLS) - 1;
+                plan->colls = (1u << CAPO_NCCL_COLLS) - 1;
         multiply_lists(plan, &l);
         return 0;
 }
@@ -200,7 +198,7 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
         if (!ask->table || ask->call.comm_uid == 0 || ask->call.seq <= FIRST_CALLS ||
             ask->call.seq > plan->calls)
                 return leave;
-        if (coll >= CAPO_COLLS || !(plan->colls & 1u << coll) || bytes < plan->min_bytes ||
+        if (coll >= CAPO_NCCL_COLLS || !(plan->colls & 1u << coll) || bytes < plan->min_bytes ||
             bytes > plan->max_bytes || !bytes)
                 return leave;
         for (int i = 0; i < ask->n_algos * ask->n_protos; i++) {

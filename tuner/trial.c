@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "tuner/mix_bits.h"
@@ -63,7 +62,7 @@ int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *p)
                 const struct capo_rule *rule = &p->rules[r];
                 bool all = trial->mode == CAPO_TRIAL_GUARD || rule->basis == CAPO_BASIS_MODELLED;
 
-                for (int c = 0; c < CAPO_COLLS; c++) {
+                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                         for (uint32_t k = 0; k < rule->count[c]; k++) {
                                 uint32_t at = rule->first[c] + k;
 

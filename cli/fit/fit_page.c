@@ -5,7 +5,6 @@
 #include <string.h>
 #include <time.h>
 
-#include "capo/collectives.h"
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
@@ -176,7 +175,7 @@ static void add_sweep_command(struct cli_section *t, const struct capo_fit_serie
                 capo_append(text, sizeof text, "; do ");
         }
         capo_append(text, sizeof text, "capo sweep --coll %s --sizes %s..%s",
-                    capo_coll_word((enum capo_coll)capo_coll_of_call(s->call)),
+                    capo_coll_word(capo_coll_of_call(s->call)),
                     short_size(s->points[n->first].bytes, a, sizeof a),
                     short_size(s->points[n->last].bytes, b, sizeof b));
         if (n->candidate && c->algo)
@@ -413,7 +412,7 @@ struct cli_page *fit_page_uncertain(const struct capo_samples *set)
         cli_section_row(t, "a run that says what was forced in it, and one of NCCL's own choice");
         if (set->n && capo_coll_of_call(lo->call) >= 0)
                 cli_section_row(t, "capo sweep --coll %s --sizes %s..%s -- COMMAND",
-                                capo_coll_word((enum capo_coll)capo_coll_of_call(lo->call)),
+                                capo_coll_word(capo_coll_of_call(lo->call)),
                                 short_size(lo->bytes, a, sizeof a),
                                 short_size(hi->bytes, b, sizeof b));
         return page;

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "capo/collectives.h"
 #include "cli/base/cli_machine.h"
 #include "cli/report/cmd_report.h"
 #include "core/base/array.h"
@@ -29,7 +28,7 @@ static size_t gather_asks(const struct capo_job *job, uint32_t comm, struct capo
                                 break;
                 }
                 if (coll >= 0 && row->bytes && k == n)
-                        asks[n++] = (struct capo_plan_ask){(enum capo_coll)coll, row->bytes};
+                        asks[n++] = (struct capo_plan_ask){coll, row->bytes};
         }
         return n;
 }

@@ -3,7 +3,6 @@
 #ifndef CAPO_PARSE_PARTS_H
 #define CAPO_PARSE_PARTS_H
 
-#include "capo/collectives.h"
 #include "core/profile/profile_json.h"
 
 struct capo_profile;
@@ -18,6 +17,6 @@ bool capo_parse_whole(struct capo_json *r, double min, double max, double *out, 
 
 /** capo_parse_rows() - the list of rows of a rule for @coll, into @p. Return: false with a fault.
  */
-bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll);
+bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, unsigned coll);
 
 #endif

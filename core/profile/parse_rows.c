@@ -5,7 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -197,7 +196,7 @@ static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_ro
         return true;
 }
 
-bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, enum capo_coll coll)
+bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, unsigned coll)
 {
         const struct capo_row blank = {
                 .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};

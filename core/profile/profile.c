@@ -19,8 +19,6 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/profile/profile_json.h"
@@ -175,8 +173,8 @@ int capo_profile_row(struct capo_profile *p, const struct capo_row *row)
         struct capo_rule *rule = p->n_rules ? &p->rules[p->n_rules - 1] : NULL;
         uint32_t n;
 
-        if (!rule || row->coll >= CAPO_COLLS || !row->algo != !row->proto ||
-            row->algo >= CAPO_ALGOS || row->proto >= CAPO_PROTOS ||
+        if (!rule || row->coll >= CAPO_NCCL_COLLS || !row->algo != !row->proto ||
+            row->algo > CAPO_NCCL_ALGOS || row->proto > CAPO_NCCL_PROTOS ||
             row->channels > CAPO_CHANNELS_MAX || row->ctas > CAPO_CHANNELS_MAX ||
             row->cluster > CAPO_CLUSTER_MAX + 1 || row->cta_policy > 2 ||
             (row->chunk &&

@@ -16,7 +16,6 @@
 #include <stdarg.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
 #include "core/profile/profile_json.h"
@@ -306,7 +305,7 @@ uint32_t capo_profile_csv_rows(const struct capo_profile *p, uint32_t *choices)
         for (uint32_t i = 0; i < p->n_rules; i++) {
                 const struct capo_rule *rule = &p->rules[i];
 
-                for (int c = 0; c < CAPO_COLLS; c++) {
+                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {
                                 const struct capo_row *row = &p->rows[rule->first[c] + n];
 
@@ -343,7 +342,7 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                                 "\"modelled\": its lines would hold without being allowed");
                 if (!rule_fits_csv(rule))
                         continue;
-                for (int c = 0; c < CAPO_COLLS; c++) {
+                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {
                                 const struct capo_row *row = &p->rows[rule->first[c] + n];
 

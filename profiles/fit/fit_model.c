@@ -12,8 +12,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -46,8 +44,8 @@ static int ask_plan(const struct capo_fit_machine *m, const char *layout,
         if (e < 0)
                 return e;
         for (int p = 0; p < s->n_points && q.n_asks < MAX_SIZES; p++)
-                asks[q.n_asks++] = (struct capo_plan_ask){
-                        (enum capo_coll)capo_coll_of_call(s->call), s->points[p].bytes};
+                asks[q.n_asks++] =
+                        (struct capo_plan_ask){capo_coll_of_call(s->call), s->points[p].bytes};
         return capo_plan_ask(&q, out, why, room);
 }
 
@@ -89,8 +87,8 @@ static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_pl
                 return 0;
         own = row->cost[row->algo - 1][row->proto - 1] *
               measured_ratio(s, here, p, row->algo, row->proto);
-        for (unsigned a = 1; a <= row->n_algo && a < CAPO_ALGOS; a++) {
-                for (unsigned o = 1; o <= row->n_proto && o < CAPO_PROTOS; o++) {
+        for (unsigned a = 1; a <= row->n_algo && a <= CAPO_NCCL_ALGOS; a++) {
+                for (unsigned o = 1; o <= row->n_proto && o <= CAPO_NCCL_PROTOS; o++) {
                         double t =
                                 row->cost[a - 1][o - 1] > 0
                                         ? row->cost[a - 1][o - 1] * measured_ratio(s, here, p, a, o)
@@ -109,7 +107,7 @@ static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_pl
                        : 0;
 }
 
-static int leave_up_to(struct capo_profile *profile, enum capo_coll coll, uint64_t upto)
+static int leave_up_to(struct capo_profile *profile, unsigned coll, uint64_t upto)
 {
         struct capo_row leave = {
                 .upto = upto, .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
@@ -117,7 +115,7 @@ static int leave_up_to(struct capo_profile *profile, enum capo_coll coll, uint64
         return capo_profile_row(profile, &leave);
 }
 
-int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll,
+int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            const struct capo_fit_decision *d, int n, bool open_end)
 {
         int written = 0, any = 0, e;
@@ -168,8 +166,7 @@ static int write_rows(const struct capo_fit_series *s, const struct capo_plan_an
                 d[p].choice = choose_pair(s, here, there, p, margin, &d[p].us, &d[p].gain);
         }
         out->n_sizes += n;
-        r = capo_fit_modelled_rows(profile, (enum capo_coll)capo_coll_of_call(s->call), d, n,
-                                   false);
+        r = capo_fit_modelled_rows(profile, capo_coll_of_call(s->call), d, n, false);
         if (r > 0)
                 out->n_rows += r;
         return r < 0 ? r : 0;

@@ -6,7 +6,6 @@
 #ifndef CAPO_FIT_MODEL_H
 #define CAPO_FIT_MODEL_H
 
-#include "capo/collectives.h"
 #include "profiles/fit/fit.h"
 #include "profiles/fragment/fragment_model.h"
 #include "profiles/fragment/fragment_trays.h"
@@ -61,7 +60,7 @@ struct capo_fit_decision {
  *
  * Return: number of rows with a choice; 0: nothing was written; errors of capo_profile_row().
  */
-int capo_fit_modelled_rows(struct capo_profile *profile, enum capo_coll coll,
+int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            const struct capo_fit_decision *d, int n, bool open_end);
 
 /* An allocation without any measurement. */

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
@@ -224,7 +223,7 @@ static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
 static bool is_decided(const struct applying *a, const struct capo_rule *rule)
 {
         for (int i = 0; i < a->n_found; i++) {
-                for (int c = 0; c < CAPO_COLLS; c++) {
+                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                         if (a->found[i].verdict != CAPO_TRIAL_OPEN &&
                             a->found[i].row - rule->first[c] < rule->count[c])
                                 return true;
@@ -249,7 +248,7 @@ static int put_rule(struct applying *a, const struct capo_profile *p, const stru
         for (uint32_t i = 0; i < rule->n_constants && e == 0; i++)
                 e = capo_profile_constant(a->out, &rule->constants[i]);
         a->predicted = decided && rule->basis == CAPO_BASIS_MODELLED;
-        for (int c = 0; c < CAPO_COLLS; c++) {
+        for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                 for (uint32_t k = 0; k < rule->count[c] && e == 0; k++) {
                         struct capo_row row = p->rows[rule->first[c] + k];
 

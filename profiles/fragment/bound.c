@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"
 
@@ -71,7 +70,7 @@ int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gp
                 r = capo_ceilings(t, &a, a.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0, &c);
         if (!r && !c.connected && a.n_nodes == 1)
                 r = capo_ceilings(t, &a, CAPO_CEILING_HYBRID, &c);
-        for (int coll = 0; coll < CAPO_COLLS && !r; coll++)
+        for (int coll = 0; coll < CAPO_NCCL_COLLS && !r; coll++)
                 out->busbw_gbs[coll] = capo_ceiling(&c, coll, &out->of[coll]) *
                                        capo_plan_busbw_factor(coll, (unsigned)n);
         out->hybrid = !r && !c.connected;

@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
@@ -57,9 +56,9 @@ static void read_line(const char *line, struct capo_plan_row *r)
                 a = capo_algo_find(algo);
                 p = capo_proto_find(proto);
         }
-        if (a >= CAPO_ALGOS || p >= CAPO_PROTOS)
+        if (a > CAPO_NCCL_ALGOS || p > CAPO_NCCL_PROTOS)
                 return;
-        if (r->algo == CAPO_ALGO_UNKNOWN) {
+        if (!r->algo) {
                 r->algo = (uint8_t)a;
                 r->proto = (uint8_t)p;
         }
@@ -95,7 +94,7 @@ static void read_printed(const struct plan_job *job, const char *folder,
                 if (line)
                         read_line(line, &out->rows[i]);
                 line = strstr(text + begin, "Bytes -> Kernel ");
-                if (line && out->rows[i].algo == CAPO_ALGO_UNKNOWN)
+                if (line && !out->rows[i].algo)
                         read_kernel(line, &out->rows[i]);
                 text[end] = kept;
                 begin = end;

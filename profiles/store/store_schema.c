@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
@@ -196,9 +195,9 @@ static int put_names(sqlite3 *db)
 
         for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_CALLS; i++)
                 rc = put_name(q, "collective", i, capo_call_name(i));
-        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_ALGOS; i++)
+        for (unsigned i = 1; rc == SQLITE_OK && i <= CAPO_NCCL_ALGOS; i++)
                 rc = put_name(q, "algo", i, capo_algo_name(i));
-        for (unsigned i = 1; rc == SQLITE_OK && i < CAPO_PROTOS; i++)
+        for (unsigned i = 1; rc == SQLITE_OK && i <= CAPO_NCCL_PROTOS; i++)
                 rc = put_name(q, "proto", i, capo_proto_name(i));
         for (unsigned i = CAPO_KERNELS_FROM; rc == SQLITE_OK && i < 256; i++) {
                 if (!strcmp(capo_ran_algo(i), "-"))

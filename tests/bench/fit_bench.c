@@ -7,10 +7,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "profiles/fit/fit.h"
 #include "analysis/job/spread.h"
 #include "profiles/store/store.h"
+#include "tests/log_numbers.h"
 
 enum { SAMPLES = 1000000, TIMES = 5 };
 

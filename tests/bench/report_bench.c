@@ -16,9 +16,9 @@
 #include <unistd.h>
 
 #include "analysis/log/log_read.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 enum { RUNS = 9, RANKS = 8 };
 

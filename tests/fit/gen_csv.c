@@ -12,10 +12,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "profiles/store/store_csv.h"
+#include "tests/log_numbers.h"
 
 static uint64_t state = 88172645463325252u;
 

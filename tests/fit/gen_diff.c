@@ -5,10 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static void recording(const char *root, const char *name, double factor, uint16_t rule)
 {

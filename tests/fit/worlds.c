@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "tests/fit/worlds.h"
+#include "tests/log_numbers.h"
 
 /* What the worlds are made of. */
 #define SLOW_STRETCH                                                                              \

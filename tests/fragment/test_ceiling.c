@@ -8,11 +8,11 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "profiles/fragment/fragment.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/fragment/tree_pack.h"
+#include "tests/log_numbers.h"
 
 #define N 6
 

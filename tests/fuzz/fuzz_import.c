@@ -9,14 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "capo/log_layout.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "profiles/import/import_private.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/log_numbers.h"
 
 static const struct {
         const char *name;

@@ -17,15 +17,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/recover.h"
 #include "core/log/unfinished.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/log_numbers.h"
 
 enum { TRACED = 1, PEEK = 2, LOG_THERE = 4, RAW = 8, SMALL = 16 };
 enum { RECORDS = 64, RINGS = 2, RING_ROOM = 8192, REACH = 1 << 16, LOG_MOST = 64 << 20 };

@@ -15,11 +15,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "profiles/store/store.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/log_numbers.h"
 
 enum { RAW = 1, WRITE = 2, FILTER = 4 };
 

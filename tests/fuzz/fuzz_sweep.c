@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "tests/fuzz/fuzz.h"
 #include "tuner/sweep_plan.h"
+#include "tests/log_numbers.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 table[i] = i % 5 == 3 ? -1.0f : (float)(i + 1);
         ask.call = (struct capo_seam_call){.comm_uid = fuzz_number(&b, 1),
                                            .seq = (uint32_t)fuzz_number(&b, 1)};
-        ask.question.coll = (uint8_t)fuzz_number(&b, 1) % (CAPO_COLLS + 1);
+        ask.question.coll = (uint8_t)fuzz_number(&b, 1) % (CAPO_NCCL_COLLS + 1);
         ask.question.bytes = 1ull << (fuzz_number(&b, 1) & 63);
         text = fuzz_text(b.at, b.left);
         if (capo_sweep_plan_parse(text, &plan, why, sizeof why) < 0) {

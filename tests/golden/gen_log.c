@@ -11,12 +11,9 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "capo/algorithms.h"
-#include "capo/kernels.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static void put(struct gen_log *g, const void *bytes, size_t n)
 {

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "tests/golden/pattern_play.h"
+#include "tests/log_numbers.h"
 
 enum { STREAMS = 64 };
 

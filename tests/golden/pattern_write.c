@@ -9,13 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
 #include "tests/golden/pattern_play.h"
+#include "tests/log_numbers.h"
 
 enum {
         PER_NODE = 8,

@@ -11,12 +11,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/recover.h"
+#include "tests/log_numbers.h"
 
 static struct {
         struct capo_log_cell cell;

@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "shim/record/nccl_abi.h"
 #include "shim/record/shim.h"
+#include "tests/log_numbers.h"
 
 #define CAPO_NCCL_CODE                                  22809
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;

@@ -3,11 +3,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "tests/steps/made_jobs.h"
+#include "tests/log_numbers.h"
 
 enum { WORLD = 1, TP, PP, EP };
 

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The body behind all profiler interfaces: whose events are whose, and the slots that fold kernel
  * time stamps. */
-#include "capo/algorithms.h"
-#include "capo/kernels.h"
-#include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "core/base/util.h"
 #include "test_plugin.h"
@@ -11,6 +8,7 @@
 #include "tuner/nccl_profiler.h"
 #include "tuner/version.h"
 #include "tuner/plugin_versions.h"
+#include "tests/log_numbers.h"
 
 TestSuite(profiler, .timeout = 60);
 

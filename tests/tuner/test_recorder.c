@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugins inside libcapo.so: what they tell the recorder. The plugin's own sources are linked
  * in, with a recorder that only listens. */
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
-#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "capo/seam.h"
 #include "test_plugin.h"
@@ -11,6 +8,7 @@
 #include "tuner/nccl_profiler.h"
 #include "tuner/sweep.h"
 #include "tuner/plugin_versions.h"
+#include "tests/log_numbers.h"
 
 TestSuite(recorder, .timeout = 60);
 
@@ -92,7 +90,7 @@ Test(recorder, hears_which_row_decided)
         cr_expect(last_comm.tuned && strstr(last_rule_when, ":1: nodes=2"), "%s", last_rule_when);
         cr_expect(((const struct capo_tuner *)context)->plain,
                   "without a sweep a look-up is the whole decision");
-        for (int func = 0; func < CAPO_COLLS;
+        for (int func = 0; func < CAPO_NCCL_COLLS;
              func++) /* Ring with LL and Simple; for all-reduce Tree with them too */
                 cr_expect_eq(((const struct capo_tuner *)context)->direct[func],
                              func == ALLREDUCE ? 055 : 050);

@@ -9,11 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"
+#include "tests/log_numbers.h"
 
 static char dir[] = "/tmp/capo-drain-XXXXXX";
 static struct capo_segment seg;

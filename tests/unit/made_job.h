@@ -9,8 +9,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/job.h"
+#include "tests/log_numbers.h"
 
 /* @n ranks on one node "n0", all with a log that ended well, in one communicator "dp"; the job
  * lasted 1 s. */
@@ -62,9 +62,8 @@ static inline void made_info(struct capo_job_process *p, const char *key, const 
 }
 
 /* @calls of the first communicator, timed by @clock: each took @ns. */
-static inline struct capo_job_row *made_row(struct capo_job *job, enum capo_call_id call,
-                                            uint64_t bytes, uint64_t count, enum capo_clock clock,
-                                            uint64_t ns)
+static inline struct capo_job_row *made_row(struct capo_job *job, unsigned call, uint64_t bytes,
+                                            uint64_t count, enum capo_clock clock, uint64_t ns)
 {
         struct capo_job_row *row = &job->rows[job->n_rows++];
 

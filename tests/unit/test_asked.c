@@ -5,13 +5,12 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/asked.h"
 #include "analysis/job/stats.h"
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-asked-XXXXXX";
 

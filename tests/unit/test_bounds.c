@@ -4,11 +4,11 @@
 #include <math.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 #include "analysis/report/job_judge.h"
 #include "capo/record.h"
 #include "made_job.h"
+#include "tests/log_numbers.h"
 
 static uint64_t state;
 

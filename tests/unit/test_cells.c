@@ -4,8 +4,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "tests/unit/drained.h"
+#include "tests/log_numbers.h"
 
 static void setup(void)
 {

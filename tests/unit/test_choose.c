@@ -6,10 +6,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "tuner/choose.h"
 #include "tuner/process.h"
+#include "tests/log_numbers.h"
 
 enum { TREE, RING, N_ALGOS = 7, N_PROTOS = 3, LL = 0, LL128 = 1, SIMPLE = 2 };
 

@@ -3,9 +3,9 @@
  * and 2.32.3 asked on 4 virtual H100s. */
 #include <criterion/criterion.h>
 
-#include "capo/collectives.h"
 #include "core/base/util.h"
 #include "tuner/chunk.h"
+#include "tests/log_numbers.h"
 
 enum { TREE, RING, COLLNET_DIRECT, NVLS = 4, PAT = 6, LL = 0, LL128 = 1, SIMPLE = 2, OWN = 4242 };
 
@@ -80,7 +80,7 @@ Test(chunk, of_another_call)
         cr_expect_eq(ask(CAPO_COLL_REDUCE, 45056, RING, LL, 32768), OWN);
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 0, RING, LL, 32768), OWN);
         cr_expect_eq(ask(-1, 45056, RING, LL, 32768), OWN);
-        cr_expect_eq(ask(CAPO_COLLS, 45056, RING, LL, 32768), OWN);
+        cr_expect_eq(ask(CAPO_NCCL_COLLS, 45056, RING, LL, 32768), OWN);
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1 << 21, RING, LL, 32768), OWN, "more than all");
         cr_expect_eq(ask(CAPO_COLL_ALLREDUCE, 1048576, RING, LL, 32768), 4096,
                      "all of it on one channel");

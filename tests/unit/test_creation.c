@@ -4,12 +4,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char dir[] = "/tmp/capo-test-creation-XXXXXX";
 static char log_path[64], debug_path[64];

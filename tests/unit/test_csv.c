@@ -7,11 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/profile_check.h"
+#include "tests/log_numbers.h"
 
 static struct capo_fault fault;
 
@@ -269,7 +268,7 @@ Test(csv, every_collective_is_written)
         FILE *f = fmemopen(text, sizeof text, "w");
 
         capo_profile_rule(p, CAPO_BASIS_MEASURED);
-        for (uint8_t c = 0; c < CAPO_COLLS; c++) {
+        for (uint8_t c = 0; c < CAPO_NCCL_COLLS; c++) {
                 cr_assert_eq(capo_profile_row(p, &(struct capo_row){.coll = c,
                                                                     .upto = 100,
                                                                     .algo = CAPO_ALGO_RING,
@@ -348,10 +347,14 @@ Test(csv, rows_of_what_there_is)
         static const struct {
                 uint8_t coll, algo, proto, channels;
                 int r;
-        } rows[] = {{0, 1, 1, CAPO_CHANNELS_MAX, 0}, {0, 1, 1, CAPO_CHANNELS_MAX + 1, -EINVAL},
-                    {CAPO_COLLS, 1, 1, 1, -EINVAL},  {0, CAPO_ALGOS, 1, 1, -EINVAL},
-                    {0, 1, CAPO_PROTOS, 1, -EINVAL}, {0, 0, 1, 1, -EINVAL},
-                    {0, 1, 0, 1, -EINVAL},           {0, 0, 0, 0, 0}};
+        } rows[] = {{0, 1, 1, CAPO_CHANNELS_MAX, 0},
+                    {0, 1, 1, CAPO_CHANNELS_MAX + 1, -EINVAL},
+                    {CAPO_NCCL_COLLS, 1, 1, 1, -EINVAL},
+                    {0, CAPO_NCCL_ALGOS + 1, 1, 1, -EINVAL},
+                    {0, 1, CAPO_NCCL_PROTOS + 1, 1, -EINVAL},
+                    {0, 0, 1, 1, -EINVAL},
+                    {0, 1, 0, 1, -EINVAL},
+                    {0, 0, 0, 0, 0}};
 
         for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
                 struct capo_profile *p = capo_profile_new("x");

@@ -3,7 +3,6 @@
  * changed, and whole. */
 #include <errno.h>
 
-#include "core/log/info.h"
 #include "tests/unit/drained.h"
 
 static void setup(void)

@@ -2,11 +2,11 @@
 /* What is called faster or slower, of runs whose truth is known. */
 #include <math.h>
 
-#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/report/job_diff.h"
 #include "analysis/job/spread.h"
 #include "tests/unit/made_job.h"
+#include "tests/log_numbers.h"
 
 static struct capo_diff diff;
 static struct capo_job *before[4], *after[4];
@@ -386,8 +386,7 @@ Test(diff, one_timed_call_before_is_no_time_either)
 /* Whichever side has a row that the other lacks, and wherever among its rows it is. */
 Test(diff, rows_of_one_side_only)
 {
-        static const enum capo_call_id calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_ALLREDUCE,
-                                                  CAPO_CALL_SEND};
+        static const unsigned calls[] = {CAPO_CALL_BROADCAST, CAPO_CALL_ALLREDUCE, CAPO_CALL_SEND};
 
         for (int a = 0; a < 8; a++) {
                 for (int b = 0; b < 8; b++) {

@@ -5,9 +5,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "tests/unit/drained.h"
+#include "tests/log_numbers.h"
 
 static void setup(void)
 {

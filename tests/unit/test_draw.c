@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "shim/gpu/draw.h"
 #include "shim/record/recorder.h"
+#include "tests/log_numbers.h"
 
 enum { CALLS = 4096, EARLY = 32 };
 

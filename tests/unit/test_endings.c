@@ -2,10 +2,10 @@
 /* When a rank ended and in which call: what is known is said to the number, what is not is said,
  * too. */
 #include "analysis/report/page_kinds.h"
-#include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
+#include "tests/log_numbers.h"
 
 static struct capo_page page;
 

@@ -3,10 +3,10 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/fragment/expected.h"
 #include "profiles/machine/platform.h"
+#include "tests/log_numbers.h"
 
 static struct capo_expected_shape make_shape(const char *platform, const char *layout)
 {

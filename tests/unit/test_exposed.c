@@ -5,12 +5,11 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/job/stats.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-exposed-XXXXXX";
 static struct gen_log g;

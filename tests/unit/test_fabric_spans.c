@@ -5,13 +5,12 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "analysis/network/network_parts.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 #define T0 1000000000ull /* of gen_log_open(): CLOCK_MONOTONIC at the log's epoch */
 

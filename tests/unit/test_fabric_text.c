@@ -4,10 +4,10 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/fabric_read.h"
 #include "core/log/fabric_kinds.h"
+#include "tests/log_numbers.h"
 
 static struct capo_fabric_text t;
 static char said[1 << 22];

@@ -7,11 +7,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "capo/algorithms.h"
-#include "capo/kernels.h"
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"
+#include "tests/log_numbers.h"
 
 enum { SIZES = 16, FIRST = 10 }; /* 1 KiB to 32 MiB */
 

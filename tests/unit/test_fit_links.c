@@ -4,12 +4,12 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit_links.h"
 #include "profiles/import/import.h"
 #include "core/base/util.h"
 #include "profiles/machine/topology.h"
+#include "tests/log_numbers.h"
 
 Test(fit_links, of_a_gpu)
 {

@@ -4,12 +4,10 @@
 #include <math.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
-#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/base/calls.h"
 #include "profiles/fit/fit.h"
+#include "tests/log_numbers.h"
 
 enum { RING_LL = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL) };
 

@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "profiles/fit/fit_trial.h"
+#include "tests/log_numbers.h"
 
 static struct capo_samples set;
 static struct capo_fit *fit;

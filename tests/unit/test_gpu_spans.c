@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/gpu_spans.h"
 #include "capo/record.h"
+#include "tests/log_numbers.h"
 
 /* Timed on the GPU unless @ns is 0. */
 #define CALL(at, ns, on, what, ...)                                                               \

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/ucontext.h>
 
-#include "capo/call_ids.h"
 #include "capo/seam.h"
 #include "shim/nccl/tag.h"
 #include "shim/record/recorder.h"
+#include "tests/log_numbers.h"
 
 #define RECORDS 16
 

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
+#include "tests/log_numbers.h"
 
 enum { S = 1000000000, MOST = 64 };
 

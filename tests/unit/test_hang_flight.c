@@ -10,11 +10,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "analysis/hang/foreign.h"
 #include "analysis/hang/hang_load.h"
+#include "tests/log_numbers.h"
 
 enum { MOST = 8, S = 1000000000 };
 

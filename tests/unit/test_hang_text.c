@@ -5,10 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/log_read.h"
-#include "capo/frame_types.h"
+#include "tests/log_numbers.h"
 
 static struct capo_segment seg = {.fd = -1};
 

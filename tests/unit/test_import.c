@@ -9,10 +9,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
+#include "tests/log_numbers.h"
 
 /* Three rows of eight ranks; @pre before each, @wrong values wrong. */
 static void rows(FILE *f, double slow, const char *pre, const char *wrong)

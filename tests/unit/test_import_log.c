@@ -6,13 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/kernels.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static struct capo_samples set;
 static char error[512], paths[1250][32];

@@ -2,8 +2,8 @@
 /* What the rows of a job come to: clocks, totals, bandwidths by nccl-tests' convention. */
 #include <math.h>
 
-#include "capo/call_ids.h"
 #include "tests/unit/made_job.h"
+#include "tests/log_numbers.h"
 
 static struct capo_job *job;
 
@@ -45,7 +45,7 @@ Test(job, calls_that_were_not_timed_last_as_long_as_those_that_were)
 Test(job, bandwidth_is_by_the_call)
 {
         static const struct {
-                enum capo_call_id call;
+                unsigned call;
                 double factor; /* of four ranks */
         } table[] = {{CAPO_CALL_ALLREDUCE, 1.5},
                      {CAPO_CALL_ALLGATHER, 0.75},

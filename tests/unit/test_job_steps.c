@@ -5,12 +5,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/steps/job_steps.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 enum { RANKS = 3 };
 static char dir[] = "/tmp/capo-test-job-steps-XXXXXX";

@@ -10,13 +10,12 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "core/log/segment.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/log_window.h"
+#include "tests/log_numbers.h"
 
 static char dir[] = "/tmp/capo-live-test-XXXXXX";
 static char segment[sizeof((struct capo_segment *)0)->path], log_path[64], other[64];

@@ -6,12 +6,11 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/log_calls.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-calls-XXXXXX";
 

@@ -8,11 +8,11 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "analysis/log/log_find.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char top[] = "/tmp/capo-test-find-XXXXXX", why[512];
 

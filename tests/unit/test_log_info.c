@@ -4,10 +4,11 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/frame_types.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"
+#include "tests/log_numbers.h"
 
 static char text[4096];
 static size_t n_text;

@@ -6,11 +6,10 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/live_jobs.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 #define SECOND 1000000000ull
 

@@ -11,9 +11,9 @@
 
 #include "analysis/log/log_paths.h"
 #include "analysis/log/log_window.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 enum { LOGS = 60 };
 static char dir[] = "/tmp/capo-test-paths-XXXXXX";

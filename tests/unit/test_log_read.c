@@ -10,12 +10,11 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/log/log_read.h"
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char path[64], why[256];
 

@@ -12,11 +12,11 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "analysis/log/log_read.h"
 #include "core/log/log_write.h"
+#include "tests/log_numbers.h"
 
 static char folder[] = "/tmp/capo-test-write-XXXXXX", path[64], other[64], why[128];
 static char buffer[CAPO_LOG_BUFFER], payload[CAPO_LOG_BUFFER];

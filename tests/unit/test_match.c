@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "core/base/layout.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/profile_table.h"
 #include "core/base/util.h"
+#include "tests/log_numbers.h"
 
 static struct capo_profile *parse(const char *text)
 {
@@ -348,7 +347,7 @@ Test(match, csv_first_line_wins)
                 p = parse(text);
                 cr_assert_eq(capo_tables_new(p, &job, &t), 0);
                 for (int i = 0; i < 3000; i++) {
-                        struct capo_question q = {.coll = (uint8_t)(random64() % CAPO_COLLS),
+                        struct capo_question q = {.coll = (uint8_t)(random64() % CAPO_NCCL_COLLS),
                                                   .reg_buff = (int8_t)((int)(random64() % 3) - 1),
                                                   .pipe_ops = 1 + (int)(random64() % 4),
                                                   .bytes = random64() >> (random64() & 63)};

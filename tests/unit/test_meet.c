@@ -3,9 +3,9 @@
  * when it is halved. */
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/meet.h"
 #include "capo/record.h"
+#include "tests/log_numbers.h"
 
 static struct capo_record call(uint32_t seq)
 {

@@ -3,10 +3,10 @@
 #include <stdarg.h>
 
 #include "analysis/report/page_kinds.h"
-#include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
+#include "tests/log_numbers.h"
 
 static struct capo_page page;
 

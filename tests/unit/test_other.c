@@ -3,9 +3,9 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
 #include "tuner/other.h"
 #include "tuner/plugin_versions.h"
+#include "tests/log_numbers.h"
 
 enum { TREE, RING, N_ALGOS = 7, N_PROTOS = 3, LL = 0, SIMPLE = 2 };
 

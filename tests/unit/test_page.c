@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The words that all faces use; and a page judged as a whole. */
 #include "analysis/report/page_kinds.h"
-#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
+#include "tests/log_numbers.h"
 
 static struct capo_page page;
 static char text[1200];

@@ -10,11 +10,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/parse_parts.h"
+#include "tests/log_numbers.h"
 
 /* A profile of one rule with as many notes as make it larger than what is read at once. */
 static char *large(size_t *size)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where calls were made: one line per place that reads alike, by time; and which rules decided. */
-#include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "tests/log_numbers.h"
 
 static struct capo_page page;
 

@@ -7,14 +7,13 @@
 #include <unistd.h>
 
 #include "analysis/report/page_kinds.h"
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "analysis/report/job_judge.h"
 #include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
+#include "tests/log_numbers.h"
 
 static struct capo_page page;
 

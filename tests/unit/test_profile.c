@@ -7,12 +7,11 @@
 #include <math.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "capo/profile.h"
 #include "core/profile/profile_json.h"
 #include "core/base/util.h"
 #include "tests/unit/comma.h"
+#include "tests/log_numbers.h"
 
 #define RULE(rows) "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce\": [" rows "]}]}"
 #define WHEN(when) "{\"capo_profile\": 1, \"rules\": [{\"when\": {" when "}}]}"

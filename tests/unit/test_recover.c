@@ -16,13 +16,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/recover.h"
+#include "tests/log_numbers.h"
 
 #define CALLS 200
 

@@ -2,9 +2,9 @@
 /* Which rows a page has, what is put together, in which order, and the numbers in them. */
 #include <math.h>
 
-#include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "tests/unit/made_job.h"
+#include "tests/log_numbers.h"
 
 static struct capo_page page;
 

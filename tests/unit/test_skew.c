@@ -5,9 +5,9 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 #include "capo/record.h"
+#include "tests/log_numbers.h"
 
 enum { RANKS = 3, MS = 1000000 };
 

@@ -3,11 +3,11 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
 #include "made_job.h"
+#include "tests/log_numbers.h"
 
 enum { RANKS = 3, MS = 1000000, MOST = 16 };
 

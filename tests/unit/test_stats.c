@@ -9,12 +9,12 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/hist.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char dir[64];
 

@@ -5,12 +5,11 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 enum { CALLS = 20000, BLOCK = 4000, US = 1000 };
 

@@ -4,11 +4,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-cells-XXXXXX";
 

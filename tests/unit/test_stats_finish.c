@@ -6,8 +6,6 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
@@ -16,6 +14,7 @@
 #include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
+#include "tests/log_numbers.h"
 
 /* As it is behind the last log: nothing concluded yet. */
 static struct capo_job *read_job(uint32_t n_processes, uint32_t n_comms)
@@ -379,7 +378,7 @@ Test(stats_finish, sums)
 Test(stats_finish, what_rows_count)
 {
         static const struct {
-                enum capo_call_id call;
+                unsigned call;
                 uint64_t count, on_comm;
         } rows[] = {{CAPO_CALL_ALLREDUCE, 7, 7}, {CAPO_CALL_SCATTER, 7, 7},
                     {CAPO_CALL_SEND, 12, 0},     {CAPO_CALL_PUTSIGNAL, 12, 0},

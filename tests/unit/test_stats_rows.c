@@ -5,8 +5,8 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/stats_private.h"
+#include "tests/log_numbers.h"
 
 static const struct capo_job_row key = {.comm = 1,
                                         .bytes = 4096,

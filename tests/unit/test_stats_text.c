@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <criterion/criterion.h>
 
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/job/stats_private.h"
+#include "tests/log_numbers.h"
 
 static struct capo_job *job;
 static struct capo_job_process *p;

@@ -6,14 +6,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
-#include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "analysis/job/stats.h"
 #include "analysis/log/log_window.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-trace-XXXXXX";
 static uint32_t comms[65536];

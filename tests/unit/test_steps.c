@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "analysis/steps/steps.h"
 #include "core/base/calls.h"
 #include "tests/golden/gen_pattern.h"
 #include "tests/steps/made_jobs.h"
+#include "tests/log_numbers.h"
 
 /* Do the calls stand in the pattern, one after the other, as @kind makes them? */
 static bool is_recorded(const char *file, enum made_kind kind, uint32_t layers)

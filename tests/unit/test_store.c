@@ -9,11 +9,10 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "profiles/store/store.h"
+#include "tests/log_numbers.h"
 
 static char folder[] = "/tmp/capo-store-XXXXXX", path[64], why[512];
 static struct capo_samples set, back;

@@ -4,10 +4,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "capo/algorithms.h"
-#include "capo/collectives.h"
 #include "tuner/sweep_plan.h"
 #include "tests/unit/comma.h"
+#include "tests/log_numbers.h"
 
 static struct capo_sweep_plan plan;
 static char why[128];
@@ -319,7 +318,7 @@ Test(sweep, borders_of_turns)
                 {"", 3, 4096, 1, 4, CAPO_COLL_ALLREDUCE, false},
                 {"", 3, 0, 5, 200, CAPO_COLL_ALLREDUCE, false},
                 {"", 3, 1, 5, 200, CAPO_COLL_ALLREDUCE, true},
-                {"", 3, 4096, 5, 200, CAPO_COLLS, false},
+                {"", 3, 4096, 5, 200, CAPO_NCCL_COLLS, false},
                 {"calls=200", 3, 4096, 100, 200, CAPO_COLL_ALLREDUCE, true},
                 {"calls=200", 3, 4096, 201, 300, CAPO_COLL_ALLREDUCE, false},
                 {"sizes=8-16", 3, 8, 5, 200, CAPO_COLL_ALLREDUCE, true},

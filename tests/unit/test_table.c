@@ -7,10 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "capo/algorithms.h"
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "profiles/import/import.h"
+#include "tests/log_numbers.h"
 
 static struct capo_samples set;
 static char error[512];

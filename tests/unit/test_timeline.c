@@ -5,13 +5,12 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/stats.h"
 #include "analysis/timeline/last_ranks.h"
 #include "analysis/timeline/timeline.h"
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/log_numbers.h"
 
 enum { RANKS = 3, PARTS = 100, MS = 1000000 };
 

@@ -2,9 +2,9 @@
 /* Steps of a training job by the counts of its all-reduces, and benchmarks, which have none. */
 #include <errno.h>
 
-#include "capo/call_ids.h"
 #include "analysis/job/training_steps.h"
 #include "tests/unit/made_job.h"
+#include "tests/log_numbers.h"
 
 static struct capo_job *job;
 

@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "analysis/hang/hang_verdict.h"
+#include "tests/log_numbers.h"
 
 enum { RANKS = 4, CALLS = 3, S = 1000000000, RING_LL = 0x21, RING_SIMPLE = 0x23, TREE_LL = 0x11 };
 

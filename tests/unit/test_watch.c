@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When calls that are under way make a hang. The clock is the test's own. */
-#include "capo/call_ids.h"
 #include "shim/record/watch.h"
 #include "tests/unit/one_ring.h"
+#include "tests/log_numbers.h"
 
 #define SECOND UINT64_C(1000000000)
 

@@ -4,10 +4,10 @@
 #include <string.h>
 #include <criterion/criterion.h>
 
-#include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "analysis/log/fabric_read.h"
 #include "shim/fabric/shim_fabric.h"
+#include "tests/log_numbers.h"
 
 struct fi_object *_Atomic capo_fi_objects;
 static struct fi_ep ep;

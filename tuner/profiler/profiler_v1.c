@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL 2.23: numbers for function, algorithm and protocol; the bound of channels. */
 #include "capo/call_ids.h"
-#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
@@ -21,7 +20,7 @@ static capo_nccl_result start_event(void *context, void **handle, void *event)
         if (d->type == CAPO_EVENT_COLL)
                 e.ran = (struct capo_seam_ran){.comm_hash = d->coll.comm_hash,
                                                .count = d->coll.count,
-                                               .call = d->coll.func < CAPO_COLLS
+                                               .call = d->coll.func < CAPO_NCCL_COLLS
                                                                ? capo_coll_call(d->coll.func)
                                                                : CAPO_CALL_NONE,
                                                .algo_proto = (uint8_t)((d->coll.algo + 1) << 4 |
