@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/log/fabric_read.h"
-#include "analysis/network/network_sums.h"
+#include "analysis/network/network.h"
 #include "core/base/util.h"
 #include "core/log/fabric_kinds.h"
 
