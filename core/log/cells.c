@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* See the header. A cell's histograms come with its first timed call: most segments have few of
- * either. */
+/* See the header. The segment may be a dead process's and damaged. A cell's histograms come with
+ * its first timed call: most segments have few of either. */
 #include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/frame_types.h"
 #include "core/base/calls.h"
 #include "core/log/cells.h"
 
@@ -204,5 +205,55 @@ void capo_cells_know(struct capo_cells *c)
                 const struct capo_seg_cell *cell = capo_area_at(c->seg, CAPO_AREA_CELLS, i);
 
                 *cell_place(c, &cell->key) = i + 1;
+        }
+}
+
+static char *hist_put(const struct capo_cells *c, uint32_t number, char *p)
+{
+        const struct capo_seg_hist *hist = capo_area_at(c->seg, CAPO_AREA_HISTS, number - 1);
+        struct capo_log_hist *out = (struct capo_log_hist *)p;
+        struct capo_log_hist_pair *pair = (struct capo_log_hist_pair *)(out + 1);
+
+        *out = (struct capo_log_hist){
+                hist->count, hist->sum_ns, hist->min_ns, hist->max_ns, hist->sum_sq, 0, 0};
+        for (uint32_t i = 0; i < CAPO_HIST_BUCKETS; i++) {
+                if (hist->bucket[i])
+                        pair[out->n++] =
+                                (struct capo_log_hist_pair){.bucket = i, .count = hist->bucket[i]};
+        }
+        return (char *)(pair + out->n);
+}
+
+void capo_cells_write(struct capo_cells *c, struct capo_output *out, bool again)
+{
+        uint32_t n = c->seg->header->areas[CAPO_AREA_CELLS].used,
+                 hists = c->seg->header->areas[CAPO_AREA_HISTS].used;
+
+        for (uint32_t i = 0; i < n; i++) {
+                struct capo_seg_cell *cell = capo_area_at(c->seg, CAPO_AREA_CELLS, i);
+                struct capo_log_cell log = cell->key;
+                char *p = c->frame;
+
+                if ((cell->written == cell->count && !again) || !cell->count)
+                        continue;
+                log.id = (uint16_t)i;
+                log.count = cell->count;
+                if (cell->host && cell->host <= hists) {
+                        log.hists |= 1;
+                        p = hist_put(c, cell->host, p);
+                }
+                if (cell->gpu && cell->gpu <= hists) {
+                        log.hists |= 2;
+                        p = hist_put(c, cell->gpu, p);
+                        if (cell->waited && cell->waited <= hists) {
+                                log.hists |= 4;
+                                p = hist_put(c, cell->waited, p);
+                        }
+                } else {
+                        log.clock = CAPO_CLOCK_NONE;
+                }
+                cell->written = cell->count;
+                capo_output_frame(out, CAPO_FRAME_CELL, &log, sizeof log, c->frame,
+                                  (size_t)(p - c->frame));
         }
 }

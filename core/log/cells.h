@@ -7,6 +7,7 @@
 #ifndef CAPO_CELLS_H
 #define CAPO_CELLS_H
 
+#include "core/log/log_output.h"
 #include "core/log/number_index.h"
 #include "core/log/segment.h"
 
@@ -14,6 +15,8 @@ struct capo_cells {
         struct capo_segment *seg;
         uint32_t last; /* 1 + index; calls come in runs */
         struct capo_number_index index;
+        _Alignas(8) char frame[3 * (sizeof(struct capo_log_hist) +
+                                    CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
 };
 
 /** capo_cells_know() - index the cells that another process left in the segment. @c has none yet.
@@ -26,6 +29,10 @@ void capo_cells_count(struct capo_cells *c, const struct capo_record *r);
 /** capo_cells_number() - the index of the cell that @r is counted in; CAPO_NO_NUMBER when it has
  * none of its own. */
 uint32_t capo_cells_number(struct capo_cells *c, const struct capo_record *r);
+
+/** capo_cells_write() - CELL frames of the cells that have changed since they were written; with
+ * @again of all. */
+void capo_cells_write(struct capo_cells *c, struct capo_output *out, bool again);
 
 /** capo_host_ns() - how long the call took; 0 where the clock went backwards. */
 static inline uint64_t capo_host_ns(const struct capo_segment_header *h,

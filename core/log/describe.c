@@ -161,61 +161,10 @@ static void sites_write(struct capo_describe *d)
         }
 }
 
-static char *hist_put(const struct capo_describe *d, uint32_t number, char *p)
-{
-        const struct capo_seg_hist *hist = capo_area_at(d->seg, CAPO_AREA_HISTS, number - 1);
-        struct capo_log_hist *out = (struct capo_log_hist *)p;
-        struct capo_log_hist_pair *pair = (struct capo_log_hist_pair *)(out + 1);
-
-        *out = (struct capo_log_hist){
-                hist->count, hist->sum_ns, hist->min_ns, hist->max_ns, hist->sum_sq, 0, 0};
-        for (uint32_t i = 0; i < CAPO_HIST_BUCKETS; i++) {
-                if (hist->bucket[i])
-                        pair[out->n++] =
-                                (struct capo_log_hist_pair){.bucket = i, .count = hist->bucket[i]};
-        }
-        return (char *)(pair + out->n);
-}
-
-static void cells_write(struct capo_describe *d)
-{
-        uint32_t n = d->seg->header->areas[CAPO_AREA_CELLS].used,
-                 hists = d->seg->header->areas[CAPO_AREA_HISTS].used;
-
-        for (uint32_t i = 0; i < n; i++) {
-                struct capo_seg_cell *cell = capo_area_at(d->seg, CAPO_AREA_CELLS, i);
-                struct capo_log_cell log = cell->key;
-                char *p = d->cell_frame;
-
-                if ((cell->written == cell->count && !d->again) || !cell->count)
-                        continue;
-                log.id = (uint16_t)i;
-                log.count = cell->count;
-                if (cell->host && cell->host <= hists) {
-                        log.hists |= 1;
-                        p = hist_put(d, cell->host, p);
-                }
-                if (cell->gpu && cell->gpu <= hists) {
-                        log.hists |= 2;
-                        p = hist_put(d, cell->gpu, p);
-                        if (cell->waited && cell->waited <= hists) {
-                                log.hists |= 4;
-                                p = hist_put(d, cell->waited, p);
-                        }
-                } else {
-                        log.clock = CAPO_CLOCK_NONE;
-                }
-                cell->written = cell->count;
-                capo_output_frame(d->out, CAPO_FRAME_CELL, &log, sizeof log, d->cell_frame,
-                                  (size_t)(p - d->cell_frame));
-        }
-}
-
 void capo_describe_things(struct capo_describe *d)
 {
         comms_write(d);
         sites_write(d);
-        cells_write(d);
 }
 
 uint64_t capo_describe_dropped(const struct capo_describe *d)

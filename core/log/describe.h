@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes what a log holds beside calls, out of the segment: texts, communicators, call sites,
- * cells and END. */
+ * and END. cells.h writes cells. */
 #ifndef CAPO_DESCRIBE_H
 #define CAPO_DESCRIBE_H
 
@@ -17,8 +17,6 @@ struct capo_describe {
         uint64_t dropped;            /* what the last END said */
         uint32_t named;       /* sites that have been looked at by capo_describe_name_site() */
         char text[96u << 10]; /* the largest piece of text */
-        _Alignas(8) char cell_frame[3 * (sizeof(struct capo_log_hist) +
-                                         CAPO_HIST_BUCKETS * sizeof(struct capo_log_hist_pair))];
 };
 
 /** capo_describe_texts() - text that waits in the segment; with again all of it that still stands
@@ -32,7 +30,7 @@ void capo_describe_kept(struct capo_describe *d);
  * when the process is killed nobody else can name its addresses. */
 void capo_describe_name_site(struct capo_describe *d);
 
-/** capo_describe_things() - communicators, sites and cells that changed. */
+/** capo_describe_things() - communicators and sites that changed. */
 void capo_describe_things(struct capo_describe *d);
 
 /** capo_describe_dropped() - calls that found no room. */

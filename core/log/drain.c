@@ -191,6 +191,7 @@ static int write_descriptions(struct capo_drain *d, unsigned clean)
         d->out.resync = false;
         capo_describe_texts(&d->describe);
         capo_describe_things(&d->describe);
+        capo_cells_write(&d->cells, &d->out, d->describe.again);
         if (d->h->trace_all) {
                 if (d->describe.again)
                         capo_flight_restart(&d->flight);
