@@ -8,7 +8,7 @@
  * answer: where nobody is chained, a copy that is never taken away, so that no lock is needed.
  */
 #include "core/base/lock.h"
-#include "tuner/choose.h"
+#include "tuner/abi/tuner_adapt.h"
 
 static struct open_tuner {
         struct open_tuner *next;
