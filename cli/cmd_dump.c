@@ -54,7 +54,7 @@ static void text_comm(const struct capo_log_frame *f)
                " rank %d of %d device %d nodes %d local %d..%d parent %u color %d hash "
                "%016" PRIx64 " born %" PRIu64 " died %" PRIu64 " library %u%s%s%s%s\n",
                c.id, c.name_size, name, c.uid, c.rank, c.n_ranks, c.device, c.n_nodes, c.min_local,
-               c.max_local, c.parent, c.color, c.comm_hash, c.t_created, c.t_death, c.library,
+               c.max_local, c.parent, c.color, c.comm_hash, c.t_created, c.t_destroyed, c.library,
                c.flags & CAPO_COMM_NONBLOCKING ? " nonblocking" : "",
                c.flags & CAPO_COMM_ABORTED ? " aborted" : "",
                c.flags & CAPO_COMM_TUNED ? " tuned" : "",

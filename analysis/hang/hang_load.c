@@ -373,7 +373,7 @@ static int make_comms(struct reader *rd)
                         c->members[c->n_members++] =
                                 (struct capo_hang_member){.process = m->process,
                                                           .rank = m->rank,
-                                                          .dead = m->t_death_ns != 0,
+                                                          .dead = m->t_destroyed_ns != 0,
                                                           .aborted = m->flags & CAPO_COMM_ABORTED};
                 }
         }

@@ -262,7 +262,7 @@ static int add_lifecycle_calls(struct hang_graph *g)
                         n = node_new(g);
                         if (!n)
                                 return -ENOMEM;
-                        n->kind = CAPO_HANG_BIRTH;
+                        n->kind = CAPO_HANG_CREATION;
                         n->comm = c->comm;
                 }
                 if (c)

@@ -15,13 +15,13 @@ struct hang_missed {
 
 /* All processes in @in wait for all in @on. */
 struct hang_node {
-        enum capo_hang_kind
-                kind; /* MISSING, P2P, BIRTH: the verdict if one of @on waits for nothing itself */
+        enum capo_hang_kind kind; /* MISSING, P2P, CREATION: the verdict if one of @on waits for
+                                     nothing itself */
         uint32_t comm, seq;
         const struct capo_hang_call *call; /* of one that waits; NULL not known */
         bool mismatch;
         uint32_t unseen; /* ranks without a log that may be the missing ones */
-        uint32_t *in;    /* ascending for BIRTH */
+        uint32_t *in;    /* ascending for CREATION */
         struct hang_missed *on;
         uint32_t n_in, n_on;
         uint64_t last_ns; /* when the last of @in began to wait */

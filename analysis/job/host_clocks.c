@@ -121,7 +121,7 @@ int job_set_clocks(struct capo_job *job)
                         uint64_t ahead = (uint64_t)job->processes[m->process].ahead_ns;
 
                         m->t_created_ns -= ahead;
-                        m->t_death_ns -= m->t_death_ns ? ahead : 0;
+                        m->t_destroyed_ns -= m->t_destroyed_ns ? ahead : 0;
                 }
         }
         return 0;

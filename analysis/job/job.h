@@ -79,7 +79,7 @@ struct capo_job_member {
         int32_t device;
         uint32_t flags;                       /* enum capo_comm_flag */
         uint64_t t_created_ns;                /* CLOCK_REALTIME */
-        uint64_t t_death_ns;                  /* CLOCK_REALTIME; 0 alive at the end */
+        uint64_t t_destroyed_ns;              /* CLOCK_REALTIME; 0 alive at the end */
         struct capo_layout_reported reported; /* NCCL's numbers of the communicator, to this rank */
 };
 

@@ -75,15 +75,15 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                         return -ENOMEM;
                 m = &comm->members[comm->n_members++];
         }
-        *m = (struct capo_job_member){.rank = c.rank,
-                                      .process = rd->process,
-                                      .id = c.id,
-                                      .device = c.device,
-                                      .flags = c.flags,
-                                      .t_created_ns = p->header.t0_real_ns + c.t_created,
-                                      .t_death_ns =
-                                              c.t_death ? p->header.t0_real_ns + c.t_death : 0,
-                                      .reported = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
+        *m = (struct capo_job_member){
+                .rank = c.rank,
+                .process = rd->process,
+                .id = c.id,
+                .device = c.device,
+                .flags = c.flags,
+                .t_created_ns = p->header.t0_real_ns + c.t_created,
+                .t_destroyed_ns = c.t_destroyed ? p->header.t0_real_ns + c.t_destroyed : 0,
+                .reported = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return 0;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);

@@ -21,7 +21,7 @@
 #include "core/log/drain.h"
 #include "analysis/log/recover.h"
 
-#define UNBORN_S 60
+#define UNREADY_S 60
 
 /*
  * Copy the file into our own memory. A file with holes (capo_area_commit()) must not be mapped:
@@ -102,7 +102,7 @@ static int attach_segment(int fd, struct capo_segment *seg, bool copy)
                 return -errno;
         *seg = (struct capo_segment){.header = h, .fd = -1};
         if (memcmp(h->magic, CAPO_SEGMENT_MAGIC, 8) || h->version != CAPO_SEGMENT_VERSION ||
-            h->header_size != sizeof *h || !h->born || !h->ring_records ||
+            h->header_size != sizeof *h || !h->ready || !h->ring_records ||
             (h->ring_records & (h->ring_records - 1)) || !h->flight_records ||
             (h->flight_records & (h->flight_records - 1)) || h->flight_keep > h->flight_records ||
             h->commit_now > 1)
@@ -216,8 +216,8 @@ static void remove_leftover(int fd, const char *path)
         struct stat st;
 
         if (fstat(fd, &st) || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
-            st.st_mtime + UNBORN_S > time(NULL) || pread(fd, &first, sizeof first, 0) < 0 ||
-            first.born || capo_alive_lock(fd))
+            st.st_mtime + UNREADY_S > time(NULL) || pread(fd, &first, sizeof first, 0) < 0 ||
+            first.ready || capo_alive_lock(fd))
                 return;
         if (st.st_size == 0 || !first.magic[0] ||
             !memcmp(first.magic, CAPO_SEGMENT_MAGIC, sizeof first.magic))

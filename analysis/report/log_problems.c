@@ -80,7 +80,7 @@ bool capo_process_ended(const struct capo_job *job, const struct capo_job_proces
 
                         if (&job->processes[m->process] != p)
                                 continue;
-                        if (!m->t_death_ns)
+                        if (!m->t_destroyed_ns)
                                 return false;
                         seen++;
                 }

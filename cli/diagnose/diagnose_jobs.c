@@ -52,7 +52,7 @@ static const char *verb_of(enum capo_hang_kind kind, bool many)
                             : "MAKES ANOTHER CALL than the others as";
         case CAPO_HANG_ORDER: return "WAIT FOR EACH OTHER, one of them in";
         case CAPO_HANG_P2P: return many ? "HAVE NO OTHER HALF for" : "HAS NO OTHER HALF for";
-        case CAPO_HANG_BIRTH: return many ? "TAKE NO PART in" : "TAKES NO PART in";
+        case CAPO_HANG_CREATION: return many ? "TAKE NO PART in" : "TAKES NO PART in";
         case CAPO_HANG_INSIDE: return many ? "ARE STUCK INSIDE" : "IS STUCK INSIDE";
         case CAPO_HANG_STOPPED_RANK:
                 return many ? "ARE STOPPED, waited for in" : "IS STOPPED, waited for in";

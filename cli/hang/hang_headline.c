@@ -178,7 +178,7 @@ static void print_kind(const struct hang_page *p, FILE *out)
                 print_ranks_at_call(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in");
                 break;
         case CAPO_HANG_P2P: print_ranks_at_call(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
-        case CAPO_HANG_BIRTH:
+        case CAPO_HANG_CREATION:
                 print_ranks_at_call(p, out, "TAKES", "TAKE", "NO PART in");
                 fprintf(out, ": %u rank%s ", v->n_waiting, v->n_waiting > 1 ? "s" : "");
                 if (v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR)

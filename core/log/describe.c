@@ -85,7 +85,8 @@ static void comms_write(struct capo_describe *d)
                 copy.name[sizeof copy.name - 1] = 0;
                 copy.log.name_size = (uint16_t)strlen(copy.name);
                 copy.log.t_created = capo_clock_ns(clock, copy.log.t_created);
-                copy.log.t_death = copy.log.t_death ? capo_clock_ns(clock, copy.log.t_death) : 0;
+                copy.log.t_destroyed =
+                        copy.log.t_destroyed ? capo_clock_ns(clock, copy.log.t_destroyed) : 0;
                 capo_output_frame(d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name,
                                   copy.log.name_size);
         }

@@ -182,7 +182,7 @@ struct capo_segment_header {
         char boot_id[40];
         char host[72];
         char log_path[1024];         /* absolute; "" when there is nowhere to write */
-        _Atomic uint32_t born;       /* everything above and the areas are valid */
+        _Atomic uint32_t ready;      /* everything above and the areas are valid */
         uint32_t trace_all;          /* every call goes to the log */
         uint32_t ring_records;       /* a power of two: the most that a ring has */
         uint32_t flight_records;     /* a power of two */

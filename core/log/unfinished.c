@@ -158,7 +158,7 @@ CAPO_UNSANITIZED static void of_comms(const struct finder *f, const struct capo_
                 const struct capo_seg_comm *c = capo_area_at(seg, CAPO_AREA_COMMS, i);
                 struct capo_record r;
 
-                if (c->log.t_death || c->log.id != i + 1)
+                if (c->log.t_destroyed || c->log.id != i + 1)
                         continue;
                 if (c->gpu == CAPO_COMM_BUSY && find_last_call(seg, c->log.id, &r)) {
                         pass_record(f, CAPO_UNFINISHED_BUSY, &r);

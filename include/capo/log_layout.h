@@ -74,12 +74,12 @@ struct capo_log_comm {
         int32_t max_local;
         int32_t color; /* of the split; -1 none */
         uint64_t uid;  /* the same on every rank of this communicator and on no other of the job */
-        uint64_t comm_hash; /* NCCL's own commHash if a plugin got it; else 0 */
-        uint64_t t_created; /* ns since epoch: the init call's return */
-        uint64_t t_death;   /* 0 while alive */
-        uint64_t handle;    /* the ncclComm_t, to tell copies apart */
-        uint16_t library;   /* which libnccl of this process, 0 the first (INFO nccl.path,
-                               nccl.path.1, ...) */
+        uint64_t comm_hash;   /* NCCL's own commHash if a plugin got it; else 0 */
+        uint64_t t_created;   /* ns since epoch: the init call's return */
+        uint64_t t_destroyed; /* 0 while alive */
+        uint64_t handle;      /* the ncclComm_t, to tell copies apart */
+        uint16_t library;     /* which libnccl of this process, 0 the first (INFO nccl.path,
+                                 nccl.path.1, ...) */
         uint16_t name_size;
         uint32_t flags; /* enum capo_comm_flag */
 };

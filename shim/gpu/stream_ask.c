@@ -92,7 +92,7 @@ void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns)
         for (uint32_t id = n > FOLLOWED ? n - FOLLOWED + 1 : 1; cu && id <= n; id++) {
                 struct capo_seg_comm *entry = capo_area_at(&capo_seg, CAPO_AREA_COMMS, id - 1);
                 const struct capo_comm *comm =
-                        __atomic_load_n(&entry->log.t_death, __ATOMIC_RELAXED)
+                        __atomic_load_n(&entry->log.t_destroyed, __ATOMIC_RELAXED)
                                 ? NULL
                                 : capo_comm_numbered((uint16_t)id);
 

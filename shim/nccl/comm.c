@@ -40,7 +40,8 @@ _Atomic unsigned capo_comms_pending;
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool settings_logged; /* once more than when the recorder began */
 
-/* Births whose handle is not there yet; one list for all threads: it is short and rare. */
+/* Communicator creations whose handle is not known yet. One list for all threads: it is short and
+ * seldom used. */
 static struct {
         struct capo_creation creation;
         const struct capo_tls *thread;
@@ -190,7 +191,7 @@ static void describe_comm(const struct capo_comm *comm, const struct capo_creati
         if (entry && shared) {
                 entry->log.flags |= CAPO_COMM_SEVERAL;
                 entry->log.uid = 0;
-                __atomic_store_n(&entry->log.t_death, 0, __ATOMIC_RELAXED);
+                __atomic_store_n(&entry->log.t_destroyed, 0, __ATOMIC_RELAXED);
         } else if (entry) {
                 entry->log.rank = comm->rank;
                 entry->log.n_ranks = comm->n_ranks ? (int32_t)comm->n_ranks : -1;
@@ -271,8 +272,8 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_cre
         return c;
 }
 
-struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_creation *creation,
-                                 ncclResult_t result)
+struct capo_comm *capo_comm_created(struct capo_tls *t, const struct capo_creation *creation,
+                                    ncclResult_t result)
 {
         size_t i = 0;
 
@@ -335,13 +336,13 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
         errno = saved;
 }
 
-void capo_comm_died(struct capo_comm *comm, bool aborted)
+void capo_comm_destroyed(struct capo_comm *comm, bool aborted)
 {
         struct capo_seg_comm *entry;
 
         entry = capo_comm_change(comm);
         if (entry) {
-                __atomic_store_n(&entry->log.t_death, capo_clock_ticks(), __ATOMIC_RELAXED);
+                __atomic_store_n(&entry->log.t_destroyed, capo_clock_ticks(), __ATOMIC_RELAXED);
                 if (aborted)
                         entry->log.flags |= CAPO_COMM_ABORTED;
         }

@@ -19,17 +19,17 @@ struct capo_creation {
         char name[96];
 };
 
-/** capo_comm_born() - the call returned @result; in an open group the handle may come only at its
- * end (NULL). */
-struct capo_comm *capo_comm_born(struct capo_tls *t, const struct capo_creation *creation,
-                                 ncclResult_t result);
+/** capo_comm_created() - the call returned @result; in an open group the handle may come only at
+ * its end (NULL). */
+struct capo_comm *capo_comm_created(struct capo_tls *t, const struct capo_creation *creation,
+                                    ncclResult_t result);
 
 /** capo_comm_group_over() - look where the handles of communicators created inside the group have
  * appeared. */
 void capo_comm_group_over(struct capo_tls *t, ncclResult_t result);
 
-/** capo_comm_died() - after Destroy or Abort: the handle means nothing any more. */
-void capo_comm_died(struct capo_comm *comm, bool aborted);
+/** capo_comm_destroyed() - after Destroy or Abort: the handle means nothing any more. */
+void capo_comm_destroyed(struct capo_comm *comm, bool aborted);
 
 /** capo_comm_settled() - a non-blocking communicator left ncclInProgress: ask it what it could not
  * say before. */

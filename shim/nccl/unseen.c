@@ -82,8 +82,8 @@ static void warn_bound(const struct copies *copies, const char *which)
 __attribute__((destructor)) static void warn_unseen(void)
 {
         const int state = atomic_load(&capo_life.state);
-        const char *which = state == CAPO_SHIM_UNBORN ? "no call of NCCL was seen"
-                                                      : "not all calls of NCCL are recorded";
+        const char *which = state == CAPO_SHIM_UNSTARTED ? "no call of NCCL was seen"
+                                                         : "not all calls of NCCL are recorded";
         static struct copies copies; /* the stack may be small */
         static struct capo_object front;
         const char *apart;
@@ -98,7 +98,7 @@ __attribute__((destructor)) static void warn_unseen(void)
         dl_iterate_phdr(find_nccl, &copies);
         if (!copies.n)
                 return;
-        if (state == CAPO_SHIM_UNBORN && capo_dlsym_front(&front))
+        if (state == CAPO_SHIM_UNSTARTED && capo_dlsym_front(&front))
                 capo_warn("%s: %s has a dlsym of its own and stands in front of libcapo.so, which "
                           "should be the first in LD_PRELOAD",
                           which, front.path);

@@ -207,7 +207,7 @@ static ncclResult_t finish_new_comm(struct capo_tls *t, const struct capo_creati
         struct capo_comm *comm;
 
         leave_nccl(t);
-        comm = capo_comm_born(t, creation, rc);
+        comm = capo_comm_created(t, creation, rc);
         put_record(t, id, comm ? comm : creation->parent, begin, rc, caller, frame);
         return finish_call(t, rc);
 }
@@ -222,7 +222,7 @@ static void show_creation(struct capo_tls *t, const struct capo_creation *creati
 }
 
 /* What makes a communicator, where @recordable holds; @of: struct capo_creation. */
-#define BIRTH(name, id, recordable, params, args, of)                                            \
+#define CREATE(name, id, recordable, params, args, of)                                           \
         static ncclResult_t hand_##name PARAMS params                                            \
         {                                                                                        \
                 struct capo_tls *t = &capo_tls;                                                  \
@@ -241,35 +241,35 @@ static void show_creation(struct capo_tls *t, const struct capo_creation *creati
                 return finish_new_comm(t, &creation, id, begin, creation.lib->name args, caller, \
                                        frame);                                                   \
         }
-BIRTH(ncclCommInitRank, CAPO_CALL_COMMINIT, true,
-      (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank),
-      capo_creation_first(lib, comm, &commId, nranks, rank, NULL, false))
-BIRTH(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
-      (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
-      (comm, nranks, commId, rank, config),
-      capo_creation_first(lib, comm, &commId, nranks, rank, config, false))
+CREATE(ncclCommInitRank, CAPO_CALL_COMMINIT, true,
+       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank),
+       capo_creation_first(lib, comm, &commId, nranks, rank, NULL, false))
+CREATE(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
+       (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
+       (comm, nranks, commId, rank, config),
+       capo_creation_first(lib, comm, &commId, nranks, rank, config, false))
 /* the same ids in the same order on every rank */
-BIRTH(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
-      (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
-       ncclConfig_t *config),
-      (newcomm, nranks, myrank, nId, commIds, config),
-      capo_creation_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
+CREATE(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
+       (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
+        ncclConfig_t *config),
+       (newcomm, nranks, myrank, nId, commIds, config),
+       capo_creation_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
 #define PARENT capo_comm_find(t, comm, which, caller)
-BIRTH(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
-      (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
-      (comm, color, key, newcomm, config), capo_creation_child(PARENT, newcomm, color, -1, config))
-BIRTH(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
-      (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
-       ncclConfig_t *config, int shrinkFlags),
-      (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
-      capo_creation_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
+CREATE(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
+       (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
+       (comm, color, key, newcomm, config), capo_creation_child(PARENT, newcomm, color, -1, config))
+CREATE(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
+       (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
+        ncclConfig_t *config, int shrinkFlags),
+       (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
+       capo_creation_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
 /* a new rank has no parent */
-BIRTH(ncclCommGrow, CAPO_CALL_COMMGROW, true,
-      (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
-       ncclConfig_t *config),
-      (comm, nRanks, uniqueId, rank, newcomm, config),
-      comm ? capo_creation_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
-           : capo_creation_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
+CREATE(ncclCommGrow, CAPO_CALL_COMMGROW, true,
+       (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
+        ncclConfig_t *config),
+       (comm, nRanks, uniqueId, rank, newcomm, config),
+       comm ? capo_creation_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
+            : capo_creation_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
 #undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame,
@@ -302,7 +302,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                 creation.where = &comm[i];
                 creation.rank = i;
                 creation.device = devlist ? devlist[i] : i;
-                c = capo_comm_born(t, &creation, rc);
+                c = capo_comm_created(t, &creation, rc);
                 if (i == 0)
                         first = c;
         }
@@ -332,7 +332,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
                 leave_nccl(t);                                                            \
                 put_record(t, id, c, begin, rc, caller, frame);                           \
                 if ((dies) && c->lib && (rc == ncclSuccess || rc == ncclInProgress))      \
-                        capo_comm_died(c, aborted);                                       \
+                        capo_comm_destroyed(c, aborted);                                  \
                 return finish_call(t, rc);                                                \
         }
 ENDING(ncclCommFinalize, CAPO_CALL_COMMFINALIZE, false, false)

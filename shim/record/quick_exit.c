@@ -70,7 +70,7 @@ static void report_nothing(int exit_status)
 {
         static struct capo_env env;
 
-        if (atomic_load(&capo_life.state) != CAPO_SHIM_UNBORN || !is_run_command())
+        if (atomic_load(&capo_life.state) != CAPO_SHIM_UNSTARTED || !is_run_command())
                 return;
         capo_env_read(&env);
         if (env.off || env.quiet || !*env.dir || has_files(env.dir))

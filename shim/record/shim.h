@@ -24,7 +24,7 @@ struct capo_env; /* capo/env.h */
 /* Where the recorder of this process stands. Written once per process life (and by the fork
  * handler). */
 enum capo_shim_state {
-        CAPO_SHIM_UNBORN = 0, /* no wrapped call yet */
+        CAPO_SHIM_UNSTARTED = 0, /* no wrapped call yet */
         CAPO_SHIM_OFF, /* CAPO_OFF, no CAPO_DIR, or no memory: every call passes straight through */
         CAPO_SHIM_ON,
         CAPO_SHIM_OVER, /* process exit has begun: pass through */
@@ -32,8 +32,8 @@ enum capo_shim_state {
 
 /*
  * What a child without our fork handler must not believe: the kernel empties this page in every
- * copy of the process (MADV_WIPEONFORK, Linux 4.14), so a child made by a bare clone() is unborn
- * too. Written under start_lock.
+ * copy of the process (MADV_WIPEONFORK, Linux 4.14), so a child made by a bare clone() starts
+ * with UNSTARTED too. Written under start_lock.
  */
 #if defined __x86_64__
 #define CAPO_LIFE_PAGE 4096
@@ -62,7 +62,7 @@ static inline bool capo_shim_start(void)
 {
         int state = atomic_load_explicit(&capo_life.state, memory_order_acquire);
 
-        return state == CAPO_SHIM_UNBORN ? capo_shim_start_slow() : state == CAPO_SHIM_ON;
+        return state == CAPO_SHIM_UNSTARTED ? capo_shim_start_slow() : state == CAPO_SHIM_ON;
 }
 
 /**

@@ -11,9 +11,9 @@
  *      exit()               an on_exit handler, which runs before those of CUDA, has GPU times
  *                           collected a last time; the library's destructor, which runs last, has
  *                           the drain thread write END and remove the segment
- *      fork()               the child forgets everything and is unborn; the parent goes on. So does
- *                           a child that a bare clone() made, at its first call: capo_life, which
- *                           the kernel emptied, tells it
+ *      fork()               the child forgets everything and has not started; the parent goes on. A
+ *                           child that a bare clone() made does the same at its first call: it
+ *                           finds capo_life emptied by the kernel
  *      anything else        (kill, _exit, exec, abort) leaves the segment behind, for the next
  *                           `capo report` to recover
  *
@@ -239,25 +239,25 @@ static void at_fork_child_of(int was)
         capo_kernel_fork();
         capo_site_fork();
         capo_nccl_fork();
-        atomic_store(&capo_life.state, CAPO_SHIM_UNBORN);
+        atomic_store(&capo_life.state, CAPO_SHIM_UNSTARTED);
         capo_rounds_forked();
-        atomic_store(&lives, CAPO_SHIM_UNBORN);
+        atomic_store(&lives, CAPO_SHIM_UNSTARTED);
 }
 
 static void at_fork_child(void)
 {
-        if (emptied && atomic_load(&capo_life.state) != CAPO_SHIM_UNBORN)
+        if (emptied && atomic_load(&capo_life.state) != CAPO_SHIM_UNSTARTED)
                 return; /* a handler that the job had set before ours has made a call already: that
                            one has forgotten the parent */
         at_fork_child_of(atomic_load(&lives));
 }
 
-/* Unborn, but with the memory of one that lives: a child that no fork handler saw. */
+/* A child that no fork handler saw: its state is UNSTARTED, its memory is that of its parent. */
 static void forget_parent(void)
 {
         int was = atomic_load(&lives);
 
-        if (was == CAPO_SHIM_UNBORN || atomic_load(&capo_life.state) != CAPO_SHIM_UNBORN)
+        if (was == CAPO_SHIM_UNSTARTED || atomic_load(&capo_life.state) != CAPO_SHIM_UNSTARTED)
                 return;
         if (was != IN_BETWEEN && atomic_compare_exchange_strong(&lives, &was, IN_BETWEEN)) {
                 at_fork_child_of(was);
@@ -317,7 +317,7 @@ static bool start_recording(void)
         capo_clock_init(&capo_seg.header->clock);
         capo_gpu_switch(atomic_load(&capo_gpu_on)); /* the short way depends on the clock too */
         choose_log();
-        atomic_store_explicit(&capo_seg.header->born, 1, memory_order_release);
+        atomic_store_explicit(&capo_seg.header->ready, 1, memory_order_release);
         r = capo_rounds_begin();
         if (r < 0) {
                 capo_warn("not recording: no memory: %s", strerror(-r));
@@ -337,7 +337,7 @@ bool capo_shim_start_slow(void)
         forget_parent();
         capo_lock(&start_lock);
         state = atomic_load(&capo_life.state);
-        if (state == CAPO_SHIM_UNBORN) {
+        if (state == CAPO_SHIM_UNSTARTED) {
                 state = start_recording() ? CAPO_SHIM_ON : CAPO_SHIM_OFF;
                 atomic_store(&capo_life.state, state);
                 atomic_store(&lives, state);
@@ -347,7 +347,7 @@ bool capo_shim_start_slow(void)
         return state == CAPO_SHIM_ON;
 }
 
-/* ---- death ---- */
+/* ---- end ---- */
 
 const char *capo_rest_goes(void)
 {

@@ -80,7 +80,7 @@ static void fill_header(struct capo_segment_header *h, bool traced)
         h->start_time = 1;
         strcpy(h->host, "somewhere");
         strcpy(h->boot_id, "another");
-        h->born = 1;
+        h->ready = 1;
         h->clock = (struct capo_timebase){
                 .ns_per_tick = 1, .now_ticks = 300000, .now_mono_ns = 300000};
         h->threads = 2;

@@ -235,7 +235,7 @@ static void make(struct writer *w, const struct pattern_call *c, uint64_t beat)
         add(w, &s, START_NS + beat * w->gap_ns, 100000, 0, 0, 0);
 }
 
-static bool is_death(const struct pattern_call *c)
+static bool is_destruction(const struct pattern_call *c)
 {
         return c->call == CAPO_CALL_COMMDESTROY || c->call == CAPO_CALL_COMMABORT ||
                c->call == CAPO_CALL_COMMFINALIZE;
@@ -263,7 +263,8 @@ static void rounds(struct writer *w)
                                      !faulty ||
                                              w->play->ended[(size_t)w->rank * w->play->most_calls +
                                                             i]);
-                        else if (is_death(c) ? round == job->rounds - 1 && !faulty : round == 0)
+                        else if (is_destruction(c) ? round == job->rounds - 1 && !faulty
+                                                   : round == 0)
                                 make(w, c, beat);
                 }
         }

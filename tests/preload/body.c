@@ -102,7 +102,7 @@ static void errors(int arg)
 static void groups(int arg) __asm__("_ZN3app5calls6groupsEiRKNS_4argsE");
 static void groups(int arg)
 {
-        ncclComm_t comm = comm_new(4, 0), other = comm_new(2, 0), born[3] = {0};
+        ncclComm_t comm = comm_new(4, 0), other = comm_new(2, 0), created[3] = {0};
         ncclUniqueId id;
 
         MUST(ncclGroupStart() == 0);
@@ -121,10 +121,10 @@ static void groups(int arg)
         MUST(ncclGetUniqueId(&id) == 0);
         MUST(ncclGroupStart() == 0);
         for (int i = 0; i < 3; i++)
-                MUST(ncclCommInitRank(&born[i], 3, id, i) == 0);
+                MUST(ncclCommInitRank(&created[i], 3, id, i) == 0);
         MUST(ncclGroupEnd() == 0);
         for (int i = 0; i < 3; i++)
-                all_reduce(born[i], 1);
+                all_reduce(created[i], 1);
         MUST(ncclGroupStart() == 0); /* larger than the ring */
         for (int i = 0; i < arg; i++)
                 MUST(ncclSend(a, 16, 0, i % 4, comm, stream) == 0);
@@ -149,17 +149,17 @@ static void groups(int arg)
 /* A process that drives several GPUs, with its communicators for all of them in one group. */
 static void creations(int n)
 {
-        ncclComm_t *born = calloc((size_t)n, sizeof *born);
+        ncclComm_t *created = calloc((size_t)n, sizeof *created);
         ncclUniqueId id;
 
         MUST(ncclGetUniqueId(&id) == 0);
         MUST(ncclGroupStart() == 0);
         for (int i = 0; i < n; i++)
-                MUST(ncclCommInitRank(&born[i], n, id, i) == 0);
+                MUST(ncclCommInitRank(&created[i], n, id, i) == 0);
         MUST(ncclGroupEnd() == 0);
         for (int i = 0; i < n; i++)
-                all_reduce(born[i], 1);
-        free(born);
+                all_reduce(created[i], 1);
+        free(created);
 }
 
 static void comms(int arg)

@@ -134,7 +134,7 @@ static int show(const char *path)
                                "dead=%d library=%u name=%s\n",
                                c->id, c->rank, c->n_ranks, c->parent, c->color,
                                (unsigned long long)c->uid, c->flags, c->device, c->n_nodes,
-                               (unsigned long long)c->comm_hash, c->t_death > 0, c->library,
+                               (unsigned long long)c->comm_hash, c->t_destroyed > 0, c->library,
                                comm_names[i]);
                 if (site_counts[i])
                         printf("site %u %llu %s\n", i, (unsigned long long)site_counts[i],

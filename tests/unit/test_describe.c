@@ -44,17 +44,17 @@ Test(describe, a_communicator_is_said_when_it_is_whole_and_when_it_changes)
         cr_assert_eq(frames(CAPO_FRAME_COMM, keep_comm), 1);
         cr_expect(last_comm.id == 1 && last_comm.rank == 3 && last_comm.uid == 77 &&
                   last_comm.name_size == 2);
-        cr_expect(last_comm.t_created == 500 && last_comm.t_death == 0,
+        cr_expect(last_comm.t_created == 500 && last_comm.t_destroyed == 0,
                   "ns since the epoch; 0 stays: it lives");
         cr_expect_str_eq(last_name, "dp");
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_COMM, NULL), 1, "nothing new");
-        c[0].log.t_death = 1700;
+        c[0].log.t_destroyed = 1700;
         c[0].stamp++;
         memset(c[0].name, 'x', sizeof c[0].name); /* an untrusted file: no end */
         cr_assert_eq(capo_drain_checkpoint(drain), 0);
         cr_assert_eq(frames(CAPO_FRAME_COMM, keep_comm), 2);
-        cr_expect_eq(last_comm.t_death, 700);
+        cr_expect_eq(last_comm.t_destroyed, 700);
         cr_expect_eq(last_comm.name_size, sizeof c[0].name - 1);
         c[2].stamp = 5;
         cr_assert_eq(capo_drain_finish(drain, 1), 0);

@@ -744,7 +744,7 @@ Test(hang, a_split_without_one)
         ranks(4);
         for (uint32_t i = 0; i < 3; i++)
                 lifecycle_call(i, CAPO_CALL_COMMSPLIT, 950);
-        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_HOST);
+        says(CAPO_HANG_CREATION, "3", CAPO_HANG_WHY_HOST);
         job.comms[0].members[3].splits = 1; /* it is through */
         says(CAPO_HANG_INSIDE, "0 1 2", CAPO_HANG_WHY_CALL);
         for (uint32_t i = 0; i < 3; i++)
@@ -771,16 +771,16 @@ Test(hang, a_split_that_a_death_ended)
         }
         job.processes[3].life = CAPO_HANG_KILLED;
         job.processes[3].end_ns = 969ull * S;
-        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
+        says(CAPO_HANG_CREATION, "3", CAPO_HANG_WHY_GONE);
         cr_assert_eq(v.n_waiting, 3);
         job.processes[2].calls[0].result = 1; /* one that NCCL refused waited for nobody */
-        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
+        says(CAPO_HANG_CREATION, "3", CAPO_HANG_WHY_GONE);
         cr_assert_eq(v.n_waiting, 2);
         job.processes[2].calls[0].result = CAPO_NCCL_REMOTE_ERROR;
         for (uint32_t i = 0; i < 3; i++)
                 job.processes[i].calls[1].call =
                         CAPO_CALL_COMMFINALIZE; /* that is to clean up, too */
-        says(CAPO_HANG_BIRTH, "3", CAPO_HANG_WHY_GONE);
+        says(CAPO_HANG_CREATION, "3", CAPO_HANG_WHY_GONE);
         comm_of("shrunk", 0, 3);
         for (uint32_t i = 0; i < 3; i++)
                 reduce(i, 1, 972); /* they go on without it */
@@ -797,7 +797,7 @@ Test(hang, a_communicator_of_all_without_one)
                 c->stream = 4711;
                 c->bytes = 3;
         }
-        says(CAPO_HANG_BIRTH, "2", CAPO_HANG_WHY_HOST);
+        says(CAPO_HANG_CREATION, "2", CAPO_HANG_WHY_HOST);
         job.comms[comm_of("made", 2, 1)].uid = 4711;
         says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
         job.comms[1].uid = 1;

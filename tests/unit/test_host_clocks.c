@@ -44,15 +44,15 @@ static struct capo_job *three_hosts(int64_t second, int64_t third, uint32_t flag
                                                                                              : 0));
                 job->processes[i].last_ns = 500 * SECOND;
         }
-        members(&job->comms[0],
-                (struct capo_job_member[]){{.rank = 0,
-                                            .process = 1,
-                                            .t_created_ns = (uint64_t)(100200 * SECOND + second),
-                                            .flags = flags},
-                                           {.rank = 1,
-                                            .process = 2,
-                                            .t_created_ns = (uint64_t)(100200 * SECOND + third),
-                                            .t_death_ns = (uint64_t)(100300 * SECOND + third)}});
+        members(&job->comms[0], (struct capo_job_member[]){
+                                        {.rank = 0,
+                                         .process = 1,
+                                         .t_created_ns = (uint64_t)(100200 * SECOND + second),
+                                         .flags = flags},
+                                        {.rank = 1,
+                                         .process = 2,
+                                         .t_created_ns = (uint64_t)(100200 * SECOND + third),
+                                         .t_destroyed_ns = (uint64_t)(100300 * SECOND + third)}});
         members(&job->comms[1], (struct capo_job_member[]){
                                         {.rank = 0, .process = 0, .t_created_ns = 100100 * SECOND},
                                         {.rank = 1,
@@ -77,11 +77,11 @@ Test(host_clocks, hours_apart)
                         const struct capo_job_member *m = &job->comms[i].members[k];
 
                         cr_expect_eq(m->t_created_ns,
-                                     (m->t_death_ns || m->process == 1) &&
+                                     (m->t_destroyed_ns || m->process == 1) &&
                                                      m->t_created_ns > 100150 * SECOND
                                              ? 100200 * SECOND
                                              : 100100 * SECOND);
-                        cr_expect(!m->t_death_ns || m->t_death_ns == 100300 * SECOND);
+                        cr_expect(!m->t_destroyed_ns || m->t_destroyed_ns == 100300 * SECOND);
                 }
         }
         cr_assert_eq(capo_judge_problems(&page), 0);

@@ -53,7 +53,7 @@ static void live_on(bool trace_all, int out)
                 };
                 ring->head = i + 1;
         }
-        seg.header->born = 1;
+        seg.header->ready = 1;
         if (write(out, seg.path, sizeof seg.path) < 0)
                 _exit(1);
         for (;;)

@@ -574,7 +574,7 @@ Test(problems, a_rank_that_was_taken_over_did_not_end)
 Test(problems, but_one_that_had_destroyed_all_its_communicators_did)
 {
         page.job->processes[2].end.clean = 2;
-        page.job->comms[0].members[2].t_death_ns = 5;
+        page.job->comms[0].members[2].t_destroyed_ns = 5;
         cr_assert_eq(capo_judge_problems(&page), 0);
         cr_assert_eq(page.n_problems, 0);
 }

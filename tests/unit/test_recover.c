@@ -77,7 +77,7 @@ static void leave_segment(int out, bool trace_all, void (*last)(struct capo_segm
         keep(&seg, 2, "first\n");
         keep(&seg, 2, "and second\n");
         seg.header->kept_now = 2;
-        seg.header->born = 1;
+        seg.header->ready = 1;
         if (last)
                 last(&seg);
         if (write(out, seg.path, sizeof seg.path) < 0)
@@ -199,7 +199,7 @@ Test(recover, another_users_segment_is_no_business_of_ours)
 }
 
 /* What a process leaves that was killed while it made its segment: gone a minute later. */
-Test(recover, nobody_was_born)
+Test(recover, no_process_was_ready)
 {
         static const struct {
                 const char *text;
@@ -764,7 +764,7 @@ Test(recover, who_ends_meanwhile_left_nothing)
                         if (capo_segment_create(&seg, dir, &config) || seg.fd < 0)
                                 _exit(1);
                         snprintf(seg.header->log_path, sizeof seg.header->log_path, "%s", log_path);
-                        seg.header->born = 1;
+                        seg.header->ready = 1;
                         sched_yield();
                         capo_segment_remove(&seg);
                         _exit(0);

@@ -200,7 +200,7 @@ Test(segment, it_says_whose_it_is)
         cr_expect_eq(first.header->pid_ns, capo_alive_namespace());
         cr_expect_eq(strlen(first.header->boot_id), 36);
         cr_expect_str_eq(first.header->host, host);
-        cr_expect_eq(first.header->born, 0, "that is for the caller to say");
+        cr_expect_eq(first.header->ready, 0, "that is for the caller to say");
         snprintf(name, sizeof name, "%s/capo-%u-%d-%llu", folder, (unsigned)geteuid(),
                  (int)getpid(), (unsigned long long)capo_alive_since(getpid()));
         cr_expect_str_eq(first.path, name);

@@ -28,7 +28,7 @@ static struct capo_record out[1024];
 static void setup(void)
 {
         drained_start(64, false);
-        seg.header->born = 1;
+        seg.header->ready = 1;
         strcpy(seg.header->host, "node-a");
 }
 
@@ -160,7 +160,7 @@ Test(take_over, a_living_process_is_left_alone)
 
                         if (capo_segment_create(&theirs, dir, &config) || theirs.fd < 0)
                                 _exit(1);
-                        theirs.header->born = 1;
+                        theirs.header->ready = 1;
                         if (how && how < 4)
                                 close(theirs.fd);
                         if (how == 2 || how == 4)
@@ -294,7 +294,7 @@ Test(take_over, numbers_that_no_segment_of_ours_has)
         REFUSED(h->magic[7] ^= 1);
         REFUSED(h->version++);
         REFUSED(h->header_size += 8);
-        REFUSED(h->born = 0);
+        REFUSED(h->ready = 0);
         REFUSED(h->ring_records = 0);
         REFUSED(h->ring_records = 255);
         REFUSED(h->ring_records = 4096);

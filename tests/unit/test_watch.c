@@ -232,7 +232,7 @@ Test(watch, a_quiet_communicator_on_a_busy_stream)
         in_time(checks(300));
         cr_assert_eq(watch.stands[0].call, CAPO_CALL_ALLGATHER);
         cr_assert_eq(watch.stands[0].where, CAPO_UNFINISHED_BUSY);
-        c->log.t_death = 11; /* destroyed */
+        c->log.t_destroyed = 11; /* destroyed */
         checks(10);
         cr_assert_eq(watch.n, 0);
 }
