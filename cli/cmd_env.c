@@ -52,7 +52,7 @@ static int print_settings(bool all)
         if (!page)
                 return capo_fail(CAPO_EXIT_FAIL, "env: out of memory");
         capo_site_read(site, fault);
-        capo_site_warn(fault);
+        capo_site_warn(site, fault);
         cli_page_title(page, "capo env");
         if (*site)
                 cli_page_under(page, "site defaults: %s", capo_site_path());

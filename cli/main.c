@@ -130,7 +130,7 @@ static void take_site_defaults(void)
         static char text[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
 
         capo_site_read(text, fault);
-        capo_site_warn(fault);
+        capo_site_warn(text, fault);
         for (const char *at = text; *at; at += strlen(at) + 1) {
                 char name[64];
 

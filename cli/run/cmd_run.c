@@ -25,6 +25,7 @@
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
+#include "core/base/site_conf.h"
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
@@ -309,7 +310,8 @@ int run_exec(const struct run *asked, char **command)
 {
         struct run with_env = *asked, *run = &with_env;
         struct capo_env env;
-        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[16];
+        char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[32];
+        char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
         _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
         int r = run_find_command(command[0]);
@@ -381,7 +383,8 @@ int run_exec(const struct run *asked, char **command)
                 command = with_forwarding(command);
         run_record_topology(path);
         remove_empty(path, before);
-        snprintf(pid, sizeof pid, "%d", (int)getpid());
+        capo_site_read(site, fault);
+        snprintf(pid, sizeof pid, "%d@%08x", (int)getpid(), capo_site_hash(site, fault));
         run_setenv(CAPO_ENV_run_pid, pid);
         return run_become_command(command);
 }

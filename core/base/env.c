@@ -62,27 +62,31 @@ static bool has_begun;
 
 int capo_env_read(struct capo_env *env)
 {
-        /* once in a process, which may read its settings more than once, and not where the capo run
-         * that started it has said it */
+        /* once in a process, which may read its settings more than once */
         static atomic_bool said;
-        bool say = !getenv(CAPO_ENV_run_pid) && !atomic_exchange(&said, true);
-        int bad = 0;
-        const char *text;
+        bool first = !atomic_exchange(&said, true), say_own, say_site;
+        const char *text, *own, *of_file;
         char fault[CAPO_SITE_FAULT] = "";
+        int bad = 0;
 
         *env->site = 0;
         if (has_begun && *begun)
                 memcpy(env->site, begun, sizeof env->site);
         else if (!has_begun)
                 capo_site_read(env->site, fault);
-        capo_site_warn(has_begun ? begun_fault : fault);
+        of_file = has_begun ? begun_fault : fault;
+        capo_site_warn(env->site, of_file);
+        /* the capo run that started this process has printed what is wrong in its own environment
+         * and in its own node's file */
+        say_own = first && !getenv(CAPO_ENV_run_pid);
+        say_site = first && !capo_site_is_known(env->site, of_file);
 #define ENV(field, type, name, def, help)                                 \
-        text = getenv(name);                                              \
-        text = text ? text : capo_site_value(env->site, name);            \
+        own = getenv(name);                                               \
+        text = own ? own : capo_site_value(env->site, name);              \
         if (!text || !*text || !parse_##type(text, &env->field)) {        \
                 (void)parse_##type(def, &env->field);                     \
                 if (text && *text) {                                      \
-                        if (say)                                          \
+                        if (own ? say_own : say_site)                     \
                                 capo_warn("%s=%s is not " EXPECTED_##type \
                                           ", using the default \"%s\"",   \
                                           name, text, def);               \

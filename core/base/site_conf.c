@@ -108,12 +108,36 @@ unsigned capo_site_read(char text[CAPO_SITE_ROOM], char fault[CAPO_SITE_FAULT])
         return capo_site_parse(text, (size_t)n, path, fault);
 }
 
-void capo_site_warn(const char *fault)
+static uint32_t hash_text(uint32_t hash, const char *text) /* FNV-1a, the final 0 included */
+{
+        do
+                hash = (hash ^ (uint8_t)*text) * 16777619;
+        while (*text++);
+        return hash;
+}
+
+uint32_t capo_site_hash(const char *text, const char *fault)
+{
+        uint32_t hash = hash_text(2166136261, fault);
+
+        for (; *text; text += strlen(text) + 1)
+                hash = hash_text(hash, text);
+        return hash;
+}
+
+bool capo_site_is_known(const char *text, const char *fault)
+{
+        const char *run = getenv(CAPO_ENV_run_pid), *at = run ? strchr(run, '@') : NULL;
+
+        /* without a hash: of an earlier release of capo */
+        return run && (!at || strtoul(at + 1, NULL, 16) == capo_site_hash(text, fault));
+}
+
+void capo_site_warn(const char *text, const char *fault)
 {
         static atomic_bool said;
 
-        /* capo run has said it before it started this process */
-        if (*fault && !getenv(CAPO_ENV_run_pid) && !atomic_exchange(&said, true))
+        if (*fault && !capo_site_is_known(text, fault) && !atomic_exchange(&said, true))
                 capo_warn("%s", fault);
 }
 

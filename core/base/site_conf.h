@@ -6,7 +6,9 @@
 #ifndef CAPO_SITE_CONF_H
 #define CAPO_SITE_CONF_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define CAPO_SITE_CONF "/etc/capo/capo.conf"
 enum {
@@ -32,9 +34,16 @@ unsigned capo_site_read(char text[CAPO_SITE_ROOM], char fault[CAPO_SITE_FAULT]);
 /** capo_site_parse() - the same of @n bytes that are there already; @text has room for 2 more. */
 unsigned capo_site_parse(char *text, size_t n, const char *path, char fault[CAPO_SITE_FAULT]);
 
-/** capo_site_warn() - say @fault, unless it is "", or one was said in this process or by the capo
- * run that started it. */
-void capo_site_warn(const char *fault);
+/** capo_site_hash() - of the settings and @fault that capo_site_read() found. */
+uint32_t capo_site_hash(const char *text, const char *fault);
+
+/** capo_site_is_known() - did the capo run that started this process read the same file, as
+ * CAPO_RUN_PID has it? Then it has printed what is wrong. Another node may have another file. */
+bool capo_site_is_known(const char *text, const char *fault);
+
+/** capo_site_warn() - print @fault, unless it is "", capo_site_is_known(), or one was printed in
+ * this process. */
+void capo_site_warn(const char *text, const char *fault);
 
 /** capo_site_value() - NULL: the file does not have the setting. */
 const char *capo_site_value(const char *text, const char *name);

@@ -32,6 +32,13 @@ printf 'CAPO_HNAG=60\n' >>capo.conf
 said='capo.conf:4: expected NAME=VALUE with a name of capo env, found "CAPO_HNAG=60"; this line is ignored'
 job env
 [ "$(grep -c "$said" out)" = 2 ] || fail "a wrong line is not said once by each rank: $(cat out)"
+# capo run says it for its own node's file; another node's is said by the ranks there
+run() { "$capo" run --quiet --no-watch --dir run -- "$jobs/launch" -n 2 --timeout 120 -- env "$@" "$jobs/ddp_train" --epochs 1 >out 2>&1 || fail "capo run: $(cat out)"; }
+run A=1
+[ "$(grep -c "$said" out)" = 1 ] || fail "a wrong line is not said once by capo run: $(cat out)"
+sed 's/HNAG/GHAN/' capo.conf >there.conf
+run CAPO_CONF="$work/there.conf"
+[ "$(grep -c "$said" out)" = 1 ] && [ "$(grep -c 'there.conf:4: .*"CAPO_GHAN=60"' out)" = 2 ] || fail "another file: $(cat out)"
 got=$(LD_PRELOAD=$("$capo" env --preload 2>/dev/null) /bin/true 2>&1)
 [ -z "$got" ] || fail "a program without NCCL says it: $got"
 rm -r logs && mkdir logs && cp -r mine/. logs

@@ -110,7 +110,7 @@ Test(env, site_defaults_where_the_environment_says_nothing)
         cr_expect_eq(env.hang, 7, "the environment wins");
         cr_expect_eq(env.flight, 16384);
         cr_expect(env.quiet, "the last line needs no end");
-        cr_expect_eq(env.run_pid, 0, "not a setting for users");
+        cr_expect_str_eq(env.run_pid, "", "not a setting for users");
         setenv("CAPO_DIR", "", 1);
         cr_assert_eq(capo_env_read(&env), 1);
         cr_expect_str_eq(env.dir, "", "an empty variable wins too");
@@ -127,6 +127,24 @@ Test(env, site_defaults_where_the_environment_says_nothing)
         snprintf(other, sizeof other, "%s", "none");
         setenv("CAPO_CONF", other, 1);
         cr_assert_eq(capo_env_read(&env), 0);
+}
+
+/* capo run has printed what is wrong in its node's file; another node's file may be another. */
+Test(env, the_file_that_capo_run_read_is_known)
+{
+        static const char text[] = "CAPO_HANG=60\0CAPO_TRACE=all\0";
+        char pid[32];
+
+        unsetenv("CAPO_RUN_PID");
+        cr_expect_not(capo_site_is_known(text, "x:3: wrong"), "no capo run");
+        snprintf(pid, sizeof pid, "7@%08x", capo_site_hash(text, "x:3: wrong"));
+        setenv("CAPO_RUN_PID", pid, 1);
+        cr_expect(capo_site_is_known(text, "x:3: wrong"));
+        cr_expect_not(capo_site_is_known(text, "x:4: wrong"));
+        cr_expect_not(capo_site_is_known("CAPO_HANG=60\0", "x:3: wrong"));
+        cr_expect_not(capo_site_is_known("", ""));
+        setenv("CAPO_RUN_PID", "7", 1);
+        cr_expect(capo_site_is_known(text, "x:3: wrong"), "of a capo run without a hash");
 }
 
 /* What a line's end, a cut or a long line leaves never goes beyond what was given. */
