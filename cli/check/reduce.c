@@ -222,9 +222,14 @@ static bool start_child(const struct reduce_ask *ask, int gpu, struct child *c)
         }
         close(in[0]);
         close(out[1]);
+        if (c->pid < 0) {
+                close(in[1]);
+                close(out[0]);
+                return false;
+        }
         c->to = in[1];
         c->from = out[0];
-        return c->pid > 0;
+        return true;
 }
 
 /* Read bytes from a child within the remaining time. */
