@@ -221,6 +221,11 @@ static int take_folder(struct diagnose_inputs *in, const char *path, int depth)
         struct dirent **names = NULL;
         int n = scandir(path, &names, NULL, alphasort), r = 0;
 
+        if (n < 0) {
+                r = -errno;
+                capo_warn("left out %s: %s", path, strerror(-r));
+                return r == -ENOMEM ? r : 0;
+        }
         for (int i = 0; i < n; i++) {
                 _cleanup_free_ char *one = NULL;
 

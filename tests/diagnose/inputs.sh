@@ -30,6 +30,14 @@ expect 3 '1 line of text; the first: hello' -- plain.txt
 mkdir links
 ln -s ../gone links/rank0.log
 expect 3 'left out links/rank0.log: No such file' -- links
+# as root without the right to read everything
+unable() { if [ "$(id -u)" = 0 ]; then setpriv --bounding-set=-dac_override,-dac_read_search "$@"; else "$@"; fi; }
+mkdir closed closed/in && echo hello >closed/in/x.log && chmod 0 closed/in
+if unable true 2>/dev/null && ! unable ls closed/in >/dev/null 2>&1; then
+        out=$(unable "$capo" diagnose closed 2>&1)
+        [ "$(echo "$out" | grep -c 'left out closed/in: Permission denied$')" = 1 ] || { echo "a folder that cannot be read: $out"; bad=1; }
+fi
+chmod 700 closed/in
 : >empty.txt
 expect 3 'empty.txt is empty' -- empty.txt
 echo 'a lossless worker of the highest rank' >plain.txt
