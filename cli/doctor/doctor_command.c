@@ -221,10 +221,33 @@ static void look_at_python(struct capo_findings *f, const char *program, struct 
                                  "%s: no package that brings NCCL on its search path", program);
 }
 
+/* The program that env(1) starts, after its options and assignments, as in
+ * "env -S -u NAME VAR=x python3 -u". The words come from strtok_r(). */
+static const char *find_env_program(char **save)
+{
+        static const char *const with_value[] = {"-u", "-C", "--unset", "--chdir"};
+        static const char long_split[] = "--split-string=";
+        const char *word = strtok_r(NULL, " \t\n", save);
+
+        while (word && (*word == '-' || strchr(word, '='))) {
+                if (!strncmp(word, "-S", 2) && word[2])
+                        return word + 2;
+                if (!strncmp(word, long_split, sizeof long_split - 1))
+                        return word + sizeof long_split - 1;
+                for (size_t i = 0; i < N_ELEMENTS(with_value); i++) {
+                        if (!strcmp(word, with_value[i]))
+                                strtok_r(NULL, " \t\n", save);
+                }
+                word = strtok_r(NULL, " \t\n", save);
+        }
+        return word;
+}
+
 /* The Python that a script's first line names, as torchrun's does. */
 static bool find_python(const char *script, char *path, size_t room)
 {
-        char line[512] = "", *save = NULL, *word;
+        char line[512] = "", *save = NULL;
+        const char *word;
         FILE *f = fopen(script, "re");
         bool found = f && fgets(line, sizeof line, f) && !strncmp(line, "#!", 2);
 
@@ -232,7 +255,7 @@ static bool find_python(const char *script, char *path, size_t room)
                 fclose(f);
         word = found ? strtok_r(line + 2, " \t\n", &save) : NULL;
         if (word && !strcmp(capo_base_name(word), "env"))
-                word = strtok_r(NULL, " \t\n", &save);
+                word = find_env_program(&save);
         return word && !strncmp(capo_base_name(word), "python", 6) &&
                capo_file_find(getenv("PATH"), word, X_OK, path, room);
 }

@@ -50,7 +50,7 @@ expect 0 '^READY: ' --
 printf '#!/bin/sh\n' >script && chmod +x script
 expect 0 'UNKNOWN: .*Whether script calls' -- -- ./script
 mkdir -p packages/vllm && : >packages/vllm/__init__.py
-for first in "$(command -v python3)" '/usr/bin/env python3'; do
+for first in "$(command -v python3)" '/usr/bin/env python3' '/usr/bin/env -S python3 -u' '/usr/bin/env -S -u NO A=1 python3 -u' '/usr/bin/env -Spython3'; do
         printf '#!%s\n' "$first" >script
         PYTHONPATH=$PWD/packages expect 0 'note *nccl *vllm opens libnccl' -- -- ./script
         PYTHONPATH=$PWD/packages expect 0 '^READY: ' -- -- ./script
