@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -9,25 +12,47 @@
 #include "capo/msg.h"
 #include "cli/run/run_command.h"
 #include "core/base/file.h"
+#include "core/base/util.h"
 
-/* 0, or the error that execvp() will have. */
-static int find_command(const char *name)
+/* 0, or the error that execvp() will have. @found: the file of @name, or "" if not known. */
+static int find_command(const char *name, char *found, size_t room)
 {
         const char *path = getenv("PATH");
-        char found[PATH_MAX];
         struct stat st;
 
+        *found = 0;
         if (strchr(name, '/')) {
                 if (stat(name, &st) < 0)
                         return errno;
+                snprintf(found, room, "%s", name);
                 return S_ISDIR(st.st_mode) || access(name, X_OK) < 0 ? EACCES : 0;
         }
         if (!path || !*path || *path == ':' || strstr(path, "::") ||
-            path[strlen(path) - 1] == ':') /* places that only execvp() knows */
+            path[strlen(path) - 1] == ':') /* the folders of execvp()'s default, or this one */
                 return 0;
-        if (capo_file_find(path, name, X_OK, found, sizeof found))
+        if (capo_file_find(path, name, X_OK, found, room))
                 return 0;
-        return capo_file_find(path, name, F_OK, found, sizeof found) ? EACCES : ENOENT;
+        return capo_file_find(path, name, F_OK, found, room) ? EACCES : ENOENT;
+}
+
+/* The interpreter that a script's first line names. Return: false: it is no such script. */
+static bool read_interpreter(const char *path, char *interpreter, size_t room)
+{
+        _cleanup_close_ int fd = -1;
+        char line[256], *save = NULL, *word; /* as many bytes as Linux reads */
+        struct stat st;
+        ssize_t n;
+
+        if (stat(path, &st) < 0 || !S_ISREG(st.st_mode)) /* opening a pipe could block */
+                return false;
+        fd = open(path, O_RDONLY | O_CLOEXEC);
+        n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
+        if (n < 2 || memcmp(line, "#!", 2) != 0)
+                return false;
+        line[n] = 0;
+        line[strcspn(line, "\n")] = 0;
+        word = strtok_r(line + 2, " \t", &save);
+        return word && snprintf(interpreter, room, "%s", word) < (int)room;
 }
 
 static int fail_command(const char *name, int error)
@@ -37,9 +62,16 @@ static int fail_command(const char *name, int error)
 
 int run_find_command(const char *name)
 {
-        int error = find_command(name);
+        char found[PATH_MAX], interpreter[PATH_MAX];
+        int error = find_command(name, found, sizeof found);
 
-        return error ? fail_command(name, error) : 0;
+        if (error)
+                return fail_command(name, error);
+        if (*found && read_interpreter(found, interpreter, sizeof interpreter) &&
+            access(interpreter, X_OK) < 0)
+                return capo_fail(126, "%s: its interpreter %s: %s", name, interpreter,
+                                 strerror(errno));
+        return 0;
 }
 
 int run_become_command(char **command)

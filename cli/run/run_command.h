@@ -4,14 +4,15 @@
 #define CAPO_RUN_COMMAND_H
 
 /**
- * run_find_command() - can @name be run? Asked before anything is said or made for it.
+ * run_find_command() - can @name be run, and the interpreter of a script? Called before capo run
+ * prints or creates anything.
  *
  * Return: 0, also where only execvp() can tell; 127 there is no such command, 126 it cannot be run:
- * said.
+ * printed.
  */
 int run_find_command(const char *name);
 
-/** run_become_command() - returns only where that failed: 127 or 126, and said. */
+/** run_become_command() - exec. Returns only on errors, which are printed: 127 or 126. */
 int run_become_command(char **command);
 
 #endif

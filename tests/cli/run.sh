@@ -23,6 +23,8 @@ refused 127 "No such file or directory" ./no-such-command
 refused 127 "No such file or directory" no-such-command
 refused 126 "Permission denied" ./plain
 refused 126 "Permission denied" "$PWD"
+printf '#!/no/such/sh -e\nexit 9\n' >orphan && chmod +x orphan
+refused 126 "its interpreter /no/such/sh: No such file or directory" ./orphan
 path=$PATH
 PATH=$PWD:$PATH refused 126 "Permission denied" plain
 [ "$PATH" = "$path" ] || PATH=$path # not every shell forgets what is set for a function
