@@ -311,7 +311,7 @@ int run_exec(const struct run *asked, char **command)
         struct run with_env = *asked, *run = &with_env;
         struct capo_env env;
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[32];
-        char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
+        char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT], why[PATH_MAX + 256];
         _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
         int r = run_find_command(command[0]);
@@ -328,6 +328,10 @@ int run_exec(const struct run *asked, char **command)
                         "its loader is %s; the command starts without capo",
                         path, dir);
                 return run_become_command(command);
+        if (run_unreached(command, why, sizeof why)) {
+                capo_warn("not recording: %s", why);
+                return run_become_command(command);
+        }
         }
         if (run->dir)
                 snprintf(dir, sizeof dir, "%s", run->dir);

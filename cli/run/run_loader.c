@@ -12,9 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "capo/env.h"
 #include "cli/doctor/elf_file.h"
 #include "cli/run/run_loader.h"
 #include "core/base/file.h"
@@ -70,6 +72,66 @@ bool run_refused(char *const *command, const char *library, char *program, char 
                         continue;
                 snprintf(program, room, "%s", path);
                 snprintf(loader, room, "%s", its);
+                return true;
+        }
+        return false;
+}
+
+/* Does env(1) start its program without LD_PRELOAD or CAPO_DIR? Words after options that are not
+ * known here are not judged. @name: the first that is missing. */
+static bool env_removes(char *const *command, const char **name)
+{
+        const char *const names[] = {"LD_PRELOAD", CAPO_ENV_dir};
+        bool removed[N_ELEMENTS(names)] = {0};
+
+        for (char *const *word = command + 1; *word; word++) {
+                bool all = !strcmp(*word, "-") || !strcmp(*word, "-i") ||
+                           !strcmp(*word, "--ignore-environment");
+                const char *one = !strncmp(*word, "--unset=", 8) ? *word + 8 : NULL;
+
+                if (!strcmp(*word, "-u") && word[1])
+                        one = *++word;
+                else if (**word == '-' && !all && !one)
+                        return false;
+                else if (**word != '-' && !strchr(*word, '='))
+                        break;
+                for (size_t i = 0; i < N_ELEMENTS(names); i++) {
+                        size_t n = strlen(names[i]);
+
+                        if (all || (one && !strcmp(one, names[i])))
+                                removed[i] = true;
+                        if (!one && !strncmp(*word, names[i], n) && (*word)[n] == '=')
+                                removed[i] = false;
+                }
+        }
+        for (size_t i = N_ELEMENTS(names); i-- > 0;)
+                *name = removed[i] ? names[i] : *name;
+        return removed[0] || removed[1];
+}
+
+bool run_unreached(char *const *command, char *why, size_t room)
+{
+        const char *name = NULL;
+        char path[PATH_MAX];
+        struct statvfs fs;
+        struct stat st;
+
+        if (!strcmp(capo_base_name(command[0]), "env") && env_removes(command, &name)) {
+                snprintf(why, room,
+                         "env removes %s before it starts the program; put capo run behind it: env "
+                         "... capo run -- PROGRAM",
+                         name);
+                return true;
+        }
+        if (!capo_file_find(getenv("PATH"), command[0], X_OK, path, sizeof path) ||
+            stat(path, &st) < 0 || statvfs(path, &fs) < 0 || fs.f_flag & ST_NOSUID)
+                return false;
+        if ((st.st_mode & S_ISUID && st.st_uid != getuid()) ||
+            (st.st_mode & S_ISGID && st.st_gid != getgid())) {
+                snprintf(why, room,
+                         "%s is set-user-id or set-group-id, so the loader ignores LD_PRELOAD; put "
+                         "capo run behind it: %s ... capo run -- PROGRAM",
+                         path, command[0]);
                 return true;
         }
         return false;

@@ -18,6 +18,16 @@ bool run_refused(char *const *command, const char *library, char *program, char 
                  size_t room);
 
 /**
+ * run_unreached() - why can libcapo.so not reach @command, as capo run would start it?
+ *
+ * env(1) may remove the settings (`env -i`), and the loader ignores LD_PRELOAD in a set-user-id
+ * program.
+ *
+ * Return: is there a reason? @why is a sentence only then.
+ */
+bool run_unreached(char *const *command, char *why, size_t room);
+
+/**
  * run_preload_list() - LD_PRELOAD with @library first, in a form that lets scripts start musl
  * programs too
  *

@@ -97,6 +97,22 @@ if musl-gcc seven.c -o with-musl 2>/dev/null; then
         "$capo" run --quiet --dir musl -- sh ./script 2>err && [ ! -s err ] || fail "a script with a program of musl: $(cat err)"
 fi
 
+# a command that the library cannot reach: said once, before it starts, and no folder
+unreached() { # PATTERN COMMAND...
+        pattern=$1
+        shift
+        "$capo" run --dir none/x -- "$@" 2>err
+        [ $? = 5 ] && [ "$(wc -l <err)" = 1 ] && grep -q "^capo: warning: not recording: $pattern" err && [ ! -e none ] || fail "$*: $(cat err)"
+}
+unreached 'env removes LD_PRELOAD .*: env \.\.\. capo run -- PROGRAM$' env -i sh -c 'exit 5'
+unreached 'env removes LD_PRELOAD ' env -u LD_PRELOAD B=2 sh -c 'exit 5'
+unreached 'env removes CAPO_DIR ' env - LD_PRELOAD="$library" sh -c 'exit 5'
+"$capo" run --dir none/x -- env -u B A=1 sh -c 'exit 5' 2>err
+[ $? = 5 ] && grep -q 'recording to' err || fail "env that removes nothing of capo: $(cat err)"
+if [ "$(id -u)" = 0 ] && cp /bin/sh foreign && chown 65534 foreign && chmod 4755 foreign && [ -u foreign ]; then
+        unreached '.*/foreign is set-user-id .* capo run -- PROGRAM$' "$PWD/foreign" -c 'exit 5'
+fi
+
 # nobody called NCCL: the command's end says so, and so does the report of the folder
 "$capo" run --dir none/x -- python3 -c 'print(1)' >out 2>err
 grep -q "^capo: nothing recorded in .*none/x: the command called neither .*; capo doctor -- COMMAND says" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
