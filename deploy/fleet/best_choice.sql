@@ -5,7 +5,7 @@ CREATE OR REPLACE TABLE cell AS
 SELECT gpu, nccl, layout, ranks, collective, bytes,
        coalesce(forced_algo, '') AS algo, coalesce(forced_proto, '') AS proto, forced_channels AS channels,
        count(*) AS n, median(us) AS us, 1.4826 * mad(us) AS spread
-FROM read_csv('samples/*.csv', header = true, nullstr = '',
+FROM read_csv('samples/*.csv', header = true, union_by_name = true, nullstr = '',
               types = {'forced_algo': 'VARCHAR', 'forced_proto': 'VARCHAR', 'layout': 'VARCHAR', 'nccl': 'VARCHAR',
                        'algo': 'VARCHAR', 'proto': 'VARCHAR', 'gpu': 'VARCHAR', 'type': 'VARCHAR', 'op': 'VARCHAR',
                        'place': 'VARCHAR', 'clock': 'VARCHAR', 'source': 'VARCHAR'})

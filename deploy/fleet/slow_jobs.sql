@@ -6,7 +6,7 @@ SELECT source AS job, nccl, ranks, collective, bytes, algo, proto, us,
        bytes / us / 1e3 * CASE collective WHEN 'AllReduce' THEN 2.0 * (ranks - 1) / ranks
                                           WHEN 'AllGather' THEN (ranks - 1.0) / ranks
                                           WHEN 'ReduceScatter' THEN (ranks - 1.0) / ranks ELSE 1 END AS busbw_gbs
-FROM read_csv('samples/*.csv', header = true, nullstr = '',
+FROM read_csv('samples/*.csv', header = true, union_by_name = true, nullstr = '',
               types = {'nccl': 'VARCHAR', 'gpu': 'VARCHAR', 'layout': 'VARCHAR', 'forced_algo': 'VARCHAR', 'forced_proto': 'VARCHAR',
                        'type': 'VARCHAR', 'op': 'VARCHAR', 'place': 'VARCHAR', 'algo': 'VARCHAR', 'proto': 'VARCHAR',
                        'clock': 'VARCHAR', 'source': 'VARCHAR'})
