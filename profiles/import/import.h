@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Measurements from elsewhere, as samples: one struct, whatever wrote the file. A parser per format
- * lives in profiles/import/; the format is recognized by the content, never by the name.
+ * Converts measurements to samples, whichever program wrote the file. Each format has a parser in
+ * profiles/import/. The format is recognised by the content, never by the name.
  *
  * What ran is taken from the input (its header lines, NCCL's own log lines in it, its columns) or
- * from the user's flags. It is never guessed: where neither says it, it stays 0 and the fit says
- * so. Two sources that contradict each other are an error. A run that cannot be right (ranks that
- * ran alone, wrong results, no bandwidth) is rejected whole, with the reason, and the rest goes on.
+ * from the user's flags. It is never guessed: if it is not known it stays 0, and the fit reports
+ * that. Two sources that contradict each other are an error. A run that cannot be right (ranks that
+ * ran alone, wrong results, no bandwidth) is left out completely, with the reason.
  */
 #ifndef CAPO_IMPORT_H
 #define CAPO_IMPORT_H
@@ -49,8 +49,8 @@ struct capo_trial {
         char hosts[64];  /* by name, shortened with a check sum where there are many */
         char driver[32]; /* "CUDA 12.4", what the GPU driver supports at most; or as the user named
                             it to a store */
-        char settings[128]; /* NCCL_* set there but those that say what is forced or only talk,
-                               "KEY=VALUE ..." by name */
+        char settings[128]; /* "KEY=VALUE ..." as struct capo_settings has them
+                             */
         char tuner[32];     /* a tuner plugin that is neither NCCL's own nor capo's */
         struct capo_stamp {
                 int64_t at; /* seconds since 1970; 0 when not recorded */

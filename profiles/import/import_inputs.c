@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The front door of all inputs: reads the file, tells the format by its first characters, and lets
- * one parser have it. Folders are walked in name order, so that the same folder always gives the
- * same samples in the same order.
+ * Opens every input, recognises the format by its first bytes, and calls that format's parser.
+ * Folders are walked in name order, so that the same folder always gives the same samples in the
+ * same order.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -27,7 +27,7 @@ bool capo_import_is_log(const char *head, size_t n)
         return n >= 8 && !memcmp(head, CAPO_LOG_MAGIC, 8);
 }
 
-/* Logs of one job are read together, at the end. */
+/* Keep an open log for capo_import_end(), which reads the logs of one job together. */
 static int keep_log(struct capo_input *in, struct capo_log *log)
 {
         struct capo_late *late = capo_late_of(in);
@@ -45,7 +45,7 @@ static int keep_log(struct capo_input *in, struct capo_log *log)
         return capo_job_add(late->job, log, NULL, NULL);
 }
 
-/* The other logs of the job are used. */
+/* Note why this log is not used; the other logs of its job are. */
 static int leave_out(struct capo_input *in, const char *why)
 {
         struct capo_late *late = capo_late_of(in);
@@ -96,7 +96,8 @@ static int no_measurement(const struct capo_input *in, bool rejected)
         return -ENODATA;
 }
 
-/* Of what was read: all of a text; of a log its beginning, which has the time and the process. */
+/* Hash of the bytes that were read: a whole text, or the beginning of a log, which has the start
+ * time and the process. */
 static uint64_t hash_of(const void *from, size_t n, uint64_t h)
 {
         const unsigned char *bytes = from;
@@ -111,16 +112,15 @@ static uint64_t hash_of(const void *from, size_t n, uint64_t h)
         return h;
 }
 
-/* The same measurements again are no evidence. Return: 1 when they are, after a note; 0 the first
- * time; -ENOMEM. */
+/* A copy of a file counts once, or it would pass for a repetition. Return: 1: a file of this
+ * content was read before, and a note says so; 0: not; -ENOMEM. */
 static int read_before(struct capo_input *in, uint64_t file_size)
 {
         struct capo_samples *set = in->set;
         struct capo_samples_file file = {.size = file_size,
                                          .hash = hash_of(in->text, in->size, 0xcbf29ce484222325u)};
 
-        if (in->label) /* who says that it is of another release or layout means another measurement
-                        */
+        if (in->label) /* with another label (release, layout) it is another measurement */
                 file.hash = hash_of(in->label, sizeof *in->label, file.hash);
         for (size_t i = 0; i < set->n_known; i++) {
                 if (set->files[i].size != file.size || set->files[i].hash != file.hash)
@@ -137,7 +137,8 @@ static int read_before(struct capo_input *in, uint64_t file_size)
         return 0;
 }
 
-/* All of @fd, whose head was read; of a pipe nothing can be read twice. */
+/* Read all of @fd, whose first bytes were read before. A pipe cannot be rewound: the rest is
+ * appended. */
 static int read_whole(struct capo_input *in, int fd)
 {
         _cleanup_free_ char *rest = NULL;
@@ -162,7 +163,7 @@ static int read_whole(struct capo_input *in, int fd)
         return 0;
 }
 
-/* Editors and spreadsheets of Windows begin a text with a mark. */
+/* Editors and spreadsheets of Windows write a byte order mark first. */
 static void strip_bom(struct capo_input *in)
 {
         if (in->size < 3 || memcmp(in->text, "\xef\xbb\xbf", 3) != 0)
@@ -171,7 +172,7 @@ static void strip_bom(struct capo_input *in)
         memmove(in->text, in->text + 3, in->size + 1);
 }
 
-/* All that was measured by now, read or put off. */
+/* Number of samples, and of logs and records that capo_import_end() will read. */
 static size_t count_measured(const struct capo_input *in)
 {
         return in->set->n + capo_late_count(in->set);
@@ -196,7 +197,7 @@ static int import_packed_log(struct capo_input *in, const char *pack,
         char why[512];
         int r;
 
-        capo_pack_unpack(pack, entry, take_head, in); /* damage is found again when it is opened */
+        capo_pack_unpack(pack, entry, take_head, in); /* capo_log_open_packed() reports damage */
         in->set->n_files++;
         r = read_before(in, entry->size);
         if (r)
@@ -205,7 +206,7 @@ static int import_packed_log(struct capo_input *in, const char *pack,
         return r < 0 ? leave_out(in, why) : keep_log(in, log);
 }
 
-/* The logs in a file of several. */
+/* Read the logs in a file that capo pack wrote. */
 static int import_pack(struct capo_input *in)
 {
         _cleanup_(capo_pack_finish) struct capo_pack list = {0};
@@ -258,7 +259,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         more = in->size == HEAD;
         strip_bom(in);
         in->set->n_files++;
-        while (!format->known(in->text, in->size)) /* the last knows everything */
+        while (!format->known(in->text, in->size)) /* the last one accepts everything */
                 format++;
         if (!format->whole) {
                 r = read_before(in, file_size);
@@ -281,7 +282,7 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                        : r;
 }
 
-/* What capo run records of the machine beside its logs is no measurement. */
+/* Skip hidden files, and the topology files that capo run writes beside the logs. */
 static int entry_is_input(const struct dirent *d)
 {
         return d->d_name[0] != '.' && fnmatch("topology-*.xml*", d->d_name, 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is read when all inputs are there: capo's logs and Inspector's records, because each rank's
- * file has its own times of the job's calls. */
+/* Keeps capo's logs and Inspector's records until all inputs are known. Each rank's file has its
+ * own times of the job's calls, so the files of a job must be read together. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +27,7 @@ struct capo_late *capo_late_of(struct capo_input *in)
         *l = (struct capo_late){.labelled = in->label, .records = calloc(1, sizeof *l->records)};
         if (!l->records)
                 return NULL;
-        if (in->label) /* byte by byte: it is compared so */
+        if (in->label) /* with its padding, because memcmp() compares it */
                 memcpy(&l->label, in->label, sizeof l->label);
         set->n_late++;
         return l;
@@ -61,7 +61,7 @@ void capo_late_free(struct capo_samples *set)
         set->n_late = 0;
 }
 
-/* The answer of one part: the first error is the answer of all, another is reported beside it. */
+/* Handle the result of one part: the first error is returned, later ones become notes. */
 static void take_result(struct capo_input *in, int r, int *first, char *error, size_t room)
 {
         if (r < 0 && !in->error[0])

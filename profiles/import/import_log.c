@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo's own logs, as a job. Every rank times every call, and what a rank times includes its
- * waiting for the others; so the logs of one job are read together, the calls are matched by
- * (communicator, sequence number), and one sample is made of each: the shortest rank's time where
- * no rank can be done before the last has come (all-reduce, all-gather, reduce-scatter), else the
- * longest.
+ * Reads capo's own logs, all logs of one job together. Every rank times every call, and its time
+ * includes waiting for the others. Calls are matched by communicator and sequence number, and each
+ * becomes one sample. In all-reduce, all-gather and reduce-scatter no rank can end before the last
+ * one has come, so the sample is the shortest time of all ranks. In other calls it is the longest.
  *
- * Single calls are in the log when everything was traced (`capo sweep` does), or as the last ones
- * of the flight recorder. For calls that are only counted, the histograms of the cells stand in, as
- * quantiles: their buckets are 1/16 of an octave wide, so that such times are good to a few
- * percent.
+ * A log has single calls if everything was traced (`capo sweep` does that), or the last ones, of
+ * the flight recorder. Calls that were only counted have a histogram: quantiles of it become
+ * samples. Its buckets are 1/16 of an octave wide, so these times are within a few percent.
  *
- * Only calls by themselves, timed on the GPU, count: a group's members have no time of their own,
- * and a host time is the enqueue.
+ * Only calls outside of groups that were timed on the GPU are used. Members of a group have no time
+ * of their own, and the host's time is only that of the enqueue.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +28,7 @@
 
 enum { QUANTILES = 25 };
 
-/* By run, calls alone last, by number. */
+/* Sorts by run, then calls that can be matched before those that cannot, then by number. */
 static uint64_t match_of(const struct log_call *c)
 {
         return (uint64_t)c->run << 33 | (uint64_t)c->alone << 32 | c->seq;
@@ -53,8 +51,8 @@ static int append_call(struct log_import *m, const struct log_call *c)
         return 0;
 }
 
-/* What a sample is made of. @calls: how many are left out where it is none. Return: 1 @c is set; 0;
- * negative errno. */
+/* Convert a record of @calls calls. Return: 1: @c is set; 0: it is not used, and the calls may be
+ * counted as skipped; negative errno. */
 static int describe_call(struct log_import *m, const struct capo_record *r, uint64_t calls,
                          struct log_call *c)
 {
@@ -108,7 +106,7 @@ static int take_record(const struct capo_record *r, unsigned thread, void *arg)
         return e > 0 ? append_call(m, &c) : e;
 }
 
-/* Times of a call that was only counted, out of its histogram. */
+/* Add quantiles of the histogram of calls that were only counted. */
 static int append_quantiles(struct log_import *m, struct log_call *c,
                             const struct capo_log_hist_view *gpu)
 {
@@ -136,7 +134,7 @@ static int append_quantiles(struct log_import *m, struct log_call *c,
         return 0;
 }
 
-/* Of a log without single calls. */
+/* Take a cell of a log that has no single calls. */
 static int take_cell(const struct capo_log_cell *cell, const struct capo_log_hist_view *host,
                      const struct capo_log_hist_view *gpu, void *arg)
 {
@@ -205,8 +203,8 @@ static int read_process(struct log_import *m, uint32_t process)
         return e < 0 ? e : 0;
 }
 
-/* A communicator of which it is not known of any call what was forced takes no part; of others only
- * those calls. */
+/* Remove calls of which it is not known what was forced. A run that has no other calls is marked as
+ * left out. */
 static int leave_out_unknown(struct log_import *m)
 {
         struct capo_trial *runs = m->in->set->runs;
@@ -271,7 +269,7 @@ static int make_samples(struct log_import *m)
         return 0;
 }
 
-/* An input is over, and nothing of it is used: what there was instead. */
+/* An input had no call that is used: keep its name, and how many calls were skipped. */
 static int input_empty(struct log_import *m, const char *named)
 {
         if (capo_array_room(&m->empty, m->n_empty, sizeof *m->empty) < 0)
@@ -280,7 +278,8 @@ static int input_empty(struct log_import *m, const char *named)
         return 0;
 }
 
-/* Said of the first input where nothing of any is used, else noted of each. */
+/* Note each input without a call that is used. If there is no other input, the first one is the
+ * error. */
 static int say_empty(struct log_import *m)
 {
         static const char said[] =
@@ -314,7 +313,7 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
         for (uint32_t i = 0; i < job->n_processes && e == 0; i++) {
                 each.path = named[i];
                 e = read_process(m, i);
-                if (e == -EINVAL) { /* this log is out, the others are not */
+                if (e == -EINVAL) { /* only this log is left out */
                         if (!wrong)
                                 snprintf(said, sizeof said, "%s", in->error);
                         *in->error = 0;

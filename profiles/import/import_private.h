@@ -19,21 +19,22 @@ struct capo_input {
         int fd; /* of the file while it is read, at any offset; -1 when it was taken over */
 };
 
-/* What waits for the other inputs of its label, because the ranks of a job are in several files. */
+/* Logs and records that wait for further inputs with the same label, because the ranks of a job are
+ * in several files. */
 struct capo_late {
         bool labelled;
         struct capo_label label;
         struct capo_job *job; /* of capo's logs; NULL: there are none */
         char **named;         /* what the user called each, by process */
-        char *unread;         /* why the first of those that cannot be read cannot; NULL: none */
+        char *unread;         /* why the first unreadable log cannot be read; NULL: none */
         struct inspector *records;
 };
 
-/** capo_late_of() - what waits with the label of @in; NULL: no memory. Another label's may move it.
- */
+/** capo_late_of() - what waits with the label of @in, added if new; NULL: no memory. Valid until
+ * the next call. */
 struct capo_late *capo_late_of(struct capo_input *in);
 
-/** capo_late_count() - logs and records that wait, of all labels. */
+/** capo_late_count() - number of logs and records that wait. */
 size_t capo_late_count(const struct capo_samples *set);
 
 void capo_late_free(struct capo_samples *set);
@@ -44,7 +45,7 @@ struct capo_input_faults {
         unsigned n;
 };
 
-/** capo_input_fault() - in->error is about one part of the input only: keep it, and go on. */
+/** capo_input_fault() - keep in->error, which is about one part of the input only, and clear it. */
 void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults);
 
 /**
@@ -52,8 +53,8 @@ void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults);
  * @what: "documents", "rows"
  * @used: something of it is used
  *
- * Return: 0, and each fault is a note, of the first few; -EINVAL when nothing is used: in->error is
- * the first.
+ * Return: 0, and the first few faults are notes; -EINVAL: nothing is used, and in->error is the
+ * first fault.
  */
 int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults,
                           const char *what, bool used);
@@ -63,27 +64,28 @@ int capo_input_error(struct capo_input *in, unsigned line, const char *format, .
         __attribute__((format(printf, 3, 4)));
 
 /**
- * capo_input_label() - let the user's label have its say about a run
- * @run: layout, ranks, nodes, GPU and release are taken over where the label has them
+ * capo_input_label() - apply the user's label to a run
+ * @run: layout, ranks, nodes, GPU and release are set if the label has them
  *
- * Return: 0, or -EINVAL when both speak and differ (release, GPU): the input must not be overruled
- * silently. Ranks and layout given by the user do overrule: logs lose device lines.
+ * Ranks and layout of the label override those of the input, because texts lose device lines.
+ *
+ * Return: 0; -EINVAL: the input names another release or GPU than the label.
  */
 int capo_input_label(struct capo_input *in, struct capo_trial *run);
 
-/** capo_input_number() - a number in full, as strtod() reads it, for the many of a table; false: it
- * is none, or not finite. */
+/** capo_input_number() - the same as strtod() of the whole text, but fast, because tables have many
+ * numbers. Return: false: not a number, or not finite. */
 bool capo_input_number(const char *text, double *out);
 
 /** capo_input_hosts() - put the names of the hosts that @run ran on into it; @names are sorted. */
 void capo_input_hosts(struct capo_trial *run, const char **names, size_t n);
 
 /**
- * capo_input_tuner() - NCCL_TUNER_PLUGIN of @run's environment
- * @forced: what the run forces decides in the tuner's place
+ * capo_input_tuner() - apply the NCCL_TUNER_PLUGIN of @run's environment
+ * @forced: the run forces its choices, so the tuner decided nothing
  *
- * With a plugin that is neither NCCL's own nor capo's the run has it as its tuner, and takes no
- * part unless @forced.
+ * A plugin that is neither NCCL's own nor capo's becomes the tuner of the run. Such a run is left
+ * out, unless @forced.
  */
 void capo_input_tuner(struct capo_trial *run, const char *value, bool forced);
 
@@ -100,22 +102,22 @@ int capo_input_layout(const char *text, struct capo_trial *run);
         int capo_import_##name(struct capo_input *in);
 #include "profiles/import/importers.def"
 
-/** capo_import_job_as() - capo_import_job() with where things go in @in; @named: what the user
- * called the log of each process. Errors are said. */
+/** capo_import_job_as() - capo_import_job() with set, label and error in @in. @named: the log of
+ * each process as the user named it. in->error is set on any error. */
 int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *const *named);
 
 /* ---- what NCCL says about itself in its log, profiles/import/nccl_log.c ---- */
 
 enum { CAPO_TABLE_CALLS = 5 }; /* Broadcast, Reduce, AllGather, ReduceScatter, AllReduce */
 
-/* NCCL_* of a run, by name, without those that say what was forced or only talk. */
+/* The NCCL_* variables of a run, sorted by name, without labels (NCCL_ALGO, ...) and without those
+ * that do not affect times (NCCL_DEBUG, ...). */
 struct capo_settings {
         char text[128];
 };
 
-/** capo_settings_add() - one more, in its place; a name that is there already keeps its first
- * value. Settings that decide nothing about times (NCCL_DEBUG, ...) and those that are labels
- * (NCCL_ALGO, ...) are left out. */
+/** capo_settings_add() - add a variable, unless it is one of those that struct capo_settings leaves
+ * out. A name that is there already keeps its first value. */
 void capo_settings_add(struct capo_settings *settings, const char *name, const char *value);
 
 struct capo_decision {
@@ -128,11 +130,11 @@ struct capo_decision {
 struct capo_nccl_log {
         uint32_t version;
         uint8_t env_algo, env_proto; /* "NCCL_ALGO set by environment to Ring." */
-        int n_nodes;                 /* as NCCL counts them; 0 it did not say */
-        char tuner[32];              /* a tuner plugin it loaded, "" none */
+        int n_nodes;                 /* as NCCL counts them; 0: not known */
+        char tuner[32];              /* the tuner plugin that NCCL loaded; "": none */
         char driver[32];             /* as in struct capo_trial */
         struct capo_settings settings;
-        bool env_said;    /* it says which variables it obeys */
+        bool env_said;    /* it names the variables that NCCL obeys */
         bool env_several; /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_NCCL_ALGOS + 1]
                 [CAPO_NCCL_PROTOS + 1]; /* of the tuning table, GB/s */
@@ -146,7 +148,7 @@ struct capo_nccl_log {
 /** capo_nccl_log_line() - learn from one line, the part after "NCCL INFO ". */
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line);
 
-/** capo_nccl_log_ran() - what ran for @call at @bytes; NULL when the log does not say. */
+/** capo_nccl_log_ran() - what ran for @call at @bytes; NULL: not known. */
 const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call,
                                               uint64_t bytes);
 
@@ -162,8 +164,8 @@ unsigned capo_nccl_log_call(struct capo_nccl_log *log);
  * all-reduce on two ranks or more. So a table without Ring or without Tree tells what NCCL_ALGO
  * was, one without LL or Simple what NCCL_PROTO was.
  *
- * Return: true when there is a table with all-reduce; @forced is then algo << 4 | proto, 0 parts
- * were free unless @several: NCCL had a choice of some, but not of all.
+ * Return: true: there is a table with all-reduce. @forced is then algo << 4 | proto; a part that is
+ * 0 was not forced. @several: NCCL could choose among some, but not all.
  */
 bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several);
 

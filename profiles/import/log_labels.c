@@ -24,7 +24,7 @@ static uint32_t read_release(const char *text)
                                               : capo_nccl_code(atoi(text)));
 }
 
-/* "NCCL_A=1 NCCL_B=2" */
+/* @text: "NCCL_A=1 NCCL_B=2" */
 static void read_settings(struct capo_settings *settings, const char *text)
 {
         char name[48], setting[64];
@@ -32,7 +32,7 @@ static void read_settings(struct capo_settings *settings, const char *text)
         for (int n = 0; sscanf(text, " %47[^= ]=%63s%n", name, setting, &n) == 2 && n;
              text += n, n = 0) {
                 capo_settings_add(settings, name, setting);
-                n += (int)strcspn(text + n, " \n"); /* of a longer one the beginning */
+                n += (int)strcspn(text + n, " \n"); /* a longer value is cut */
         }
 }
 
@@ -84,11 +84,11 @@ enum log_known log_labels_want(const struct log_labels *labels, uint16_t rule, u
         bool both = CAPO_ALGO_OF(ran) && CAPO_PROTO_OF(ran);
 
         *want = (struct log_want){0};
-        if (capo_ran_beside(ran)) /* whatever a tuner or a variable wanted: it decided nothing */
+        if (capo_ran_beside(ran)) /* neither a tuner nor a variable decided it */
                 return LOG_KNOWN;
         if (rule == 0 && labels->env_several && !(labels->env_algo && labels->env_proto)) {
                 want->algo_proto =
-                        both ? ran : 0; /* not NCCL's own choice, but what ran is known or not */
+                        both ? ran : 0; /* a restricted choice counts as forced to what ran */
                 return both ? LOG_KNOWN : LOG_UNKNOWN;
         }
         if (rule == 0) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was forced in a recorded process, and on what it ran: from what its log says of it. */
+/* Reads from the log of a process what was forced in it, and which GPU, driver and NCCL it used. */
 #ifndef CAPO_IMPORT_LOG_LABELS_H
 #define CAPO_IMPORT_LOG_LABELS_H
 
@@ -13,7 +13,7 @@ struct log_want {
 
 enum { LOG_RULES = UINT16_MAX + 1 };
 
-/* Of one process at a time. Texts are the job's, "" where its log has none. */
+/* Labels of one process. Texts belong to the job; "" where the log has none. */
 struct log_labels {
         const char *layout, *gpu, *tuner, *driver, *job, *uid;
         struct capo_settings settings;
@@ -23,23 +23,29 @@ struct log_labels {
         bool sweep;
         uint32_t n_candidates; /* rules below it may be candidates */
         struct log_candidate {
-                bool known; /* a sweep's; else a profile's row, of which only the chunk is used */
+                bool known; /* a sweep's candidate; if not, a profile's row, of which only
+                             the chunk is used */
                 struct log_want want;
         } candidates[LOG_RULES]; /* by rule */
 };
 
-/** log_labels_read() - of @p. @labels: zero, or those of another process. */
+/** log_labels_read() - read the labels of @p. @labels: zero, or filled for another process. */
 void log_labels_read(struct log_labels *labels, const struct capo_job_process *p);
 
 enum log_known {
-        LOG_KNOWN,   /* what was forced */
+        LOG_KNOWN,   /* it is known what was forced */
         LOG_UNKNOWN, /* NCCL chose from a list, and what it chose is not recorded */
         LOG_UNNAMED  /* decided by something this log does not name */
 };
 
-/** log_labels_want() - what was forced for a call: nothing without a rule; a sweep's candidate; a
- * profile's row shows as what ran, with a chunk of its own. @want is set, to nothing unless
- * LOG_KNOWN. */
+/**
+ * log_labels_want() - what was forced for a call by @rule, of which @ran ran
+ * @want: always set, to zero unless LOG_KNOWN
+ *
+ * Rule 0 is none: only NCCL_ALGO and NCCL_PROTO force something. In a sweep the rule is a
+ * candidate. Otherwise it is a row of a profile: what ran counts as forced, with the chunk of the
+ * row.
+ */
 enum log_known log_labels_want(const struct log_labels *labels, uint16_t rule, uint8_t ran,
                                struct log_want *want);
 

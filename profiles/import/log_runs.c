@@ -9,7 +9,7 @@
 #include "core/base/util.h"
 #include "profiles/import/log_runs.h"
 
-/* Members are sorted by rank, then by process. */
+/* How many logs of the same rank come before @m. Members are sorted by rank, then by process. */
 static uint32_t copy_of(const struct capo_job_comm *comm, const struct capo_job_member *m)
 {
         uint32_t copy = 0;
@@ -52,7 +52,7 @@ int log_runs_settle(struct log_import *m)
                                 names[n++] = m->job->nodes[h].name;
                         }
                 }
-                if ((int)layout.n_ranks != m->runs[i].n_ranks) /* not all are known */
+                if ((int)layout.n_ranks != m->runs[i].n_ranks) /* logs of some ranks are missing */
                         continue;
                 capo_input_hosts(t, names, n);
                 if (t->layout[0] || t->n_nodes)
@@ -65,8 +65,8 @@ int log_runs_settle(struct log_import *m)
         return 0;
 }
 
-/* A run for @c, the first of its communicator that is met. UINT32_MAX: no memory, or what in->error
- * says. */
+/* Add a run for @c, whose communicator has none yet. Return: its index; UINT32_MAX: no memory, or
+ * an error that in->error names. */
 static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t copy)
 {
         const struct log_labels *labels = &m->labels;
@@ -113,7 +113,7 @@ uint32_t log_run_of(struct log_import *m, struct log_comm *c)
 {
         uint32_t copy, run = UINT32_MAX;
 
-        if (c->run) /* as for nearly all calls */
+        if (c->run) /* nearly always */
                 return c->run - 1;
         copy = copy_of(&m->job->comms[c->comm], c->member);
         for (size_t i = 0; i < m->n_runs && run == UINT32_MAX; i++) {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A recorded job while its samples are made (import_log.c), and the runs that its communicators
- * are. */
+/* The state of import_log.c while it converts a job, and the runs that its communicators become. */
 #ifndef CAPO_IMPORT_LOG_RUNS_H
 #define CAPO_IMPORT_LOG_RUNS_H
 
@@ -12,23 +11,23 @@ struct log_call {
         uint32_t seq, ns, run;
         uint8_t call, type, op, make, ran, channels;
         struct log_want want;
-        bool unknown; /* what was forced */
+        bool unknown; /* it is not known what was forced */
         bool alone;   /* no other rank's time of it can be found */
 };
 
-/* Ranks that have their calls together. A communicator is one run; where logs of several jobs have
- * one of the same number (NCCL_COMM_ID), it is as many. */
+/* A communicator is one run. With NCCL_COMM_ID, several jobs can have a communicator of the same
+ * number: then each job's is a run of its own. */
 struct log_run {
-        uint32_t comm; /* in the job */
+        uint32_t comm; /* index in job->comms */
         int n_ranks;
-        uint32_t copy; /* a rank's first log is in 0, a second one in 1, ... */
-        uint32_t run;  /* in in->set->runs */
+        uint32_t copy; /* 0: has the first log of each rank; 1: the second; ... */
+        uint32_t run;  /* index in in->set->runs */
 };
 
 /* A communicator of the process that is read. */
 struct log_comm {
         const struct capo_job_member *member; /* NULL: the log does not describe it */
-        uint32_t comm;                        /* in the job */
+        uint32_t comm;                        /* index in job->comms */
         uint32_t run;                         /* 1 + the run of its calls; 0: none yet */
 };
 
@@ -50,12 +49,13 @@ struct log_import {
         size_t n_empty;
 };
 
-/** log_run_of() - the run of communicator @c of the process. UINT32_MAX: no memory, or what
- * in->error says. */
+/** log_run_of() - the run of communicator @c of the process, added if new. Return: its index;
+ * UINT32_MAX: no memory, or an error that in->error names. */
 uint32_t log_run_of(struct log_import *m, struct log_comm *c);
 
-/** log_runs_settle() - where nobody reported how many nodes there are, the hosts of the logs do,
- * once every rank has left one. Return: 0; -ENOMEM. */
+/** log_runs_settle() - set the hosts of each run, and its nodes and layout if they are not known
+ * yet, from the hosts of the logs. A run that lacks logs of some ranks stays as it is. Return: 0;
+ * -ENOMEM. */
 int log_runs_settle(struct log_import *m);
 
 #endif
