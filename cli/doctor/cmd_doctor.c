@@ -16,7 +16,8 @@ static void add_count(char text[128], unsigned n, const char *what)
                 capo_append(text, 128, "%s%s", *text ? ", " : "", capo_text_plural(n, what, NULL));
 }
 
-/* A finding a line, then the verdict. @unknown: the command that may call NCCL or not; or NULL. */
+/* Print one line per finding, then the verdict. @unknown: a command of which it is not known
+ * whether it calls NCCL; or NULL. */
 static void print_text(const struct capo_findings *f, const char *unknown)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll.l~");

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What can be known before a job starts: will capo see its NCCL, which plugins would win, which
- * settings are dead, contradictory or dangerous for this release, which fast network stays unused.
+ * Checks before a job starts: will capo see its NCCL, which plugins would be loaded, which settings
+ * have no effect, contradict each other or are dangerous for this release, and which fast network
+ * stays unused.
  *
- * Each part looks at one thing and adds findings; nothing here changes anything or loads code into
- * this process: libraries are asked in a child or read as files.
+ * Each part checks one thing and adds findings. Nothing is changed, and no code is loaded into this
+ * process: libraries are loaded in a child process, or read as files.
  */
 #ifndef CAPO_DOCTOR_H
 #define CAPO_DOCTOR_H

@@ -7,7 +7,7 @@
 #include "cli/doctor/doctor.h"
 #include "analysis/diagnose/known_bugs.h"
 
-/* Is it a setting of the environment, or the begin of one? */
+/* Does the environment set @text, a NAME or the beginning of NAME=VALUE? */
 static bool is_set(const char *text, void *arg)
 {
         for (char **e = environ; e && *e; e++) {

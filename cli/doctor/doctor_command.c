@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a command reaches NCCL: linked (the preload sees every call), opened at run time (caught
- * through dlsym), linked in statically (seen only where the symbols are exported), or not at all. A
- * Python program's imports cannot be known without running it, so its interpreter is asked for its
- * search path, in a child, and the packages found there are looked at.
+ * How does a command reach NCCL? It may be linked (the preload sees every call), opened at run time
+ * (caught through dlsym), linked in statically (seen only if the symbols are exported), or not
+ * used. A Python program's imports are not known before it runs. So its interpreter is started in a
+ * child to print its search path, and the packages there are checked.
  */
 #include <dlfcn.h>
 #include <poll.h>
@@ -47,7 +47,7 @@ static size_t capture_output(char *const *argv, const char *extra_env, char *tex
                 close(ends[1]);
                 if (!freopen("/dev/null", "w", stderr))
                         _exit(127);
-                unsetenv("LD_PRELOAD"); /* the answer is wanted as it is without capo */
+                unsetenv("LD_PRELOAD"); /* capo must not change the answer */
                 if (extra_env)
                         putenv((char *)(uintptr_t)extra_env);
                 execvp(argv[0], argv);
@@ -68,7 +68,7 @@ static size_t capture_output(char *const *argv, const char *extra_env, char *tex
         }
         close(ends[0]);
         text[got] = 0;
-        if (child > 0) { /* what it has to say it has said, or it never ends */
+        if (child > 0) { /* its output was read, or the time is over: do not wait for its end */
                 kill(child, SIGKILL);
                 waitpid(child, NULL, 0);
         }

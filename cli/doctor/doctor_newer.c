@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions of a libnccl that this capo does not know, and plugin interfaces that it looks for and
- * capo lacks. */
+/* Finds what a libnccl has and this capo lacks: exported functions, and plugin interfaces that it
+ * would load. */
 #include <string.h>
 
 #include "core/base/nccl_release.h"

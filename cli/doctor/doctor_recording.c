@@ -14,8 +14,8 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
-/* Per process: header, tables and a ring (docs/internals/log-format.md); NCCL's own need as seen
- * with 2.28.9. */
+/* Memory per process: capo's header, tables and a ring (docs/internals/log-format.md), and what
+ * NCCL 2.28.9 was seen to need. */
 enum { CAPO_SHM_KIB = 8 << 10, NCCL_SHM_KIB_PER_RANK = 34 << 10 };
 
 /* A library before ours with its own dlsym(): its direct requests to libc bypass ours. */

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * capo run: puts the preload library and the settings into the environment and becomes the command,
- * so that the exit status, the signals and the terminal are the command's own. The command may be
- * the program itself or what starts it on many nodes: srun, torchrun and MPICH's mpiexec pass the
- * environment on; Open MPI's mpirun passes on only what it is configured to pass, so for it the
- * variables are named with -x.
+ * capo run sets the environment (the preload library, the settings) and then becomes the command by
+ * exec, so the exit status, the signals and the terminal are the command's own. The command may be
+ * the program itself, or a launcher that starts it on many nodes. srun, torchrun and MPICH's
+ * mpiexec pass the environment on. Open MPI's mpirun does not, so the variables are named to it
+ * with -x.
  */
 #include <errno.h>
 #include <limits.h>
@@ -48,8 +48,9 @@ void run_setenv(const char *name, const char *value)
                 forwarded[n_forwarded++] = name;
 }
 
-/* A folder of this job in CAPO_DIR: its id, or the time where there is none. Where another capo run
- * has set CAPO_DIR, that is the other's folder of the job. */
+/* The folder for this job: in CAPO_DIR or capo-logs, named by the job's id, or by the time if it
+ * has none. A CAPO_DIR that another capo run has set is not used: it is that one's folder of its
+ * job. */
 static void default_dir(char *dir, size_t room)
 {
         const char *base = getenv(CAPO_ENV_run_pid) ? NULL : getenv(CAPO_ENV_dir);
@@ -73,10 +74,9 @@ static void default_dir(char *dir, size_t room)
 }
 
 /*
- * Make @dir and those above it; absolute in @path, because the command may change its folder.
- * *before: how many bytes of
- * @path name what was there before. Another rank's capo run may take away meanwhile what it made
- * and left empty.
+ * Make @dir and the folders above it. @path is set to its absolute path, because the command may
+ * change its working directory. *@before: length of the part of @path that existed already.
+ * Tried again when it fails, because another rank's capo run may remove an empty folder meanwhile.
  */
 static int make_dir(const char *dir, char *path, size_t room, size_t *before)
 {
@@ -114,8 +114,8 @@ static int make_dir(const char *dir, char *path, size_t room, size_t *before)
         return r;
 }
 
-/* What make_dir() made is taken away if it is empty: the recorder makes it again when there is
- * something to write. */
+/* Remove the folders that make_dir() made, if they are empty: the recorder makes them again when it
+ * writes a log. */
 static void remove_empty(const char *path, size_t before)
 {
         _cleanup_free_ char *copy = strdup(path);
@@ -125,8 +125,7 @@ static void remove_empty(const char *path, size_t before)
                 *end = 0;
 }
 
-/* Open MPI's launcher, whatever its name: it says so. Its relatives pass the environment on by
- * themselves. */
+/* Is it Open MPI's launcher? Other MPIs use the same names, so it is asked for its version. */
 static bool is_open_mpi(const char *command)
 {
         static const char *const names[] = {"mpirun",  "mpiexec",        "orterun",
@@ -155,14 +154,14 @@ static bool is_open_mpi(const char *command)
         return false;
 }
 
-/* The step it starts has variables of its own, of its very ranks; the allocation's may be of
- * others. */
+/* srun sets variables for the ranks of the step that it starts. Those of the allocation, which this
+ * process has, may differ. */
 static bool is_srun(const char *command)
 {
         return !strcmp(capo_base_name(command), "srun");
 }
 
-/* @command with `-x NAME` after its first word for every variable that is to travel. */
+/* @command with `-x NAME` after its first word for every variable to forward. */
 static char **with_forwarding(char **command)
 {
         unsigned n = 0;
@@ -193,8 +192,8 @@ void run_take_plugin(const char *variable, const char *chain, const char *librar
         run_setenv(variable, library);
 }
 
-/* A profile of a fragment holds for its class only, and nothing in the job would say that it never
- * does. */
+/* Rules for a class of allocation match only there. Warn if no rule can match here, because the job
+ * itself would not report it. */
 static void say_class(const struct capo_profile *profile, const char *here)
 {
         const char *first = NULL;
@@ -216,8 +215,8 @@ static void say_class(const struct capo_profile *profile, const char *here)
 
 /*
  * Resolve the profile once, here, and export what every rank must agree on: its path, its digest,
- * the layout, and whether modelled rules are used (said in so many words, also when not: a shell on
- * another node may say otherwise). A profile that is wrong stops the job before it starts.
+ * the layout, and whether modelled rules are used. That last one is always set, because a shell on
+ * another node may set it otherwise. An invalid profile stops the job before it starts.
  */
 static int set_profile(const struct run *run, char **command, const char *library, const char *dir)
 {
@@ -328,10 +327,10 @@ int run_exec(const struct run *asked, char **command)
                         "its loader is %s; the command starts without capo",
                         path, dir);
                 return run_become_command(command);
+        }
         if (run_unreached(command, why, sizeof why)) {
                 capo_warn("not recording: %s", why);
                 return run_become_command(command);
-        }
         }
         if (run->dir)
                 snprintf(dir, sizeof dir, "%s", run->dir);
@@ -366,11 +365,11 @@ int run_exec(const struct run *asked, char **command)
                 remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
         }
-        /* A release may not take "capo", nor find it: 2.19 and 2.20 open the value as it is. */
+        /* NCCL may not find a plugin by the name "capo": 2.19 and 2.20 open the value as a file. */
         if (getenv("NCCL_TUNER_PLUGIN") && capo_plugin_own(getenv("NCCL_TUNER_PLUGIN")))
                 run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
-        /* What ran comes from NCCL's profiler interface (2.23 on); the plugin itself keeps quiet on
-         * releases where it costs. */
+        /* NCCL's profiler interface (from 2.23 on) shows which algorithm ran. The plugin disables
+         * itself on releases where that is expensive. */
         if (!getenv(CAPO_ENV_profiler) || strcmp(getenv(CAPO_ENV_profiler), "off"))
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         run_start_watch(run, path);

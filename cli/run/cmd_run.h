@@ -6,7 +6,7 @@
 #include "cli/base/cli_options.h"
 
 struct run {
-        const char *dir;             /* NULL: capo-logs/<job id or time> */
+        const char *dir;             /* NULL: <job id or time> in CAPO_DIR or capo-logs */
         const char *trace;           /* NULL: not set */
         int sample;                  /* -1: not set */
         const char *names;           /* file with names of communicators */
@@ -15,7 +15,7 @@ struct run {
         const char *topo, *platform; /* the machine, as in capo topo; NULL: not given */
         const char *gpus, *alloc;    /* the allocation on it */
         bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
-        bool allow_predicted;        /* predicted rows are tried, never believed */
+        bool allow_predicted;        /* predicted rows are tried in few calls */
         bool guard;                  /* the profile's rows are compared with NCCL's choice */
         double budget;               /* percent of the calls that trials take */
         bool quiet;
@@ -23,20 +23,20 @@ struct run {
         bool no_watch;
 };
 
-/* --dir, --names, --layout, the machine and its GPUs, --quiet, into a struct run: for every verb
- * that starts a command. */
+/* The options of every verb that starts a command (--dir, --names, --layout, ...), for a struct
+ * run. */
 extern const struct cli_option run_options[];
 
-/** run_allocation() - class and layout of the given allocation, into the environment.
- * Return: 0; an exit status after saying what is wrong. */
+/** run_allocation() - export the class and the layout of the given allocation.
+ * Return: 0; an exit status, and the error was printed. */
 int run_allocation(const struct run *run);
 
-/** run_record_topology() - this machine, to DIR/topology-HOST.xml where it has GPUs and none is
- * there; waits three seconds at most. */
+/** run_record_topology() - write this machine to DIR/topology-HOST.xml, if it has GPUs and the file
+ * does not exist. Takes three seconds at most. */
 void run_record_topology(const char *dir);
 
-/** run_start_watch() - `capo watch` of the logs in @dir, until this process has ended, whatever
- * program it becomes. */
+/** run_start_watch() - start `capo watch` for the logs in @dir. It ends with this process, also
+ * after an exec. */
 void run_start_watch(const struct run *run, const char *dir);
 
 /**
@@ -45,22 +45,22 @@ void run_start_watch(const struct run *run, const char *dir);
 void run_setenv(const char *name, const char *value);
 
 /**
- * run_take_plugin() - NCCL is to take capo's plugin from the library that is preloaded anyway
- * @variable: which says the plugin; @chain: whatever the user had set there is kept in this one
- * @library:  an absolute path, because only a path names that very file, and most releases take it
+ * run_take_plugin() - have NCCL load capo's plugin, which is part of the preloaded library
+ * @variable: NCCL's variable for the plugin
+ * @chain:    capo's variable that keeps the user's plugin, so that capo's plugin can load it
+ * @library:  absolute path: a name could be another file, and most releases accept a path
  */
 void run_take_plugin(const char *variable, const char *chain, const char *library);
 
-/** run_library() - where libcapo.so is. Return: 0; -ENOENT, -EINVAL: the loader cannot be given
- * its path. Prints why. */
+/** run_library() - find libcapo.so. Return: 0; -ENOENT; -EINVAL: its path cannot be in LD_PRELOAD.
+ * Errors are printed. */
 int run_library(char *path, size_t room);
 
 /**
  * run_exec() - set LD_PRELOAD and CAPO_*, and become @command
  *
- * Does not return when all went well. Return: the exit status to use: 127 when there is no such
- * command, 126 when it cannot be run (the shell's numbers), 1 when capo's library is not to be
- * found or the profile is not usable.
+ * Returns only on errors. Return: the exit status to use: as a shell 127 if there is no such
+ * command and 126 if it cannot be run; 1 if capo's library is missing or the profile is unusable.
  */
 int run_exec(const struct run *run, char **command);
 

@@ -34,7 +34,7 @@ static bool read_loader(const char *program, char *loader, size_t room)
                capo_elf_open(program, &elf) == 0 && capo_elf_loader(&elf, loader, room);
 }
 
-/* Can @loader link @program with @library first? True also if it cannot be asked. */
+/* Can @loader start @program with @library preloaded? True also if that cannot be found out. */
 static bool ask_loader(const char *loader, const char *program, const char *library)
 {
         int status, null;

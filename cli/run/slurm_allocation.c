@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the user tells capo run about the allocation: its class, which rules may name, and the
- * layout. Both come from the command line, so they are the same on every machine that runs the same
- * command.
+ * Exports the allocation that the user names to capo run: its class, which rules of a profile can
+ * name, and its layout. Both come from the command line, so they are the same on every machine that
+ * runs the same command.
  */
 #include <stdlib.h>
 
