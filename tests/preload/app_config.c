@@ -9,7 +9,6 @@
 #define CALL(name, params, args, id, comm, stream, ...) ncclResult_t name params;
 #define HAND(name, params, args)                        ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         type name params;
-#define CAPO_NCCL_CODE                                  23203
 #include "capo/nccl_calls.def"
 const ncclCollConfig_t *fake_config(void);
 

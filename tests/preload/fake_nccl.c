@@ -5,17 +5,12 @@
  * is the release it plays (NCCL_VERSION_CODE): younger functions are not there. Like NCCL (facts:
  * nm and PLT of libnccl 2.28.9, sources of older ones) it calls its own public names: ncclBcast ->
  * ncclBroadcast, ncclCommInitAll -> ncclGetUniqueId, and up to 2.23 ncclSend and ncclRecv
- * -> ncclGroupStart/End.
+ * -> ncclGroupStart/End. A function that only has to be there needs no line here: fake_rows.c.
  */
-#include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#include "shim/record/nccl_abi.h"
-#define CAPO_NCCL_CODE FAKE_CODE
-#define EXPORT         __attribute__((visibility("default")))
+#include "tests/preload/fake_rows.h"
 
 struct ncclComm {
         int n_ranks, rank, device;
@@ -24,26 +19,6 @@ struct ncclComm {
         int nonblocking;
 };
 
-enum {
-#define CALL(name, params, args, id, comm, stream, ...) I_##name,
-#define HAND(name, params, args)                        I_##name,
-#define PASS(type, name, params, args, missing)         I_##name,
-#include "capo/nccl_calls.def"
-        N_CALLS
-};
-static const char *const names[] = {
-#define CALL(name, params, args, id, comm, stream, ...) #name,
-#define HAND(name, params, args)                        #name,
-#define PASS(type, name, params, args, missing)         #name,
-#include "capo/nccl_calls.def"
-};
-#ifdef FAKE_QUIET /* benchmarks: a call that does nothing */
-static unsigned nobody;
-#define COUNT(i) (void)nobody
-#else
-#define COUNT(i) counts[i]++
-#endif
-static _Atomic unsigned counts[N_CALLS];
 static __thread int group_depth;
 static __thread struct {
         ncclComm_t *where, comm;
@@ -51,52 +26,10 @@ static __thread struct {
                 */
 static __thread int n_creations;
 
-/* How often @name was called, by anybody. */
-EXPORT unsigned fake_count(const char *name);
-EXPORT unsigned fake_count(const char *name)
-{
-        for (int i = 0; i < N_CALLS; i++) {
-                if (!strcmp(names[i], name))
-                        return counts[i];
-        }
-        return 0;
-}
-
-/* A program may define this: what NCCL would do itself, on the caller's thread, in a collective. */
-extern void fake_in_call(size_t count) __attribute__((weak, visibility("default")));
-
-/* The default body of a collective: counts, keeps errno or breaks it when asked to fail (count
- * 57005 + result). */
-static ncclResult_t collective(int i, size_t count)
-{
-        COUNT(i);
-        if (fake_in_call)
-                fake_in_call(count);
-        if (count > 57005 && count < 57005 + 8) {
-                errno = ENOTRECOVERABLE;
-                return (ncclResult_t)(count - 57005);
-        }
-        return ncclSuccess;
-}
-
-#define PROTOTYPES
 #define CALL(name, params, args, id, comm, stream, ...) EXPORT ncclResult_t name params;
 #define HAND(name, params, args)                        EXPORT ncclResult_t name params;
 #define PASS(type, name, params, args, missing)         EXPORT type name params;
 #include "capo/nccl_calls.def"
-
-/* Rows with a stream and a count do nothing but count; the rest is written out. */
-#define COLLECTIVE(name, params, count)             \
-        ncclResult_t name params                    \
-        {                                           \
-                return collective(I_##name, count); \
-        }
-#define SIMPLE(name, params)        \
-        ncclResult_t name params    \
-        {                           \
-                COUNT(I_##name);    \
-                return ncclSuccess; \
-        }
 
 #ifdef FAKE_QUIET /* ncclAllReduce by a name that nobody wraps */
 EXPORT ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type,
@@ -104,7 +37,7 @@ EXPORT ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclD
 ncclResult_t quiet_all_reduce(const void *s, void *r, size_t count, ncclDataType_t type,
                               ncclRedOp_t op, ncclComm_t comm, cudaStream_t stream)
 {
-        return collective(I_ncclAllReduce, count);
+        return fake_collective(I_ncclAllReduce, count);
 }
 #endif
 
@@ -119,7 +52,8 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 {
         COUNT(I_ncclGetUniqueId);
         for (unsigned i = 0; i < sizeof id->internal; i++)
-                id->internal[i] = (char)(i * 7 + (unsigned)getpid() + counts[I_ncclGetUniqueId]);
+                id->internal[i] =
+                        (char)(i * 7 + (unsigned)getpid() + fake_counts[I_ncclGetUniqueId]);
         return ncclSuccess;
 }
 
@@ -226,25 +160,6 @@ ncclResult_t ncclCommUserRank(const ncclComm_t comm, int *v)
         return ncclSuccess;
 }
 
-COLLECTIVE(ncclReduce,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, int root,
-            ncclComm_t c, cudaStream_t st),
-           n)
-COLLECTIVE(ncclBroadcast,
-           (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c,
-            cudaStream_t st),
-           n)
-COLLECTIVE(ncclAllReduce,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
-            cudaStream_t st),
-           n)
-COLLECTIVE(ncclReduceScatter,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclRedOp_t o, ncclComm_t c,
-            cudaStream_t st),
-           n)
-COLLECTIVE(ncclAllGather,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
-
 ncclResult_t ncclBcast(void *b, size_t n, ncclDataType_t t, int root, ncclComm_t c, cudaStream_t st)
 {
         COUNT(I_ncclBcast);
@@ -257,7 +172,7 @@ static ncclResult_t p2p(int i, size_t n)
 
         if (FAKE_CODE < 22403)
                 ncclGroupStart();
-        r = collective(i, n);
+        r = fake_collective(i, n);
         if (FAKE_CODE < 22403)
                 ncclGroupEnd();
         return r;
@@ -310,7 +225,6 @@ ncclResult_t ncclRedOpCreatePreMulSum(ncclRedOp_t *op, void *scalar, ncclDataTyp
         *op = 5;
         return ncclSuccess;
 }
-SIMPLE(ncclRedOpDestroy, (ncclRedOp_t op, ncclComm_t c))
 
 #if FAKE_CODE >= 21403
 ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId id, int rank,
@@ -319,7 +233,12 @@ ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int n_ranks, ncclUniqueId 
         COUNT(I_ncclCommInitRankConfig);
         return make(comm, n_ranks, rank, config && config->blocking == 0);
 }
-SIMPLE(ncclCommFinalize, (ncclComm_t c))
+
+ncclResult_t ncclCommFinalize(ncclComm_t comm)
+{
+        COUNT(I_ncclCommFinalize);
+        return ncclSuccess;
+}
 #endif
 #if FAKE_CODE >= 21801
 ncclResult_t ncclCommSplit(ncclComm_t comm, int color, int key, ncclComm_t *child,
@@ -347,8 +266,6 @@ ncclResult_t ncclMemFree(void *p)
         free(p);
         return ncclSuccess;
 }
-SIMPLE(ncclCommRegister, (const ncclComm_t c, void *b, size_t n, void **h))
-SIMPLE(ncclCommDeregister, (const ncclComm_t c, void *h))
 #endif
 #if FAKE_CODE >= 22203
 ncclResult_t ncclGroupSimulateEnd(ncclSimInfo_t *info)
@@ -365,12 +282,6 @@ ncclResult_t ncclCommInitRankScalable(ncclComm_t *comm, int n_ranks, int rank, i
         return make(comm, n_ranks, rank, 0);
 }
 #endif
-#if FAKE_CODE >= 22403
-void ncclResetDebugInit(void)
-{
-        COUNT(I_ncclResetDebugInit);
-}
-#endif
 #if FAKE_CODE >= 22703
 ncclResult_t ncclCommShrink(ncclComm_t comm, int *out, int n, ncclComm_t *child,
                             ncclConfig_t *config, int flags)
@@ -378,62 +289,13 @@ ncclResult_t ncclCommShrink(ncclComm_t comm, int *out, int n, ncclComm_t *child,
         COUNT(I_ncclCommShrink);
         return make(child, comm->n_ranks - n, 0, 0);
 }
-SIMPLE(ncclCommWindowRegister, (ncclComm_t c, void *b, size_t n, ncclWindow_t *w, int flags))
-SIMPLE(ncclCommWindowDeregister, (ncclComm_t c, ncclWindow_t w))
-#endif
-#if FAKE_CODE >= 22803
-COLLECTIVE(ncclAlltoAll,
-           (const void *s, void *r, size_t n, ncclDataType_t t, ncclComm_t c, cudaStream_t st), n)
-COLLECTIVE(ncclGather,
-           (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c,
-            cudaStream_t st),
-           n)
-COLLECTIVE(ncclScatter,
-           (const void *s, void *r, size_t n, ncclDataType_t t, int root, ncclComm_t c,
-            cudaStream_t st),
-           n)
-#endif
-#if FAKE_CODE >= 22807
-SIMPLE(ncclCommRevoke, (ncclComm_t c, int flags))
 #endif
 #if FAKE_CODE >= 22902
-SIMPLE(ncclCommGetUniqueId, (ncclComm_t c, ncclUniqueId *id))
 ncclResult_t ncclCommGrow(ncclComm_t comm, int n, const ncclUniqueId *id, int rank,
                           ncclComm_t *child, ncclConfig_t *config)
 {
         COUNT(I_ncclCommGrow);
         return make(child, n, comm ? comm->rank : rank, 0);
-}
-SIMPLE(ncclWinGetUserPtr, (ncclComm_t c, ncclWindow_t w, void **p))
-COLLECTIVE(ncclPutSignal,
-           (const void *b, size_t n, ncclDataType_t t, int peer, ncclWindow_t w, size_t off,
-            int sig, int ctx, unsigned flags, ncclComm_t c, cudaStream_t st),
-           n)
-SIMPLE(ncclSignal, (int peer, int sig, int ctx, unsigned flags, ncclComm_t c, cudaStream_t st))
-SIMPLE(ncclWaitSignal, (int n, ncclWaitSignalDesc_t *d, ncclComm_t c, cudaStream_t st))
-#endif
-#if FAKE_CODE >= 22907
-SIMPLE(ncclCommSuspend, (ncclComm_t c, int flags))
-SIMPLE(ncclCommResume, (ncclComm_t c))
-SIMPLE(ncclCommMemStats, (ncclComm_t c, ncclCommMemStat_t s, uint64_t *v))
-#endif
-#if FAKE_CODE >= 23004
-SIMPLE(ncclParamBind, (ncclParamHandle_t * h, const char *key))
-SIMPLE(ncclParamGetI8, (ncclParamHandle_t h, int8_t *v))
-SIMPLE(ncclParamGetI16, (ncclParamHandle_t h, int16_t *v))
-SIMPLE(ncclParamGetI32, (ncclParamHandle_t h, int32_t *v))
-SIMPLE(ncclParamGetI64, (ncclParamHandle_t h, int64_t *v))
-SIMPLE(ncclParamGetU8, (ncclParamHandle_t h, uint8_t *v))
-SIMPLE(ncclParamGetU16, (ncclParamHandle_t h, uint16_t *v))
-SIMPLE(ncclParamGetU32, (ncclParamHandle_t h, uint32_t *v))
-SIMPLE(ncclParamGetU64, (ncclParamHandle_t h, uint64_t *v))
-SIMPLE(ncclParamGetStr, (ncclParamHandle_t h, const char **v))
-SIMPLE(ncclParamGet, (ncclParamHandle_t h, void *v, int most, int *n))
-SIMPLE(ncclParamGetParameter, (const char *key, const char **v, int *n))
-SIMPLE(ncclParamGetAllParameterKeys, (const char ***t, int *n))
-void ncclParamDumpAll(void)
-{
-        COUNT(I_ncclParamDumpAll);
 }
 #endif
 #if FAKE_CODE >= 23102
@@ -485,7 +347,6 @@ CONFIG(ncclScatter,
        (s, r, n, t, root, c, st))
 #endif
 #if FAKE_CODE >= 23203
-SIMPLE(ncclSetEncryption, (const ncclEncryptionConfig_t *config))
 
 /* What a release after it might bring: nobody knows of these. */
 EXPORT ncclResult_t ncclAllReduceTomorrow(void);

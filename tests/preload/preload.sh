@@ -285,6 +285,12 @@ comms)
         [ "$(sed -n 's/^comm [1234] .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 1 ] || fail "uids differ"
         [ "$(sed -n 's/^comm .*\(uid=[0-9a-f]*\).*/\1/p' "$tmp/log" | sort -u | wc -l)" -eq 6 ] || fail "uids are the same"
         ;;
+every) # each row CALL() of nccl_calls.def is recorded under the name of its row in calls.def
+        CAPO_TRACE=all both "$bin/app_every"
+        cut -d ' ' -f 1 "$tmp/out" | sort >"$tmp/called"
+        sed -n 's/^call \([^ ]*\) .*/\1/p' "$tmp/log" | grep -vx CommInit | sort >"$tmp/recorded"
+        cmp -s "$tmp/called" "$tmp/recorded" || fail "called (<) and recorded (>) differ: $(diff "$tmp/called" "$tmp/recorded")"
+        ;;
 config) # calls that say how they are to be done (2.31) are their collectives; what they ask for is said with the place
         both "$bin/app_config"
         ring='config: algSelection=Ring_LL,_^tree_ minCTAs=2 maxCTAs=4 forceAlgSelection=0;reduce+'

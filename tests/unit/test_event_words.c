@@ -3,30 +3,21 @@
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "tuner/profiler/profiler_adapt.h"
 
 Test(event_words, calls)
 {
-        static const struct {
-                const char *word;
-                uint8_t call;
-        } rows[] = {
-                {"AllReduce", CAPO_CALL_ALLREDUCE},
-                {"AllGather", CAPO_CALL_ALLGATHER},
-                {"AlltoAll", CAPO_CALL_ALLTOALL},
-                {"Broadcast", CAPO_CALL_BROADCAST},
-                {"Gather", CAPO_CALL_GATHER},
-                {"Reduce", CAPO_CALL_REDUCE},
-                {"ReduceScatter", CAPO_CALL_REDUCESCATTER},
-                {"Scatter", CAPO_CALL_SCATTER},
-                {"AllToNone", CAPO_CALL_NONE},
-                {"Reduced", CAPO_CALL_NONE},
-                {"", CAPO_CALL_NONE},
-        };
+        static const char *const unknown[] = {"AllToNone", "Reduced", "Send", "CommInit", ""};
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++)
-                cr_expect_eq(capo_event_call(rows[i].word), rows[i].call, "%s", rows[i].word);
+        for (unsigned call = 1; call < CAPO_CALLS; call++)
+                cr_expect_eq(capo_event_call(capo_call_name(call)),
+                             capo_call_is_collective(call) ? call : CAPO_CALL_NONE, "%s",
+                             capo_call_name(call));
+        cr_expect_eq(capo_event_call("AlltoAll"), CAPO_CALL_ALLTOALL);
+        for (size_t i = 0; i < N_ELEMENTS(unknown); i++)
+                cr_expect_eq(capo_event_call(unknown[i]), CAPO_CALL_NONE, "%s", unknown[i]);
 }
 
 Test(event_words, algorithms)

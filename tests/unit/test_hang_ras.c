@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
+#include "core/base/calls.h"
 #include "core/base/util.h"
 #include "analysis/hang/ras.h"
 #include "analysis/hang/hang_load.h"
@@ -37,6 +39,16 @@ static int read_text(const char *text)
 static uint64_t count(uint32_t comm, uint32_t rank, const char *call)
 {
         return snapshot.comms[comm].ranks[rank].count[ras_call_of(call)];
+}
+
+Test(hang_ras, knows_every_collective)
+{
+        for (unsigned call = 1; call < CAPO_CALLS; call++) {
+                if (capo_call_is_collective(call) && call != CAPO_CALL_BCAST)
+                        cr_expect_geq(ras_call_of(capo_call_name(call)), 0,
+                                      "analysis/hang/ras.c has no row for %s",
+                                      capo_call_name(call));
+        }
 }
 
 Test(hang_ras, who_is_not_named_has_the_count_that_names_nobody)

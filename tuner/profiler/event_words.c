@@ -4,25 +4,18 @@
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
+#include "core/base/calls.h"
 #include "tuner/profiler/profiler_adapt.h"
 
+/* NCCL gives the function's name without its prefix, as calls.def has it. The first letter is
+ * compared before strcmp() is called, because this runs in every collective. */
 uint8_t capo_event_call(const char *s)
 {
-        switch (*s) {
-        case 'A':
-                return !strcmp(s, "AllReduce")   ? CAPO_CALL_ALLREDUCE
-                       : !strcmp(s, "AllGather") ? CAPO_CALL_ALLGATHER
-                       : !strcmp(s, "AlltoAll")  ? CAPO_CALL_ALLTOALL
-                                                 : CAPO_CALL_NONE;
-        case 'B': return CAPO_CALL_BROADCAST;
-        case 'G': return !strcmp(s, "Gather") ? CAPO_CALL_GATHER : CAPO_CALL_NONE;
-        case 'R':
-                return !strcmp(s, "Reduce")          ? CAPO_CALL_REDUCE
-                       : !strcmp(s, "ReduceScatter") ? CAPO_CALL_REDUCESCATTER
-                                                     : CAPO_CALL_NONE;
-        case 'S': return !strcmp(s, "Scatter") ? CAPO_CALL_SCATTER : CAPO_CALL_NONE;
-        default: return CAPO_CALL_NONE;
-        }
+#define CAPO_CALL(id, name, kind)            \
+        if (*s == *name && !strcmp(s, name)) \
+                return capo_call_is_collective(CAPO_CALL_##id) ? CAPO_CALL_##id : CAPO_CALL_NONE;
+#include "capo/calls.def"
+        return CAPO_CALL_NONE;
 }
 
 uint8_t capo_event_algo_proto(const char *algo, const char *proto)
