@@ -7,6 +7,8 @@ usage: prototypes.py make RELEASE=NCCL.H...         print the list of those rele
                                                     the list is compared with the last one that is: what it brought is said
        prototypes.py rows LIST ROWS CC...           has include/capo/nccl_calls.def, read for each release, the functions of
                                                     that release's header and no others, and the same prototypes?
+       prototypes.py standin ROWS STANDIN.DEF C...  has the stand-in each function whose calls are recorded, and does one of its
+                                                    tests (C) call it?
 
 A line of the list: the first and the last release that has it, and the prototype without the names of its parameters.
 """
@@ -96,12 +98,26 @@ def make(headers):
         print(releases[first], releases[last], text)
 
 
+def standin(rows, standin_def, tests):
+    functions = re.findall(r"^(?:CALL|HAND)\((nccl\w+),", open(rows, encoding="utf-8").read(), re.M)
+    there = {"nccl" + name for name in re.findall(r"^NCCL\([\w *]+, (\w+),", open(standin_def, encoding="utf-8").read(), re.M)}
+    called = set(re.findall(r"\bnccl\w+", "\n".join(open(test, encoding="utf-8").read() for test in tests)))
+    # the other spelling of a function that is called, with its body
+    alike = {name for name in functions if name.endswith("Config") and name.removesuffix("Config") in called} | {"ncclBcast"}
+    return [f"{standin_def}: the stand-in has no {name}" for name in functions if name not in there] + [
+        f"no test of the stand-in calls {name}" for name in functions if name in there - called - alike]
+
+
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
     if sys.argv[1] == "make":
         make(sys.argv[2:])
         return 0
+    if sys.argv[1] == "standin":
+        bad = standin(*sys.argv[2:4], sys.argv[4:])
+        print("\n".join(bad) if bad else "the same")
+        return 1 if bad else 0
     bad = []
     releases, table = read_list(sys.argv[2])
     if sys.argv[1] == "headers":
@@ -112,6 +128,9 @@ def main():
             if release == "2.30.4":  # there ncclParamHandle_t is the struct, not the pointer to it: the same register
                 table[release] = {n: t.replace("ncclParamHandle_t*", "ncclParamHandle_t") for n, t in table[release].items()}
             bad += differences(release, table[release], of_rows(sys.argv[3], release, sys.argv[4:]), "nccl_calls.def")
+        later = of_rows(sys.argv[3], "9.99.99", sys.argv[4:]).keys() - table[releases[-1]].keys()
+        bad += [f"nccl_calls.def: {name} is younger than {releases[-1]}, the last release of the list: add its nccl.h with "
+                "prototypes.py make" for name in sorted(later)]
     else:
         sys.exit(__doc__)
     print("\n".join(bad) if bad else f"{len(releases)} releases, {len(table[releases[-1]])} functions in the last: the same")
