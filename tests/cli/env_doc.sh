@@ -8,4 +8,4 @@ made=$(mktemp)
 trap 'rm -f "$made"' EXIT
 { sed -n '1,4p' "$doc"; "$capo" env --markdown; } >"$made"
 [ -z "${CAPO_GOLDEN_REWRITE:-}" ] || cp "$made" "$doc"
-diff -u "$doc" "$made"
+diff -u "$doc" "$made" || { echo "docs/env.md is not what capo env prints: CAPO_GOLDEN_REWRITE=1 tests/cli/env_doc.sh build/cli/capo ."; exit 1; }

@@ -137,11 +137,11 @@ for where in ("open", "enable"):
 posts = os.path.abspath(sys.argv[6])
 
 
-def posted(mode, mood=""):
+def posted(mode, mood="", **settings):
     """The report of a run that printed what a bare one prints; None, and a failure, where it did not."""
     env = {**{k: v for k, v in os.environ.items() if k != "LD_PRELOAD"}, "FAKE": mood}
     with tempfile.TemporaryDirectory() as tmp:
-        ours = {**env, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1"}
+        ours = {**env, "LD_PRELOAD": libcapo, "CAPO_DIR": tmp, "CAPO_QUIET": "1", **settings}
         bare, under = (subprocess.run([posts, mode], env=e, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=100)
                        for e in (env, ours))
         if bare.returncode or (bare.returncode, bare.stdout) != (under.returncode, under.stdout):
@@ -174,6 +174,11 @@ if page:
     d = page["fabric"][0]
     if (d["ops"]["send"]["count"], d["completions"], d["empty_polls"]) != (7, 7, 7):
         fail("posts above: counts below another's tables", page["fabric"])
+for every, samples in ("0", 0), ("1", 12 + 2 + 5):
+    page = posted("own", CAPO_FABRIC_SAMPLE=every)
+    latency = page and page["fabric"][0]["latency_us"]
+    if page and (latency["samples"] if latency else 0) != samples:
+        fail("posts own: CAPO_FABRIC_SAMPLE=%s times %d of 19 posts" % (every, samples), latency)
 page = posted("odd")
 if page:
     d = page["fabric"][0]

@@ -173,6 +173,23 @@ class House:
                 if path not in allowed.split() and re.search(f'"(?:{literal})"', text):
                     self.find("list of", name + ":", "also in", path)
 
+    def settings(self):
+        """Each row of env.def is read by some code, and some test sets it."""
+        rows = re.findall(r'^ENV(?:_OWN)?\((\w+), \w+, "(\w+)"', self.text["include/capo/env.def"], re.M)
+        code = "\n".join(text for path, text in self.text.items() if not path.endswith("env.def"))
+        tests = []
+        for folder, _, names in os.walk(os.path.join(self.root, "tests")):
+            for name in names:
+                if name.endswith((".c", ".sh", ".py")):
+                    with open(os.path.join(folder, name)) as f:
+                        tests.append(f.read())
+        tests = "\n".join(tests)
+        for field, name in rows:
+            if not re.search(rf"(?:->|\.|\bCAPO_ENV_){field}\b", code):
+                self.find("include/capo/env.def:", name, "is read nowhere: env->" + field)
+            if not re.search(rf"\b{name}\b", tests):
+                self.find("include/capo/env.def:", name, "is set by no test")
+
     # The libraries that are loaded into a job.
 
     def linked(self, build):
@@ -256,6 +273,7 @@ def main(arguments):
     house.headers()
     house.unit_tests()
     house.lists()
+    house.settings()
     house.locked_calls()
     house.picture()
     if len(paths) > 1:
