@@ -385,10 +385,11 @@ const struct cli_command fit_command = {
                 "is left to NCCL. The page shows how sure each decision is, and what to measure "
                 "next.\n"
                 "\n"
-                "Inputs: folders of capo logs (capo sweep, capo run), nccl-tests output or its "
-                "JSON (-J), sweep CSV of NVIDIA's example tuner, CSV of rccl-tests, NCCL "
-                "Inspector JSON, vidur CSV, store:FILE. NCCL's own choice must be measured too, and "
-                "a file must say what it is (docs/fit.md).",
+                "Inputs, files or folders of them: "
+#define IMPORTER(name, whole, what) what ", "
+#include "profiles/import/importers.def"
+                "or store:FILE. NCCL's own choice must be measured too, and a file must say what it "
+                "is (docs/fit.md).",
         .options = options,
         .after =
                 "  capo fit capo-logs/ -o mycluster.json\n"

@@ -61,4 +61,11 @@ done
 for word in $(grep -rhoE '"CAPO_STANDIN_[A-Z0-9_]+"' tests/standin | tr -d '"' | sort -u); do
         grep -q "$word" docs/internals/standin.md || fail "docs/internals/standin.md does not name $word"
 done
+# Each format of measurements that capo reads has its row in docs/fit.md.
+sed -n 's/^IMPORTER([a-z_]*, [a-z]*, "\(.*\)")$/\1/p' profiles/import/importers.def | {
+        while read -r format; do
+                grep -qF "| $format |" docs/fit.md || { echo "docs/fit.md, Inputs, has no row \"$format\""; bad=1; }
+        done
+        exit "$bad"
+} || bad=1
 exit $bad

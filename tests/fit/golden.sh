@@ -29,6 +29,25 @@ while IFS='|' read -r name status args; do
         fi
 done < "$tmp/cases"
 
+# Each input is read by a case, by another test or by a profile of ours, and SOURCES.md says where it is from.
+for file in data/*; do
+        file=${file#data/}
+        [ "$file" = SOURCES.md ] || grep -qF "$file" cases.txt ./*.sh ./*.py ../../profiles/data/*.json ||
+                { echo "FAIL: no line of tests/fit/cases.txt reads DATA/$file"; failed=$((failed + 1)); }
+done
+if command -v python3 > /dev/null; then
+        python3 - <<'PY' || failed=$((failed + 1))
+import fnmatch, os, re, sys
+def words(word):
+    """a{b,c} is ab and ac"""
+    found = re.search(r"\{([^{}]*)\}", word)
+    return [w for part in found[1].split(",") for w in words(word[:found.start()] + part + word[found.end():])] if found else [word]
+names = [w for row in re.findall(r"^\| (.*?) \|", open("data/SOURCES.md").read(), re.M) for part in re.findall(r"[\w.*{},-]+\.\w+", row) for w in words(part)]
+missing = [f for f in sorted(os.listdir("data")) if f != "SOURCES.md" and not any(fnmatch.fnmatch(f, name) for name in names)]
+sys.exit("FAIL: tests/fit/data/SOURCES.md has no row for " + ", ".join(missing) if missing else 0)
+PY
+fi
+
 # The same input gives the same bytes, and what is written can be read back.
 for i in 1 2; do
         SOURCE_DATE_EPOCH=0 "$capo" fit data/h100_g4_*.log -o "$tmp/p$i.json" > /dev/null || failed=$((failed + 1))

@@ -13,12 +13,14 @@ import sys
 
 build = pathlib.Path(sys.argv[1]).resolve()
 here = pathlib.Path(__file__).resolve().parent
-parsers = (here / "parsers.txt").read_text().split()
+source = here.parent.parent
+parsers = [str(f.relative_to(source)) for p in (here / "parsers.txt").read_text().split() for f in sorted(source.glob(p))]
 
 for data in build.rglob("*.gcda"):
     data.unlink()
 for corpus in sorted((here / "corpus").iterdir()):
-    subprocess.run([build / "tests/fuzz" / f"fuzz_{corpus.name}", corpus], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([build / "tests/fuzz" / f"fuzz_{corpus.name}", corpus,
+                    *([source / "tests/fit/data"] if corpus.name == "import" else [])], check=True, stdout=subprocess.DEVNULL)
 
 lines = collections.defaultdict(lambda: collections.defaultdict(int))
 wanted = [p.split("/", 1)[1].replace("/", "_") for p in parsers] + [p.replace("/", "_") for p in parsers]
@@ -27,9 +29,9 @@ for data in build.rglob("*.gcda"):
         continue
     report = subprocess.run(["gcov", "--json-format", "--stdout", data], cwd=build, check=True, capture_output=True).stdout
     for f in json.loads(report)["files"]:
-        source = os.path.relpath(build / f["file"], here.parent.parent)
+        path = os.path.relpath(build / f["file"], source)
         for line in f["lines"]:
-            lines[source][line["line_number"]] += line["count"]
+            lines[path][line["line_number"]] += line["count"]
 
 gone = total = 0
 for p in parsers:

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as measurements, by each importer. The first line names it: "text", "json labelled"
- * (with what a user says of the run). Any other word leaves the choice to the content; capo logs
- * come that way. What comes of it is fitted, as capo fit would: whatever the numbers, a profile or
- * a reason.
+ * (with what a user says of the run). "any" leaves the choice to the content; capo logs come that
+ * way. An input without such a line is read like any: the files of tests/fit/data are inputs, too.
+ * What comes of it is fitted, as capo fit would: whatever the numbers, a profile or a reason.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -78,6 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 if (importers[i].whole && !strcmp(name, importers[i].name))
                         importer = importers[i].read;
         }
+        if (!importer && strcmp(name, "any"))
+                b = (struct fuzz_bytes){data, size};
         free(line);
         if (!importer) {
                 r = capo_import(fuzz_file(0, b.at, b.left), in.label, &set, error, sizeof error);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goes through a corpus without libFuzzer: each file of the folder is one input, by name. Any
+/* Goes through a corpus without libFuzzer: each file of the folders is one input, by name. Any
  * compiler builds it. */
 #include <dirent.h>
 #include <stdio.h>
@@ -19,22 +19,19 @@ static int visible(const struct dirent *d)
         return d->d_name[0] != '.';
 }
 
-int main(int argc, char **argv)
+static int replay(const char *folder)
 {
         struct dirent **names;
-        int n;
+        int n = scandir(folder, &names, visible, alphasort);
 
-        if (argc != 2 || (n = scandir(argv[1], &names, visible, alphasort)) <= 0) {
-                fprintf(stderr, "usage: %s FOLDER-OF-INPUTS\n", argv[0]);
+        if (n <= 0)
                 return 2;
-        }
-        LLVMFuzzerInitialize(&argc, &argv);
         for (int i = 0; i < n; i++) {
                 char path[4096], *text;
                 uint8_t *exact;
                 size_t size;
 
-                snprintf(path, sizeof path, "%s/%s", argv[1], names[i]->d_name);
+                snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name);
                 printf("%s\n", names[i]->d_name);
                 fflush(stdout); /* the last line is the input that ended it */
                 if (capo_file_read(path, 64u << 20, &text, &size) < 0)
@@ -50,4 +47,18 @@ int main(int argc, char **argv)
         }
         free(names);
         return 0;
+}
+
+int main(int argc, char **argv)
+{
+        LLVMFuzzerInitialize(&argc, &argv);
+        for (int i = 1; i < argc; i++) {
+                if (replay(argv[i]) != 0) {
+                        fprintf(stderr, "%s: no inputs\n", argv[i]);
+                        return 2;
+                }
+        }
+        if (argc < 2)
+                fprintf(stderr, "usage: %s FOLDER-OF-INPUTS...\n", argv[0]);
+        return argc < 2 ? 2 : 0;
 }

@@ -2,6 +2,7 @@
 /* What is made of a text: runs, what they are taken for, and what is left out. docs/store.md has
  * the grammar of labels. */
 #include <criterion/criterion.h>
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,10 @@
 #include <unistd.h>
 
 #include "core/base/calls.h"
+#include "core/base/file.h"
+#include "core/base/util.h"
 #include "profiles/import/import.h"
+#include "profiles/import/import_private.h"
 #include "tests/log_numbers.h"
 
 /* Three rows of eight ranks; @pre before each, @wrong values wrong. */
@@ -28,6 +32,42 @@ static void rows(FILE *f, double slow, const char *pre, const char *wrong)
 
 static struct capo_samples set;
 static char error[512];
+
+/* Each format has a file in tests/fit/data. The tests of the suite fit and the fuzz target import
+ * read those. */
+Test(import, a_file_of_each_format)
+{
+        static const struct {
+                const char *name;
+                bool (*known)(const char *head, size_t n);
+        } formats[] = {
+#define IMPORTER(name, whole, what) {#name, capo_import_is_##name},
+#include "profiles/import/importers.def"
+        };
+        bool found[N_ELEMENTS(formats)] = {false};
+        DIR *folder = opendir(SOURCE_ROOT "/tests/fit/data");
+
+        cr_assert(folder);
+        for (struct dirent *d; (d = readdir(folder));) {
+                _cleanup_free_ char *text = NULL;
+                char path[4096];
+                size_t size;
+
+                snprintf(path, sizeof path, SOURCE_ROOT "/tests/fit/data/%s", d->d_name);
+                if (*d->d_name == '.' || capo_file_read(path, 1u << 24, &text, &size) < 0)
+                        continue;
+                for (size_t i = 0; i < N_ELEMENTS(formats); i++) {
+                        if (formats[i].known(text, size)) {
+                                found[i] = true;
+                                break;
+                        }
+                }
+        }
+        closedir(folder);
+        for (size_t i = 0; i < N_ELEMENTS(formats); i++) /* logs are made by their tests */
+                cr_expect(found[i] || !strcmp(formats[i].name, "log"),
+                          "no file of tests/fit/data is of the format %s", formats[i].name);
+}
 
 static int import_as(const struct capo_label *label, const char *text)
 {
