@@ -382,6 +382,11 @@ int run_exec(const struct run *asked, char **command)
                 capo_warn("CAPO_OFF is set: nothing is recorded");
         else if (!run->quiet)
                 capo_info("recording to %s; afterwards: capo report %s", dir, dir);
+        if (!env.off && !run->quiet && run_is_static(command[0]))
+                capo_info(
+                        "%s is statically linked: LD_PRELOAD has no effect on it, and only dynamic "
+                        "programs that it starts are recorded",
+                        command[0]);
         if (is_open_mpi(command[0]))
                 command = with_forwarding(command);
         run_record_topology(path);

@@ -137,6 +137,20 @@ bool run_unreached(char *const *command, char *why, size_t room)
         return false;
 }
 
+bool run_is_static(const char *command)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        const char *name = capo_base_name(command);
+        char path[PATH_MAX];
+        struct stat st;
+
+        if (!strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5)) /* the loader itself */
+                return false;
+        return capo_file_find(getenv("PATH"), command, X_OK, path, sizeof path) &&
+               stat(path, &st) == 0 && S_ISREG(st.st_mode) && capo_elf_open(path, &elf) == 0 &&
+               capo_elf_is_static(&elf);
+}
+
 /* Is there a musl on this machine whose programs the job may start? */
 static bool find_musl(void)
 {

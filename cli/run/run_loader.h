@@ -27,6 +27,10 @@ bool run_refused(char *const *command, const char *library, char *program, char 
  */
 bool run_unreached(char *const *command, char *why, size_t room);
 
+/** run_is_static() - is @command a static program, which has no loader that reads LD_PRELOAD? Then
+ * only dynamic programs that it starts are recorded. */
+bool run_is_static(const char *command);
+
 /**
  * run_preload_list() - LD_PRELOAD with @library first, in a form that lets scripts start musl
  * programs too

@@ -113,6 +113,13 @@ if [ "$(id -u)" = 0 ] && cp /bin/sh foreign && chown 65534 foreign && chmod 4755
         unreached '.*/foreign is set-user-id .* capo run -- PROGRAM$' "$PWD/foreign" -c 'exit 5'
 fi
 
+if gcc -static seven.c -o alone 2>/dev/null; then
+        "$capo" run --dir none/x -- ./alone 2>err
+        [ $? = 7 ] && [ "$(grep -c '^capo: ./alone is statically linked: ' err)" = 1 ] && [ ! -e none ] || fail "a static program: $(cat err)"
+        "$capo" run --quiet --dir none/x -- ./alone 2>err
+        [ $? = 7 ] && [ ! -s err ] || fail "a static program, --quiet: $(cat err)"
+fi
+
 # nobody called NCCL: the command's end says so, and so does the report of the folder
 "$capo" run --dir none/x -- python3 -c 'print(1)' >out 2>err
 grep -q "^capo: nothing recorded in .*none/x: the command called neither .*; capo doctor -- COMMAND says" err && [ "$(cat out)" = 1 ] || fail "nothing recorded: $(cat err)"
