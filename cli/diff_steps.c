@@ -18,7 +18,7 @@ struct side {
         bool known, uncertain;
 };
 
-static int look_at_side(struct capo_job *const *jobs, size_t n, struct side *out)
+static int read_side(struct capo_job *const *jobs, size_t n, struct side *out)
 {
         double p50[CAPO_DIFF_RUNS];
         size_t found = 0;
@@ -49,10 +49,10 @@ int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *cons
                     struct diff_steps *out)
 {
         struct side x, y;
-        int r = look_at_side(a, n_a, &x);
+        int r = read_side(a, n_a, &x);
 
         if (r == 0)
-                r = look_at_side(b, n_b, &y);
+                r = read_side(b, n_b, &y);
         if (r != 0)
                 return r;
         *out = (struct diff_steps){.known = x.known && y.known && x.period == y.period && x.p50 > 0,

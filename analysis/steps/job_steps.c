@@ -156,7 +156,8 @@ static bool is_whole(const struct capo_job_process *p)
         return p->n_records >= p->end.calls && p->n_records <= CALLS_MOST;
 }
 
-static int look_at_rank(const struct capo_job *job, struct step_log *log, struct capo_job_steps *s)
+static int find_rank_steps(const struct capo_job *job, struct step_log *log,
+                           struct capo_job_steps *s)
 {
         int r = step_log_read(job, s->process, CALLS_MOST, true, log);
 
@@ -199,7 +200,7 @@ int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
         if (!job->n_processes)
                 return 0;
         r = ask_ranks(job, s);
-        r = r == 0 ? look_at_rank(job, &log, s) : r;
+        r = r == 0 ? find_rank_steps(job, &log, s) : r;
         if (r == 0 && s->steps.known != CAPO_STEPS_NONE) {
                 s->whole = is_whole(&job->processes[s->process]);
                 count_steps(job, s);

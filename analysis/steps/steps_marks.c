@@ -156,7 +156,7 @@ static int judge_rows(const struct step_tokens *t, struct rows *s, struct step_m
         return r;
 }
 
-static int look_at(const struct step_tokens *t, struct rows *s, struct step_marks *marks)
+static int find_marks(const struct step_tokens *t, struct rows *s, struct step_marks *marks)
 {
         int r = 0;
 
@@ -259,7 +259,7 @@ int step_marks_find(const struct step_tokens *t, struct step_marks *marks)
         for (uint32_t k = 0; k <= n_comms && r == 0; k++) {
                 s.comm = k < n_comms ? comm[k] : STEP_ALL_COMMS;
                 s.n = find_places(t, s.comm, t->from, s.at);
-                r = look_at(t, &s, marks);
+                r = find_marks(t, &s, marks);
         }
         qsort(marks->mark, marks->n, sizeof marks->mark[0], by_period);
         free(s.at);

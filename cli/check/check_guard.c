@@ -66,8 +66,8 @@ json_t *check_finding_rows(const struct capo_findings *f, size_t from)
 
 enum part { NCCL, MACHINE, LIBRARIES, GPUS, CLOCK, FACTS, PARTS };
 
-static void look_at_part(enum part part, const struct check_options *o, struct capo_findings *f,
-                         struct board *b)
+static void check_part(enum part part, const struct check_options *o, struct capo_findings *f,
+                       struct board *b)
 {
         switch (part) {
         case NCCL: capo_doctor_command(f, NULL, &b->reach); break;
@@ -80,7 +80,7 @@ static void look_at_part(enum part part, const struct check_options *o, struct c
         }
 }
 
-static void look_at_node(const struct check_options *o, struct board *b)
+static void check_parts(const struct check_options *o, struct board *b)
 {
         static const char *const names[PARTS] = {
                 [NCCL] = "the NCCL here",      [MACHINE] = "settings, GPUs and network",
@@ -92,7 +92,7 @@ static void look_at_node(const struct check_options *o, struct board *b)
                 const size_t before = f.n;
 
                 atomic_store(&b->part, names[part]);
-                look_at_part(part, o, &f, b);
+                check_part(part, o, &f, b);
                 hand_over(b, "findings", check_finding_rows(&f, before));
         }
         atomic_store(&b->part, NULL);
@@ -115,7 +115,7 @@ static pid_t start_child(const struct check_options *o, struct board *b, int sai
         if (nothing < 0 || dup2(nothing, STDIN_FILENO) < 0 || dup2(nothing, STDOUT_FILENO) < 0)
                 _exit(1);
         dup2(said, STDERR_FILENO);
-        look_at_node(o, b);
+        check_parts(o, b);
         fflush(stderr);
         _exit(write(ends[1], "", 1) !=
               1); /* an explicit message, because its own children may keep the pipe open */

@@ -153,7 +153,7 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
 }
 
 /* Packages of a Python installation that bring or open NCCL. */
-static void look_at_python(struct capo_findings *f, const char *program, struct capo_reach *reach)
+static void check_python(struct capo_findings *f, const char *program, struct capo_reach *reach)
 {
         static const struct {
                 const char *file; /* below a folder of sys.path */
@@ -260,7 +260,7 @@ static bool find_python(const char *script, char *path, size_t room)
                capo_file_find(getenv("PATH"), word, X_OK, path, room);
 }
 
-static void look_at_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
+static void check_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
         char path[4096];
@@ -269,7 +269,7 @@ static void look_at_program(struct capo_findings *f, const char *program, struct
 
         if (capo_elf_open(program, &elf)) {
                 if (find_python(program, path, sizeof path))
-                        look_at_python(f, path, reach);
+                        check_python(f, path, reach);
                 else
                         capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
                                          "%s is a script: what it starts decides", program);
@@ -327,9 +327,9 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                 if (!realpath(program, resolved))
                         snprintf(resolved, sizeof resolved, "%s", program);
                 if (!strncmp(capo_base_name(resolved), "python", 6))
-                        look_at_python(f, program, reach);
+                        check_python(f, program, reach);
                 else
-                        look_at_program(f, program, reach);
+                        check_program(f, program, reach);
         }
         if (!*reach->library) { /* what a dlopen by SONAME would get */
                 char path[4096] = "";

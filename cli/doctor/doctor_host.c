@@ -39,7 +39,7 @@ static uint32_t read_word(const unsigned char *config, size_t at, unsigned bytes
         return value;
 }
 
-static void look_at_bridge(const char *busid, void *arg)
+static void read_bridge(const char *busid, void *arg)
 {
         struct bridges *b = arg;
         unsigned char config[CONFIG_ROOM];
@@ -108,7 +108,7 @@ static void check_acs(struct capo_findings *f)
 {
         struct bridges b = {0};
 
-        capo_sysfs_each("bus/pci/devices", look_at_bridge, &b);
+        capo_sysfs_each("bus/pci/devices", read_bridge, &b);
         if (b.redirecting)
                 capo_finding_add(
                         f, is_virtual_machine() ? CAPO_FINDING_NOTE : CAPO_FINDING_WARN, "host",

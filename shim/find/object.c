@@ -403,7 +403,7 @@ struct each_function {
         void *arg;
 };
 
-static void look_at(const struct tables *t, uint32_t i, const struct each_function *e)
+static void visit_function(const struct tables *t, uint32_t i, const struct each_function *e)
 {
         if (t->symbols[i].st_shndx != SHN_UNDEF && (t->symbols[i].st_info & 15) == STT_FUNC)
                 e->each(t->strings + t->symbols[i].st_name, e->arg);
@@ -430,14 +430,14 @@ static int functions_of(struct dl_phdr_info *info, size_t size, void *cookie)
 
                 for (uint32_t b = 0; b < n_buckets; b++) {
                         for (uint32_t i = buckets[b]; i >= first && i; i++) {
-                                look_at(&t, i, e);
+                                visit_function(&t, i, e);
                                 if (chain[i - first] & 1)
                                         break;
                         }
                 }
         } else if (t.sysv) {
                 for (uint32_t i = 1; i < t.sysv[1]; i++)
-                        look_at(&t, i, e);
+                        visit_function(&t, i, e);
         }
         return 1;
 }

@@ -57,9 +57,9 @@ static enum capo_comm_gpu ask_stream(const struct capo_gpu_driver *cu, void *str
 }
 
 /* The job's threads count on meanwhile: a number that is one behind says "quiet" a poll later. */
-CAPO_UNSANITIZED static void look_at_comm(const struct capo_gpu_driver *cu,
-                                          struct capo_seg_comm *entry, const struct capo_comm *comm,
-                                          uint64_t now_ns, uint64_t quiet_ns)
+CAPO_UNSANITIZED static void check_comm(const struct capo_gpu_driver *cu,
+                                        struct capo_seg_comm *entry, const struct capo_comm *comm,
+                                        uint64_t now_ns, uint64_t quiet_ns)
 {
         uint32_t seq = __atomic_load_n(&comm->seq, __ATOMIC_RELAXED),
                  p2p_seq = __atomic_load_n(&comm->p2p_seq, __ATOMIC_RELAXED);
@@ -97,7 +97,7 @@ void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns)
                                 : capo_comm_numbered((uint16_t)id);
 
                 if (comm)
-                        look_at_comm(cu, entry, comm, now_ns, quiet_ns);
+                        check_comm(cu, entry, comm, now_ns, quiet_ns);
         }
 }
 

@@ -12,20 +12,20 @@ words = set(re.findall(r'\w+', open(os.path.join(source, 'docs/internals/json.md
 missing = {}
 
 
-def look_into(value, page):
+def collect_keys(value, page):
     if isinstance(value, dict):
         for key in value:
             if not key.isdigit() and key not in words:  # a number: a size, as a key
                 missing.setdefault(key, page)
-            look_into(value[key], page)
+            collect_keys(value[key], page)
     elif isinstance(value, list):
         for item in value:
-            look_into(item, page)
+            collect_keys(item, page)
 
 
 pages = [p for p in glob.glob(os.path.join(source, 'tests/golden/expect/*.json')) if os.path.basename(p) != 'trace.json']
 for path in pages:
-    look_into(json.load(open(path)), os.path.basename(path))
+    collect_keys(json.load(open(path)), os.path.basename(path))
 for key, page in sorted(missing.items()):
     print(f'docs/internals/json.md: no "{key}", which tests/golden/expect/{page} has')
 sys.exit(bool(missing) or not pages)
