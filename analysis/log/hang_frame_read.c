@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/log/info.h"
+#include "core/log/unfinished.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"

@@ -6,6 +6,8 @@
 #include "analysis/log/log_read.h"
 #include "core/log/hang_frame.h"
 
+struct capo_unfinished_call;
+
 /** capo_hang_text_read() - the head of the frame. Return: 0; -EBADMSG: a part is missing. */
 int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out);
 

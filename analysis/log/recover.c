@@ -19,6 +19,7 @@
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
+#include "core/log/segment_calls.h"
 #include "analysis/log/recover.h"
 
 #define UNREADY_S 60

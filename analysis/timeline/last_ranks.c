@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/record.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/timeline/last_ranks.h"
 #include "core/base/util.h"
@@ -128,4 +129,19 @@ const struct capo_last_call *capo_last_call(const struct capo_last_ranks *l, uin
         return seq >= m->from && seq - m->from < m->n && m->call[seq - m->from].n > 1
                        ? &m->call[seq - m->from]
                        : NULL;
+}
+
+uint64_t capo_waited_ns(const struct capo_last_call *last, const struct capo_record *r)
+{
+        uint64_t waited = last && r->gpu_ns > last->least_ns ? r->gpu_ns - last->least_ns : 0;
+
+        capo_record_waited(r, &waited);
+        return waited < r->gpu_ns ? waited : r->gpu_ns;
+}
+
+bool capo_is_joint(const struct capo_record *r)
+{
+        struct capo_meet_row row = {.call = r->call, .bytes = r->bytes};
+
+        return capo_meet_is_barrier(&row);
 }

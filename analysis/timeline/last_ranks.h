@@ -9,7 +9,8 @@
 
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
-#include "capo/record.h"
+
+struct capo_record;
 
 enum { CAPO_IDS = 65536 }; /* communicators or sites of a process, at most */
 
@@ -45,22 +46,10 @@ const struct capo_last_call *capo_last_call(const struct capo_last_ranks *l, uin
 
 /** capo_waited_ns() - how long the call of a rank waited on the GPU: as NCCL's kernel reported,
  * else from @last. */
-static inline uint64_t capo_waited_ns(const struct capo_last_call *last,
-                                      const struct capo_record *r)
-{
-        uint64_t waited = last && r->gpu_ns > last->least_ns ? r->gpu_ns - last->least_ns : 0;
-
-        capo_record_waited(r, &waited);
-        return waited < r->gpu_ns ? waited : r->gpu_ns;
-}
+uint64_t capo_waited_ns(const struct capo_last_call *last, const struct capo_record *r);
 
 /** capo_is_joint() - is it a call that no rank leaves before all have entered? */
-static inline bool capo_is_joint(const struct capo_record *r)
-{
-        struct capo_meet_row row = {.call = r->call, .bytes = r->bytes};
-
-        return capo_meet_is_barrier(&row);
-}
+bool capo_is_joint(const struct capo_record *r);
 
 /** capo_comms_of() - fill CAPO_IDS items: id in the process -> 1 + index in job->comms, and the
  * rank there. @ranks may be NULL. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/record.h"
 #include "analysis/job/clocks.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"

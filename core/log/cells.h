@@ -7,6 +7,7 @@
 #ifndef CAPO_CELLS_H
 #define CAPO_CELLS_H
 
+#include "capo/record.h"
 #include "core/log/log_output.h"
 #include "core/log/number_index.h"
 #include "core/log/segment.h"

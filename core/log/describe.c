@@ -8,6 +8,7 @@
 #include "capo/frame_types.h"
 #include "core/log/describe.h"
 #include "core/log/info.h"
+#include "core/log/segment_calls.h"
 
 static void copy_text(const struct capo_describe *d, uint64_t at, void *out, size_t n)
 {

@@ -21,6 +21,7 @@
 #include "core/log/info.h"
 #include "core/log/log_output.h"
 #include "core/log/unfinished.h"
+#include "core/log/segment_calls.h"
 
 struct capo_drain {
         struct capo_segment *seg;

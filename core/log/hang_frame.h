@@ -8,7 +8,10 @@
 #ifndef CAPO_LOG_HANG_TEXT_H
 #define CAPO_LOG_HANG_TEXT_H
 
-#include "core/log/unfinished.h"
+#include <stddef.h>
+#include <stdint.h>
+
+struct capo_segment;
 
 enum { CAPO_HANG_LINE = 240 }; /* bytes of a line at most */
 

@@ -9,6 +9,9 @@
 #include "core/base/util.h"
 #include "core/log/hang_frame.h"
 #include "core/log/info.h"
+#include "core/log/segment.h"
+#include "core/log/segment_calls.h"
+#include "core/log/unfinished.h"
 
 enum { LAST = 128 }; /* so many of the last calls are written, and as many that wait on GPUs */
 

@@ -17,6 +17,7 @@
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/segment.h"
+#include "core/log/segment_calls.h"
 
 #define RING_LEAST  64u  /* records */
 #define RING_SCARCE 512u /* below this many a folder with little room is left alone */

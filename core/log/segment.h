@@ -23,7 +23,7 @@
  *   flight, commit             the drain, one at a time
  *   comms, sites, text         any thread, under the segment's lock (struct capo_segment, not in
  *                              the file)
- *   slots                      by state, see below
+ *   slots                      by state, see segment_calls.h
  *   kept                       the drain thread: two halves, the one that kept_now names is whole
  */
 #ifndef CAPO_SEGMENT_H
@@ -35,7 +35,6 @@
 #include <sys/types.h>
 
 #include "capo/log_layout.h"
-#include "capo/record.h"
 #include "core/base/clock.h"
 #include "core/base/lock.h"
 
@@ -66,27 +65,6 @@ struct capo_area {
         _Atomic uint32_t used;      /* items in use: 0 .. used - 1 */
         uint32_t reserved;
 };
-
-/* One thread's calls. Recycled: head and tail only ever grow. */
-enum capo_ring_state {
-        CAPO_RING_FREE,
-        CAPO_RING_LIVE,
-        CAPO_RING_LEFT /* its thread is gone; free once drained */
-};
-struct capo_ring {
-        _Atomic uint64_t head; /* records published */
-        _Atomic uint64_t dropped;
-        _Atomic uint32_t state;   /* enum capo_ring_state */
-        _Atomic uint32_t thread;  /* number of the thread in this process, 1 .. */
-        _Atomic uint64_t closing; /* ticks: since when its thread is in the ncclGroupEnd() of a
-                                     group; 0 not */
-        uint32_t size;            /* of records, a power of two; not above header.ring_records */
-        char pad1[64 - 36];
-        _Atomic uint64_t tail; /* records taken out */
-        char pad2[64 - 8];
-        struct capo_record records[];
-};
-static_assert(sizeof(struct capo_ring) == 128, "layout");
 
 struct capo_seg_comm {
         struct capo_log_comm log; /* times in ticks */
@@ -139,21 +117,6 @@ struct capo_seg_hist {
         char reserved[4096 - 40 - 8 * CAPO_HIST_BUCKETS];
 };
 static_assert(sizeof(struct capo_seg_hist) == 4096, "layout");
-
-/* A call on its way through the GPU: the host half is here so that a kill keeps it. */
-enum capo_slot_state {
-        CAPO_SLOT_FREE,
-        CAPO_SLOT_TAKEN, /* a thread fills it: the call has not returned */
-        CAPO_SLOT_ARMED, /* the record is whole but for its GPU time */
-        CAPO_SLOT_DONE,  /* the GPU time is in, or there will be none: the drain may take it */
-};
-struct capo_slot {
-        struct capo_record record;
-        _Atomic uint32_t state;
-        uint32_t thread;
-        uint64_t reserved[7];
-};
-static_assert(sizeof(struct capo_slot) == 128, "layout");
 
 /*
  * Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong
@@ -241,14 +204,10 @@ struct capo_segment_config {
         uint64_t log_max; /* bytes; 0: no limit */
 };
 
-/** capo_ring_records() - records of @ring, 0 when it is damaged. */
-static inline uint32_t capo_ring_records(const struct capo_segment_header *h,
-                                         const struct capo_ring *ring)
-{
-        uint32_t n = ring->size;
+struct capo_ring; /* core/log/segment_calls.h */
 
-        return n && n <= h->ring_records && !(n & (n - 1)) ? n : 0;
-}
+/** capo_ring_records() - records of @ring, 0 when it is damaged. */
+uint32_t capo_ring_records(const struct capo_segment_header *h, const struct capo_ring *ring);
 
 static inline void *capo_area_at(const struct capo_segment *seg, enum capo_area_id id, uint64_t i)
 {

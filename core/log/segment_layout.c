@@ -6,12 +6,20 @@
 #include <unistd.h>
 
 #include "core/log/segment.h"
+#include "core/log/segment_calls.h"
 
 #define STEP 16384u /* taken at once, where pages are not larger; the first of it page by page */
 
 uint64_t capo_round_up(uint64_t v, uint64_t to)
 {
         return (v + to - 1) / to * to;
+}
+
+uint32_t capo_ring_records(const struct capo_segment_header *h, const struct capo_ring *ring)
+{
+        uint32_t n = ring->size;
+
+        return n && n <= h->ring_records && !(n & (n - 1)) ? n : 0;
 }
 
 uint64_t capo_ring_bytes(uint64_t records)

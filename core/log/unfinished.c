@@ -10,6 +10,7 @@
 #include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
+#include "core/log/segment_calls.h"
 
 struct lines {
         const struct capo_timebase *clock;

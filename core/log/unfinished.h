@@ -7,6 +7,7 @@
 #ifndef CAPO_UNFINISHED_H
 #define CAPO_UNFINISHED_H
 
+#include "capo/record.h"
 #include "core/log/segment.h"
 
 /* What a line is about. */

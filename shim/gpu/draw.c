@@ -10,7 +10,7 @@
 
 #include "core/base/util.h"
 #include "shim/gpu/draw.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 
 /* So many calls of a communicator are all timed: a short job would else have too few to compare. */
 enum { EARLY = 32 };

@@ -20,7 +20,6 @@
 #include "core/log/info.h"
 #include "shim/find/loader.h"
 #include "shim/find/symbol.h"
-#include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
 #define EVERY_NS UINT64_C(10000000000)

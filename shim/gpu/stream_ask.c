@@ -18,6 +18,7 @@
  */
 #include <string.h>
 
+#include "core/base/util.h"
 #include "shim/gpu/driver.h"
 #include "shim/record/comms.h"
 #include "shim/record/start.h"

@@ -10,6 +10,8 @@
 #include "shim/nccl/real.h"
 #include "shim/record/comms.h"
 
+struct capo_tls;
+
 /**
  * capo_override_hash() - the number NCCL gives a communicator made of @id;
  * capo_override_hash_split() - the @nth child (1 the first) of

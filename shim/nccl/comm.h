@@ -6,6 +6,7 @@
 
 #include "shim/nccl/real.h"
 #include "shim/record/comms.h"
+#include "shim/record/recorder.h"
 
 /* What the call that makes a communicator says about it. */
 struct capo_creation {

@@ -5,6 +5,7 @@
 
 #include "capo/msg.h"
 #include "shim/record/comms.h"
+#include "shim/record/recorder.h"
 
 #define CHAINS  1024u
 #define REST_NS 1000000000u

@@ -8,7 +8,7 @@
 #ifndef CAPO_COMMS_H
 #define CAPO_COMMS_H
 
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 
 /** capo_comm_known() - the communicator of @handle, or NULL; never makes one. */
 struct capo_comm *capo_comm_known(const void *handle);

@@ -9,7 +9,9 @@
 
 #include "capo/call_ids.h"
 #include "core/base/order.h"
+#include "core/log/segment_calls.h"
 #include "shim/record/start.h"
+#include "shim/record/recorder.h"
 
 #define BATCH   256
 #define BATCHES 15

@@ -17,7 +17,7 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/log/hang_frame.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 #include "shim/record/start.h"
 #include "shim/record/watch.h"
 

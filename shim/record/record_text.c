@@ -7,7 +7,7 @@
 
 #include "capo/frame_types.h"
 #include "core/log/info.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 #include "shim/record/start.h"
 
 #define TEXT_PIECE 32768u

@@ -24,10 +24,10 @@
 
 #include <string.h>
 
-#include "core/log/segment.h"
+#include "capo/record.h"
+#include "core/log/segment_calls.h"
 #include "core/base/util.h"
-#include "shim/record/nccl_abi.h"
-#include "shim/record/shim.h"
+#include "shim/record/state.h"
 
 enum { NO_TYPE = 255, NO_OP = 255, USER_OP = 254 };
 
@@ -39,41 +39,6 @@ struct capo_what {
         bool p2p;                       /* has its own sequence */
         bool other;                     /* neither collective nor p2p: seq 0 */
         const ncclCollConfig_t *config; /* how it is to be done; NULL: as NCCL likes */
-};
-
-/* A communicator, as the recorder knows it. Never freed, but used again when it has been dead for a
- * while: comms.h. */
-struct capo_comm {
-        void *handle; /* the ncclComm_t; NULL once destroyed (handles are used again by NCCL) */
-        struct capo_nccl *lib;
-        struct capo_nccl *into; /* where its calls go: lib, or lib with those turned that a rule
-                                   turns (shim/nccl/call_override.h) */
-        uint64_t uid;
-        uint32_t seq,
-                p2p_seq; /* of the last call; NCCL forbids concurrent calls on one communicator */
-        uint32_t n_ranks;
-        void *stream;      /* of the last call; NULL: none, or the default stream ... */
-        void *context;     /* ... of this context; NULL not known */
-        uint32_t gpu_wait; /* calls until the next one drawn to be timed on the GPU; 0 not drawn yet
-                            */
-        uint32_t gpu_turn; /* state of the generator of those distances */
-        uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit:
-                                    more than once */
-        uint16_t id;
-        _Atomic bool pending; /* non-blocking and not known to be ready */
-        int rank, device;
-        uint64_t begun;                  /* ticks: when the call, or group, that made it began */
-        uint64_t nccl_hash;              /* what its commHash will be; 0 not known */
-        const struct capo_tables *turns; /* what calls are turned for; NULL: none is */
-        bool apart; /* uid is not that of all its ranks: it was grown, or comes of one that was */
-        uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
-        uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
-        /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry
-         * that is no more. */
-        uint64_t comm_hash; /* NCCL's, if a plugin reported it */
-        struct capo_comm *next, *next_by_hash;
-        struct capo_comm *next_dead; /* the one that died next */
-        uint64_t died;               /* CLOCK_MONOTONIC, ns */
 };
 
 struct capo_site_entry {
@@ -175,10 +140,6 @@ static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, u
               "all of it");
 extern __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 
-extern struct capo_segment capo_seg;
-extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed; acquire: with all
-                                    that gpu.c knows of it */
-
 /* record.c */
 bool capo_thread_start(struct capo_tls *t);
 /* rings.c. capo_ring_take(): false when there is no memory for another ring. capo_ring_room(): is
@@ -194,8 +155,6 @@ void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu);
 void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result,
                     uint64_t end);
 void capo_group_forget(struct capo_tls *t);
-void capo_gpu_switch(bool on);
-void capo_wake_drain(void);
 
 /*
  * site.c
@@ -220,65 +179,6 @@ bool capo_site_through(bool (*is)(const void *code, const void *arg), const void
  */
 void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config);
 unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned room);
-
-/* python.c. Frames have been read, so the offsets hold: capo_python_place() may be asked. */
-extern _Atomic bool capo_python_seen;
-
-/**
- * capo_python_threads() - the frames of every thread, at a moment when nobody waits for us
- * @found: of one with frames: its number, 0 the one that began first (the program's main thread),
- * and @text as capo_python_frames() has it
- *
- * For the watch: neither a lock is taken nor a symbol looked up, so it may be asked while the
- * process stands, whatever in. Threads that run meanwhile may be reported wrongly, never with harm.
- * Nothing is found before a call site of Python has been (capo_python_frames()).
- *
- * Return: threads, with and without frames; 256 at most are looked at, the newest.
- */
-unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg);
-
-/* native.c. What a thread of this process is in. */
-struct capo_native {
-        int tid;
-        bool running;  /* on a processor, or about to be: nothing can be said of its stack */
-        char wait[64]; /* the function of the kernel that it waits in; "" not known */
-        char name[16];
-};
-
-/**
- * capo_native_threads() - the C stacks of all threads but the calling one, the main thread first,
- * at a moment when nobody waits for us
- * @text: room for the frames of one thread, static for the drain thread's sake, @room bytes
- * @found: @text has a line of each frame, "function+0x1f module+0x2a3c" or "module+0x2a3c",
- * innermost first; the last one is "..." where it goes on and nobody can tell exactly where. "as
- * TID" for a thread whose frames are those of one printed before. False: enough
- *
- * For the watch: no thread is stopped, signalled or traced. The kernel says where those that wait
- * in it stand (/proc/self/task), and the way up from there is read from the tables of the objects
- * (shim/site/cfi.h), of memory that may change: a thread that has gone on meanwhile is reported as
- * running. No lock of the loader is taken. 64 threads and half a second at most; after a quarter,
- * no names are looked up.
- *
- * Return: threads there are.
- */
-unsigned capo_native_threads(char *text, unsigned room,
-                             bool (*found)(const struct capo_native *thread, char *text, void *arg),
-                             void *arg);
-
-/**
- * capo_python_place() - a number that tells the places apart from which this thread's Python calls
- * us
- *
- * From 3.11 on a Python function that calls another does not deepen the C stack, so what tells C's
- * call sites apart (return address and depth) is the same for all of a program's. Made of where the
- * innermost 6 frames are: the user's line is the third when PyTorch calls. No lock; no system call
- * in the process's first thread; in others, whose frames the end of the interpreter frees, one, and
- * of a call from another place some ten. 0 for a thread that runs no Python.
- */
-uintptr_t capo_python_place(void);
-
-/* comms.c: stands for "no communicator": id 0 */
-struct capo_comm *capo_comm_none(void);
 
 /* kernel.c: false when the record is to go on at once (it may have got its stamps already) */
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);

@@ -21,6 +21,7 @@
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "core/log/info.h"
+#include "core/log/segment_calls.h"
 #include "shim/record/start.h"
 
 #define NAP_LEAST_NS  1000000

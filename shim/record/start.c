@@ -37,6 +37,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/fpu.h"
+#include "core/base/util.h"
 #include "shim/find/loader.h"
 #include "shim/record/start.h"
 

@@ -3,7 +3,7 @@
 #ifndef CAPO_START_H
 #define CAPO_START_H
 
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 
 /** capo_thread_watch() - have capo_thread_end() called when this thread exits. */
 void capo_thread_watch(void);

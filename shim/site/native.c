@@ -21,7 +21,7 @@
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "shim/find/maps.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 #include "shim/site/cfi.h"
 #include "shim/site/native.h"
 

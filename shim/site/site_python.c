@@ -15,8 +15,9 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "core/base/util.h"
 #include "shim/find/maps.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 #include "shim/site/pyobject.h"
 #include "shim/site/site_python.h"
 

@@ -13,6 +13,7 @@
 #include "capo/seam.h"
 #include "core/profile/profile_table.h"
 #include "shim/nccl/call_override.h"
+#include "shim/record/recorder.h"
 #include "tests/log_numbers.h"
 
 enum { ROUNDS = 31, CALLS = 20000, ROWS = 1000 };

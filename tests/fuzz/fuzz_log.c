@@ -11,6 +11,7 @@
 #include "analysis/log/info_read.h"
 #include "analysis/job/log_calls.h"
 #include "capo/frame_types.h"
+#include "core/log/unfinished.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
 

@@ -22,6 +22,7 @@
 #include "analysis/log/log_read.h"
 #include "analysis/log/recover.h"
 #include "core/log/unfinished.h"
+#include "core/log/segment_calls.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/log_numbers.h"
 

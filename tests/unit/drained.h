@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/log/drain.h"
+#include "core/log/segment_calls.h"
 #include "analysis/log/log_read.h"
 #include "tests/log_numbers.h"
 

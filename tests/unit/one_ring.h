@@ -7,6 +7,7 @@
 #include <criterion/criterion.h>
 
 #include "core/log/segment.h"
+#include "core/log/segment_calls.h"
 
 enum { RING = 64 };
 

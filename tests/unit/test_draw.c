@@ -2,7 +2,7 @@
 #include <criterion/criterion.h>
 
 #include "shim/gpu/draw.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 #include "tests/log_numbers.h"
 
 enum { CALLS = 4096, EARLY = 32 };

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/log/segment_calls.h"
+#include "core/log/unfinished.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/log_read.h"
 #include "tests/log_numbers.h"

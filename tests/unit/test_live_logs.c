@@ -12,6 +12,7 @@
 
 #include "core/base/util.h"
 #include "core/log/segment.h"
+#include "core/log/segment_calls.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/log_window.h"

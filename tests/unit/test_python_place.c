@@ -8,7 +8,7 @@
 #include "core/base/util.h"
 #include "shim/find/maps.h"
 #include "shim/find/symbol.h"
-#include "shim/record/recorder.h"
+#include "shim/record/state.h"
 #include "shim/site/pyobject.h"
 
 /* PyThreadState, _PyCFrame, frames from the innermost on, as 3.12 has them. */

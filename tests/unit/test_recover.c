@@ -18,6 +18,7 @@
 
 #include "core/log/alive.h"
 #include "core/log/drain.h"
+#include "core/log/segment_calls.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/log/recover.h"

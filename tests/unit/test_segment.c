@@ -16,6 +16,7 @@
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "core/log/segment.h"
+#include "core/log/segment_calls.h"
 
 /* A folder that becomes full; a process that a profiler sends signals to, as Linux up to 6.8 has
  * it. */
