@@ -3,7 +3,7 @@
 # usage: golden.sh CAPO SOURCE_ROOT    runs each line of cases.txt and compares what is said and the exit status.
 # CAPO_GOLDEN_REWRITE=1 writes the expectations anew: look at the difference before committing it.
 set -u
-capo=$(realpath "$1")
+capo=$(realpath "$1") && [ -x "$capo" ] || exit 1
 here=$2/tests/fit
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT

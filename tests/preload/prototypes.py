@@ -3,6 +3,7 @@
 """The host functions of every nccl.h, and capo's rows for them.
 
 usage: prototypes.py make RELEASE=NCCL.H...         print the list of those releases (tests/preload/prototypes.txt)
+       prototypes.py add LIST RELEASE=NCCL.H...     put those releases into the list
        prototypes.py headers LIST RELEASE=NCCL.H... is each header what the list says of its release? A release that is not in
                                                     the list is compared with the last one that is: what it brought is said
        prototypes.py rows LIST ROWS CC...           has include/capo/nccl_calls.def, read for each release, the functions of
@@ -80,11 +81,11 @@ def differences(what, wanted, found, where):
     return lines
 
 
-def make(headers):
-    headers = sorted((key(r), r, of_header(path)) for r, path in (h.split("=", 1) for h in headers))
-    releases = [r for _, r, _ in headers]
+def make(table):
+    """{release: {name: prototype}} as the lines of the list"""
+    releases = sorted(table, key=key)
     spans = []
-    for i, (_, release, functions) in enumerate(headers):
+    for i, functions in enumerate(table[r] for r in releases):
         for name in sorted(functions):
             for span in spans:
                 if span[2] == functions[name] and span[1] == i - 1:
@@ -92,10 +93,10 @@ def make(headers):
                     break
             else:
                 spans.append([i, i, functions[name]])
-    print("# Host functions of nccl.h, as the headers of the Python packages have them: made by prototypes.py make.")
-    print("# releases:", *releases)
-    for first, last, text in sorted(spans, key=lambda s: (re.search(r"(nccl\w+)\(", s[2]).group(1), s[0])):
-        print(releases[first], releases[last], text)
+    return ["# Host functions of nccl.h, as the headers of the Python packages have them: made by prototypes.py make.",
+            "# releases: " + " ".join(releases)] + [
+        f"{releases[first]} {releases[last]} {text}"
+        for first, last, text in sorted(spans, key=lambda s: (re.search(r"(nccl\w+)\(", s[2]).group(1), s[0]))]
 
 
 def standin(rows, standin_def, tests):
@@ -111,8 +112,16 @@ def standin(rows, standin_def, tests):
 def main():
     if len(sys.argv) < 3:
         sys.exit(__doc__)
-    if sys.argv[1] == "make":
-        make(sys.argv[2:])
+    if sys.argv[1] in ("make", "add"):
+        add = sys.argv[1] == "add"
+        table = read_list(sys.argv[2])[1] if add else {}
+        table.update({r: of_header(path) for r, path in (h.split("=", 1) for h in sys.argv[3 if add else 2:])})
+        lines = "\n".join(make(table)) + "\n"
+        if not add:
+            print(lines, end="")
+            return 0
+        with open(sys.argv[2], "w", encoding="utf-8") as f:
+            f.write(lines)
         return 0
     if sys.argv[1] == "standin":
         bad = standin(*sys.argv[2:4], sys.argv[4:])
@@ -130,7 +139,7 @@ def main():
             bad += differences(release, table[release], of_rows(sys.argv[3], release, sys.argv[4:]), "nccl_calls.def")
         later = of_rows(sys.argv[3], "9.99.99", sys.argv[4:]).keys() - table[releases[-1]].keys()
         bad += [f"nccl_calls.def: {name} is younger than {releases[-1]}, the last release of the list: add its nccl.h with "
-                "prototypes.py make" for name in sorted(later)]
+                "prototypes.py add" for name in sorted(later)]
     else:
         sys.exit(__doc__)
     print("\n".join(bad) if bad else f"{len(releases)} releases, {len(table[releases[-1]])} functions in the last: the same")
