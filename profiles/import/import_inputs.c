@@ -282,10 +282,17 @@ static int import_file(struct capo_input *in, uint64_t file_size)
                        : r;
 }
 
-/* Skip hidden files, and the topology files that capo run writes beside the logs. */
+/* Skip hidden files, and what capo run and capo watch write beside the logs. */
 static int entry_is_input(const struct dirent *d)
 {
-        return d->d_name[0] != '.' && fnmatch("topology-*.xml*", d->d_name, 0);
+        static const char *const others[] = {"topology-*.xml*", "hang.txt", "hang.before.txt",
+                                             "hang.json", "hang.watch"};
+
+        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
+                if (fnmatch(others[i], d->d_name, 0) == 0)
+                        return 0;
+        }
+        return d->d_name[0] != '.';
 }
 
 enum { MAX_DEPTH = 8 };

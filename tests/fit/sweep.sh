@@ -56,6 +56,12 @@ grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $
 "$capo" report --wide "$tmp/none" > "$tmp/out" 2>&1
 grep -q 'NCCL before 2.30 asks no tuner for it' "$tmp/out" || fail "a dead chunk is not said: $(cat "$tmp/out")"
 
+# What capo watch writes beside the logs is no input.
+for f in hang.txt hang.before.txt hang.json hang.watch; do echo no measurement > "$tmp/one/$f"; done
+"$capo" fit "$tmp/one" > "$tmp/out" 2>&1
+grep -q 'hang\.' "$tmp/out" && fail "the files of capo watch are inputs: $(cat "$tmp/out")"
+rm "$tmp"/one/hang.*
+
 # Budget: after --calls NCCL chooses.
 "$capo" sweep --quiet --dir "$tmp/few" --calls 20 -- $launch "$jobs/coll_perf" allreduce -b 4K -e 4K -n 60 > /dev/null 2>&1 || fail "budget: job"
 "$capo" export "$tmp/few" | awk -F, 'NR > 1 && $21 > 20 && $13 != "" {late++} END {exit late > 0}' || fail "tried after the budget"
