@@ -290,6 +290,10 @@ static int finish_plan(struct sweep *s)
                 if (append_plan(s, "%scalls=%s", calls, "") < 0)
                         return -EINVAL;
         }
+        /* Try what is named: the experiment is there to check NCCL's prediction. */
+        if (strstr(s->plan, "algos=") && strstr(s->plan, "protos=") &&
+            !strstr(s->plan, "slower=") && append_plan(s, "%sslower=0", "", "") < 0)
+                return -EINVAL;
         if (capo_sweep_plan_parse(s->plan, &plan, why, sizeof why) < 0)
                 return capo_fail(-EINVAL, "sweep: %s", why);
         if (s->refine && refine_plan(s, &plan) < 0)
@@ -347,7 +351,7 @@ static const struct cli_option options[] = {
          "the same as a time; needs --refine, whose logs tell how many calls that is",
          .rare = true},
         {"slower", CLI_WHOLE("X", take_slower),
-         "leave out what NCCL predicts to be X times slower than its choice (default 4; 0: try all)",
+         "leave out what NCCL predicts to be X times slower than its choice (default 4; 0, also with --algos and --protos: try all)",
          .example = "4", .rare = true},
         {"refine", CLI_FILE(struct sweep, refine, "DIR"),
          "leave out what has clearly lost in these earlier logs"},

@@ -56,6 +56,10 @@ grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $
 "$capo" report --wide "$tmp/none" > "$tmp/out" 2>&1
 grep -q 'NCCL before 2.30 asks no tuner for it' "$tmp/out" || fail "a dead chunk is not said: $(cat "$tmp/out")"
 
+# Named candidates are tried, whatever NCCL predicts for them.
+[ "$("$capo" sweep --print --algos ring,tree --protos simple)" = 'algos=Ring+Tree protos=Simple slower=0' ] || fail "named candidates may be left out"
+"$capo" sweep --print --algos ring,tree --protos simple --slower 3 | grep -q 'slower=3$' || fail "--slower is not obeyed"
+"$capo" sweep --print --algos ring,tree | grep -q slower && fail "with --algos alone, the limit is another one"
 # What capo watch writes beside the logs is no input.
 for f in hang.txt hang.before.txt hang.json hang.watch; do echo no measurement > "$tmp/one/$f"; done
 "$capo" fit "$tmp/one" > "$tmp/out" 2>&1
