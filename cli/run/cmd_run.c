@@ -257,7 +257,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
         n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
         if (n)
                 capo_info(
-                        "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
+                        "modelled rules of the profile that are not used: %u; --allow-predicted tries them, --allow-modelled uses them",
                         n);
         say_class(profile, env.class_name);
         capo_doctor_command(&findings, command, &reach);
