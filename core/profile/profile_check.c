@@ -200,6 +200,9 @@ static void check_rule(struct check *c, const struct capo_rule *rule)
                                "the rule has neither rows nor constants");
         if (capo_when_never(w, why, sizeof why))
                 report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: %s", why);
+        if (predates_fact(w->nccl, CAPO_NCCL_TUNER))
+                report_finding(c, CAPO_FINDING_ERROR, rule->line,
+                               "the rule never holds: NCCL before 2.19.1 loads no tuner");
         check_domain(c, rule);
         if (rule->n_constants && capo_when_asks(w))
                 report_finding(

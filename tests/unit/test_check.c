@@ -154,6 +154,7 @@ Test(check, conditions_that_never_hold)
                 {ONE("\"layout\": \"3+5\", \"nodes\": 3"),
                  "E2 layout 3+5 has 2 nodes and 8 ranks, 3 to 5 on a node"},
                 {ONE("\"layout\": \"3+5\", \"nodes\": 1"), "E2 never holds: layout"},
+                {ONE("\"nccl\": \"2.13-2.18\""), "E2 never holds: NCCL before 2.19.1"},
                 {ONE("\"layout\": \"3+5\", \"ranks\": \"9-\""), "E2 never holds: layout"},
                 {ONE("\"trays\": \"3+5\", \"ranks\": \"9-\""), "E2 never holds: trays 3+5"},
                 {ONE("\"trays\": \"3+5\", \"nodes\": 3"),
