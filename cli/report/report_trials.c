@@ -3,7 +3,6 @@
  * TRIALS of the report: rows of the profile that this job compared with NCCL's own choice, call by
  * call (tuner/trial.h). Reads the logs once more, as capo fit does.
  */
-#include <math.h>
 
 #include "analysis/job/job.h"
 #include "analysis/log/rules_read.h"
@@ -67,6 +66,7 @@ static int for_each_found(const struct capo_fit *fit, void *user,
 
 static void add_cells(void *section, const char *name, const struct capo_trial_found *f)
 {
+        struct capo_trial_change change = capo_trial_change(f);
         struct cli_section *s = section;
         char size[16];
 
@@ -74,9 +74,8 @@ static void add_cells(void *section, const char *name, const struct capo_trial_f
                          capo_size_print(f->bytes, size, sizeof size), f->n_ranks);
         cli_section_cell(
                 s, "%s: %.1f %% %s than NCCL's choice (%.1f to %.1f, 99 %%; %u of %u calls)%s",
-                name, fabs(100 * f->gain), f->gain >= 0 ? "less time" : "more time",
-                100 * f->gain_lo, 100 * f->gain_hi, f->n_row, f->n_row + f->n_own,
-                f->verdict == CAPO_TRIAL_OPEN ? ": not decided yet" : "");
+                name, change.percent, change.word, change.lo, change.hi, f->n_row,
+                f->n_row + f->n_own, f->verdict == CAPO_TRIAL_OPEN ? ": not decided yet" : "");
         cli_section_end(s);
 }
 

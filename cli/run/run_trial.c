@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -135,6 +134,7 @@ static bool user_profile(const char *path, char *out, size_t room)
 static void say_found(const struct capo_profile *p, const struct capo_trial_found *f)
 {
         const struct capo_row *row = &p->rows[f->row];
+        struct capo_trial_change change = capo_trial_change(f);
         char size[16];
 
         if (f->verdict == CAPO_TRIAL_OPEN)
@@ -143,9 +143,9 @@ static void say_found(const struct capo_profile *p, const struct capo_trial_foun
                 "tried in earlier jobs: %s %s on %d ranks by %s %s: %.1f %% %s than NCCL's choice "
                 "(%.1f to %.1f, %u calls): %s from now on",
                 capo_call_name(f->call), capo_size_print(f->bytes, size, sizeof size), f->n_ranks,
-                capo_algo_name(row->algo), capo_proto_name(row->proto), fabs(100 * f->gain),
-                f->gain > 0 ? "less time" : "more time", 100 * f->gain_lo, 100 * f->gain_hi,
-                f->n_row, f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL");
+                capo_algo_name(row->algo), capo_proto_name(row->proto), change.percent, change.word,
+                change.lo, change.hi, f->n_row,
+                f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL");
 }
 
 static bool same_content(const char *path, const char *text, size_t size)

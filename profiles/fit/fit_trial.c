@@ -283,3 +283,12 @@ int capo_trial_apply(const struct capo_profile *p, const struct capo_trial_found
                 e = put_rule(&a, p, &p->rules[r]);
         return e < 0 ? e : a.changed;
 }
+
+struct capo_trial_change capo_trial_change(const struct capo_trial_found *f)
+{
+        if (f->gain < 0)
+                return (struct capo_trial_change){-100 * f->gain, -100 * f->gain_hi,
+                                                  -100 * f->gain_lo, "more time"};
+        return (struct capo_trial_change){100 * f->gain, 100 * f->gain_lo, 100 * f->gain_hi,
+                                          "less time"};
+}

@@ -51,4 +51,12 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
 int capo_trial_apply(const struct capo_profile *profile, const struct capo_trial_found *found,
                      int n_found, struct capo_profile *out);
 
+/* How much less or more time the row takes, all positive where the interval does not span 0. */
+struct capo_trial_change {
+        double percent, lo, hi;
+        const char *word; /* "less time", "more time" */
+};
+
+struct capo_trial_change capo_trial_change(const struct capo_trial_found *f);
+
 #endif

@@ -117,6 +117,8 @@ rules "$(ls "$tmp"/guard/*.capo | head -n 1)" | awk '$2 == "Tree" {row++} END {e
 calls=4
 job Tree:0 "$tmp/after" --profile g --guard
 grep -q 'Tree Simple: .* more time .* left to NCCL from now on' "$tmp/after.out" || fail "the guard found nothing: $(cat "$tmp/after.out")"
+grep -q 'more time than NCCL.s choice ([0-9.]* to [0-9.]*,' "$tmp/after.out" || fail "the interval has another sign: $(cat "$tmp/after.out")"
+grep -q '(-' "$tmp/page" && fail "the report's interval has another sign: $(cat "$tmp/page")"
 grep -q '"leave": true' "$mine/g.json" || fail "the loser stays: $(cat "$mine/g.json")"
 
 # Without the recorder nobody knows which call it is.
