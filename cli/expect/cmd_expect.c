@@ -265,6 +265,8 @@ static int run_expect(void *options, int n, char **words)
         if (row && row->verdict != CAPO_EXPECTED_UNKNOWN)
                 status = row->verdict == CAPO_EXPECTED_NORMAL ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
         expect_finish(&page);
+        if (fflush(stdout) != 0 || ferror(stdout)) /* main() prints why */
+                return CAPO_EXIT_FAIL;
         return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? UNKNOWN_EXIT : status;
 }
 
@@ -334,7 +336,8 @@ const struct cli_command expect_command = {
                 "  all_reduce_perf -b 8 -e 8G -f 2 -g 8 | tee tests.log; capo expect tests.log --platform p5\n"
                 "  capo expect capo-logs/ --topo this\n"
                 "  capo expect --busbw 9 --platform p5 --alloc 2x8",
-        .status = "0 normal; 1 low or not normal, 2 wrong command line, 3 nothing to compare with.",
+        .status =
+                "0 normal; 1 low, not normal or not possible, 2 wrong command line, 3 nothing to compare with.",
         .operand = "INPUT",
         .most = UINT_MAX,
         .size = sizeof(struct options),

@@ -140,11 +140,14 @@ static int read_input(struct expect_page *page, const struct cli_input *input,
         char *path = (char *)(uintptr_t)input->path, why[512], magic[8] = "";
         FILE *f = fopen(path, "re");
         size_t n = f ? fread(magic, 1, sizeof magic, f) : 0;
+        bool whole = f && feof(f); /* false for a folder */
         int r;
 
         if (f)
                 fclose(f);
-        if (n == sizeof magic && memcmp(magic, CAPO_LOG_MAGIC, sizeof magic) != 0 &&
+        if (!n && whole)
+                return capo_fail(-ENODATA, "expect: %s: empty file", path);
+        if ((n == sizeof magic || whole) && memcmp(magic, CAPO_LOG_MAGIC, sizeof magic) != 0 &&
             !capo_pack_is(magic, sizeof magic)) {
                 r = cli_input_read(path, &input->label, set);
                 return r < 0 ? r : read_text(page, path);

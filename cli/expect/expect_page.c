@@ -55,7 +55,12 @@ static void add_answer(const struct expect_page *page, struct cli_page *out)
         capo_size_print(row->bytes, size, sizeof size);
         snprintf(text, sizeof text, "%s: %s %s reaches %s", heads[row->verdict],
                  capo_call_name(row->call), size, capo_text_gbs(row->measured, a));
-        if (row->normal > 0)
+        if (row->verdict == CAPO_EXPECTED_IMPOSSIBLE)
+                capo_append(text, sizeof text, " GB/s, the best possible is %s (%s) by %s",
+                            capo_text_gbs(row->ceiling, b),
+                            capo_text_percent(row->measured / row->ceiling, share),
+                            by_words(CAPO_BY_CEILING));
+        else if (row->normal > 0)
                 capo_append(
                         text, sizeof text, " of %s GB/s (%s) by %s", capo_text_gbs(row->normal, b),
                         capo_text_percent(row->measured / row->normal, share), by_words(row->by));

@@ -18,6 +18,8 @@ const size_t capo_n_public_rates = N_ELEMENTS(capo_public_rates);
 /* From this size on, larger messages are not slower. */
 #define SATURATED (UINT64_C(1) << 30)
 #define SMALL     (UINT64_C(64) << 20)
+#define ABOVE_CEILING \
+        1.05 /* a measurement above it is an error; less can be rounding of link rates */
 
 /* ---- what is normal ---- */
 
@@ -114,7 +116,7 @@ void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_ex
                 break;
         default: row->verdict = CAPO_EXPECTED_UNKNOWN;
         }
-        if (row->ceiling > 0 && row->measured > 1.2 * row->ceiling)
+        if (row->ceiling > 0 && row->measured > ABOVE_CEILING * row->ceiling)
                 row->verdict = CAPO_EXPECTED_IMPOSSIBLE;
 }
 

@@ -48,10 +48,15 @@ expect 1 'reaches 0.001 of 442 GB/s (0.0002 %)' -- --busbw 0.001 --platform p5 -
 expect 3 '^BUS BANDWIDTH \[1\]' -- one.log
 expect 2 '"9..9" is not\|expected' -- slow.log --platform p5 --size 9..9
 expect 3 'not known: which machine it is' -- one.log
+: >empty.txt
+expect 3 'empty.txt: empty file' -- empty.txt --platform p5
+expect 3 '/dev/null: empty file' -- /dev/null --platform p5
 expect 3 'not known: how many ranks each node has' -- --busbw 9 --platform p5
 # the public rows are of another machine, and NCCL is not asked: the ceiling alone
 expect 3 'NOT KNOWN' -- --busbw 140 --platform ndv5 --alloc 2x8
 expect 1 'NOT POSSIBLE' -- --busbw 4000 --platform hgxh100 --alloc 8
+expect 1 'possible is 720 (111.1 %) by the ceiling' -- --busbw 800 --platform p5 --alloc 2x8
+expect 1 'possible is 720 (138.9 %)' -- --busbw 1000 --platform p5 --alloc 2x8
 expect 1 'NOT NORMAL: AllReduce 1 GiB reaches 230 of 470' -- --busbw 230 --platform hgxh100 --alloc 8
 expect 0 '^NORMAL: AllReduce 1 GiB' -- --markdown --busbw 470 --platform hgxh100 --alloc 8
 expect 0 '"verdict": "normal"' -- --json --busbw 470 --platform hgxh100 --alloc 8

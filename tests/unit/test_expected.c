@@ -63,6 +63,7 @@ Test(expected, public_measurements_decide_before_the_model)
         cr_expect_eq(judge(&p5, 1ull << 30, 300, 9, 700), CAPO_EXPECTED_LOW);
         cr_expect_eq(judge(&p5, 1ull << 30, 400, 900, 700), CAPO_EXPECTED_NORMAL);
         cr_expect_eq(judge(&p5, 1ull << 30, 900, 400, 700), CAPO_EXPECTED_IMPOSSIBLE);
+        cr_expect_eq(judge(&p5, 1ull << 30, 800, 400, 720), CAPO_EXPECTED_IMPOSSIBLE);
         /* larger than any row: no slower than 1 GiB; smaller than all that is near: the model */
         cr_expect_eq(judge(&p5, 1ull << 36, 400, 0, 0), CAPO_EXPECTED_NORMAL);
         cr_expect_eq(judge(&p5, 1ull << 12, 1, 0, 0), CAPO_EXPECTED_UNKNOWN);
