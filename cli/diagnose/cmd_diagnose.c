@@ -97,6 +97,8 @@ static int run_diagnose(void *options, int n, char **words)
         } else if (r == 0)
                 r = o->json ? diagnose_json(&in, stdout) : diagnose_page(&in, o->markdown, stdout);
         diagnose_finish(&in);
+        if (fflush(stdout) != 0 || ferror(stdout)) /* main() prints why */
+                return CAPO_EXIT_FAIL;
         return r < 0 ? UNDECIDED_EXIT : status;
 }
 

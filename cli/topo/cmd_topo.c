@@ -114,7 +114,7 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
                         status = CAPO_EXIT_FAIL; /* reason already printed */
         }
         capo_alloc_free(&a);
-        if (r < 0)
+        if (r < 0 && !ferror(stdout)) /* else main() prints why */
                 capo_error("topo: %s", why);
         return r < 0 ? CAPO_EXIT_FAIL : status;
 }

@@ -62,6 +62,14 @@ echo nonsense >bad.capo
 [ "$(cat trace.json)" = old ] && [ ! -s out ] || fail "half a trace is left"
 "$capo" dump -o trace.json bad.capo >/dev/null 2>err && fail "dump -o without --chrome"
 grep -q 'expected --chrome' err || fail "dump -o without --chrome: $(cat err)"
+# A page that standard output cannot take: status 1 and the reason, whichever verb
+printf '# nThread 1 nGpus 8\n# Avg bus bandwidth : 4\n' >tests.log
+for words in "topo --platform dgx1v" "expect --no-nccl --busbw 9 --platform p5 --alloc 2x8" "diagnose tests.log" "diagnose --json bad.capo"; do
+        # shellcheck disable=SC2086
+        "$capo" $words >/dev/full 2>err
+        [ $? = 1 ] && grep -q 'standard output: No space left' err && ! grep -q 'out of memory' err || fail "$words to a full device: $(cat err)"
+done
+rm tests.log
 # A file where a folder is expected is called that, also when we are root.
 "$capo" run --quiet --dir bad.capo -- true 2>err && fail "run --dir FILE: status 0"
 grep -q 'bad.capo: cannot be used for logs: a file is there' err || fail "run --dir FILE: $(cat err)"

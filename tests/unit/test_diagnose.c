@@ -100,6 +100,37 @@ Test(diagnose, a_test_that_ended_well_vouches_for_itself_only)
         cr_expect_eq(capo_evidence_verdict(&e)->marks[0].text, 1u);
 }
 
+Test(diagnose, the_next_command_is_quoted_for_a_shell)
+{
+        _cleanup_(capo_evidence_finish) struct capo_evidence e = {0};
+
+        cr_assert_geq(capo_evidence_add(&e, "it's 1.txt",
+                                        strdup("# nThread 1 nGpus 8\n# Avg bus bandwidth : 4\n")),
+                      0);
+        cr_assert_eq(capo_evidence_judge(&e), 0);
+        cr_expect(strstr(capo_evidence_verdict(&e)->next,
+                         "capo expect 'it'\\''s 1.txt' --platform NAME"),
+                  "%s", capo_evidence_verdict(&e)->next);
+}
+
+/* nccl-tests' sum of wrong values can be 0 although rows have some. */
+Test(diagnose, a_test_with_wrong_rows_is_not_healthy)
+{
+        static const char begin[] = "# nThread 1 nGpus 8\n",
+                          end[] = "# Out of bounds values : 0 OK\n# Avg bus bandwidth : 4\n";
+        char text[512];
+
+        snprintf(text, sizeof text, "%s%s%s", begin,
+                 " 1024 256 float sum -1 9.1 0.11 0.20 0 9.0 0.11 0.20 7\n", end);
+        expect(text, "wrong-results", -1, "WRONG RESULTS");
+        snprintf(text, sizeof text, "%s%s%s", begin,
+                 " 1024 256 float sum -1 9.1 0.11 0.20 7 9.0 0.11 0.20 N/A\n", end);
+        expect(text, "wrong-results", -1, "WRONG RESULTS");
+        snprintf(text, sizeof text, "%s%s%s", begin,
+                 " 1024 256 float sum -1 9.1 0.11 0.20 N/A 9.0 0.11 0.20 N/A\n", end);
+        expect(text, "healthy", -1, "ENDED WITHOUT AN ERROR");
+}
+
 /* Two rows of one crash. */
 Test(diagnose, a_crash_that_two_lines_report)
 {
