@@ -180,6 +180,9 @@ static int find_parts(struct cli_question *q, const char *verb)
             capo_profile_find(q->profile, cli_shipped_profiles(), q->profile_path,
                               sizeof q->profile_path, &fault) < 0)
                 return capo_fail(-ENOENT, "%s: --profile: %s", verb, fault.text);
+        if (q->profile && access(q->profile_path, R_OK) < 0)
+                return capo_fail(-errno, "%s: --profile: %s: %s", verb, q->profile_path,
+                                 strerror(errno));
         return find_tuner(q);
 }
 

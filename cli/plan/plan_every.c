@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo plan --every: a line per group of allocations with equal answers. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -53,8 +54,11 @@ static void add_bound(struct cli_section *t, const struct splits *s, const struc
                 cli_section_end(t);
                 return;
         }
-        cli_section_cell(t, g->low < g->high ? "%.2f-%.2f" : "%.2f",
-                         g->low < g->high ? g->low : g->high, g->high);
+        if (g->high > 0)
+                cli_section_cell(t, g->low < g->high ? "%.2f-%.2f" : "%.2f",
+                                 g->low < g->high ? g->low : g->high, g->high);
+        else
+                cli_section_cell(t, "%s", "-");
         if (busbw > 0 && g->high > 0)
                 cli_section_cell(t, "%.0f %%%s", 100 * busbw / g->high,
                                  busbw > 1.005 * g->high ? " (too fast)" : "");
@@ -98,7 +102,10 @@ static void add_group(struct cli_section *t, const struct plan_options *o, const
                 cli_section_cell(t, "%s %s", capo_algo_name(p->cells[k].algo),
                                  capo_proto_name(p->cells[k].proto));
                 cli_section_cell(t, "%u", p->cells[k].channels);
-                cli_section_cell(t, "%.2f", p->cells[k].busbw);
+                if (isfinite(p->cells[k].busbw)) /* one rank has none */
+                        cli_section_cell(t, "%.2f", p->cells[k].busbw);
+                else
+                        cli_section_cell(t, "%s", "-");
                 if (k + 1 < o->q.n_asks)
                         cli_section_end(t);
         }
@@ -117,17 +124,20 @@ static struct cli_page *make_page(const struct plan_options *o, const struct spl
 
         if (!page)
                 return NULL;
-        cli_page_title(page,
-                       o->every_2 ? "capo plan   %s   all %zu splits %d+%d over 2 nodes"
-                                  : "capo plan   %s   all %zu subsets of %d GPUs",
-                       capo_base_name(o->q.topo[0]), s->n_all, o->every, o->every_2);
+        if (o->every_2)
+                cli_page_title(page, "capo plan   %s   all %zu splits %d+%d over 2 nodes",
+                               capo_base_name(o->q.topo[0]), s->n_all, o->every, o->every_2);
+        else
+                cli_page_title(page, "capo plan   %s   all %zu subsets of %d GPU%s",
+                               capo_base_name(o->q.topo[0]), s->n_all, o->every,
+                               o->every == 1 ? "" : "s");
         cli_page_under(page, "real NCCL %s on virtual GPUs: its own decisions, times by its model",
                        capo_nccl_text((uint32_t)s->version, version, sizeof version));
-        cli_page_under(page, "%zu asked%s; %zu kinds", s->n_splits,
+        cli_page_under(page, "%zu asked%s; %zu kind%s", s->n_splits,
                        s->n_splits < s->n_all
                                ? ": the others are the same by the symmetry of the machine"
                                : "",
-                       s->n_groups);
+                       s->n_groups, s->n_groups == 1 ? "" : "s");
         t = cli_page_section(page, "KINDS", columns, N_ELEMENTS(columns));
         cli_section_of(t, "which NCCL treats alike; %s, GB/s",
                        has_several_colls(o) || !o->q.n_asks

@@ -27,6 +27,9 @@ for words in "plan --platform dgx1v --sizes 1M" "explain allreduce 1M --platform
         CAPO_NCCL=$dir/nccl refused "$words" "CAPO_NCCL=$dir/nccl: .*No such file or directory"
 done
 if "$capo" plan --platform dgx1v --sizes 1M >/dev/null 2>&1; then
+        refused "plan --platform dgx1v --sizes 1M --profile $dir/missing.json" "profile: $dir/missing.json: No such file"
+        "$capo" plan --platform dgx1v --every 1 --sizes 1M >out 2>&1
+        grep -q "all 8 subsets of 1 GPU$" out && grep -q "; 1 kind$" out && ! grep -q "nan" out || fail "plan --every 1: $(cat out)"
         refused "plan --platform dgx1v --sizes 1M --tuner $dir/tuner.so" "$dir/tuner.so: No such file or directory"
 else
         echo "no libnccl to ask here: a missing tuner is not tried"
