@@ -47,7 +47,11 @@ void capo_judge_stalls(struct capo_page *page);
 
 /** capo_unseen_waiting() - upper bound in ns, mean over ranks, for waiting in silences far longer
  * than the job's usual ones, for which there are neither GPU times nor starts of calls. */
-double capo_unseen_waiting(const struct capo_job *job);
+double capo_unseen_waiting(const struct capo_page *r);
+
+/** capo_few_uncompared() - are so few calls not compared that it has another cause if the waiting
+ * is not known? Sampling more calls does not help then. */
+bool capo_few_uncompared(uint64_t compared, uint64_t calls);
 
 /** capo_judge_endings() - finds when processes that did not end by themselves ended, and in which
  * call (endings.c); a step of capo_judge_logs(). */

@@ -16,8 +16,9 @@
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"
 
-#define LEAST_LATE_NS 1000.0 /* error of an event or of the start of a call */
-#define UNSEEN_PART   100    /* a share of the job below 1/100 is not reported */
+#define LEAST_LATE_NS  1000.0 /* error of an event or of the start of a call */
+#define FEW_UNCOMPARED 0.05   /* of the calls: timing them too would not make the time known */
+#define UNSEEN_PART    100    /* a share of the job below 1/100 is not reported */
 
 /* Is the whole interval clearly above its share of the waiting, and the delay above the clocks'
  * error? */
@@ -76,6 +77,11 @@ static char *describe_member(const struct capo_job *job, const struct capo_job_c
         return capo_append(text, room, ")");
 }
 
+bool capo_few_uncompared(uint64_t compared, uint64_t calls)
+{
+        return calls <= compared || (double)(calls - compared) < FEW_UNCOMPARED * (double)calls;
+}
+
 static char *wait_text(const struct capo_job *job, const struct capo_page_wait *w)
 {
         static const char *const how[] = {
@@ -102,7 +108,8 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
-                const char *advice = k->n_calls >= n_calls             ? "long times without a call"
+                const char *advice = capo_few_uncompared(k->n_calls, n_calls)
+                                             ? "long times without a call"
                                      : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
                                                                        : "--sample 1 times all";
 
@@ -247,7 +254,7 @@ int capo_judge_waits(struct capo_page *r)
         r->waits = calloc(r->job->n_comms + 1, sizeof *r->waits);
         if (!r->waits)
                 return -ENOMEM;
-        r->unseen_ns = capo_unseen_waiting(r->job);
+        r->unseen_ns = capo_unseen_waiting(r);
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 const struct capo_skew *k = r->job->comms[i].skew;
                 struct capo_page_wait *w = &r->waits[r->n_waits];

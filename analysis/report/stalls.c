@@ -133,10 +133,48 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
         json_decref(page);
 }
 
+/* The longest call on a GPU that was timed, in ns; 0: none was. */
+static double longest_call(const struct capo_page *r)
+{
+        uint64_t longest = 0;
+
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_page_row *row = &r->judged.row[i];
+                uint64_t ns = row->row.time[row->clock].max_ns;
+
+                if ((row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL) &&
+                    ns > longest)
+                        longest = ns;
+        }
+        return (double)longest;
+}
+
+/*
+ * Hosts can queue calls far ahead: they make none while the GPUs work. The time outside the silence
+ * has no room for the time that the calls took on the GPUs, so at least half of the silence was
+ * such work. A single long call is no work: it can be the wait for a rank that is stuck.
+ */
+static bool gpus_worked(const struct capo_page *r, double silent)
+{
+        double longest = longest_call(r), job = (double)capo_job_duration_ns(r->job);
+
+        return r->gpu_share > 0 && longest > 0 && longest * FAR_LONGER < silent &&
+               r->gpu_range.low * job - (job - silent) >= silent / 2;
+}
+
+/* All calls were timed on the GPUs, and none took so long that it can have hidden a wait. */
+static bool all_timed(const struct capo_page *r, double silent)
+{
+        double longest = longest_call(r);
+
+        return r->gpu_calls && r->gpu_timed == r->gpu_calls && longest > 0 &&
+               longest * FAR_LONGER < silent;
+}
+
 /* @last: it lasts until the job's end. */
 static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
-        char verdict[256], stops[128], why[400], time[32], at[32];
+        char verdict[256], stops[128], why[400], time[32], at[32], longest[32];
         int rank = -1;
 
         read_verdict(r, s, verdict, sizeof verdict, &rank);
@@ -152,6 +190,15 @@ static void report_stall(struct capo_page *r, struct stall s, bool last)
                          "until a process ended; capo hang judges what the ranks waited for");
         else if (rank >= 0)
                 snprintf(why, sizeof why, "the others waited for rank %d", rank);
+        else if (all_timed(r, length_of(s)))
+                snprintf(why, sizeof why,
+                         "no call took longer than %s on a GPU, so no rank waited in one for all "
+                         "that time; the GPUs may have had queued work",
+                         capo_text_time(longest_call(r), longest));
+        else if (r->steps.ran_ahead)
+                snprintf(why, sizeof why,
+                         "the hosts had made calls far ahead of the GPUs, which may have worked "
+                         "on these; the cause is not known");
         else
                 snprintf(why, sizeof why, "who was the cause is not known");
         PROBLEM(r, STALL, r->job->n_ranks > (int)r->job->n_processes ? " that left a log" : "",
@@ -208,7 +255,7 @@ void capo_judge_stalls(struct capo_page *r)
                         s = common_part(&job->processes[k], s);
                 if (length_of(s) >= STALL_NS &&
                     length_of(s) > FAR_LONGER * (double)capo_silences_usual(&first->still) &&
-                    (shown++ < STALLS_SHOWN || r->all))
+                    !gpus_worked(r, length_of(s)) && (shown++ < STALLS_SHOWN || r->all))
                         report_stall(r, s, false);
         }
         if (job->n_processes && length_of(last) >= STALL_NS &&
@@ -216,8 +263,9 @@ void capo_judge_stalls(struct capo_page *r)
                 report_stall(r, last, true);
 }
 
-double capo_unseen_waiting(const struct capo_job *job)
+double capo_unseen_waiting(const struct capo_page *r)
 {
+        const struct capo_job *job = r->job;
         double silent = 0, counted = 0, n = job->n_processes;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
@@ -225,7 +273,8 @@ double capo_unseen_waiting(const struct capo_job *job)
                 double usual = (double)capo_silences_usual(s);
 
                 for (uint32_t k = 0; k < s->n && (double)s->ns[k] > FAR_LONGER * usual; k++)
-                        silent += ((double)s->ns[k] - usual) / n * (1 - 1 / n);
+                        if (!gpus_worked(r, (double)s->ns[k]) && !all_timed(r, (double)s->ns[k]))
+                                silent += ((double)s->ns[k] - usual) / n * (1 - 1 / n);
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 counted += job->comms[i].skew ? job->comms[i].skew->long_ns / n : 0;

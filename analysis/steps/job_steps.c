@@ -166,6 +166,7 @@ static int find_rank_steps(const struct capo_job *job, struct step_log *log,
                 return r;
         if (s->steps.known != CAPO_STEPS_NONE && steps_ran_ahead(job, log, &s->steps)) {
                 capo_steps_finish(&s->steps);
+                s->ran_ahead = true;
                 snprintf(s->steps.why, sizeof s->steps.why,
                          "calls were made ahead of the GPU, faster than it runs them");
                 return 0;

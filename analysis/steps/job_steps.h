@@ -36,6 +36,7 @@ struct capo_job_steps {
         uint64_t total;    /* steps of the whole job, from the counts of calls; 0 not known */
         double nccl_share; /* share of the time of plain steps with at least one call on the GPU; <
                               0: no call was timed there */
+        bool ran_ahead; /* the hosts made calls so far ahead of the GPUs that steps are not known */
         double wait_share; /* share of the time of steps spent waiting for late ranks, mean over
                               ranks; < 0 not known */
         struct capo_slow_step slow[CAPO_SLOW_STEPS]; /* steps that are much longer than others, the

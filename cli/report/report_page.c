@@ -7,6 +7,7 @@
 
 #include "analysis/job/figures.h"
 #include "analysis/log/rules_read.h"
+#include "analysis/report/job_judge.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -140,7 +141,7 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                 compared += c->skew->n_calls;
                 calls += c->n_calls - c->n_captured;
         }
-        if (r->wait_share < 0 && compared < calls)
+        if (r->wait_share < 0 && !capo_few_uncompared(compared, calls))
                 cli_page_fact(page, "waiting for late ranks",
                               "not known (%s of %s compared; --sample 1 times all)",
                               capo_text_count(compared, all),

@@ -52,6 +52,43 @@ Test(stalls, all_ranks_silent_at_once)
                   page.problems[0].text);
 }
 
+/* The hosts had queued many short calls: the GPUs went on. One long call is a wait. */
+Test(stalls, gpus_that_work_on_queued_calls_are_not_silent)
+{
+        struct capo_page_row row = {.clock = CAPO_CLOCK_EVENT};
+
+        row.row.time[CAPO_CLOCK_EVENT].max_ns = 1 * S;
+        job.t_end_ns = 60 * S;
+        page.judged.row = &row;
+        page.judged.n = 1;
+        page.gpu_share = 0.98;
+        page.gpu_range = (struct capo_interval){0.97, 0.99};
+        for (uint32_t i = 0; i < 3; i++)
+                silent(i, 10, 40);
+        capo_judge_stalls(&page);
+        cr_expect_eq(page.n_problems, 0);
+        cr_expect_eq(capo_unseen_waiting(&page), 0);
+        row.row.time[CAPO_CLOCK_EVENT].max_ns = 39 * S;
+        capo_judge_stalls(&page);
+        cr_expect_eq(page.n_problems, 1);
+        cr_expect_gt(capo_unseen_waiting(&page), 20.0 * S);
+        forget_problems();
+        row.row.time[CAPO_CLOCK_EVENT].max_ns = 1 * S;
+        page.gpu_timed = page.gpu_calls = 9;
+        page.gpu_share = 0.3;
+        page.gpu_range = (struct capo_interval){0.3, 0.3};
+        capo_judge_stalls(&page);
+        cr_expect_eq(page.n_problems, 1);
+        cr_expect(strstr(page.problems[0].text, "no call took longer than 1.0"), "%s",
+                  page.problems[0].text);
+        cr_expect_eq(capo_unseen_waiting(&page), 0);
+        page.judged = (struct capo_page_rows){0};
+        page.gpu_timed = page.gpu_calls = 0;
+        page.gpu_share = 0;
+        page.gpu_range = (struct capo_interval){0};
+        job.t_end_ns = 0;
+}
+
 /* Its recorder saw that a process did not run. */
 Test(stalls, a_process_that_was_stopped)
 {
@@ -116,10 +153,10 @@ Test(stalls, what_ranks_can_have_waited_unseen)
 
         for (uint32_t i = 0; i < 3; i++)
                 silent(i, 10, 40);
-        cr_assert_float_eq(capo_unseen_waiting(&job) / S, 40 * 2 / 3.0, 0.01);
+        cr_assert_float_eq(capo_unseen_waiting(&page) / S, 40 * 2 / 3.0, 0.01);
         job.comms = &comm;
         job.n_comms = 1;
-        cr_assert_float_eq(capo_unseen_waiting(&job) / S, 0, 0.01); /* all of it is known */
+        cr_assert_float_eq(capo_unseen_waiting(&page) / S, 0, 0.01); /* all of it is known */
         job.comms = NULL;
         job.n_comms = 0;
 }
