@@ -53,6 +53,10 @@ double capo_unseen_waiting(const struct capo_page *r);
  * is not known? Sampling more calls does not help then. */
 bool capo_few_uncompared(uint64_t compared, uint64_t calls);
 
+/** capo_sample_advice() - what would time more calls: "--sample 1 times all"; if that was set:
+ * "all that found a free event". */
+const char *capo_sample_advice(const struct capo_job *job);
+
 /** capo_judge_endings() - finds when processes that did not end by themselves ended, and in which
  * call (endings.c); a step of capo_judge_logs(). */
 void capo_judge_endings(struct capo_page *page);

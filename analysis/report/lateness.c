@@ -77,6 +77,15 @@ static char *describe_member(const struct capo_job *job, const struct capo_job_c
         return capo_append(text, room, ")");
 }
 
+const char *capo_sample_advice(const struct capo_job *job)
+{
+        const char *one_in =
+                job->n_processes ? capo_job_info(job->processes, CAPO_INFO_GPU_SAMPLE) : NULL;
+
+        return one_in && !strcmp(one_in, "1") ? "all that found a free event"
+                                              : "--sample 1 times all";
+}
+
 bool capo_few_uncompared(uint64_t compared, uint64_t calls)
 {
         return calls <= compared || (double)(calls - compared) < FEW_UNCOMPARED * (double)calls;
@@ -111,7 +120,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 const char *advice = capo_few_uncompared(k->n_calls, n_calls)
                                              ? "long times without a call"
                                      : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
-                                                                       : "--sample 1 times all";
+                                                                       : capo_sample_advice(job);
 
                 r = asprintf(&text, "%s: not known (%s of %s compared; %s)", c->name,
                              capo_text_count(k->n_calls, n),

@@ -115,9 +115,9 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
         char text[32], range[80] = "", all[32];
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
-                cli_page_fact(page, label, "not known (%s of %s calls timed; --sample 1 times all)",
+                cli_page_fact(page, label, "not known (%s of %s calls timed; %s)",
                               capo_text_count(r->gpu_timed, text),
-                              capo_text_count(r->gpu_calls, all));
+                              capo_text_count(r->gpu_calls, all), capo_sample_advice(r->job));
         if (r->gpu_share < 0)
                 return;
         if (r->gpu_range.high > r->gpu_range.low)
@@ -142,10 +142,9 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                 calls += c->n_calls - c->n_captured;
         }
         if (r->wait_share < 0 && !capo_few_uncompared(compared, calls))
-                cli_page_fact(page, "waiting for late ranks",
-                              "not known (%s of %s compared; --sample 1 times all)",
-                              capo_text_count(compared, all),
-                              capo_text_plural(calls, "call", NULL));
+                cli_page_fact(page, "waiting for late ranks", "not known (%s of %s compared; %s)",
+                              capo_text_count(compared, all), capo_text_plural(calls, "call", NULL),
+                              capo_sample_advice(r->job));
         else if (r->wait_share < 0)
                 cli_page_fact(page, "waiting for late ranks",
                               "not known (no call shows who waited while none was made)");
