@@ -39,6 +39,10 @@ bool hang_knows_threads(const struct capo_hang_process *p, uint32_t comm);
 /** hang_set_still() - set since when the accused ranks, or the whole job, made no progress. */
 void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
+/** hang_may_be_queued() - is there a culprit whose GPU may be working off calls that are not timed,
+ * while its host makes none? */
+bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_verdict *v);
+
 /** hang_waits_on_worker() - have ranks waited for job->after_ns for a rank that makes other calls
  * meanwhile? Then @v becomes UNDECIDED. */
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v);
@@ -87,7 +91,8 @@ uint32_t hang_count_unseen(const struct capo_hang_job *job);
 bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_doubt() - find the first call that failed. "Certain" becomes "likely" if that call, or
- * something that is not recorded, may be the cause. */
+ * something that is not recorded, may be the cause. A verdict becomes UNDECIDED if its culprit's
+ * last calls are not known, or its GPU may be at work. */
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_judge_inside() - all ranks are in a call: name hosts that do not return from it, or GPUs

@@ -17,6 +17,7 @@
 #include "core/base/util.h"
 #include "analysis/log/hang_frame_read.h"
 #include "core/log/unfinished.h"
+#include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_life.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/hang/last_calls.h"
@@ -53,6 +54,8 @@ struct reader {
                 *shapes; /* one for all logs: each log describes its shapes before using them */
         struct hang_moment *frames; /* by process */
         uint32_t n_cells;
+        struct capo_hang_call lost[32]; /* of the process: a thread's last one that was dropped */
+        uint32_t n_lost;
 };
 
 static int by_process(const void *a, const void *b)
@@ -205,9 +208,12 @@ static void take_stream(struct reader *rd, uint32_t process, const struct capo_u
 static int take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
+        const struct known_comm *k = comm_of(rd, process, u->record.comm);
         struct capo_hang_call c = call_of(rd, process, &u->record);
 
         c.end_ns = 0;
+        if (u->where == CAPO_UNFINISHED_LOST && rd->n_lost < N_ELEMENTS(rd->lost))
+                rd->lost[rd->n_lost++] = c;
         if (u->where == CAPO_UNFINISHED_RUNNING && p->life != CAPO_HANG_STOPPED &&
             c.begin_ns + HEARTBEAT_NS <= p->end_ns) {
                 take_running(p, &c);
@@ -224,7 +230,22 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
                 if (p->calls[i].group == OPEN_GROUP + u->record.thread)
                         p->calls[i].where = CAPO_HANG_ENDING;
         }
-        return 0;
+        return k ? hang_take_ended(p, k->comm, rd->t0, u) : 0;
+}
+
+/* Is no call of a thread known that is younger than the last one of it that was not recorded? */
+static bool has_lost_last(const struct reader *rd, const struct capo_hang_process *p)
+{
+        for (uint32_t i = 0; i < rd->n_lost; i++) {
+                bool younger = false;
+
+                for (uint32_t k = 0; k < p->n_calls && !younger; k++)
+                        younger = p->calls[k].thread == rd->lost[i].thread &&
+                                  p->calls[k].begin_ns > rd->lost[i].begin_ns;
+                if (!younger)
+                        return true;
+        }
+        return rd->n_lost == N_ELEMENTS(rd->lost); /* and perhaps of more */
 }
 
 /* Unfinished calls: from the HANG frame or, for a killed process, from the lines that recovery
@@ -243,6 +264,9 @@ static int take_unfinished(struct reader *rd, uint32_t process, const struct cap
                 if (capo_unfinished_read(line, &u))
                         r = take_one(rd, process, &u);
         }
+        if (rd->n_lost)
+                rd->out->processes[process].lost = has_lost_last(rd, &rd->out->processes[process]);
+        rd->n_lost = 0;
         return r;
 }
 
@@ -438,6 +462,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                 capo_process_tuned_by(&job->processes[i], text, sizeof text, id);
                 out->processes[i].tuned = strdup(id);
                 out->processes[i].settings = settings_of(&job->processes[i]);
+                out->processes[i].lost = job->processes[i].end.dropped > 0;
         }
         r = make_comms(&rd);
         for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
@@ -460,6 +485,7 @@ void capo_hang_job_finish(struct capo_hang_job *job)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 free(job->processes[i].calls);
+                free(job->processes[i].ended);
                 free(job->processes[i].tuned);
                 free(job->processes[i].settings);
         }

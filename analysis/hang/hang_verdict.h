@@ -77,6 +77,16 @@ enum capo_hang_ending {
         CAPO_HANG_BY_KILL, /* a signal, or _exit() */
 };
 
+/* How far the GPU was seen to have come with the calls of one communicator that are timed. */
+struct capo_hang_ended {
+        uint32_t comm; /* index in the job */
+        uint32_t stream;
+        uint32_t seq;      /* the newest that has ended */
+        uint32_t next_seq; /* the next one that tells: it has not ended; 0: not known */
+        uint64_t at_ns;    /* since 1970: when the end was seen; 0: none was */
+        uint64_t each_ns;  /* that a call takes there */
+};
+
 struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
@@ -88,8 +98,11 @@ struct capo_hang_process {
         char *tuned;       /* digest of its rules; "none"; NULL: not known. Owned */
         char *settings; /* settings that affect NCCL's choice, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "":
                            none; NULL: not known. Owned */
-        bool gpu_timed; /* some of its calls were timed on the GPU */
-        uint8_t ending; /* enum capo_hang_ending; `life` is the state at the time judged */
+        bool lost;      /* its last calls may be among those that were not recorded */
+        struct capo_hang_ended *ended; /* by communicator with timed calls */
+        uint32_t n_ended;
+        bool gpu_timed;  /* some of its calls were timed on the GPU */
+        uint8_t ending;  /* enum capo_hang_ending; `life` is the state at the time judged */
         int exit_status; /* of exit(); -1 not known */
         bool stale; /* its log is incomplete and nothing else is known: treated as if it had no log
                      */
@@ -268,9 +281,11 @@ struct capo_hang_verdict {
         uint32_t failed;     /* the process whose call failed first; CAPO_HANG_NONE: none */
         const struct capo_hang_call *failure;
         bool works_on; /* UNDECIDED: a rank that others wait for makes other calls */
-        bool quiet; /* UNDECIDED: no rank waits in a call, and none has made one for job->after_ns
-                     */
-        bool busy;  /* RUNNING: other work on the stream may be what does not end */
+        bool quiet;  /* UNDECIDED: no rank waits in a call, and none has made one for job->after_ns
+                      */
+        bool queued; /* UNDECIDED: GPUs may work off calls that are not timed */
+        bool lost;   /* UNDECIDED: the last calls of who would be the culprit were not recorded */
+        bool busy;   /* RUNNING: other work on the stream may be what does not end */
         uint32_t together; /* number of processes that ended too close together to tell which was
                               first; 0: it is known */
         uint32_t n_after;  /* ENDED: processes that ended after the culprit */

@@ -146,11 +146,35 @@ static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_h
         return false;
 }
 
+/* Does the verdict say of a rank that it has not come, and that rank's last calls are not known? */
+static bool has_lost_calls(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                enum capo_hang_why why = v->culprits[i].why;
+
+                if (job->processes[v->culprits[i].process].lost &&
+                    (why == CAPO_HANG_WHY_HOST || why == CAPO_HANG_WHY_CALL ||
+                     why == CAPO_HANG_WHY_OTHER_CALLS || v->kind == CAPO_HANG_MISMATCH ||
+                     v->kind == CAPO_HANG_ORDER))
+                        return v->kind != CAPO_HANG_INSIDE && v->kind != CAPO_HANG_ENDED;
+        }
+        return false;
+}
+
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool others = false;
 
         find_first_failure(job, v);
+        v->queued = v->kind != CAPO_HANG_SLOW && hang_may_be_queued(job, v);
+        v->lost = v->kind != CAPO_HANG_SLOW && has_lost_calls(job, v);
+        if (v->queued || v->lost) {
+                v->kind = CAPO_HANG_UNDECIDED;
+                v->sure = CAPO_HANG_UNSURE;
+                v->works_on = false;
+                v->n_steps = 0;
+                hang_acquit(v);
+        }
         for (uint32_t i = 0; i < v->n_culprits; i++)
                 others |= v->culprits[i].works_on;
         if ((job->counted || job->dropped || others ||

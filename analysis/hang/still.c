@@ -5,6 +5,7 @@
  * wait for on a communicator, only threads that have made calls there count.
  */
 #include "core/base/util.h"
+#include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
 
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread)
@@ -75,21 +76,39 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
         uint64_t active = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                uint64_t t = capo_hang_active_ns(&job->processes[i]);
+                const struct capo_hang_process *p = &job->processes[i];
+                uint64_t t = capo_hang_active_ns(p);
 
                 active = t > active ? t : active;
+                for (uint32_t k = 0; k < p->n_ended; k++)
+                        active = p->ended[k].at_ns > active ? p->ended[k].at_ns : active;
         }
         v->waits_ns = v->since_ns;
         for (uint32_t i = 0; i < v->n_culprits; i++) {
                 const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
-                uint64_t t = moved_ns(p, comm_of_culprit(v, i));
+                uint32_t comm = comm_of_culprit(v, i);
+                uint64_t t = moved_ns(p, comm), ended = hang_ended_ns(p, comm);
 
                 v->culprits[i].works_on = capo_hang_active_ns(p) >= t + HANG_MOMENT_NS;
+                t = ended > t ? ended : t;
                 v->since_ns = t > v->since_ns ? t : v->since_ns;
         }
         if (!v->since_ns)
                 v->since_ns = active;
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
+}
+
+/* A rank whose GPU may still work off calls that are not timed is not known to stand. */
+bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; i < v->n_culprits; i++) {
+                const struct capo_hang_culprit *c = &v->culprits[i];
+
+                if ((c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_GPU) &&
+                    hang_may_go_on(&job->processes[c->process], comm_of_culprit(v, i), job->now_ns))
+                        return true;
+        }
+        return false;
 }
 
 /* Whether a rank that makes other calls meanwhile will come cannot be known. */

@@ -7,6 +7,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "analysis/hang/hang_play.h"
 #include "analysis/hang/wait_graph.h"
 
 uint64_t capo_hang_active_ns(const struct capo_hang_process *p)
@@ -50,12 +51,35 @@ static struct hang_node *node_new(struct hang_graph *g)
         return &g->nodes[g->n_nodes++];
 }
 
-/* Add a process to @n->in, once even if it has several ranks of the communicator. A call that is
- * not in the known ones is older than they are. */
+/* The latest that collective @seq of @comm can have begun, which is not among the known calls: when
+ * the next known one did; else it is older than all, or came after a known one and was not
+ * recorded, or waits for its GPU time. */
+static uint64_t begun_before(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
+{
+        const struct capo_hang_call *next = NULL;
+        uint64_t before_ns = 0;
+
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                const struct capo_hang_call *c = &p->calls[i];
+
+                if (c->comm != comm || !is_collective(c))
+                        continue;
+                if (c->seq > seq && (!next || c->seq < next->seq))
+                        next = c;
+                if (c->seq < seq && c->begin_ns > before_ns)
+                        before_ns = c->begin_ns;
+        }
+        return next                                     ? next->begin_ns
+               : p->known_ns && before_ns > p->known_ns ? capo_hang_active_ns(p)
+                                                        : p->known_ns;
+}
+
+/* Add a process to @n->in, once even if it has several ranks of the communicator. */
 static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t process,
                    const struct capo_hang_call *call)
 {
-        uint64_t at_ns = call ? call->begin_ns : g->job->processes[process].known_ns;
+        uint64_t at_ns =
+                call ? call->begin_ns : begun_before(&g->job->processes[process], n->comm, n->seq);
 
         if (at_ns > n->last_ns)
                 n->last_ns = at_ns;

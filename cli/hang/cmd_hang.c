@@ -198,6 +198,10 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                         "the last calls of all ranks: %s call%s dropped, so numbers of calls may be too low",
                         capo_text_count(page->hang.dropped, n),
                         page->hang.dropped > 1 ? "s were" : " was");
+        else if (v->queued && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "whether the GPUs stand: between the last call that was seen to end and the next that is timed are many");
         else if (v->p2p_unknown && i-- == 0)
                 snprintf(
                         text, 400,

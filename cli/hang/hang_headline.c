@@ -99,6 +99,14 @@ static void print_undecided(const struct hang_page *p, FILE *out)
                         capo_text_time((double)v->still_ns, time));
                 return;
         }
+        if (v->queued) {
+                fputs("no host makes a call, and the GPUs may be working off earlier ones", out);
+                return;
+        }
+        if (v->lost) {
+                fputs("who is waited for made calls that were not recorded", out);
+                return;
+        }
         if (v->works_on) {
                 fprintf(out, "%u rank%s in ", v->n_waiting,
                         p->hang.over       ? v->n_waiting > 1 ? "s waited" : " waited"

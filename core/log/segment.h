@@ -39,7 +39,7 @@
 #include "core/base/lock.h"
 
 #define CAPO_SEGMENT_MAGIC   "CAPOSEG\n"
-#define CAPO_SEGMENT_VERSION 7 /* layouts never mix: another version is left alone */
+#define CAPO_SEGMENT_VERSION 8 /* layouts never mix: another version is left alone */
 #define CAPO_SEGMENT_DIR     "/dev/shm"
 #define CAPO_SEGMENT_RINGS   1024u /* threads at once */
 #define CAPO_RING_FIRST      512u  /* records of the ring a thread begins with, at most */
@@ -73,8 +73,14 @@ struct capo_seg_comm {
         uint32_t written;              /* the drain's: the stamp last written to the log */
         _Atomic uint32_t gpu;          /* enum capo_comm_gpu, by the drain thread */
         uint32_t gpu_seq, gpu_p2p_seq; /* numbers of the last calls when the GPU was asked */
+        /* its newest call that the GPU was seen to end, of those that are timed; the drain thread
+         * writes it */
+        uint64_t ended_at;    /* ticks: when that was seen; 0: none yet */
+        uint64_t ended_begin; /* ticks: when the call began on the host */
+        uint64_t ended_ns;    /* on the GPU, a mean in which new calls weigh more */
+        uint32_t ended_seq, ended_stream;
 };
-static_assert(sizeof(struct capo_seg_comm) == 256, "layout");
+static_assert(sizeof(struct capo_seg_comm) == 288, "layout");
 
 /* State of the stream of a communicator's last call, as the driver reports it
  * (shim/gpu/stream_ask.c). */

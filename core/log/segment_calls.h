@@ -16,12 +16,13 @@ enum capo_ring_state {
 struct capo_ring {
         _Atomic uint64_t head; /* records published */
         _Atomic uint64_t dropped;
-        _Atomic uint32_t state;   /* enum capo_ring_state */
-        _Atomic uint32_t thread;  /* number of the thread in this process, 1 .. */
-        _Atomic uint64_t closing; /* ticks: since when its thread is in the ncclGroupEnd() of a
-                                     group; 0 not */
-        uint32_t size;            /* of records, a power of two; not above header.ring_records */
-        char pad1[64 - 36];
+        _Atomic uint32_t state;      /* enum capo_ring_state */
+        _Atomic uint32_t thread;     /* number of the thread in this process, 1 .. */
+        _Atomic uint64_t closing;    /* ticks: since when its thread is in the ncclGroupEnd() of a
+                                        group; 0 not */
+        _Atomic uint64_t dropped_at; /* ticks: when the last one dropped began */
+        uint32_t size;               /* of records, a power of two; not above header.ring_records */
+        char pad1[64 - 44];
         _Atomic uint64_t tail; /* records taken out */
         char pad2[64 - 8];
         struct capo_record records[];

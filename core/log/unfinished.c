@@ -34,8 +34,8 @@ static size_t print_unfinished(char *line, size_t room, const char *format, ...)
 }
 
 /* The words of the log, by enum capo_unfinished_where. */
-static const char *const wheres[CAPO_UNFINISHED_WHERES] = {"host",    "member", "group", "ends",
-                                                           "running", "gpu",    "busy",  "idle"};
+static const char *const wheres[CAPO_UNFINISHED_WHERES] = {
+        "host", "member", "group", "ends", "running", "gpu", "busy", "idle", "ended", "lost"};
 
 static void add_line(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
@@ -73,10 +73,21 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
                                      const struct capo_ring *ring)
 {
         const uint32_t records = capo_ring_records(seg->header, ring), mask = records - 1;
-        const uint64_t head = ring->head, since = ring->closing;
+        const uint64_t head = ring->head, since = ring->closing, dropped_at = ring->dropped_at;
         struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255},
                            group = {0};
         uint64_t before = head && records ? ring->records[(head - 1) & mask].t_begin : 0;
+
+        if (dropped_at) {
+                const struct capo_record lost = {.t_begin = dropped_at,
+                                                 .peer = -1,
+                                                 .thread = (uint16_t)ring->thread,
+                                                 .call = CAPO_CALL_GROUP,
+                                                 .type = 255,
+                                                 .op = 255};
+
+                pass_record(f, CAPO_UNFINISHED_LOST, &lost);
+        }
 
         for (uint32_t i = 0; i < records; i++) {
                 const struct capo_record r = ring->records[(head + i) & mask];
@@ -161,6 +172,18 @@ CAPO_UNSANITIZED static void of_comms(const struct finder *f, const struct capo_
 
                 if (c->log.t_destroyed || c->log.id != i + 1)
                         continue;
+                if (c->ended_at) {
+                        r = (struct capo_record){.t_begin = c->ended_at,
+                                                 .bytes = c->ended_ns,
+                                                 .seq = c->ended_seq,
+                                                 .stream = c->ended_stream,
+                                                 .peer = -1,
+                                                 .comm = c->log.id,
+                                                 .call = CAPO_CALL_GROUP,
+                                                 .type = 255,
+                                                 .op = 255};
+                        pass_record(f, CAPO_UNFINISHED_ENDED, &r);
+                }
                 if (c->gpu == CAPO_COMM_BUSY && find_last_call(seg, c->log.id, &r)) {
                         pass_record(f, CAPO_UNFINISHED_BUSY, &r);
                 } else if (c->gpu == CAPO_COMM_IDLE) {

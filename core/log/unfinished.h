@@ -24,6 +24,11 @@ enum capo_unfinished_where {
                                     timed: work behind it on the stream may be what had not */
         CAPO_UNFINISHED_IDLE,    /* of a quiet communicator: all on its stream had ended, up to
                                     collective `seq` and message `peer` */
+        CAPO_UNFINISHED_ENDED, /* not a call that stands: call `seq` of the communicator was seen to
+                                  end on the GPU at t_begin. `bytes`: ns that its calls take there
+                                */
+        CAPO_UNFINISHED_LOST,  /* nor is this: the last call of this thread that found no room began
+                                  at t_begin */
         CAPO_UNFINISHED_WHERES,
 };
 

@@ -371,6 +371,26 @@ static uint32_t slot_begin(uint32_t i, double ms, uint64_t seen)
         return tenths_us < UINT32_MAX - 1 ? 1 + (uint32_t)tenths_us : 0;
 }
 
+/* Says with the communicator that the GPU ended a call of it: a host that waits for a long queue
+ * makes no call, and is not stuck while this goes on. Slots are not looked at in the calls' order.
+ */
+static void note_ended(const struct capo_record *r, uint64_t seen)
+{
+        struct capo_area *area = &capo_seg.header->areas[CAPO_AREA_COMMS];
+        struct capo_seg_comm *c;
+
+        if (!r->comm || r->comm > atomic_load_explicit(&area->used, memory_order_acquire))
+                return;
+        c = capo_area_at(&capo_seg, CAPO_AREA_COMMS, r->comm - 1u);
+        c->ended_ns = c->ended_at ? (3 * c->ended_ns + r->gpu_ns) / 4 : r->gpu_ns;
+        c->ended_at = seen;
+        if (r->t_begin < c->ended_begin)
+                return;
+        c->ended_begin = r->t_begin;
+        c->ended_seq = r->seq;
+        c->ended_stream = r->stream;
+}
+
 /* The GPU time of an armed slot, if it is there. */
 static void slot_poll(uint32_t i)
 {
@@ -387,6 +407,7 @@ static void slot_poll(uint32_t i)
                 slot->record.clock = CAPO_CLOCK_EVENT;
                 slot->record.gpu_ns = (uint64_t)(ns + 0.5);
                 slot->record.group = slot_begin(i, ms, seen);
+                note_ended(&slot->record, seen);
         } else if (r == CU_DEINITIALIZED) {
                 capo_gpu_switch(false);
         }

@@ -128,6 +128,7 @@ void capo_record_put(struct capo_tls *t, struct capo_record r)
                         &t->ring->dropped,
                         atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
                         memory_order_relaxed);
+                atomic_store_explicit(&t->ring->dropped_at, r.t_begin, memory_order_relaxed);
                 return;
         }
         t->ring->records[t->head & t->mask] = r;

@@ -47,7 +47,8 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         /* of an open group the last member is said once more, and that one moves when there is
          * another; so is the GPU's oldest */
         if (where == CAPO_UNFINISHED_MEMBER || where == CAPO_UNFINISHED_GPU ||
-            where == CAPO_UNFINISHED_IDLE || c->n == CAPO_WATCH_STANDS)
+            where == CAPO_UNFINISHED_IDLE || where >= CAPO_UNFINISHED_ENDED ||
+            c->n == CAPO_WATCH_STANDS)
                 return;
         for (uint32_t i = 0; i < c->before->n; i++) {
                 const struct capo_stand *before = &c->before->stands[i];

@@ -46,8 +46,10 @@ static void ranks(uint32_t n)
 
 static void over(void)
 {
-        for (uint32_t i = 0; i < job.n_processes; i++)
+        for (uint32_t i = 0; i < job.n_processes; i++) {
                 free(job.processes[i].calls);
+                free(job.processes[i].ended);
+        }
         for (uint32_t i = 0; i < job.n_comms; i++)
                 free(job.comms[i].members);
         free(job.processes);
@@ -414,6 +416,67 @@ Test(hang, a_call_that_is_forgotten)
         says(CAPO_HANG_HEALTHY, "", 0);
         job.processes[0].known_ns = 980ull * S;
         says(CAPO_HANG_UNDECIDED, "1", CAPO_HANG_WHY_OTHER_CALLS);
+}
+
+/* It came after a known one, so it is not old: not recorded, or it waits for its GPU time. */
+Test(hang, a_call_between_known_ones)
+{
+        ranks(2);
+        everybody(0, 998);
+        job.comms[0].members[0].issued++;
+        job.processes[0].known_ns = 900ull * S;
+        reduce(1, comm_of("own", 1, 1), 999);
+        says(CAPO_HANG_HEALTHY, "", 0);
+}
+
+/* Hosts far ahead of their GPUs wait in no call. What the GPUs end is progress. */
+Test(hang, a_long_queue_on_the_gpu)
+{
+        struct capo_hang_ended *e[2];
+
+        ranks(2);
+        everybody(0, 900);
+        for (uint32_t i = 0; i < 2; i++) {
+                e[i] = job.processes[i].ended = calloc(1, sizeof *e[i]);
+                job.processes[i].n_ended = 1;
+                job.processes[i].calls[0].gpu = CAPO_HANG_GPU_RUNNING;
+                *e[i] = (struct capo_hang_ended){.stream = 1,
+                                                 .seq = 10,
+                                                 .next_seq = 11,
+                                                 .at_ns = 901ull * S,
+                                                 .each_ns = S / 2};
+        }
+        says(CAPO_HANG_RUNNING, "0 1", CAPO_HANG_WHY_GPU);
+        cr_assert_eq(v.since_ns, 901ull * S);
+        e[1]->at_ns = 999ull * S;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        e[1]->comm = 7; /* of another communicator, on the same stream */
+        says(CAPO_HANG_HEALTHY, "", 0);
+        e[1]->stream = 2;
+        says(CAPO_HANG_RUNNING, "0 1", CAPO_HANG_WHY_GPU);
+        e[0]->next_seq =
+                70; /* 60 calls of half a second: until 1,021 if each takes four times that */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.queued);
+        e[0]->next_seq = 40;
+        says(CAPO_HANG_RUNNING, "0 1", CAPO_HANG_WHY_GPU);
+}
+
+/* Of a rank whose calls were dropped it is not known that it has not come. */
+Test(hang, lost_calls_of_the_one_waited_for)
+{
+        ranks(2);
+        everybody(0, 900);
+        reduce(0, 0, 901);
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        job.processes[0].lost = true;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        job.processes[1].lost = true;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.lost);
+        job.processes[1].life = CAPO_HANG_KILLED; /* that one does not come */
+        job.processes[1].end_ns = 902ull * S;
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_GONE);
 }
 
 Test(hang, the_one_behind_those_that_do_not_come)

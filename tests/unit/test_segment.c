@@ -98,7 +98,7 @@ Test(segment, areas_follow_each_other)
 Test(segment, room_of_each_area)
 {
         static const uint64_t room[CAPO_AREAS][2] = {
-                [CAPO_AREA_COMMS] = {256, 65535},  [CAPO_AREA_SITES] = {2048, 16384},
+                [CAPO_AREA_COMMS] = {288, 65535},  [CAPO_AREA_SITES] = {2048, 16384},
                 [CAPO_AREA_CELLS] = {64, 65535},   [CAPO_AREA_HISTS] = {4096, 8192},
                 [CAPO_AREA_FLIGHT] = {64, 256},    [CAPO_AREA_SLOTS] = {128, 2048},
                 [CAPO_AREA_TEXT] = {1, 256 << 10}, [CAPO_AREA_KEPT] = {1, 384 << 10},
