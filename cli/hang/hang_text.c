@@ -204,7 +204,9 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                         "    the last call that it has launched: %s; whether it returned is not known\n",
                         hang_call(p, c->call, call));
         } else if (c->call->end_ns) {
-                fprintf(out, "    its last call: %s, returned %s", hang_call(p, c->call, call),
+                fprintf(out, "    its last call%s: %s, returned %s",
+                        p->hang.processes[c->process].lost ? " that was recorded" : "",
+                        hang_call(p, c->call, call),
                         capo_text_when(c->call->end_ns, "%H:%M:%S", at));
                 if (is_behind_verdict(p, c->call))
                         fprintf(out, ": only enqueued, behind #%s which has not ended",

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "analysis/job/figures.h"
+#include "analysis/report/job_judge.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -90,8 +91,8 @@ static void add_links(const struct report_view *view, struct cli_page *page)
 }
 
 /* The times of some calls are derived from untimed ones. */
-static void add_guess_note(const struct capo_fabric_job *f, struct cli_page *page,
-                           struct cli_section *s)
+static void add_guess_note(const struct capo_job *job, const struct capo_fabric_job *f,
+                           struct cli_page *page, struct cli_section *s)
 {
         uint64_t calls = 0, guessed = 0;
         double bytes = 0, by_guess = 0;
@@ -111,11 +112,12 @@ static void add_guess_note(const struct capo_fabric_job *f, struct cli_page *pag
                 cli_section_note(
                         page, s,
                         "%s of %s calls: GPU time is a guess (%s of the bytes moved outside "
-                        "all known times); --sample 1 times all",
-                        a, b, capo_text_percent(bytes > 0 ? by_guess / bytes : 0, c));
+                        "all known times); %s",
+                        a, b, capo_text_percent(bytes > 0 ? by_guess / bytes : 0, c),
+                        capo_sample_advice(job));
         else
-                cli_section_note(page, s,
-                                 "%s of %s calls: GPU time is a guess; --sample 1 times all", a, b);
+                cli_section_note(page, s, "%s of %s calls: GPU time is a guess; %s", a, b,
+                                 capo_sample_advice(job));
 }
 
 static void add_shares(const struct report_view *view, struct cli_page *page)
@@ -157,7 +159,7 @@ static void add_shares(const struct report_view *view, struct cli_page *page)
                 cli_section_cell(s, "%s", capo_text_count((uint64_t)round(share->ops), text));
                 cli_section_cell(s, "%s", capo_text_count(share->own_ops, text));
         }
-        add_guess_note(f, page, s);
+        add_guess_note(r->job, f, page, s);
 }
 
 void report_network(const struct report_view *view, struct cli_page *page)
