@@ -60,14 +60,23 @@ void cli_page_free(struct cli_page *page)
         free(page);
 }
 
+/* A name with a newline must not look like one more line of the page. */
+static char *on_one_line(char *text, const char *controls)
+{
+        for (char *at = text; at && (at = strpbrk(at, controls));)
+                *at = '?';
+        return text;
+}
+
 /* Format the remaining arguments with @format into @to. */
-#define PRINT(to)                              \
-        do {                                   \
-                va_list args;                  \
-                va_start(args, format);        \
-                to = capo_print(format, args); \
-                va_end(args);                  \
+#define PRINT_BUT(to, controls)                                       \
+        do {                                                          \
+                va_list args;                                         \
+                va_start(args, format);                               \
+                to = on_one_line(capo_print(format, args), controls); \
+                va_end(args);                                         \
         } while (0)
+#define PRINT(to) PRINT_BUT(to, "\n\t")
 
 void cli_page_title(struct cli_page *page, const char *format, ...)
 {
@@ -141,7 +150,7 @@ void cli_section_row(struct cli_section *s, const char *format, ...)
         _cleanup_free_ char *text = NULL;
         char *rest, *cell;
 
-        PRINT(text);
+        PRINT_BUT(text, "\n"); /* a tab ends a cell */
         for (rest = text; (cell = strsep(&rest, "\t"));)
                 append_text(&s->cells, strdup(cell));
         cli_section_end(s);

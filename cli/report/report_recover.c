@@ -137,7 +137,7 @@ int report_recover_only(enum report_recover what, const char *dir)
         if (!dir && geteuid() == 0 && what == REPORT_RECOVER_ONLY)
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "root's processes may be of any job: name the folder of one, or "
-                                 "--recover-all\ntry: capo report --recover-list");
+                                 "--recover-all; try capo report --recover-list");
         if (dir && !(absolute = realpath(dir, NULL)))
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", dir, strerror(errno));
         cli_screen_begin(stdout);

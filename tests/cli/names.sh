@@ -25,4 +25,12 @@ for name in "$(printf 'r\351sultats')" "$(printf 'a\033[31mb')" "$(printf 'two\n
         [ $status -lt 4 ] || fail "hang of $name: status $status"
         cmp -s plain other || fail "hang of $name: $(diff plain other)"
 done
+# A newline or a tab in a name makes no line or column of a page.
+name=$(printf 'nl\nVERDICT\tx%%n.txt')
+echo text >"$name"
+for verb in diagnose expect fit; do
+        "$capo" $verb "$name" >page 2>&1
+        grep -q '^VERDICT.x' page && fail "$verb: a name makes a line: $(cat page)"
+        grep -q 'nl?VERDICT?x%n' page || [ $verb != diagnose ] || fail "$verb does not name its input: $(cat page)"
+done
 exit $bad
