@@ -59,6 +59,7 @@ static int print_settings(bool all)
         s = cli_page_section(page, "SETTINGS", columns, N_ELEMENTS(columns));
         for (size_t i = 0; i < N_ELEMENTS(settings); i++) {
                 const char *value = getenv(settings[i].name), *from = "env", *type = "";
+                long long least;
 
                 if (settings[i].own && !all)
                         continue;
@@ -71,6 +72,8 @@ static int print_settings(bool all)
                         cli_section_cell(s, "-");
                 else if (capo_env_understood(settings[i].name, value, &type) < 0)
                         cli_section_cell(s, "%s (%s is not %s)", settings[i].value, value, type);
+                else if (capo_env_below(settings[i].name, value, &least))
+                        cli_section_cell(s, "%lld (%s is below it)", least, value);
                 else
                         cli_section_cell(s, "%s", value);
                 cli_section_cell(s, "%s", from);

@@ -78,7 +78,7 @@ int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
  * @timeout_s: limit for everything except name resolution
  * @text: owned by the caller
  *
- * Return: 0; -errno with @why.
+ * Return: 0; -EDOM @where is no address, other -errno, with @why.
  */
 int ras_ask(const char *where, double timeout_s, char **text, char *why, size_t room);
 

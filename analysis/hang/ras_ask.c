@@ -83,8 +83,10 @@ static int resolve_address(struct asking *a, struct addrinfo **out)
                 port = strchr(copy, ':');
                 *port++ = 0;
         }
-        if (!*host || (port && (!*port || port[strspn(port, "0123456789")])))
-                return set_error(a, EINVAL, "a host, or host:port");
+        if (!*host || *host == '[' || (port && (!*port || port[strspn(port, "0123456789")])))
+                return set_error(a, EDOM, "a host, or host:port");
+        if (port && (strlen(port) > 5 || atoi(port) < 1 || atoi(port) > 65535))
+                return set_error(a, EDOM, "expected a port from 1 to 65535");
         r = getaddrinfo(host, port ? port : default_port, &hints, out);
         return r ? set_error(a, EHOSTUNREACH, gai_strerror(r)) : 0;
 }

@@ -407,7 +407,7 @@ static char *parse_job_number(const char *arg, unsigned long *number)
         struct stat st;
         char *folder, *end;
 
-        if (!at || at == arg || at[1] < '1' || at[1] > '9')
+        if (!at || at == arg || at[1] < '0' || at[1] > '9')
                 return NULL;
         *number = strtoul(at + 1, &end, 10);
         folder = *end ? NULL : strndup(arg, (size_t)(at - arg));
@@ -432,8 +432,8 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 } else if (stat(args[i], &st) < 0) {
                         r = -errno;
                         folder = parse_job_number(args[i], &number);
-                        if (folder && (r = add_folder(folder, number, out)) == -ENOENT)
-                                return capo_why(r, why, why_size,
+                        if (folder && (!number || (r = add_folder(folder, number, out)) == -ENOENT))
+                                return capo_why(-ENOENT, why, why_size,
                                                 "%s: there is no job %lu in that folder", args[i],
                                                 number);
                 } else if (S_ISDIR(st.st_mode)) {

@@ -8,6 +8,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_progress.h"
+#include "core/base/file.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
@@ -305,6 +306,8 @@ static int read_one(const char *path, const struct capo_label *label, struct cap
         size_t before = set->n_notes;
         int r;
 
+        if (capo_file_is_fifo(path))
+                return capo_fail(-ESPIPE, "%s: a named pipe, not a regular file", path);
         snprintf(what, sizeof what, "reading %.80s", path);
         cli_progress(what, set->n_files, 0);
         r = !strncmp(path, "store:", 6) ? read_store(path + 6, set, error, sizeof error)

@@ -52,13 +52,14 @@ static const char *unpacker_of(const char *text, size_t size)
                        : NULL;
 }
 
-/* Decompress the file with that program. */
+/* Decompress the file with that program. Return: 0; 1: only its beginning, for the rest is missing
+ * or damaged; -EBADMSG: nothing of it. */
 static int unpack_file(const char *program, const char *path, char **text, size_t *size)
 {
         _cleanup_close_ int in = open(path, O_RDONLY | O_CLOEXEC);
         char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "-dc", NULL};
         posix_spawn_file_actions_t actions;
-        int pipes[2], r, status;
+        int pipes[2], r, status = 0;
         pid_t pid;
 
         if (in < 0 || pipe2(pipes, O_CLOEXEC) < 0)
@@ -66,13 +67,16 @@ static int unpack_file(const char *program, const char *path, char **text, size_
         posix_spawn_file_actions_init(&actions);
         posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
         posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
+        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
         r = -posix_spawnp(&pid, program, &actions, NULL, argv, environ);
         posix_spawn_file_actions_destroy(&actions);
         close(pipes[1]);
         if (r == 0) {
                 r = capo_file_read_fd(pipes[0], MOST_BYTES, text, size);
                 close(pipes[0]);
-                waitpid(pid, &status, 0);
+                if (waitpid(pid, &status, 0) == pid && r == 0 && *size < MOST_BYTES &&
+                    (!WIFEXITED(status) || WEXITSTATUS(status)))
+                        r = *size ? 1 : -EBADMSG;
                 return r;
         }
         close(pipes[0]);
@@ -256,14 +260,23 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
                 in->n_files++;
                 return take_log(in, path);
         }
-        r = capo_file_read(path, MOST_BYTES, &text, &size);
+        r = capo_file_is_fifo(path) ? -ESPIPE : capo_file_read(path, MOST_BYTES, &text, &size);
         if (r == 0 && (program = unpacker_of(text, size)) && strcmp(path, "-") != 0) {
                 free(steal(&text));
                 r = unpack_file(program, path, &text, &size);
+                if (r > 0)
+                        capo_warn("%s: truncated or damaged: only its first %zu bytes of text are "
+                                  "read",
+                                  path, size);
+                if (r == -EBADMSG)
+                        free(steal(&text));
         }
         if (r < 0) {
                 capo_warn("left out %s: %s", path,
-                          r == -E2BIG ? "larger than 4 GiB" : strerror(-r));
+                          r == -E2BIG     ? "larger than 4 GiB"
+                          : r == -EBADMSG ? "truncated or damaged, nothing can be decompressed"
+                          : r == -ESPIPE  ? "a named pipe, not a regular file"
+                                          : strerror(-r));
                 return r == -ENOMEM ? r : 0;
         }
         in->n_files++;
@@ -277,7 +290,8 @@ int diagnose_read(struct diagnose_inputs *in, int n, char **words)
         for (int i = 0; i < n && r == 0; i++)
                 r = take_path(in, words[i], 0);
         if (r == 0 && !in->n_files)
-                r = capo_fail(-ENOENT, "nothing could be read");
+                r = n == 1 ? capo_fail(-ENOENT, "%s: nothing could be read", words[0])
+                           : capo_fail(-ENOENT, "nothing could be read in %d inputs", n);
         return r;
 }
 

@@ -142,10 +142,16 @@ static void check_chunks(struct capo_findings *f, const struct capo_profile *pro
 }
 
 /* A profile alone loads no tuner, and NCCL prints nothing. */
-static void check_named(struct capo_findings *f, const char *file)
+static void check_named(struct capo_findings *f, const char *file, int version)
 {
         const char *plugin = value_of("NCCL_TUNER_PLUGIN");
 
+        if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER)) {
+                capo_finding_add(f, CAPO_FINDING_FAIL, "settings",
+                                 "CAPO_PROFILE=%s is not used: NCCL before 2.19 asks no tuner",
+                                 file);
+                return;
+        }
         if (plugin && (capo_plugin_own(plugin) || capo_plugin_static(plugin)))
                 return; /* doctor_plugins.c checks whether this release finds it */
         capo_finding_add(
@@ -186,7 +192,7 @@ static void check_profile(struct capo_findings *f, int version)
                                      : "the init of every communicator would fail");
         else {
                 check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
-                check_named(f, name);
+                check_named(f, name, version);
                 check_turns(f, profile, version);
                 check_chunks(f, profile, version);
         }

@@ -138,7 +138,7 @@ static int read_input(struct expect_page *page, const struct cli_input *input,
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         char *path = (char *)(uintptr_t)input->path, why[512], magic[8] = "";
-        FILE *f = fopen(path, "re");
+        FILE *f = capo_file_is_fifo(path) ? NULL : fopen(path, "re");
         size_t n = f ? fread(magic, 1, sizeof magic, f) : 0;
         bool whole = f && feof(f); /* false for a folder */
         int r;

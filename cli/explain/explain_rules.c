@@ -255,7 +255,7 @@ static const char *fate_text(const struct capo_plan_row *plain, const struct cap
 }
 
 static void add_candidates(struct cli_page *page, const struct capo_plan_row *plain,
-                           const struct capo_plan_row *tuned, struct capo_choice c)
+                           const struct capo_plan_row *tuned, struct capo_choice c, bool alone)
 {
         static const struct cli_column columns[] = {
                 {"algo", "l"}, {"proto", "l"}, {"predicted us", "r"}, {"", "l~"}};
@@ -278,6 +278,7 @@ static void add_candidates(struct cli_page *page, const struct capo_plan_row *pl
         cli_section_line(t, "%s",
                          plain->n_algo ? "all other pairs are marked by NCCL as not available for "
                                          "this call; capo never revives them"
+                         : alone       ? "one rank sends nothing: NCCL asks no tuner"
                                        : "this release shows its tuner no costs");
 }
 
@@ -398,7 +399,8 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
                                  choice_text(d.choice.algo, d.choice.proto, d.choice.channels,
                                              d.choice.chunk, what, sizeof what),
                                  why);
-        cli_page_under(page, "%d ranks, NCCL counts %s%s%s", d.shape.n_ranks,
+        cli_page_under(page, "%d rank%s, NCCL counts %s%s%s", d.shape.n_ranks,
+                       d.shape.n_ranks == 1 ? "" : "s",
                        capo_text_plural((unsigned)d.shape.n_nodes, "node", NULL),
                        d.shape.layout ? ", layout " : "", d.shape.layout ? d.shape.layout : "");
         cli_page_under(page,
@@ -411,7 +413,7 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
                 add_bound(page, e, &bound, &compared.rows[0].with);
         else if (bounded)
                 add_bound(page, e, &bound, own);
-        add_candidates(page, own, with, d.choice);
+        add_candidates(page, own, with, d.choice, d.shape.n_ranks == 1);
         if (e->profile)
                 add_rules(page, e, &d);
         cli_page_print(page, e->form, stdout);

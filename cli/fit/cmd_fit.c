@@ -180,12 +180,12 @@ static int model_alone(struct job *j)
         _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
         struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
         json_t *list = json_array();
-        int status = CAPO_EXIT_FAIL;
+        int status = CAPO_EXIT_FAIL, r;
 
         if (!profile || !page || fit_provenance_when(profile) < 0)
                 capo_error("fit: no memory");
-        else if (fit_models_alone(&j->models, &j->options, profile, page, list) == 0)
-                status = CAPO_EXIT_OK;
+        else if ((r = fit_models_alone(&j->models, &j->options, profile, page, list)) <= 0)
+                status = r == 0 ? CAPO_EXIT_OK : r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
         if (status == CAPO_EXIT_OK && j->svg)
                 capo_warn("fit: --svg draws measurements, and there are none");
         if (status == CAPO_EXIT_OK && j->out && profile->n_rules &&
@@ -282,8 +282,9 @@ static int run_fit(void *options, int n, char **words)
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* use what can be read */
                 return CAPO_EXIT_FAIL;
         find_recorded(j);
-        if (load_links(j) < 0)
-                return CAPO_EXIT_FAIL;
+        r = load_links(j);
+        if (r < 0)
+                return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
         j->options.progress = show_fit_progress;
         cli_inputs_notes(&j->set);
         if (capo_fit_guard(&j->set, j->options.force) < 0)
@@ -318,8 +319,11 @@ static int run_fit(void *options, int n, char **words)
                 capo_error("fit: no memory");
                 goto end;
         }
-        if (fit_models_measured(&j->models, fit, &j->options, profile, page) < 0)
+        r = fit_models_measured(&j->models, fit, &j->options, profile, page);
+        if (r < 0) {
+                status = r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
                 goto end;
+        }
         if (profile->n_rules && capo_profile_check(profile, add_finding, page) < 0) {
                 capo_error("fit: no memory");
                 goto end;

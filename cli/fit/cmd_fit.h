@@ -20,13 +20,13 @@ struct fit_models {
 };
 
 /** fit_models_measured() - rules scaled from the measurements in @fit; adds lines to @page. Return:
- * 0; -1 after printing the reason. */
+ * 0; -ENODEV no such machine, -1 another reason, printed. */
 int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                         const struct capo_fit_options *options, struct capo_profile *profile,
                         struct cli_page *page);
 
 /** fit_models_alone() - rules from the machine's description alone; adds sections to @page, and an
- * object per allocation to @list. Return: 0; -1, printed. */
+ * object per allocation to @list. Return: as above. */
 int fit_models_alone(struct fit_models *m, const struct capo_fit_options *options,
                      struct capo_profile *profile, struct cli_page *page, json_t *list);
 

@@ -21,10 +21,10 @@ static int find_model_tools(const struct fit_models *m, char *tools, char *libnc
 {
         char why[PATH_MAX + 256];
 
+        if (!m->topo && !m->platform)
+                return capo_fail(-ENODEV, "fit: --model needs --topo FILE or --platform NAME");
         if (cli_parts_find(m->libnccl, tools, libnccl, room, why, sizeof why) < 0)
                 return capo_fail(-1, "fit: --model: %s", why);
-        if (!m->topo && !m->platform)
-                return capo_fail(-1, "fit: --model needs --topo FILE or --platform NAME");
         return 0;
 }
 
@@ -36,16 +36,18 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
         struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
         struct capo_fit_modelled done;
         char why[512];
+        int r;
 
         if (!m->n)
                 return 0;
-        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0)
-                return -1;
+        r = find_model_tools(m, tools, libnccl, sizeof tools);
+        if (r < 0)
+                return r;
         if (!m->topo) {
                 machine.topo = topo;
                 if (cli_topology_find(m->platform, topo, sizeof topo) < 0)
                         return capo_fail(
-                                -1,
+                                -ENODEV,
                                 "fit: --platform %s: not one of those that capo plan --help=all lists",
                                 m->platform);
         }
@@ -283,10 +285,12 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
                            .profile = profile,
                            .page = page,
                            .list = list};
+        int r;
 
-        if (find_model_tools(m, tools, libnccl, sizeof tools) < 0 ||
-            cli_machine_load("fit", &o, &t, &source) < 0)
-                return -1;
+        r = find_model_tools(m, tools, libnccl, sizeof tools)
+                    ?: cli_machine_load("fit", &o, &t, &source);
+        if (r < 0)
+                return r;
         if (!*source.path)
                 return capo_fail(
                         -1,

@@ -319,6 +319,8 @@ static int run_hang(void *options, int n, char **words)
                 capo_error("no memory");
         hang_page_finish(&page);
         hang_logs_finish(&logs);
+        if (r == -EDOM && o->ras) /* the address */
+                return CAPO_EXIT_USAGE;
         return r < 0 ? HANG_UNDECIDED_EXIT : status;
 }
 

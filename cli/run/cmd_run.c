@@ -397,13 +397,24 @@ int run_exec(const struct run *asked, char **command)
         return run_become_command(command);
 }
 
+static const char *take_layout(void *layout, const char *value)
+{
+        struct capo_layout known;
+
+        *(const char **)layout = value;
+        return *value && capo_layout_parse(value, &known, NULL) < 0
+                       ? "ranks per node, such as 3+5 or 4x8"
+                       : NULL;
+}
+
 const struct cli_option run_options[] = {
         {"dir", CLI_FILE(struct run, dir, "DIR"),
          "where the logs go; default CAPO_DIR or capo-logs, and there <job id, or the time>"},
         {"names", CLI_FILE(struct run, names, "FILE"),
          "names for communicators: lines \"<uid or number> <name>\"", .rare = true},
-        {"layout", CLI_TEXT(struct run, layout, "L"),
-         "ranks per node, such as 3+5, when the launcher does not tell", .rare = true},
+        {"layout", CLI_TAKE(struct run, layout, "L", take_layout),
+         "ranks per node, such as 3+5, when the launcher does not tell", .example = "3+5",
+         .rare = true},
         {"topo", CLI_FILE(struct run, topo, "FILE"),
          "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
          "(CAPO_CLASS) and its layout; give the same on every machine",

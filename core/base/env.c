@@ -60,6 +60,28 @@ static bool parse_BOOL(const char *text, capo_env_BOOL *out)
 static char begun[CAPO_SITE_ROOM], begun_fault[CAPO_SITE_FAULT];
 static bool has_begun;
 
+static const struct {
+        const char *name;
+        long long least;
+} limits[] = {{CAPO_ENV_flight, 0},
+              {CAPO_ENV_ring, 4096},
+              {CAPO_ENV_gpu_sample, 0},
+              {CAPO_ENV_fabric_sample, 0}};
+
+bool capo_env_below(const char *name, const char *text, long long *least)
+{
+        capo_env_SIZE size;
+        capo_env_INT number;
+
+        for (size_t i = 0; i < sizeof limits / sizeof *limits; i++) {
+                *least = limits[i].least;
+                if (!strcmp(name, limits[i].name))
+                        return *least ? parse_SIZE(text, &size) && size < (uint64_t)*least
+                                      : parse_INT(text, &number) && number < 0;
+        }
+        return false;
+}
+
 int capo_env_read(struct capo_env *env)
 {
         /* once in a process, which may read its settings more than once */
@@ -94,6 +116,14 @@ int capo_env_read(struct capo_env *env)
                 }                                                         \
         }
 #include "capo/env.def"
+        for (size_t i = 0; say_own && i < sizeof limits / sizeof *limits; i++) {
+                long long least;
+
+                own = getenv(limits[i].name);
+                if (own && capo_env_below(limits[i].name, own, &least))
+                        capo_warn("%s=%s is below %lld: taken for %lld", limits[i].name, own, least,
+                                  least);
+        }
         return bad;
 }
 

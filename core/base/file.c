@@ -41,6 +41,17 @@ int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
         return 0;
 }
 
+bool capo_file_is_fifo(const char *path)
+{
+        _cleanup_free_ char *real = NULL;
+        struct stat st;
+
+        if (stat(path, &st) < 0 || !S_ISFIFO(st.st_mode))
+                return false;
+        real = realpath(path, NULL); /* /dev/fd/63 of a shell leads to no path */
+        return real;
+}
+
 int capo_file_read(const char *path, size_t most, char **text, size_t *size)
 {
         _cleanup_close_ int fd =

@@ -23,6 +23,10 @@ int capo_file_read(const char *path, size_t most, char **text, size_t *size);
  */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
 
+/** capo_file_is_fifo() - a pipe with a name, whose opening waits for a writer? Not - nor
+ * /dev/fd/N. */
+bool capo_file_is_fifo(const char *path);
+
 /**
  * capo_file_find() - the file that a search path means
  * @dirs: folders with colons between, as in PATH; NULL: none. Empty ones are stepped over.

@@ -63,4 +63,7 @@ bool capo_env_wanted(void);
  */
 int capo_env_understood(const char *name, const char *text, const char **type);
 
+/** capo_env_below() - is @text below what setting @name may be? Then *@least is in force. */
+bool capo_env_below(const char *name, const char *text, long long *least);
+
 #endif

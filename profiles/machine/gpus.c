@@ -187,7 +187,7 @@ static int check_counts(struct reader *r)
 
         if (capo_layout_parse(r->text, &l, &at) < 0)
                 return bad(r, -EINVAL, "expected GPUs per machine such as 3+5 or 2x8, found \"%s\"",
-                           at);
+                           *at ? at : r->text);
         if (capo_layout_largest(&l) > r->of->n_devs)
                 return bad(r, -EINVAL, "a node of %s has %zu GPUs, not %u", r->of->name,
                            r->of->n_devs, capo_layout_largest(&l));

@@ -124,6 +124,9 @@ long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *w
                 if (got == -E2BIG)
                         return capo_why(-E2BIG, why, why_room, "more than %zu sizes in \"%s\"",
                                         room, text);
+                if (got == 1 && !out[n])
+                        return capo_why(-EINVAL, why, why_room,
+                                        "expected sizes above 0: nothing is sent for 0 bytes");
                 if (got < 0)
                         return capo_why(
                                 (int)got, why, why_room,

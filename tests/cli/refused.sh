@@ -19,7 +19,7 @@ refused() {
         "$capo" $1 >out 2>err
         [ $? = 1 ] || fail "capo $1: exit status is not 1: $(cat err)"
         [ ! -s out ] || fail "capo $1: a page all the same: $(head -3 out)"
-        grep -q "$2" err || fail "capo $1: not said: $(cat err)"
+        grep -q -e "$2" err || fail "capo $1: not said: $(cat err)"
 }
 for words in "plan --platform dgx1v --sizes 1M" "explain allreduce 1M --platform dgx1v"; do
         refused "$words --nccl $dir/libnccl.so.2" "$dir/libnccl.so.2: .*No such file or directory"
@@ -40,6 +40,47 @@ if [ "$(id -u)" = 0 ]; then
         "$capo" report --recover >out 2>err
         [ $? = 2 ] && [ ! -s out ] && grep -q "name the folder of one, or --recover-all" err || fail "capo report --recover as root: $(cat out err)"
 fi
+
+# wrong WORDS PATTERN: exit status 2, nothing on standard output, one line that says so
+wrong() {
+        # shellcheck disable=SC2086
+        timeout 60 "$capo" $1 >out 2>err
+        status=$?
+        [ $status = 2 ] || fail "capo $1: exit status $status, not 2: $(cat err)"
+        [ ! -s out ] || fail "capo $1: a page all the same: $(head -3 out)"
+        grep -q -e "$2" err || fail "capo $1: not said: $(cat err)"
+}
+wrong "fit --model 3+5" "--model needs --topo FILE or --platform NAME"
+wrong "fit --model 3+5 --platform nosuch" nosuch
+wrong "run --layout foo -- true" "ranks per node, such as 3+5"
+wrong "run --layout 9999999999x8 -- true" "ranks per node, such as 3+5"
+wrong "hang --ras localhost:70000" "port from 1 to 65535"
+wrong "plan --platform dgx1v --sizes 0" "sizes above 0"
+"$capo" topo --platform dgx1v --alloc 4294967297x8 >out 2>err && fail "topo of 4294967297 nodes"
+grep -q 'found "4294967297x8"' err || fail "topo --alloc: not what was given: $(cat err)"
+"$capo" topo --platform dgx1v --alloc 0 >out 2>err && fail "topo of no GPUs"
+grep -q 'found "0"' err || fail "topo --alloc 0: not what was given: $(cat err)"
+CAPO_FLIGHT=-5 CAPO_RING=1 "$capo" env --wide >out 2>err
+grep -q '^CAPO_FLIGHT  *0 (-5 is below it)' out && grep -q '^CAPO_RING  *4096 (1 is below it)' out || fail "capo env: $(grep -E 'FLIGHT|RING' out)"
+CAPO_FLIGHT=-5 "$capo" run -- true >out 2>err
+grep -q 'CAPO_FLIGHT=-5 is below 0' err || fail "capo run with CAPO_FLIGHT=-5: not said: $(cat err)"
+rm -rf capo-logs
+mkdir capo-logs empty
+refused "report capo-logs@0" "there is no job 0"
+"$capo" diagnose empty >out 2>err
+grep -q 'empty: nothing could be read' err || fail "diagnose of an empty folder: $(cat err)"
+mkfifo fifo
+for verb in diagnose fit expect; do
+        timeout 20 "$capo" $verb fifo >out 2>err </dev/null
+        [ $? -lt 124 ] || fail "capo $verb waits for the writer of a named pipe"
+        grep -q 'named pipe\|not a regular file' out err || fail "capo $verb fifo: not said: $(cat out err)"
+done
+seq 200000 | gzip >whole.gz
+head -c 60 whole.gz >cut.gz
+"$capo" diagnose cut.gz >out 2>err
+grep -q 'truncated' err || fail "diagnose cut.gz: not said: $(cat out err)"
+grep -q 'gzip:' err && fail "diagnose cut.gz: gzip's own words: $(cat err)"
+grep -q 'cut.gz is empty' out && fail "diagnose cut.gz: called empty"
 
 log=$source/tests/fit/data/h100_g4_auto.log
 mkdir made

@@ -165,7 +165,7 @@ def strangers():
     check("nobody there", code == 3 and "Connection refused" in err, code, err)
     for wrong in ("host:", ":28028", "host:http", "[::1"):
         code, out, err = hang("--timeout", "1", "--ras", wrong)
-        check("address " + wrong, code == 3 and err.count("\n") == 1, code, err)
+        check("address " + wrong, code == 2 and err.count("\n") == 1, code, err)
     check("operands", hang("--ras", nobody, "DIR")[0] == 2 and hang("--flight")[0] == 2)
 
 
