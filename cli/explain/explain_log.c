@@ -170,10 +170,10 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
 /* "0:1,2,3;1:0,1", as --gpus accepts it, in the order of the ranks' nodes. */
 static void print_gpus(const struct capo_plan_gpu *gpus, uint32_t n, char *text, size_t room)
 {
-        int before = -1;
+        uint32_t before = UINT32_MAX;
 
         *text = 0;
-        for (uint16_t node = 0; node < n; node++) {
+        for (uint32_t node = 0; node < n; node++) {
                 for (uint32_t i = 0; i < n; i++) {
                         if (gpus[i].node != node)
                                 continue;

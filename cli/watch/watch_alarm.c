@@ -173,7 +173,7 @@ static int write_beside(const struct watch_job *job, const char *name, const cha
         if (fclose(out) && r == 0)
                 r = -errno;
         if (r == 0 && old)
-                rename(path, path_of(job, old, kept, sizeof kept));
+                (void)rename(path, path_of(job, old, kept, sizeof kept)); /* or it is replaced */
         if (r == 0 && rename(beside, path) < 0)
                 r = -errno;
         if (r < 0)

@@ -51,18 +51,18 @@ static bool units_match(const struct plan_job *job, const struct plan_unit *a,
 
 static void find_kinds(struct plan_job *job)
 {
-        for (uint16_t u = 0; u < job->n_units; u++) {
+        for (uint32_t u = 0; u < job->n_units; u++) {
                 struct plan_unit *unit = &job->units[u];
 
-                unit->like[0] = unit->like[1] = u;
-                for (uint16_t k = 0; k < u; k++) {
+                unit->like[0] = unit->like[1] = (uint16_t)u;
+                for (uint32_t k = 0; k < u; k++) {
                         struct plan_unit *kind = &job->units[k];
 
                         if (kind->like[0] != k || !units_match(job, kind, unit))
                                 continue;
                         if (kind->like[1] == k) /* the second one of its kind */
-                                kind->like[1] = u;
-                        unit->like[0] = k;
+                                kind->like[1] = (uint16_t)u;
+                        unit->like[0] = (uint16_t)k;
                         unit->like[1] = kind->like[1];
                         break;
                 }
