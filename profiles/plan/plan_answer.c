@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "capo/msg.h"
 #include "core/base/array.h"
@@ -237,13 +238,25 @@ static uint32_t like_node(const struct plan_job *job, uint32_t node)
         return node;
 }
 
+/* Did this node write graphs itself? Of NCCL 2.19 only the first rank of all does. */
+static bool has_graphs(const struct plan_job *job, const char *folder, uint32_t node)
+{
+        char path[PLAN_PATH];
+
+        snprintf(path, sizeof path, "%s/graph.%u", folder, node);
+        return job->units[job->node_unit[node]].real && access(path, R_OK) == 0;
+}
+
 static int read_all_graphs(const struct plan_job *job, const char *folder,
                            struct capo_plan_answer *out)
 {
         uint32_t first = job->ranks[0].node;
+        bool others = false;
         int r = read_graphs(job, folder, first, first, out);
 
-        for (uint32_t n = 0; n < job->n_nodes && !r; n++)
+        for (uint32_t n = 0; n < job->n_nodes && !others; n++)
+                others = n != first && has_graphs(job, folder, n);
+        for (uint32_t n = 0; n < job->n_nodes && !r && others; n++)
                 r = n == first ? 0 : read_graphs(job, folder, like_node(job, n), n, out);
         return r;
 }
