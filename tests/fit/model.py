@@ -101,4 +101,4 @@ with tempfile.TemporaryDirectory() as tmp:
     check("LL takes twice", lambda pair: 2 if pair[1] == "LL" else 1)
     assert "was measured" in capo("fit", "sweep.txt", "--model", "4+4", *MACHINE, status=1)
     assert "expected ranks per node" in capo("fit", "sweep.txt", "--model", "3+x", *MACHINE, status=1)
-    assert "--platform" in capo("fit", "sweep.txt", "--model", "3+5", status=1)
+    assert "--platform" in capo("fit", "sweep.txt", "--model", "3+5", status=2)
