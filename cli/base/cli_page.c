@@ -63,7 +63,9 @@ void cli_page_free(struct cli_page *page)
 /* A name with a newline must not look like one more line of the page. */
 static char *on_one_line(char *text, const char *controls)
 {
-        for (char *at = text; at && (at = strpbrk(at, controls));)
+        char *at = text ? strpbrk(text, controls) : NULL;
+
+        for (; at; at = strpbrk(at, controls))
                 *at = '?';
         return text;
 }

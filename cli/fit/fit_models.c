@@ -287,8 +287,10 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
                            .list = list};
         int r;
 
-        r = find_model_tools(m, tools, libnccl, sizeof tools)
-                    ?: cli_machine_load("fit", &o, &t, &source);
+        r = find_model_tools(m, tools, libnccl, sizeof tools);
+        if (r < 0)
+                return r;
+        r = cli_machine_load("fit", &o, &t, &source);
         if (r < 0)
                 return r;
         if (!*source.path)
