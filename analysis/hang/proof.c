@@ -149,6 +149,8 @@ static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_h
 /* Does the verdict say of a rank that it has not come, and that rank's last calls are not known? */
 static bool has_lost_calls(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
+        if (v->kind == CAPO_HANG_INSIDE || v->kind == CAPO_HANG_ENDED)
+                return false;
         for (uint32_t i = 0; i < v->n_culprits; i++) {
                 enum capo_hang_why why = v->culprits[i].why;
 
@@ -156,7 +158,7 @@ static bool has_lost_calls(const struct capo_hang_job *job, const struct capo_ha
                     (why == CAPO_HANG_WHY_HOST || why == CAPO_HANG_WHY_CALL ||
                      why == CAPO_HANG_WHY_OTHER_CALLS || v->kind == CAPO_HANG_MISMATCH ||
                      v->kind == CAPO_HANG_ORDER))
-                        return v->kind != CAPO_HANG_INSIDE && v->kind != CAPO_HANG_ENDED;
+                        return true;
         }
         return false;
 }

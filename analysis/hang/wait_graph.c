@@ -51,9 +51,11 @@ static struct hang_node *node_new(struct hang_graph *g)
         return &g->nodes[g->n_nodes++];
 }
 
-/* The latest that collective @seq of @comm can have begun, which is not among the known calls: when
- * the next known one did; else it is older than all, or came after a known one and was not
- * recorded, or waits for its GPU time. */
+/*
+ * The latest time at which collective @seq of @comm can have begun, of which there is no record:
+ * when the next one with a record did. Without a next one it was not recorded, or waits for its GPU
+ * time, if one before it is younger than the oldest record. Else it is older than all records.
+ */
 static uint64_t begun_before(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
 {
         const struct capo_hang_call *next = NULL;

@@ -201,7 +201,7 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
         else if (v->queued && i-- == 0)
                 snprintf(
                         text, 400,
-                        "whether the GPUs stand: between the last call that was seen to end and the next that is timed are many");
+                        "whether the GPUs make progress: between the last call that was seen to end and the next that is timed are others");
         else if (v->p2p_unknown && i-- == 0)
                 snprintf(
                         text, 400,

@@ -100,11 +100,11 @@ static void print_undecided(const struct hang_page *p, FILE *out)
                 return;
         }
         if (v->queued) {
-                fputs("no host makes a call, and the GPUs may be working off earlier ones", out);
+                fputs("a rank makes no call, and its GPU may be working off earlier ones", out);
                 return;
         }
         if (v->lost) {
-                fputs("who is waited for made calls that were not recorded", out);
+                fputs("ranks wait for one whose last calls were not recorded", out);
                 return;
         }
         if (v->works_on) {

@@ -65,6 +65,13 @@ static void pass_record(const struct finder *f, enum capo_unfinished_where where
         f->found(where, r, f->arg);
 }
 
+/* What is said of a thread or a communicator, and of no call. */
+static struct capo_record no_call(uint64_t t_begin)
+{
+        return (struct capo_record){
+                .t_begin = t_begin, .peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255};
+}
+
 /*
  * The records behind the published ones of one thread. A living thread may be writing one, so it
  * can be read half written, as the header says, and no sanitizer checks these reads.
@@ -74,21 +81,14 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
 {
         const uint32_t records = capo_ring_records(seg->header, ring), mask = records - 1;
         const uint64_t head = ring->head, since = ring->closing, dropped_at = ring->dropped_at;
-        struct capo_record closing = {.peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255},
-                           group = {0};
+        struct capo_record of_thread, group = {0};
         uint64_t before = head && records ? ring->records[(head - 1) & mask].t_begin : 0;
 
         if (dropped_at) {
-                const struct capo_record lost = {.t_begin = dropped_at,
-                                                 .peer = -1,
-                                                 .thread = (uint16_t)ring->thread,
-                                                 .call = CAPO_CALL_GROUP,
-                                                 .type = 255,
-                                                 .op = 255};
-
-                pass_record(f, CAPO_UNFINISHED_LOST, &lost);
+                of_thread = no_call(dropped_at);
+                of_thread.thread = (uint16_t)ring->thread;
+                pass_record(f, CAPO_UNFINISHED_LOST, &of_thread);
         }
-
         for (uint32_t i = 0; i < records; i++) {
                 const struct capo_record r = ring->records[(head + i) & mask];
 
@@ -105,9 +105,9 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
                 before = r.t_begin;
         }
         if (since) {
-                closing.t_begin = since;
-                closing.thread = (uint16_t)ring->thread;
-                pass_record(f, CAPO_UNFINISHED_ENDS, &closing);
+                of_thread = no_call(since);
+                of_thread.thread = (uint16_t)ring->thread;
+                pass_record(f, CAPO_UNFINISHED_ENDS, &of_thread);
         }
         if (group.call)
                 pass_record(f, CAPO_UNFINISHED_GROUP, &group);
@@ -173,27 +173,20 @@ CAPO_UNSANITIZED static void of_comms(const struct finder *f, const struct capo_
                 if (c->log.t_destroyed || c->log.id != i + 1)
                         continue;
                 if (c->ended_at) {
-                        r = (struct capo_record){.t_begin = c->ended_at,
-                                                 .bytes = c->ended_ns,
-                                                 .seq = c->ended_seq,
-                                                 .stream = c->ended_stream,
-                                                 .peer = -1,
-                                                 .comm = c->log.id,
-                                                 .call = CAPO_CALL_GROUP,
-                                                 .type = 255,
-                                                 .op = 255};
+                        r = no_call(c->ended_at);
+                        r.bytes = c->ended_ns;
+                        r.seq = c->ended_seq;
+                        r.stream = c->ended_stream;
+                        r.comm = c->log.id;
                         pass_record(f, CAPO_UNFINISHED_ENDED, &r);
                 }
                 if (c->gpu == CAPO_COMM_BUSY && find_last_call(seg, c->log.id, &r)) {
                         pass_record(f, CAPO_UNFINISHED_BUSY, &r);
                 } else if (c->gpu == CAPO_COMM_IDLE) {
-                        r = (struct capo_record){.t_begin = c->log.t_created,
-                                                 .seq = c->gpu_seq,
-                                                 .peer = (int32_t)c->gpu_p2p_seq,
-                                                 .comm = c->log.id,
-                                                 .call = CAPO_CALL_GROUP,
-                                                 .type = 255,
-                                                 .op = 255};
+                        r = no_call(c->log.t_created);
+                        r.seq = c->gpu_seq;
+                        r.peer = (int32_t)c->gpu_p2p_seq;
+                        r.comm = c->log.id;
                         pass_record(f, CAPO_UNFINISHED_IDLE, &r);
                 }
         }
