@@ -248,7 +248,7 @@ static int dump_text(struct capo_log *log, bool records)
 
 /* ---- command line ---- */
 
-/* Dump one log after the other; @t: as one trace. Return: the exit status. */
+/* Dump one log after the other. Return: the exit status. */
 static int dump_files(struct capo_log_paths *paths, bool records)
 {
         int status = CAPO_EXIT_OK;

@@ -16,8 +16,8 @@ static bool ended_badly(const struct capo_hang_process *p)
         return p->ending == CAPO_HANG_BY_KILL || p->exit_status > 0;
 }
 
-/* Of those that ended together with @first, the only one that exited with an error. NONE: no such
- * process, or several. */
+/* The only process that exited with an error among those that ended within HANG_TOGETHER_NS of
+ * @first_ns. NONE: no such process, or several. */
 static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first_ns)
 {
         uint32_t found = CAPO_HANG_NONE, n = 0;

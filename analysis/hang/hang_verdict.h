@@ -296,8 +296,12 @@ struct capo_hang_verdict {
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *out);
 void capo_hang_verdict_finish(struct capo_hang_verdict *v);
 
-/** capo_hang_kind_name() - "missing"; capo_hang_kind_meaning() - a sentence; capo_hang_kind_exit()
- * - exit status of capo hang; capo_hang_why_name() - "host"; and so on. */
+/**
+ * capo_hang_kind_name()    - "missing"
+ * capo_hang_kind_meaning() - a sentence
+ * capo_hang_kind_exit()    - exit status of capo hang
+ * capo_hang_why_name()     - "host"; and so on
+ */
 const char *capo_hang_kind_name(enum capo_hang_kind kind);
 const char *capo_hang_kind_meaning(enum capo_hang_kind kind);
 int capo_hang_kind_exit(enum capo_hang_kind kind);

@@ -52,7 +52,7 @@ static inline bool capo_hang_ends(const struct hang_graph *g, uint32_t process)
 /** capo_hang_gone() - has @process ended, and did it before it had waited for long itself? */
 bool capo_hang_gone(const struct capo_hang_job *job, uint32_t process);
 
-/** capo_hang_active_ns() - when @process last began or ended a call. */
+/** capo_hang_active_ns() - when @p last began or ended a call. */
 uint64_t capo_hang_active_ns(const struct capo_hang_process *p);
 
 /** capo_hang_inside() - the call that the host of @p is in; NULL: none. */

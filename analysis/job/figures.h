@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers as people read them. All write to @text (at least 32 bytes) and return it. */
+/* Numbers as people read them. Each function writes to its argument `text` (at least 32 bytes) and
+ * returns it. */
 #ifndef CAPO_FIGURES_H
 #define CAPO_FIGURES_H
 

@@ -8,7 +8,7 @@
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
 
-#define SKEW_FEW                                                                                  \
+#define SKEW_FEW \
         4 /* with fewer calls timed on the GPUs of all ranks, nothing is concluded from GPU times \
            */
 

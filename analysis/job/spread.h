@@ -19,7 +19,7 @@ double capo_median(double *v, size_t n);
 double capo_spread(const double *v, size_t n, double center, double *scratch);
 
 /**
- * capo_median_se() - standard error of the median of @v (sorted)
+ * capo_median_se() - standard error of the median of the @n numbers @sorted
  *
  * From 8 numbers on from order statistics (the binomial interval of the median, which assumes no
  * shape). Below, 1.2533 s / sqrt(n) from the spread s, as for normal noise. 0 for n < 2.

@@ -13,7 +13,7 @@
 
 enum capo_diff_verdict {
         CAPO_DIFF_NOISE,
-        CAPO_DIFF_SMALL, /* sure, but below @min_change */
+        CAPO_DIFF_SMALL, /* sure, but below the least change that was asked for */
         CAPO_DIFF_FASTER,
         CAPO_DIFF_SLOWER,
         CAPO_DIFF_HOST_TIMES, /* not judged: only how long the calls took to return is known */

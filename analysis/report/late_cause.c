@@ -14,7 +14,7 @@
 
 #define HELD_BELOW \
         0.9 /* of the others' clock, if something limits it: GPUs of one model differ by less */
-#define CAPPED_BELOW                                                                         \
+#define CAPPED_BELOW \
         0.7 /* if the power limit or no reason is reported: a GPU that computes reaches that \
                limit, one that waits does not */
 #define HELD_OFTEN 4 /* at least one in this many samples */

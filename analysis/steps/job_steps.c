@@ -27,7 +27,8 @@ static double step_ns(const struct capo_steps *s)
 }
 
 /* Choose the rank whose log is read in full: the first one that more than half of the examined
- * ranks agree with. Return: its process; UINT32_MAX: none has steps, with @why. */
+ * ranks agree with. It is @out->process.
+ * Return: 0; -errno. */
 static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
 {
         uint32_t process[ASKED], n = job->n_processes < ASKED ? job->n_processes : ASKED;

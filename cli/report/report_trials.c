@@ -37,7 +37,7 @@ static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t 
         return fit;
 }
 
-/* Call @found for each candidate at each size. Return: how many. */
+/* Call @add for each candidate at each size. Return: how many. */
 static int for_each_found(const struct capo_fit *fit, void *user,
                           void (*add)(void *user, const char *name,
                                       const struct capo_trial_found *f))

@@ -22,9 +22,8 @@ void capo_drain_free(struct capo_drain *d);
 void capo_drain_forget(struct capo_drain *d);
 
 /**
- * capo_drain_create_log() - make the log at header.log_path and put @info (the text of an INFO
- * frame) first Return: 0; -EEXIST: taken, choose another header.log_path; -errno: there will be no
- * log, records are still counted.
+ * capo_drain_create_log() - make the log at header.log_path, or beside it where that name is taken
+ * Return: 0; -errno: there will be no log, records are still counted.
  */
 int capo_drain_create_log(struct capo_drain *d);
 

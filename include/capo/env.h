@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-typedef const char *capo_env_STR; /* "" when unset; points into the environment, into @site of the
+typedef const char *capo_env_STR; /* "" when unset; points into the environment, into `site` of the
                                      same struct, or to the default */
 typedef int64_t capo_env_INT;
 typedef uint64_t capo_env_SIZE; /* bytes; K, M, G suffixes are powers of 1024 */

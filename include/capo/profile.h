@@ -82,7 +82,7 @@ struct capo_row {
         64 /* MAXCHANNELS since NCCL 2.25; more overflows nothing but helps nobody */
 #define CAPO_CLUSTER_MAX 8  /* cgaClusterSize: 0 to 8 (NCCL 2.31) */
 #define CAPO_CHUNK_MIN   16 /* LL's grain, the smallest there is */
-#define CAPO_CHUNK_MAX                                                                          \
+#define CAPO_CHUNK_MAX \
         (64u << 20) /* NCCL cuts what its buffers have no room for: 2 MiB, unless NCCL_BUFFSIZE \
                        says more */
 
@@ -191,8 +191,11 @@ struct capo_profile *capo_profile_new(const char *name);
  */
 const char *capo_profile_keep(struct capo_profile *profile, const char *text);
 
-/** capo_profile_note() - add a text to a section ("date" -> "2026-11-20"); it is quoted and escaped
- * here. capo_profile_note_number() - add a number. Both: 0 or -ENOMEM. */
+/**
+ * capo_profile_note()        - add a text to a section ("date" -> "2026-11-20"), quoted and escaped
+ * capo_profile_note_number() - add a number
+ * Return: 0 or -ENOMEM.
+ */
 int capo_profile_note(struct capo_profile *profile, enum capo_section section, const char *key,
                       const char *text);
 int capo_profile_note_number(struct capo_profile *profile, enum capo_section section,

@@ -15,7 +15,7 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define STALL                                                                                      \
+#define STALL \
         5.0 /* a call that takes this many times its block's median, at most once in a hundred, is \
                a stall */
 

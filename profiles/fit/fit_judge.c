@@ -95,7 +95,7 @@ static int point_needs(const struct capo_fit_series *s, int p)
         }
 }
 
-/* Value of the right decision at @p: mean of the positive part of the gain, which is normal around
+/* Value of the right decision at @q: mean of the positive part of the gain, which is normal around
  * the measured one. */
 static double expected_gain(const struct capo_fit_point *q)
 {

@@ -34,7 +34,7 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define PRIOR                                                                                      \
+#define PRIOR \
         0.005 /* from public series, docs/internals/fit-statistics.md: as much as one repeated run \
                */
 #define PRIOR_FREEDOM 1.0
@@ -46,7 +46,7 @@
 #define WINDOW        2.0   /* doublings */
 enum { PASSES = 2 };        /* rounds of leaving out cells whose runs contradict each other */
 enum { KEPT = 64 };         /* reuse a median until one in this many of its cells has changed */
-#define STALLED                                                                                   \
+#define STALLED \
         0.26 /* ln: if the halves of a run of NCCL's own choice differ by more, the slower one is \
                 ignored */
 

@@ -22,7 +22,7 @@
 #include "profiles/fragment/fragment.h"
 
 #define CLASS_GPUS 16 /* GPUs of one machine without a switch, at most */
-#define EXACT_MAX                                                                                \
+#define EXACT_MAX \
         10 /* up to this many GPUs all orders are searched; above, only sorted rows are compared \
             */
 

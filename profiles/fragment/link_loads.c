@@ -85,7 +85,7 @@ static int ring_channel(struct machine *m, const struct fragment_domain *d, cons
         return 0;
 }
 
-/* The place of node @r of @n in one of the two trees: has it a parent, a first and a second child?
+/* The place of a node in one of the two trees: has it a parent, a first and a second child?
  * It is a binary tree over the numbers: a number with k trailing zero bits is 2^(k-1) away from its
  * children; number 0 is the root. The other tree is the mirror image, or, with an odd number of
  * nodes, the same shifted by one (src/graph/trees.cc). */

@@ -204,7 +204,7 @@ bool capo_gpus_counts(const char *text, bool counts)
         return strpbrk(text, "x*") || (counts && !strpbrk(text, ",-:;.{}"));
 }
 
-#define BLANKS                                                                                   \
+#define BLANKS \
         " \t\n\v\f\r" /* the blanks that capo_layout_parse() accepts, which has checked the text \
                        */
 

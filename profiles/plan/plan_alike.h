@@ -14,8 +14,11 @@
  */
 int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n);
 
-/** plan_alike_bytes() - memory needed for NVLink domains of several nodes; @twice:
- * CAPO_NCCL_PATHS_TWICE. plan_alike_available() - memory of this machine; 0 not known. */
+/**
+ * plan_alike_bytes()     - memory needed for NVLink domains of several nodes; @twice:
+ *                          CAPO_NCCL_PATHS_TWICE
+ * plan_alike_available() - memory of this machine; 0: not known
+ */
 double plan_alike_bytes(const struct plan_job *job, bool twice);
 double plan_alike_available(void);
 

@@ -351,32 +351,32 @@ static void *shadow_of(const void *table, size_t offset, const struct fid *fid,
 
 /* What the provider itself calls while it works for us passes, and what belongs to nobody who is
  * followed. */
-#define CALL(object, around, of, member, entry, params, args, afterwards)                       \
-        static int object##_##member##_##entry params                                           \
-        {                                                                                       \
-                __typeof__(of) o = of;                                                          \
-                const __typeof__(*o->member) *real = capo_fi_was(o->member);                    \
-                fi_shadow_##object *s =                                                         \
-                        shadow_of(o->member, FI_TABLE_AT(fi_shadow_##object, member), &o->fid,  \
-                                  FI_T_##object);                                               \
-                uint64_t t0;                                                                    \
-                int r, saved;                                                                   \
-                                                                                                \
-                if (!real)                                                                      \
-                        real = s ? s->member.real : o->member;                                  \
-                if (!real || real->entry == object##_##member##_##entry)                        \
+#define CALL(object, around, of, member, entry, params, args, afterwards)                         \
+        static int object##_##member##_##entry params                                             \
+        {                                                                                         \
+                __typeof__(of) o = of;                                                            \
+                const __typeof__(*o->member) *real = capo_fi_was(o->member);                      \
+                fi_shadow_##object *s =                                                           \
+                        shadow_of(o->member, FI_TABLE_AT(fi_shadow_##object, member), &o->fid,    \
+                                  FI_T_##object);                                                 \
+                uint64_t t0;                                                                      \
+                int r, saved;                                                                     \
+                                                                                                  \
+                if (!real)                                                                        \
+                        real = s ? s->member.real : o->member;                                    \
+                if (!real || real->entry == object##_##member##_##entry)                          \
                         return -FI_ENOSYS; /* a copy of our table, on an object that is none of \
-                                              ours */                                           \
-                if (!s || capo_fi_within(FI_FRAME))                                             \
-                        return real->entry args;                                                \
-                t0 = enter_##around(s, FI_FRAME, FI_CALLER);                                    \
-                r = real->entry args;                                                           \
-                saved = errno;                                                                  \
-                leave_##around(s);                                                              \
-                (void)t0;                                                                       \
-                afterwards;                                                                     \
-                errno = saved;                                                                  \
-                return r;                                                                       \
+                                              ours */ \
+                if (!s || capo_fi_within(FI_FRAME))                                               \
+                        return real->entry args;                                                  \
+                t0 = enter_##around(s, FI_FRAME, FI_CALLER);                                      \
+                r = real->entry args;                                                             \
+                saved = errno;                                                                    \
+                leave_##around(s);                                                                \
+                (void)t0;                                                                         \
+                afterwards;                                                                       \
+                errno = saved;                                                                    \
+                return r;                                                                         \
         }
 #define OPEN(object, around, of, member, entry, params, args, opened) \
         CALL(object, around, of, member, entry, params, args, if (r == 0 && out && *out) opened)

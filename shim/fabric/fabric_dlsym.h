@@ -10,8 +10,8 @@ bool capo_fi_wrapped(const char *name);
 
 /**
  * capo_fi_wrapper_of() - our wrapper of libfabric's @name, for a caller that asked a handle for it,
- * in @version (NULL: the default one), and got @real Return: NULL when that version is not wrapped,
- * or when the wrapper would go on to another copy of libfabric than @real's.
+ * in @version (NULL: the default one), and got @real
+ * Return: NULL when that version is not wrapped, or when the wrapper would go on to another copy of libfabric than @real's.
  */
 void *capo_fi_wrapper_of(const char *name, const char *version, const void *real);
 

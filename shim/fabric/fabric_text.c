@@ -26,7 +26,7 @@
 #define FI_LINES \
         256 /* endpoints, queues and counters with a line of their own at most; the newest */
 #define FI_LINES_SIZE 40960 /* bytes of these */
-#define FI_CLOSED_LINES                                                                       \
+#define FI_CLOSED_LINES \
         64 /* of objects of the other types the newest so many have a line also when they are \
               closed */
 #define KEEP_EVERY_NS 250000000u

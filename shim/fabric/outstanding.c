@@ -14,7 +14,7 @@
 
 #define EVERY_NS    20000000u
 #define COST_ONE_IN 400 /* a count takes at most one 400th of a core: else counts are rarer */
-#define QUIET_NS                                                                                   \
+#define QUIET_NS \
         1000000000u /* a queue that has been still for so long has nothing outstanding but what is \
                        lost */
 #define BELOW_ZERO    (-8) /* a post is counted after it was made: a few may complete earlier */

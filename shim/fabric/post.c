@@ -45,7 +45,7 @@ static inline struct fi_cq *cq_of(const struct fi_ep *e, bool rx)
  * -------------------------------------------------------------------------------------------------
  */
 
-#define SAMPLE_OLD_NS                                                              \
+#define SAMPLE_OLD_NS \
         10000000000u /* a slot this old is taken for a completion that never comes \
                       */
 
@@ -343,48 +343,48 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enu
  * -------------------------------------------------------------------------------------------------
  */
 
-#define POST(table, op, kind, params, args, bytes_of, context_of)                                \
-        static __attribute__((noinline))                                                         \
-        ssize_t table##_##op##_with_care(struct fi_ep *s, FI_UNPACK params)                      \
-        {                                                                                        \
+#define POST(table, op, kind, params, args, bytes_of, context_of)                                  \
+        static __attribute__((noinline))                                                           \
+        ssize_t table##_##op##_with_care(struct fi_ep *s, FI_UNPACK params)                        \
+        {                                                                                          \
                 /* the context now: when the call returns, the operation may have completed and  \
-                 * been freed */                                                                 \
-                void *at = fi_key(context_of);                                                   \
-                struct fi_post_set *set = set_of(s);                                             \
-                size_t bytes = bytes_of;                                                         \
-                ssize_t r;                                                                       \
-                                                                                                 \
-                post_begin(s, set, kind, at);                                                    \
-                r = s->table.was.op args;                                                        \
-                post_end(s, set, kind, bytes, at, r);                                            \
-                return r;                                                                        \
-        }                                                                                        \
-        static inline ssize_t table##_##op##_away(struct fi_ep *s, const void *caller,           \
-                                                  FI_UNPACK params)                              \
-        {                                                                                        \
-                return FI_OWN_CALL(&s->o, caller) ? s->table.was.op args                         \
-                                                  : table##_##op##_with_care(s, FI_UNPACK args); \
-        }                                                                                        \
-        FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params, \
-                 args, table##_##op##_away)                                                      \
-        {                                                                                        \
-                struct fi_post_set *set = &s->set[0];                                            \
-                FI_KEEP(struct fi_ep *, kept, s);                                                \
-                FI_KEEP(size_t, kept_bytes, bytes_of);                                           \
-                ssize_t r;                                                                       \
-                                                                                                 \
-                if (FI_OWN_CALL(&s->o, caller))                                                  \
-                        return s->table.was.op args;                                             \
-                if (unlikely(!nothing_special(s, set, kind)))                                    \
-                        return table##_##op##_with_care(s, FI_UNPACK args);                      \
-                set->until_sample -= set->until_sample > 0;                                      \
-                r = s->table.was.op args;                                                        \
-                s = kept;                                                                        \
-                if (likely(r == 0))                                                              \
-                        count_post(&s->set[0], kind, kept_bytes, false);                         \
-                else                                                                             \
-                        post_refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);       \
-                return r;                                                                        \
+                 * been freed */ \
+                void *at = fi_key(context_of);                                                     \
+                struct fi_post_set *set = set_of(s);                                               \
+                size_t bytes = bytes_of;                                                           \
+                ssize_t r;                                                                         \
+                                                                                                   \
+                post_begin(s, set, kind, at);                                                      \
+                r = s->table.was.op args;                                                          \
+                post_end(s, set, kind, bytes, at, r);                                              \
+                return r;                                                                          \
+        }                                                                                          \
+        static inline ssize_t table##_##op##_away(struct fi_ep *s, const void *caller,             \
+                                                  FI_UNPACK params)                                \
+        {                                                                                          \
+                return FI_OWN_CALL(&s->o, caller) ? s->table.was.op args                           \
+                                                  : table##_##op##_with_care(s, FI_UNPACK args);   \
+        }                                                                                          \
+        FI_ENTRY(ssize_t, table##_##op, struct fi_ep, FI_T_EP, ep, table, table.ops, op, params,   \
+                 args, table##_##op##_away)                                                        \
+        {                                                                                          \
+                struct fi_post_set *set = &s->set[0];                                              \
+                FI_KEEP(struct fi_ep *, kept, s);                                                  \
+                FI_KEEP(size_t, kept_bytes, bytes_of);                                             \
+                ssize_t r;                                                                         \
+                                                                                                   \
+                if (FI_OWN_CALL(&s->o, caller))                                                    \
+                        return s->table.was.op args;                                               \
+                if (unlikely(!nothing_special(s, set, kind)))                                      \
+                        return table##_##op##_with_care(s, FI_UNPACK args);                        \
+                set->until_sample -= set->until_sample > 0;                                        \
+                r = s->table.was.op args;                                                          \
+                s = kept;                                                                          \
+                if (likely(r == 0))                                                                \
+                        count_post(&s->set[0], kind, kept_bytes, false);                           \
+                else                                                                               \
+                        post_refused(s, &s->set[0], false, is_rx(kind), FI_NO_CONTEXT, r);         \
+                return r;                                                                          \
         }
 #include "shim/fabric/ops.def"
 

@@ -337,8 +337,10 @@ void capo_fi_follow(struct fi_object *o);
 /**
  * capo_fi_put_in() - write the entries of @ours that a provider's @table has into that table
  * @ours: a table of entries, NULL where the provider's stays; @size bytes. Always the same for one
- * @table Return: a copy of what stood there, for good; NULL when it was left alone: no table, of a
- * size none we can hold, or constant.
+ *        @table.
+ *
+ * Return: a copy of what stood there, for good; NULL when it was left alone: no table, of a size
+ * none we can hold, or constant.
  */
 const void *capo_fi_put_in(const void *table, const void *ours, size_t size);
 

@@ -40,7 +40,8 @@ struct capo_nccl *capo_nccl_of(const void *caller);
 
 /**
  * capo_nccl_at() - the copy that lies at @symbol (as the real dlsym returned it), noted as found by
- * @how Return: NULL when its object is not an NCCL, is libcapo itself, or there are too many
+ * @how
+ * Return: NULL when its object is not an NCCL, is libcapo itself, or there are too many
  * copies.
  */
 struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);

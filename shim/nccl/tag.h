@@ -16,9 +16,9 @@
         (UINT64_C(1) << 63) /* values with this bit are NCCL's own (its profiler_v7.h) */
 
 /**
- * capo_tag_give() - the tag of the call under way, which is being turned into its Config twin: for
- * userProfilerTag The application's where it gave one, else one of ours, never 0. Forgotten at the
- * call's end.
+ * capo_tag_give() - the tag of the call under way, which is being turned into its Config twin
+ * It goes into userProfilerTag: the application's where it gave one, else one of ours, never 0.
+ * It is forgotten when the call ends.
  */
 static inline uint64_t capo_tag_give(struct capo_tls *t)
 {

@@ -6,9 +6,7 @@
  *
  *      wrapper   capo_call_begin()  ->  real call  ->  capo_call_end()       inline, here
  *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU
- *                samples
- *                                                                 out of line: record.c, site.c,
- * gpu.c, nccl/comm.c
+ *                samples                    out of line: record.c, site.c, gpu.c, nccl/comm.c
  *
  * Only the outermost call of a thread counts (inside): NCCL calls its own public names. Inside an
  * open group calls are written to the ring but not published (head is held back) until the group
@@ -171,16 +169,15 @@ bool capo_site_through(bool (*is)(const void *code, const void *arg), const void
  * its own: what it asked is said with the place, once, and the record needs no room for it.
  *
  * capo_config_take()  - the call under way has @config; t->config and t->tag are set where that
- *                     asks for something, until its
- *                       end
- * capo_config_text()  - a line "config: algSelection=... minCTAs=...", its newline included, no
- *                     zero behind it; returns its
- *                       bytes, 0 when nothing is asked or it does not fit
+ *                       asks for something, until the call ends
+ * capo_config_text()  - writes a line "config: algSelection=... minCTAs=..." with its newline and
+ *                       without a zero behind it; returns its bytes, 0 when nothing is asked or
+ *                       there is no room
  */
 void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config);
 unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned room);
 
-/* kernel.c: false when the record is to go on at once (it may have got its stamps already) */
+/* kernel_stamps.c: false when the record is to go on at once (it may have got its stamps already) */
 bool capo_kernel_wait(uint64_t comm_hash, uint32_t nth, struct capo_record *r);
 /* struct capo_seam's kernel */
 struct capo_seam_kernel;

@@ -32,10 +32,10 @@
 #define CHECKPOINT_NS \
         10000000000u /* the first; each next one twice as far, up to CHECKPOINT_MOST_NS */
 #define CHECKPOINT_MOST_NS 600000000000u
-#define PATIENCE                                                                                   \
+#define PATIENCE \
         100 /* whole naps of NAP_MOST_NS without a step: no matter how long the process is stopped \
              */
-#define ALONE_NS                                                                          \
+#define ALONE_NS \
         250000000u /* between two checks whether the job has ended its threads one by one \
                     */
 

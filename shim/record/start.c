@@ -85,7 +85,7 @@ bool capo_shim_alone(void)
 static char folder[PATH_MAX], scratch[PATH_MAX];
 static bool folder_waits; /* the folder could not be made or looked at yet */
 
-/* mkdir -p of @folder. 0 or -errno. */
+/* mkdir -p of `folder`. 0 or -errno. */
 static int make_folder(void)
 {
         struct stat st;
@@ -122,7 +122,7 @@ static int whole_path(const char *dir, char *out, size_t room)
                 out[n] = 0;
                 return 0;
         }
-        return realpath(dir, out) ? 0 : -errno; /* no /proc; @room is PATH_MAX */
+        return realpath(dir, out) ? 0 : -errno; /* no /proc; `out` has PATH_MAX bytes */
 }
 
 __attribute__((constructor)) static void begin_settings(void)

@@ -10,7 +10,7 @@
 #include "tests/log_numbers.h"
 
 /* What the worlds are made of. */
-#define SLOW_STRETCH                                                                              \
+#define SLOW_STRETCH \
         0.04 /* of runs: a stretch of sizes, or all, 10 to 80 % slow; one in four up to ten times \
                 as long */
 #define STALL   0.003 /* of samples: 3 to 50 times */

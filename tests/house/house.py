@@ -13,7 +13,7 @@ import re
 import subprocess
 import sys
 
-LONGEST = 500
+LONGEST = 900
 ROOMS = ("include", "core", "shim", "tuner", "analysis", "profiles", "cli")
 # Every directory may use these two; the table does not repeat them.
 BASE = ("include/capo", "core/base")

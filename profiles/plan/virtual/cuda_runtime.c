@@ -176,7 +176,7 @@ int plan_cuda_launched(unsigned grid, unsigned block, void **args)
         return 0;
 }
 
-/* CUDA 11 callers pass three arguments, so @status is undefined there: use it only if the library
+/* CUDA 11 callers pass three arguments, so the third one is undefined there: use it only if the library
  * was built for CUDA 12 or later (plan_cuda_has_status). */
 bool plan_cuda_has_status = true;
 

@@ -107,10 +107,9 @@ void plan_message_copy(const struct plan_message *m, void *to);
 bool plan_message_is(uint64_t key);
 
 /*
- * plan_pieces_begin()   - call it before the others plan_asked_at()       - index of a rank in
- * job->asked; -1: it is not started plan_pieces_make_up() - add the pieces of ranks that are not
- * started to those of all others (@size
- *                         bytes each)
+ * plan_pieces_begin()   - call it before the others
+ * plan_asked_at()       - index of a rank in job->asked; -1: it is not started
+ * plan_pieces_make_up() - add the pieces of the ranks that are not started to those of all others
  */
 static inline uint64_t plan_mix(uint64_t a, uint64_t b)
 {
