@@ -18,9 +18,11 @@ compile() {
 	cmp "$dir/expect" "$dir/got"
 	"$dir/$name" "$sample" | grep -q '^CELL .* AllReduce$'
 }
-compile c "${CC:-cc}" -std=c11
-if command -v "${CXX:-c++}" >"$dir/said"; then
-	compile cxx "${CXX:-c++}" -std=c++11 -x c++
+# CC may be two words (ccache gcc)
+# shellcheck disable=SC2086
+compile c ${CC:-cc} -std=c11
+if command -v ${CXX:-c++} >"$dir/said"; then
+	compile cxx ${CXX:-c++} -std=c++11 -x c++
 else
 	echo "no C++ compiler: C only"
 fi
