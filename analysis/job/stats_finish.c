@@ -216,16 +216,22 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
         _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
         struct capo_layout layout = {0};
         char text[CAPO_LAYOUT_TEXT];
+        bool known = true;
 
         if (!counts)
                 return -ENOMEM;
         for (uint32_t i = 0; i < c->n_members; i++)
                 counts[job->processes[c->members[i].process].node]++;
-        for (uint32_t i = 0; i < job->n_nodes; i++) {
-                c->n_nodes += counts[i] != 0;
-                if (counts[i] && capo_layout_add(&layout, counts[i], 1) < 0)
-                        layout.n_nodes = 0;
+        for (uint32_t i = 0; i < c->n_members; i++) { /* by rank, so by each node's lowest one */
+                uint32_t *on = &counts[job->processes[c->members[i].process].node];
+
+                c->n_nodes += *on != 0;
+                if (*on && capo_layout_add(&layout, *on, 1) < 0)
+                        known = false;
+                *on = 0;
         }
+        if (!known)
+                layout = (struct capo_layout){0};
         c->layout = strdup(capo_layout_print(&layout, text, sizeof text));
         return c->layout ? 0 : -ENOMEM;
 }

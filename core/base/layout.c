@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A layout is kept as runs of equal nodes by rising size. That makes "3+5" and "5+3" the same
- * bytes, and a job of a thousand nodes as small as one of two.
+ * A layout is kept as runs of equal nodes, which makes a job of a thousand nodes as small as one of
+ * two. Where the order does not matter, texts and comparisons use the order of rising size.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -17,26 +17,77 @@
 
 int capo_layout_add(struct capo_layout *l, uint32_t ranks, uint32_t nodes)
 {
-        uint32_t i = 0;
+        uint32_t at = 0;
 
         if (!ranks || !nodes)
                 return -EINVAL;
         if ((uint64_t)ranks * nodes + l->n_ranks > RANKS_MAX)
                 return -E2BIG;
-        while (i < l->n_runs && l->runs[i].ranks < ranks)
-                i++;
-        if (i == l->n_runs || l->runs[i].ranks != ranks) {
-                if (l->n_runs == CAPO_LAYOUT_RUNS)
-                        return -E2BIG;
-                memmove(&l->runs[i + 1], &l->runs[i], (l->n_runs - i) * sizeof l->runs[0]);
-                l->runs[i].ranks = ranks;
-                l->runs[i].nodes = 0;
+        if (l->n_runs == CAPO_LAYOUT_RUNS && l->runs[l->n_runs - 1].ranks != ranks)
+                *l = capo_layout_in_any_order(l); /* the order of so many is not kept */
+        while (l->any_order && at < l->n_runs && l->runs[at].ranks != ranks)
+                at++;
+        if (!l->any_order && l->n_runs)
+                at = l->n_runs - (l->runs[l->n_runs - 1].ranks == ranks);
+        if (at == CAPO_LAYOUT_RUNS)
+                return -E2BIG;
+        if (at == l->n_runs) {
+                l->runs[at].ranks = ranks;
+                l->runs[at].nodes = 0;
                 l->n_runs++;
         }
-        l->runs[i].nodes += nodes;
+        l->runs[at].nodes += nodes;
         l->n_nodes += nodes;
         l->n_ranks += ranks * nodes;
         return 0;
+}
+
+uint32_t capo_layout_smallest(const struct capo_layout *l)
+{
+        uint32_t least = l->n_runs ? l->runs[0].ranks : 0;
+
+        for (uint32_t i = 1; i < l->n_runs; i++)
+                least = l->runs[i].ranks < least ? l->runs[i].ranks : least;
+        return least;
+}
+
+uint32_t capo_layout_largest(const struct capo_layout *l)
+{
+        uint32_t most = 0;
+
+        for (uint32_t i = 0; i < l->n_runs; i++)
+                most = l->runs[i].ranks > most ? l->runs[i].ranks : most;
+        return most;
+}
+
+bool capo_layout_ordered(const struct capo_layout *l)
+{
+        return l->n_nodes > 2 && l->n_runs > 1;
+}
+
+struct capo_layout capo_layout_in_any_order(const struct capo_layout *l)
+{
+        struct capo_layout sorted = {.any_order = capo_layout_ordered(l)};
+        uint32_t above = 0, next;
+
+        for (uint32_t nodes; sorted.n_nodes < l->n_nodes; above = next) {
+                next = UINT32_MAX;
+                nodes = 0;
+                for (uint32_t i = 0; i < l->n_runs; i++) {
+                        if (l->runs[i].ranks > above && l->runs[i].ranks < next)
+                                next = l->runs[i].ranks;
+                }
+                for (uint32_t i = 0; i < l->n_runs; i++)
+                        nodes += l->runs[i].ranks == next ? l->runs[i].nodes : 0;
+                (void)capo_layout_add(&sorted, next, nodes); /* no more runs than @l has */
+        }
+        return sorted;
+}
+
+/* The one form of equal layouts. */
+static struct capo_layout canonical_layout(const struct capo_layout *l)
+{
+        return capo_layout_ordered(l) && !l->any_order ? *l : capo_layout_in_any_order(l);
 }
 
 static bool read_number(const char **text, uint32_t *out)
@@ -84,7 +135,8 @@ int capo_layout_parse(const char *text, struct capo_layout *out, const char **at
                 }
                 if (r < 0)
                         break;
-                if (!*text) {
+                l.any_order |= !strcmp(text, &CAPO_LAYOUT_ANY[1]);
+                if (!*text || !strcmp(text, &CAPO_LAYOUT_ANY[1])) {
                         *out = l;
                         return 0;
                 }
@@ -126,28 +178,51 @@ int capo_layout_parse_slurm(const char *text, struct capo_layout *out)
         }
 }
 
-char *capo_layout_print(const struct capo_layout *l, char *text, size_t room)
+char *capo_layout_print(const struct capo_layout *layout, char *text, size_t room)
 {
+        struct capo_layout l = canonical_layout(layout);
+
         if (!room)
                 return text;
         *text = 0;
-        for (uint32_t i = 0; i < l->n_runs; i++) {
-                bool times = l->runs[i].nodes > 2;
+        for (uint32_t i = 0; i < l.n_runs; i++) {
+                bool times = l.runs[i].nodes > 2;
 
-                for (uint32_t k = 0; k < (times ? 1 : l->runs[i].nodes); k++) {
+                for (uint32_t k = 0; k < (times ? 1 : l.runs[i].nodes); k++) {
                         if (*text)
                                 capo_append(text, room, "+");
                         if (times)
-                                capo_append(text, room, "%ux", l->runs[i].nodes);
-                        capo_append(text, room, "%u", l->runs[i].ranks);
+                                capo_append(text, room, "%ux", l.runs[i].nodes);
+                        capo_append(text, room, "%u", l.runs[i].ranks);
                 }
         }
+        if (l.any_order)
+                capo_append(text, room, "%s", CAPO_LAYOUT_ANY);
         return text;
 }
 
 bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b)
 {
-        return a->n_runs == b->n_runs && !memcmp(a->runs, b->runs, a->n_runs * sizeof *a->runs);
+        struct capo_layout x = canonical_layout(a), y = canonical_layout(b);
+
+        return x.n_runs == y.n_runs && x.any_order == y.any_order &&
+               !memcmp(x.runs, y.runs, x.n_runs * sizeof *x.runs);
+}
+
+bool capo_layout_covers(const struct capo_layout *outer, const struct capo_layout *inner)
+{
+        struct capo_layout any = capo_layout_in_any_order(inner);
+
+        return capo_layout_equal(outer, inner) || capo_layout_equal(outer, &any);
+}
+
+bool capo_layout_text_covers(const char *outer, const char *inner)
+{
+        struct capo_layout o, i;
+
+        return !strcmp(outer, inner) ||
+               (capo_layout_parse(outer, &o, NULL) == 0 &&
+                capo_layout_parse(inner, &i, NULL) == 0 && capo_layout_covers(&o, &i));
 }
 
 /* --- one communicator --- */
@@ -257,9 +332,19 @@ int capo_layout_of_comm(const struct capo_layout *world,
                         why,
                         "the launcher's layout is dropped: NCCL counts another smallest or largest node");
         r = low < 1 || high < 1 ? -ENODATA : solve_layout(n, nodes, low, high, out);
-        if (r == 0)
+        if (r == 0) {
+                *out = capo_layout_in_any_order(out);
+                if (out->any_order && whole && !why->dropped && capo_layout_covers(out, world)) {
+                        *out = *world;
+                        return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER,
+                                          "the launcher's layout, which NCCL's numbers confirm");
+                }
                 return set_reason(why, 0, CAPO_LAYOUT_NCCL,
-                                  "NCCL's nodes, smallest and largest leave one layout");
+                                  out->any_order
+                                          ? "NCCL's nodes, smallest and largest leave one layout, "
+                                            "and not its order"
+                                          : "NCCL's nodes, smallest and largest leave one layout");
+        }
         if (r == -ENODATA && whole && !why->dropped) {
                 *out = *world;
                 return set_reason(why, 0, CAPO_LAYOUT_LAUNCHER,

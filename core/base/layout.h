@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Layout: how many ranks each node has, without regard to which node is which. "3+5" and "5+3" are
- * one layout; three and more equal nodes are written 4x8 (four nodes of 8 ranks), so 2+4x8 is one
- * node of 2 and four of 8.
+ * Layout: how many ranks each node has, in the order of the nodes' lowest ranks. Three and more
+ * equal nodes in a row are written 4x8 (four nodes of 8 ranks), so 2+4x8 is one node of 2 and then
+ * four of 8. NCCL's trees load a node by its place, so 8+4+8+8 and 4+3x8 are two layouts. Two nodes
+ * have no order: the two trees are mirror images, and 5+3 is 3+5. "4+3x8 in any order" is what only
+ * the numbers settle: a rule for it holds in every order, and a communicator of it has an order
+ * that is not known.
  *
  * A layout decides which profile rules fire, and all ranks must decide alike: every function here
  * is a pure function of its arguments, and says "not known" where the arguments do not settle it.
@@ -15,23 +18,32 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CAPO_LAYOUT_RUNS 16  /* different node sizes in one job */
-#define CAPO_LAYOUT_TEXT 256 /* room for any layout as text */
+#define CAPO_LAYOUT_RUNS 32  /* runs of equal nodes in one job */
+#define CAPO_LAYOUT_TEXT 512 /* room for any layout as text */
+#define CAPO_LAYOUT_ANY  " in any order"
 
 struct capo_layout {
         uint32_t n_ranks, n_nodes; /* 0 nodes: not known */
         uint32_t n_runs;
+        bool any_order; /* which node comes first is open; then no two runs are alike */
         struct {
-                uint32_t ranks, nodes; /* by rising ranks */
+                uint32_t ranks, nodes; /* neighbours differ */
         } runs[CAPO_LAYOUT_RUNS];
 };
 
-/** capo_layout_add() - @nodes more nodes of @ranks each. Return: 0; -EINVAL a zero; -E2BIG too many
- * different sizes or more than 2^24 ranks. */
+/** capo_layout_add() - @nodes nodes of @ranks each after the others. Return: 0; -EINVAL a zero;
+ * -E2BIG too many runs or more than 2^24 ranks. */
 int capo_layout_add(struct capo_layout *l, uint32_t ranks, uint32_t nodes);
 
+/** capo_layout_ordered() - does the order of its nodes matter? It does with three and more nodes of
+ * two sizes. */
+bool capo_layout_ordered(const struct capo_layout *l);
+
+/** capo_layout_in_any_order() - @l without its order: sorted, any_order set where order matters. */
+struct capo_layout capo_layout_in_any_order(const struct capo_layout *l);
+
 /**
- * capo_layout_parse() - "3+5", "8", "4x8", "2+4x8" (spaces allowed, any order)
+ * capo_layout_parse() - "3+5", "8", "4x8", "2+4x8", "4+3x8 in any order" (spaces allowed)
  *
  * Return: 0; -EINVAL not a layout (*at, when given, is the place in @text); -E2BIG as above. *out
  * only on success.
@@ -45,17 +57,20 @@ int capo_layout_parse_slurm(const char *text, struct capo_layout *out);
 /** capo_layout_print() - the canonical text; "" for a layout not known. Return: @text. */
 char *capo_layout_print(const struct capo_layout *l, char *text, size_t room);
 
+/** capo_layout_equal() - the same ranks on the same nodes; of two with an order, in the same one.
+ */
 bool capo_layout_equal(const struct capo_layout *a, const struct capo_layout *b);
 
-static inline uint32_t capo_layout_smallest(const struct capo_layout *l)
-{
-        return l->n_runs ? l->runs[0].ranks : 0;
-}
+/** capo_layout_covers() - does what holds for @outer hold for @inner? Equal, or @outer is in any
+ * order. */
+bool capo_layout_covers(const struct capo_layout *outer, const struct capo_layout *inner);
 
-static inline uint32_t capo_layout_largest(const struct capo_layout *l)
-{
-        return l->n_runs ? l->runs[l->n_runs - 1].ranks : 0;
-}
+/** capo_layout_text_covers() - the same of texts; also of words such as "even", if equal. */
+bool capo_layout_text_covers(const char *outer, const char *inner);
+
+/** capo_layout_smallest(), capo_layout_largest() - ranks of a node; 0 not known. */
+uint32_t capo_layout_smallest(const struct capo_layout *l);
+uint32_t capo_layout_largest(const struct capo_layout *l);
 
 /* The numbers that NCCL gives a communicator's plugin. -1: not given. */
 struct capo_layout_reported {
@@ -91,7 +106,9 @@ struct capo_layout_why {
  * numbers leave one possibility: one node; one rank per node; smallest = largest; two or three
  * nodes with smallest and largest known; sums that force every other node to the smallest or
  * largest size. @world counts only for a communicator of all its ranks whose node count, smallest
- * and largest agree with it.
+ * and largest agree with it. Numbers never settle an order: that is @world's, or it stays open. A
+ * communicator of all ranks is taken to number them as the launcher does. One that does not is
+ * taken wrongly by all its ranks alike.
  *
  * Return: 0; -ENODATA not settled; -EINVAL the numbers contradict themselves.
  */

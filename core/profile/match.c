@@ -50,7 +50,7 @@ static bool layout_holds(const char *wanted, const struct capo_shape *s)
                 return known && s->min_local == s->max_local;
         if (!strcmp(wanted, "uneven"))
                 return known && s->min_local < s->max_local;
-        return s->layout && !strcmp(wanted, s->layout);
+        return s->layout && capo_layout_text_covers(wanted, s->layout);
 }
 
 static bool trays_hold(const char *wanted, const struct capo_shape *s)
@@ -63,7 +63,7 @@ static bool trays_hold(const char *wanted, const struct capo_shape *s)
         even = capo_layout_smallest(&trays) == capo_layout_largest(&trays);
         return !strcmp(wanted, "even")     ? even
                : !strcmp(wanted, "uneven") ? !even
-                                           : !strcmp(wanted, s->trays);
+                                           : capo_layout_text_covers(wanted, s->trays);
 }
 
 bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, const char **why)
@@ -134,7 +134,9 @@ static int by_width(struct capo_range a, struct capo_range b)
 
 static int layout_rank(const char *layout)
 {
-        return !layout ? 2 : *layout == 'e' || *layout == 'u';
+        return !layout                            ? 3
+               : *layout == 'e' || *layout == 'u' ? 2
+                                                  : strstr(layout, CAPO_LAYOUT_ANY) != NULL;
 }
 
 int capo_rule_compare(const struct capo_profile *p, uint32_t ia, uint32_t ib, const char **why)

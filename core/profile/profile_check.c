@@ -63,6 +63,11 @@ static bool covers_text(const char *outer, const char *inner)
         return !outer || (inner && !strcmp(outer, inner));
 }
 
+static bool covers_layout(const char *outer, const char *inner)
+{
+        return !outer || (inner && capo_layout_text_covers(outer, inner));
+}
+
 /* Does @outer hold whenever @inner does? False when in doubt. */
 static bool when_implies(const struct capo_when *inner, const struct capo_when *outer)
 {
@@ -74,8 +79,8 @@ static bool when_implies(const struct capo_when *inner, const struct capo_when *
                covers_range(outer->pipe_ops, inner->pipe_ops) &&
                covers_range(outer->ring_gbs, inner->ring_gbs) &&
                covers_range(outer->tree_gbs, inner->tree_gbs) &&
-               covers_text(outer->layout, inner->layout) &&
-               covers_text(outer->trays, inner->trays) &&
+               covers_layout(outer->layout, inner->layout) &&
+               covers_layout(outer->trays, inner->trays) &&
                covers_text(outer->class_name, inner->class_name) &&
                covers_text(outer->comm, inner->comm) &&
                (!outer->link || outer->link == inner->link) &&

@@ -44,7 +44,7 @@ struct capo_when {
         struct capo_range min_local, max_local; /* ranks on the node with the fewest and the most */
         struct capo_range
                 nccl;       /* NCCL_VERSION_CODE: 22809 is 2.28.9; "2.28-2.30" is 22800 to 23099 */
-        const char *layout; /* "3+5" (order-free; kept sorted), "even", "uneven" */
+        const char *layout; /* "3+5", in rank order; "4+3x8 in any order", "even", "uneven" */
         const char *trays;  /* the same of hosts, which NCCL may count together: NVLink domains */
         const char *class_name; /* key "class": allocation class exported by `capo run`, compared as
                                    text */

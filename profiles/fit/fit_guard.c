@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/layout.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
@@ -238,6 +239,17 @@ static int compare_runs(struct capo_samples *set, const struct seen *seen)
         return 0;
 }
 
+/* A rule needs the order of the nodes, which numbers of NCCL alone leave open. */
+static void known_order(struct capo_samples *set)
+{
+        for (size_t i = 0; i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && strstr(t->layout, CAPO_LAYOUT_ANY))
+                        leave_out(t, "the order of its nodes is not known: --layout tells it");
+        }
+}
+
 int capo_fit_guard(struct capo_samples *set, bool force)
 {
         _cleanup_free_ struct seen *seen = calloc(set->n_runs + 1, sizeof *seen);
@@ -245,6 +257,7 @@ int capo_fit_guard(struct capo_samples *set, bool force)
 
         if (!seen)
                 return -ENOMEM;
+        known_order(set);
         sum_samples(set, seen);
         e = drop_identical(set, seen);
         if (e == 0)

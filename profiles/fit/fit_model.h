@@ -68,10 +68,10 @@ struct capo_fit_fragment {
         struct fragment_model model;
         struct fragment_trays
                 joined; /* the allocation on domains, if trays share an NVLink domain */
-        char trays[64]; /* ranks per tray; "": trays share none */
+        char trays[CAPO_LAYOUT_TEXT]; /* ranks per tray; "": trays share none */
         struct capo_fit_decision
                 *decided; /* per row of model.nccl; us and gain are also set without a choice */
-        char layout[64];  /* as NCCL counts nodes; "": one node */
+        char layout[CAPO_LAYOUT_TEXT]; /* as NCCL counts nodes; "": one node */
         char class[CAPO_CLASS_ROOM * 4];
         bool by_class; /* the rule names the class, because ranks per node do not determine how the
                           GPUs are connected */

@@ -422,7 +422,8 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
                 if (r < 0)
                         return r;
         }
-        qsort(names, (size_t)a->n_nodes, CAPO_CLASS_ROOM, by_text);
+        if (a->n_nodes == 2) /* more have an order (core/base/layout.h) */
+                qsort(names, 2, CAPO_CLASS_ROOM, by_text);
         *name = 0;
         for (int node = 0;
              node <

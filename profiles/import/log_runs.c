@@ -46,16 +46,23 @@ int log_runs_settle(struct log_import *m)
                 for (uint32_t k = 0; k < comm->n_members; k++)
                         ranks_on[m->job->processes[comm->members[k].process].node] +=
                                 is_of_run(&m->runs[i], comm, &comm->members[k]);
-                for (uint32_t h = 0; h < m->job->n_nodes; h++) {
+                for (uint32_t k = 0; k < comm->n_members; k++) { /* by rank */
+                        uint32_t h = m->job->processes[comm->members[k].process].node;
+
                         if (ranks_on[h]) {
                                 capo_layout_add(&layout, ranks_on[h], 1);
                                 names[n++] = m->job->nodes[h].name;
                         }
+                        ranks_on[h] = 0;
                 }
                 if ((int)layout.n_ranks != m->runs[i].n_ranks) /* logs of some ranks are missing */
                         continue;
                 capo_input_hosts(t, names, n);
-                if (t->layout[0] || t->n_nodes)
+                /* NCCL's numbers and the launcher win, but for the order, which numbers leave open
+                 */
+                if (t->layout[0] ? !capo_layout_text_covers(
+                                           t->layout, capo_layout_print(&layout, text, sizeof text))
+                                 : t->n_nodes)
                         continue;
                 t->n_nodes = (int)layout.n_nodes;
                 capo_layout_print(&layout, text, sizeof text);

@@ -33,9 +33,10 @@ def derive(platform, layout):
 
 
 def shares(layout):
-    """1+3x8: 8+8+8+1, as it was asked for."""
+    """3x8+1: 8+8+8+1; of two nodes the larger first, as it was asked for."""
     parts = [p.split("x") if "x" in p else ("1", p) for p in layout.split("+")]
-    return "+".join(str(n) for n in sorted((int(g) for times, g in parts for _ in range(int(times))), reverse=True))
+    nodes = [int(g) for times, g in parts for _ in range(int(times))]
+    return "+".join(map(str, sorted(nodes, reverse=True) if len(nodes) < 3 else nodes))
 
 
 def same(a, b):

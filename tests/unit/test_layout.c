@@ -13,6 +13,9 @@ static const char *print(const struct capo_layout *l)
         return capo_layout_print(l, text, sizeof text);
 }
 
+#define FOUR "1+2+1+2+1+2+1+2"
+#define MANY FOUR "+" FOUR "+" FOUR "+" FOUR "+1"
+
 Test(layout, parse)
 {
         static const struct {
@@ -28,8 +31,13 @@ Test(layout, parse)
                 {"1x8", 0, "8", 8, 1},
                 {"2x4", 0, "4+4", 8, 2},
                 {"8+8+8", 0, "3x8", 24, 3},
-                {"4x8+2", 0, "2+4x8", 34, 5},
-                {"8+2x8+2", 0, "2+3x8", 26, 4},
+                {"4x8+2", 0, "4x8+2", 34, 5},
+                {"8+2x8+2", 0, "3x8+2", 26, 4},
+                {"8+4+8+8", 0, "8+4+8+8", 28, 4},
+                {"8+4+8+8 in any order", 0, "4+3x8 in any order", 28, 4},
+                {"8+8+8 in any order", 0, "3x8", 24, 3},
+                {"5+3 in any order", 0, "3+5", 8, 2},
+                {"8+4+8+8 in order", -EINVAL, 0, 0, 0},
                 {"", -EINVAL, 0, 0, 0},
                 {"3+", -EINVAL, 0, 0, 0},
                 {"+3", -EINVAL, 0, 0, 0},
@@ -38,7 +46,10 @@ Test(layout, parse)
                 {"3x", -EINVAL, 0, 0, 0},
                 {"-3", -EINVAL, 0, 0, 0},
                 {"99999999999999999999", -E2BIG, 0, 0, 0},
-                {"1+2+3+4+5+6+7+8+9+10+11+12+13+14+15+16+17", -E2BIG, 0, 0, 0},
+                {MANY "+3+3+1", 0, "18x1+16x2+3+3 in any order", 56, 36},
+                {"1+2+3+4+5+6+7+8+9+10+11+12+13+14+15+16+17+18+19+20+21+22+23+24+25+26+27+28+29+30+31+32"
+                 "+33",
+                 -E2BIG, 0, 0, 0},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -61,7 +72,7 @@ Test(layout, slurm)
                 int r;
                 const char *canonical;
         } rows[] = {
-                {"3,5", 0, "3+5"},      {"4(x2),2", 0, "2+4+4"}, {"8(x128)", 0, "128x8"},
+                {"3,5", 0, "3+5"},      {"4(x2),2", 0, "4+4+2"}, {"8(x128)", 0, "128x8"},
                 {"1", 0, "1"},          {"3,", -EINVAL, ""},     {"4(x2", -EINVAL, ""},
                 {"4(2)", -EINVAL, ""},  {"", -EINVAL, ""},       {"a", -EINVAL, ""},
                 {"4(x0)", -EINVAL, ""}, {"4(x2)3", -EINVAL, ""}, {"3, 5", -EINVAL, ""},
@@ -86,27 +97,38 @@ Test(layout, of_comm)
                 int r;
                 const char *canonical;
         } rows[] = {
-                {NULL, {8, 2, 3, 5}, 0, "3+5"},        {NULL, {8, 1, -1, -1}, 0, "8"},
-                {NULL, {8, 8, -1, -1}, 0, "8x1"},      {NULL, {16, 2, 8, 8}, 0, "8+8"},
-                {NULL, {8, 2, -1, -1}, -ENODATA, ""}, /* 4+4, 3+5, ...: never a guess */
-                {NULL, {14, 3, 3, 6}, 0, "3+5+6"},    /* one node between: the rest */
-                {NULL, {20, 4, 3, 8}, -ENODATA, ""},  /* 9 over two nodes: several ways */
-                {NULL, {22, 4, 3, 8}, -ENODATA, ""},  /* 11 = 3+8, 4+7, 5+6 */
-                {NULL, {17, 4, 3, 8}, 0, "3x3+8"},    /* 6 = 3+3 only */
-                {NULL, {18, 4, 3, 8}, 0, "3+3+4+8"},  /* 7 = 3+4 only */
-                {NULL, {27, 4, 3, 8}, 0, "3+3x8"},    /* 16 = 8+8 only */
-                {NULL, {31, 4, 7, 8}, 0, "7+3x8"},    /* sizes one apart */
-                {NULL, {8, 2, 3, 4}, -EINVAL, ""},     {NULL, {8, 2, 5, 3}, -EINVAL, ""},
-                {NULL, {8, 0, -1, -1}, -EINVAL, ""},   {NULL, {2, 3, 1, 1}, -EINVAL, ""},
-                {NULL, {8, 2, 0, 5}, -ENODATA, ""},    {NULL, {8, 2, 5, 0}, -ENODATA, ""},
-                {NULL, {8, 1, 8, 9}, 0, "8"},          {NULL, {8, 1, 8, 8}, 0, "8"},
-                {"3+5", {8, 2, -1, -1}, 0, "3+5"},     {"3+5", {8, 2, 3, 5}, 0, "3+5"},
+                {NULL, {8, 2, 3, 5}, 0, "3+5"},
+                {NULL, {8, 1, -1, -1}, 0, "8"},
+                {NULL, {8, 8, -1, -1}, 0, "8x1"},
+                {NULL, {16, 2, 8, 8}, 0, "8+8"},
+                {NULL, {8, 2, -1, -1}, -ENODATA, ""},           /* 4+4, 3+5, ...: never a guess */
+                {NULL, {14, 3, 3, 6}, 0, "3+5+6 in any order"}, /* one node between: the rest */
+                {NULL, {20, 4, 3, 8}, -ENODATA, ""},            /* 9 over two nodes: several ways */
+                {NULL, {22, 4, 3, 8}, -ENODATA, ""},            /* 11 = 3+8, 4+7, 5+6 */
+                {NULL, {17, 4, 3, 8}, 0, "3x3+8 in any order"}, /* 6 = 3+3 only */
+                {NULL, {18, 4, 3, 8}, 0, "3+3+4+8 in any order"}, /* 7 = 3+4 only */
+                {NULL, {27, 4, 3, 8}, 0, "3+3x8 in any order"},   /* 16 = 8+8 only */
+                {NULL, {31, 4, 7, 8}, 0, "7+3x8 in any order"},   /* sizes one apart */
+                {NULL, {8, 2, 3, 4}, -EINVAL, ""},
+                {NULL, {8, 2, 5, 3}, -EINVAL, ""},
+                {NULL, {8, 0, -1, -1}, -EINVAL, ""},
+                {NULL, {2, 3, 1, 1}, -EINVAL, ""},
+                {NULL, {8, 2, 0, 5}, -ENODATA, ""},
+                {NULL, {8, 2, 5, 0}, -ENODATA, ""},
+                {NULL, {8, 1, 8, 9}, 0, "8"},
+                {NULL, {8, 1, 8, 8}, 0, "8"},
+                {"3+5", {8, 2, -1, -1}, 0, "3+5"},
+                {"3+5", {8, 2, 3, 5}, 0, "3+5"},
                 {"3+5", {8, 2, 4, 4}, 0, "4+4"},       /* NCCL is the stronger source */
                 {"3+5", {8, 3, -1, -1}, -ENODATA, ""}, /* NCCL split a node: the launcher's view is
                                                           dropped */
                 {"3+5", {4, 2, -1, -1}, -ENODATA, ""}, /* a split: 1+3 or 2+2 */
-                {"3+5", {4, 2, 1, 3}, 0, "1+3"},       {"3+5", {3, 1, -1, -1}, 0, "3"},
-                {"8+8+4", {20, 3, 4, 8}, 0, "4+8+8"},
+                {"3+5", {4, 2, 1, 3}, 0, "1+3"},
+                {"3+5", {3, 1, -1, -1}, 0, "3"},
+                {"8+8+4", {20, 3, 4, 8}, 0, "8+8+4"}, /* the order is the launcher's */
+                {"8+4+8", {20, 3, -1, -1}, 0, "8+4+8"},
+                {"8+8+8", {20, 3, 4, 8}, 0, "4+8+8 in any order"},
+                {"6+6+8", {20, 3, 4, 8}, 0, "4+8+8 in any order"},
         };
 
         for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
@@ -275,7 +297,7 @@ Test(layout, launchers)
                 {{"CAPO_LAYOUT=5/3"}, -EINVAL, "", 0, "expected ranks per node"},
                 {{"SLURM_STEP_TASKS_PER_NODE=3,5"}, 0, "3+5", 8, ""},
                 {{"SLURM_STEP_TASKS_PER_NODE=3,5", "SLURM_TASKS_PER_NODE=8(x2)"}, 0, "3+5", 8, ""},
-                {{"SLURM_TASKS_PER_NODE=4(x2),2"}, 0, "2+4+4", 10, ""},
+                {{"SLURM_TASKS_PER_NODE=4(x2),2"}, 0, "4+4+2", 10, ""},
                 {{"SLURM_TASKS_PER_NODE=4(x2"}, -ENODATA, "", 0, "not understood"},
                 /* one torchrun per node: Slurm's tasks are not the ranks */
                 {{"SLURM_STEP_TASKS_PER_NODE=1(x2)", "WORLD_SIZE=8", "LOCAL_WORLD_SIZE=3",

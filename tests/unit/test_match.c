@@ -145,7 +145,17 @@ Test(match, conditions)
                 {"\"layout\": \"even\"", false, {.min_local = 3, .max_local = 5}},
                 {"\"layout\": \"min<max\"", true, {.min_local = 3, .max_local = 5}},
                 {"\"layout\": \"uneven\"", false, {.min_local = -1, .max_local = -1}},
-                {"\"trays\": \"3+1+2\"", true, {.n_nodes = 1, .n_ranks = 6, .trays = "1+2+3"}},
+                {"\"layout\": \"8+4+8\"", true, {.layout = "8+4+8"}},
+                {"\"layout\": \"8+4+8\"", false, {.layout = "4+8+8"}},
+                {"\"layout\": \"5+3\"", true, {.layout = "3+5"}},
+                /* a communicator whose order is not known: only what holds in every order */
+                {"\"layout\": \"4+8+8\"", false, {.layout = "4+8+8 in any order"}},
+                {"\"layout\": \"8+4+8 in any order\"", true, {.layout = "4+8+8 in any order"}},
+                {"\"layout\": \"8+4+8 in any order\"", true, {.layout = "8+8+4"}},
+                {"\"layout\": \"8+4+8 in any order\"", false, {.layout = "4+4+8"}},
+                {"\"trays\": \"3+1+2\"", true, {.n_nodes = 1, .n_ranks = 6, .trays = "3+1+2"}},
+                {"\"trays\": \"3+1+2\"", false, {.n_nodes = 1, .n_ranks = 6, .trays = "1+2+3"}},
+                {"\"trays\": \"3+1+2 in any order\"", true, {.n_nodes = 1, .trays = "1+2+3"}},
                 {"\"trays\": \"3+3\"", false, {.n_nodes = 1, .n_ranks = 6, .trays = "1+2+3"}},
                 {"\"trays\": \"even\"", true, {.trays = "3x4"}},
                 {"\"trays\": \"uneven\"", true, {.trays = "1+2+3"}},
@@ -235,7 +245,7 @@ Test(match, trays_of_the_launcher)
                 int ranks, nodes;
                 const char *launcher, *trays;
         } rows[] = {
-                {6, 1, "1+3+2", "1+2+3"}, {6, 3, "3+2+1", "1+2+3"}, {6, 4, "1+2+3", ""},
+                {6, 1, "1+3+2", "1+3+2"}, {6, 3, "3+2+1", "3+2+1"}, {6, 4, "1+2+3", ""},
                 {5, 1, "1+2+3", ""},      {6, 1, NULL, ""},         {6, 1, "junk", ""},
         };
         char text[CAPO_LAYOUT_TEXT];

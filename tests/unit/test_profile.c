@@ -370,9 +370,13 @@ Test(profile, csv_of_8_9_and_10_fields)
 
 Test(profile, layouts)
 {
-        static const char *const pairs[][2] = {
-                {"5+3", "3+5"},         {" 5 + 3 ", "3+5"},    {"8", "8"},
-                {"8+3+8+5", "3+5+8+8"}, {"min<max", "uneven"}, {"Even", "even"}};
+        static const char *const pairs[][2] = {{"5+3", "3+5"},
+                                               {" 5 + 3 ", "3+5"},
+                                               {"8", "8"},
+                                               {"8+3+8+5", "8+3+8+5"},
+                                               {"8+3+8+5 in any order", "3+5+8+8 in any order"},
+                                               {"min<max", "uneven"},
+                                               {"Even", "even"}};
         char text[64];
 
         for (size_t i = 0; i < N_ELEMENTS(pairs); i++) {
