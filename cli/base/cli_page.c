@@ -34,6 +34,7 @@ static void free_texts(struct cli_texts *list)
 static void finish_section(struct cli_section *s)
 {
         free(s->of);
+        free(s->own);
         free_texts(&s->cells);
         free_texts(&s->lines);
 }

@@ -58,7 +58,9 @@ struct cli_section {
         bool leads;      /* HTML and Markdown print it before the others */
         const struct cli_column *columns;
         unsigned n_columns;
-        struct cli_texts cells, lines;                 /* lines: sentences below the rows */
+        const struct cli_entity *entity; /* what its rows are (cli_fields.h); NULL: its cells say */
+        struct cli_column *own;          /* the columns of an entity */
+        struct cli_texts cells, lines;   /* lines: sentences below the rows */
         unsigned notes[CLI_NOTES_MAX], n_notes;        /* numbers of its notes, from 1 */
         void (*picture)(const void *about, FILE *out); /* HTML: a picture after the rows */
         void (*chart)(const void *about, unsigned columns,

@@ -14,6 +14,7 @@
 #include "capo/msg.h"
 #include "analysis/job/figures.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
 #include "cli/report/cmd_report.h"
@@ -220,6 +221,8 @@ static int report_run(void *options, int n, char **words)
         struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
         int e = 0;
 
+        if (o->bytes)
+                cli_fields_exact();
         if (o->recover >= REPORT_RECOVER_ONLY)
                 return n > 1 ? capo_fail(CAPO_EXIT_USAGE,
                                          "report: --recover: expected one folder, found %d", n)

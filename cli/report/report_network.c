@@ -1,93 +1,303 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The network sections: NIC use by rank, then traffic by call (see analysis/network/network.h). */
+/* The network of a report: NIC use by rank, then traffic by call (analysis/network/network.h). */
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "cli/base/cli_fields.h"
+#include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
+#include "core/log/fabric_kinds.h"
+#include "core/log/info.h"
 
 enum { LINKS_SHOWN = 16 };
 
 #define GUESSED_WORTH_SAYING 0.05 /* share of the calls */
 
-static char *bytes_text(const struct report_view *view, uint64_t bytes, char *text, size_t room)
+/* ---- what libfabric counts: of a NIC, and of each of its objects ---- */
+
+#define LATENCY_FIELDS(F)                                               \
+        F("samples", COUNT, of->count)                                  \
+        F("p50", EXACT, capo_fabric_percentile(of, 0.50) / 1000)        \
+        F("p99", EXACT, capo_fabric_percentile(of, 0.99) / 1000)        \
+        F("mean", EXACT, (double)of->sum_ns / (double)of->count / 1000) \
+        F("max", EXACT, (double)of->max_ns / 1000)
+CLI_ENTITY(latency, struct capo_fabric_hist, void, LATENCY_FIELDS);
+
+static json_t *latency_json(const struct capo_fabric_hist *h)
 {
-        if (!view->bytes)
-                return capo_size_print(bytes, text, room);
-        return strcat(capo_text_count(bytes, text), " B");
+        return h->count ? cli_entity_json(&latency, NULL, h) : json_null();
 }
 
-static const char *link_nic(const struct capo_fabric_domain *d)
+static json_t *sizes_json(const uint64_t *sizes)
 {
-        return d->nic[0] ? d->nic : d->device[0] ? d->device : d->name;
-}
+        json_t *j = json_object();
 
-static void add_link_row(const struct report_view *view, size_t i, struct cli_section *s)
-{
-        const struct capo_page *r = view->page;
-        const struct capo_fabric_link *l = &r->fabric->links[i];
-        const struct capo_fabric_domain *d = l->domain;
-        const struct capo_job_process *p = &r->job->processes[l->process];
-        char text[1024];
+        for (int b = 0; b < CAPO_FI_SIZES; b++) {
+                char key[32];
 
-        if (p->rank >= 0)
-                cli_section_cell(s, "%d", p->rank);
-        else
-                cli_section_cell(s, "pid %u", p->header.pid);
-        cli_section_cell(s, "%s", d->provider);
-        cli_section_cell(s, "%s", link_nic(d));
-        cli_section_cell(s, "%s", bytes_text(view, l->sent, text, sizeof text));
-        cli_section_cell(s, "%s%s", l->received_exact ? "" : "<= ",
-                         bytes_text(view, l->received, text, sizeof text));
-        cli_section_cell(s, "%s", capo_text_count(l->ops, text));
-        for (unsigned k = 0; k < 2; k++) {
-                double ns = capo_fabric_percentile(&d->tx, k ? 0.99 : 0.50);
-
-                cli_section_cell(s, "%s", capo_text_duration(d->tx.count ? ns : -1, text));
+                snprintf(key, sizeof key, "%" PRIu64, b ? (uint64_t)1 << (b - 1) : 0);
+                if (sizes[b])
+                        json_object_set_new(j, key, json_integer((json_int_t)sizes[b]));
         }
-        cli_section_cell(s, "%s", capo_text_count(d->n.eagain, text));
-        cli_section_cell(s, "%s", capo_text_count(d->n.empty, text));
-        cli_section_cell(s, "%s", capo_text_count(d->mr_count, text));
+        return j;
+}
+
+static json_t *ops_json(const struct capo_fabric_counts *n)
+{
+        json_t *ops = json_object();
+
+        for (int k = 0; k < CAPO_FI_KINDS; k++) {
+                if (n->kind[k].count)
+                        json_object_set_new(ops, capo_fabric_kind_names[k],
+                                            json_pack("{s:I,s:I,s:o}", "count",
+                                                      (json_int_t)n->kind[k].count, "bytes",
+                                                      (json_int_t)n->kind[k].bytes, "from_bytes",
+                                                      sizes_json(n->kind[k].sizes)));
+        }
+        return ops;
+}
+
+#define ERROR_FIELDS(F)              \
+        F("code", COUNT, of->code)   \
+        F("count", COUNT, of->count) \
+        F("text", TEXT, of->text)
+CLI_ENTITY(fabric_error, struct capo_fabric_error, void, ERROR_FIELDS);
+
+#define RECEIVED_FIELDS(F)              \
+        F("count", COUNT, of->received) \
+        F("bytes", BYTES, of->received_bytes)
+CLI_ENTITY(received, struct capo_fabric_counts, void, RECEIVED_FIELDS);
+
+/* @c: struct capo_fabric_counts */
+#define COUNTS_FIELDS(F, c)                                                                \
+        F("ops", JSON, ops_json(c))                                                        \
+        F("eagain", COUNT, (c)->eagain, "retries", "r")                                    \
+        F("errors", COUNT, (c)->errors)                                                    \
+        F("error_list", JSON, CLI_ENTITIES(fabric_error, NULL, (c)->error, (c)->n_errors)) \
+        F("overruns", COUNT, (c)->overruns)                                                \
+        F("empty_polls", COUNT, (c)->empty, "empty", "r/a")                                \
+        F("completions", COUNT, (c)->completions)                                          \
+        F("received", JSON, (c)->received ? cli_entity_json(&received, NULL, c) : json_null())
+
+#define OBJECT_FIELDS(F)                                                                           \
+        F("kind", TEXT, of->kind)                                                                  \
+        F("id", COUNT, of->id)                                                                     \
+        F("type", JSON, *of->type ? json_string(of->type) : NULL)                                  \
+        F("contexts_repeat", JSON, *of->contexts_repeat ? json_string(of->contexts_repeat) : NULL) \
+        COUNTS_FIELDS(F, &of->n)
+CLI_ENTITY(fabric_object, struct capo_fabric_object, void, OBJECT_FIELDS);
+
+static json_t *objects_json(const struct capo_fabric *f, uint32_t domain)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < f->n_objects; i++) {
+                if (f->objects[i].domain == domain)
+                        json_array_append_new(
+                                list, cli_entity_json(&fabric_object, NULL, &f->objects[i]));
+        }
+        return list;
+}
+
+/* ---- a NIC of a rank ---- */
+
+#define NOTE_FIELDS(F)                                 \
+        F("kind", WORD, capo_page_note_name(of->kind)) \
+        F("text", TEXT, of->text)
+CLI_ENTITY(nic_note, struct capo_page_note, void, NOTE_FIELDS);
+
+#define MR_FIELDS(F)                      \
+        F("count", COUNT, of->mr_count)   \
+        F("bytes", BYTES, of->mr_bytes)   \
+        F("failed", COUNT, of->mr_failed) \
+        F("us", JSON, latency_json(&of->mr))
+CLI_ENTITY(registrations, struct capo_fabric_domain, void, MR_FIELDS);
+
+#define NEARER_FIELDS(F)                 \
+        F("name", TEXT, of->nearer)      \
+        F("path", WORD, of->nearer_path) \
+        F("idle", FLAG, of->nearer_idle)
+CLI_ENTITY(nearer_nic, struct capo_page_near, void, NEARER_FIELDS);
+
+/* A row: a link, and what the page knows of it. */
+struct nic {
+        const struct capo_fabric_link *link;
+        const struct capo_fabric_domain *domain;
+        const struct capo_job_process *process;
+        const struct capo_page_link *notes;
+        const struct capo_page_near *near; /* NULL: no topology */
+        struct capo_fabric *fabric;
+};
+
+static struct nic make_nic(const struct capo_page *r, size_t i)
+{
+        const struct capo_fabric_link *l = &r->fabric->links[i];
+
+        return (struct nic){l,
+                            l->domain,
+                            &r->job->processes[l->process],
+                            &r->links[i],
+                            r->near ? &r->near[i] : NULL,
+                            r->fabric->process[l->process]};
+}
+
+static const char *rank_text(const struct capo_job_process *p, char *text)
+{
+        snprintf(text, CLI_ROOM, p->rank >= 0 ? "%d" : "pid %d",
+                 p->rank >= 0 ? p->rank : (int)p->header.pid);
+        return text;
+}
+
+/* @bound: the number is an upper bound. */
+static const char *most_text(bool bound, uint64_t bytes, char *text)
+{
+        char size[CLI_ROOM / 2];
+
+        snprintf(text, CLI_ROOM, "%s%s", bound ? "<= " : "", cli_bytes_text((int64_t)bytes, size));
+        return text;
+}
+
+static const char *device_text(const struct capo_fabric_domain *d)
+{
+        return *d->nic ? d->nic : *d->device ? d->device : d->name;
+}
+
+static double sends_ns(const struct capo_fabric_domain *d, double q)
+{
+        return d->tx.count ? capo_fabric_percentile(&d->tx, q) : -1;
+}
+
+static const char *notes_text(const struct capo_page_link *notes, char *text)
+{
         *text = 0;
-        for (unsigned k = 0; k < r->links[i].n_notes; k++)
-                capo_append(text, sizeof text, "%s%s", k ? "; " : "", r->links[i].note[k].text);
-        cli_section_cell(s, "%s", text);
+        for (unsigned k = 0; k < notes->n_notes; k++)
+                capo_append(text, CLI_ROOM, "%s%s", k ? "; " : "", notes->note[k].text);
+        return text;
+}
+
+#define NIC_FIELDS(F)                                                                              \
+        F(NULL, TEXT, rank_text(of->process, room), "rank", "l")                                   \
+        F("rank", RANK, of->process->rank)                                                         \
+        F("host", TEXT, of->process->host)                                                         \
+        F("pid", RANK, of->process->header.pid)                                                    \
+        F("libfabric", TEXT, capo_job_info(of->process, CAPO_INFO_FABRIC_VERSION))                 \
+        F("provider", TEXT, of->domain->provider, "provider", "l")                                 \
+        F("fabric", TEXT, of->domain->fabric)                                                      \
+        F("domain", TEXT, of->domain->name)                                                        \
+        F("nic", TEXT, *of->domain->nic ? of->domain->nic : NULL)                                  \
+        F(NULL, TEXT, device_text(of->domain), "NIC", "l")                                         \
+        F("numa", RANK, of->domain->numa)                                                          \
+        F("near_gpu", FLAG, capo_fabric_link_near(of->link))                                       \
+        F("gpu_path", JSON, of->near ? cli_json_text(of->near->path) : NULL)                       \
+        F("nearer_nic", JSON,                                                                      \
+          !of->near           ? NULL                                                               \
+          : *of->near->nearer ? cli_entity_json(&nearer_nic, NULL, of->near)                       \
+                              : json_null())                                                       \
+        F("speed_gbps", EXACT, of->domain->speed_bps ? (double)of->domain->speed_bps / 1e9 : NAN)  \
+        F("sharers", COUNT, of->link->sharers)                                                     \
+        F("sent_bytes", BYTES, of->link->sent, "sent", "r")                                        \
+        F("recv_bytes", BYTES, of->link->received)                                                 \
+        F("recv_exact", FLAG, of->link->received_exact)                                            \
+        F(NULL, TEXT, most_text(!of->link->received_exact, of->link->received, room), "recv", "r") \
+        F(NULL, COUNT, of->link->ops, "ops", "r/c")                                                \
+        F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r/d")                                \
+        F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r")                                  \
+        COUNTS_FIELDS(F, &of->domain->n)                                                           \
+        F("latency_us", JSON, latency_json(&of->domain->tx))                                       \
+        F("recv_wait_us", JSON, latency_json(&of->domain->rx))                                     \
+        F("mr", JSON, cli_entity_json(&registrations, NULL, of->domain))                           \
+        F(NULL, COUNT, of->domain->mr_count, "MR", "r/b")                                          \
+        F("notes", JSON, CLI_ENTITIES(nic_note, NULL, of->notes->note, of->notes->n_notes))        \
+        F(NULL, TEXT, notes_text(of->notes, room), "note", "l~")                                   \
+        F("objects", JSON, objects_json(of->fabric, of->domain->id))
+CLI_ENTITY(nic, struct nic, void, NIC_FIELDS);
+
+json_t *report_json_fabric(const struct capo_page *r)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; r->fabric && i < r->fabric->n_links; i++) {
+                struct nic row = make_nic(r, i);
+
+                json_array_append_new(list, cli_entity_json(&nic, NULL, &row));
+        }
+        return list;
 }
 
 static void add_links(const struct report_view *view, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {
-                {"rank", "l"},    {"provider", "l"}, {"NIC", "l"},   {"sent", "r"},
-                {"recv", "r"},    {"ops", "r/c"},    {"p50", "r/d"}, {"p99", "r"},
-                {"retries", "r"}, {"empty", "r/a"},  {"MR", "r/b"},  {"note", "l~"}};
         const struct capo_fabric_job *f = view->page->fabric;
-        struct cli_section *s = cli_page_section(page, "NETWORK", columns, N_ELEMENTS(columns));
+        struct cli_section *s = cli_page_entity(page, "NETWORK", &nic);
         unsigned sample = 1, shown = 0;
-        size_t left = 0;
 
         s->how = "libfabric's operations by rank and NIC. p50, p99: from posting a send to its "
                  "completion, on the host's clock. retries: posts that found a full queue. empty: "
                  "queue reads that found nothing. MR: memory registrations.";
         for (size_t i = 0; i < f->n_links; i++) {
-                const struct capo_fabric_domain *d = f->links[i].domain;
+                struct nic row = make_nic(view->page, i);
 
-                sample = d->sample ? d->sample : sample;
-                if (!f->links[i].ops && !view->page->all && !strcmp(d->provider, "shm"))
+                sample = row.domain->sample ? row.domain->sample : sample;
+                if (!row.link->ops && !view->page->all && !strcmp(row.domain->provider, "shm"))
                         continue; /* an opened but unused domain of shared memory is no idle NIC */
-                if (view->page->all || shown < LINKS_SHOWN)
-                        add_link_row(view, i, s);
-                left += !view->page->all && shown >= LINKS_SHOWN;
-                shown++;
+                if (shown++ < LINKS_SHOWN || view->page->all)
+                        cli_section_entity(s, NULL, &row);
         }
-        if (left)
-                cli_section_line(s, "%zu more: --all", left);
+        if (shown > LINKS_SHOWN && !view->page->all)
+                cli_section_line(s, "%u more: --all", shown - LINKS_SHOWN);
         if (shown && sample > 1)
                 cli_section_note(page, s, "p50, p99: of 1 send in %u", sample);
+}
+
+/* ---- traffic by call ---- */
+
+/* Are all received bytes exact? Otherwise some are counted by the size of posted buffers. */
+static bool is_received_exact(const struct capo_fabric_job *f)
+{
+        bool exact = true;
+
+        for (size_t i = 0; i < f->n_links; i++)
+                exact &= f->links[i].received_exact || !f->links[i].domain->n.blind;
+        return exact;
+}
+
+#define SHARE_FIELDS(F)                                                                            \
+        F("comm", RANK, of->comm == CAPO_NO_COMM ? -1 : (int64_t)of->comm)                         \
+        F(NULL, TEXT, capo_page_comm(in, of->comm), "comm", "l")                                   \
+        F("call", WORD, of->call ? capo_call_name(of->call) : NULL)                                \
+        F(NULL, WORD, of->call ? capo_call_name(of->call) : "outside recorded calls", "call", "l") \
+        F("ops_by_time", EXACT, round(of->ops))                                                    \
+        F("sent_by_time", EXACT, round(of->sent))                                                  \
+        F(NULL, BYTES, round(of->sent), "sent", "r")                                               \
+        F("recv_by_time", EXACT, round(of->received))                                              \
+        F(NULL, TEXT,                                                                              \
+          most_text(of->received >= 0.5 && !is_received_exact(in->fabric),                         \
+                    (uint64_t)round(of->received), room),                                          \
+          "recv", "r")                                                                             \
+        F(NULL, COUNT, round(of->ops), "ops", "r")                                                 \
+        F("own_ops", COUNT, of->own_ops, "own ops", "r/a")                                         \
+        F("own_bytes", BYTES, of->own_bytes)                                                       \
+        F("calls", COUNT, of->calls)                                                               \
+        F("window_us", EXACT, in->fabric->window_ns / 1000)                                        \
+        F("calls_guessed", COUNT, of->guessed)                                                     \
+        F("bytes_by_guess", EXACT, round(of->by_guess))                                            \
+        F("calls_us", EXACT, of->call_ns / 1000)
+CLI_ENTITY(traffic, struct capo_fabric_share, struct capo_page, SHARE_FIELDS);
+
+json_t *report_json_fabric_calls(const struct capo_page *r)
+{
+        const struct capo_fabric_job *f = r->fabric;
+        json_t *list = json_array();
+
+        for (size_t i = 0; f && i < f->n_shares; i++) {
+                if (!capo_page_share_empty(&f->shares[i]))
+                        json_array_append_new(list, cli_entity_json(&traffic, r, &f->shares[i]));
+        }
+        return list;
 }
 
 /* The times of some calls are derived from untimed ones. */
@@ -122,44 +332,23 @@ static void add_guess_note(const struct capo_job *job, const struct capo_fabric_
 
 static void add_shares(const struct report_view *view, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {{"comm", "l"}, {"call", "l"},
-                                                    {"sent", "r"}, {"recv", "r"},
-                                                    {"ops", "r"},  {"own ops", "r/a"}};
-        const struct capo_page *r = view->page;
-        const struct capo_fabric_job *f = r->fabric;
-        struct cli_section *s = NULL;
-        bool exact = true, any = false;
-        char text[32];
+        const struct capo_fabric_job *f = view->page->fabric;
+        struct cli_section *s = cli_page_entity(page, "NETWORK BY CALL", &traffic);
+        bool any = false;
 
-        for (size_t i = 0; i < f->n_links; i++)
-                exact &= f->links[i].received_exact || !f->links[i].domain->n.blind;
         for (size_t i = 0; i < f->n_shares; i++)
                 any |= f->shares[i].comm != CAPO_NO_COMM && !capo_page_share_empty(&f->shares[i]);
         if (!any)
                 return;
-        s = cli_page_section(page, "NETWORK BY CALL", columns, N_ELEMENTS(columns));
         cli_section_of(s, "over all ranks, by time");
         s->how =
                 "Traffic is divided among the calls under way when it moved. own ops: posted by the "
                 "calling thread inside the call.";
         for (size_t i = 0; i < f->n_shares; i++) {
-                const struct capo_fabric_share *share = &f->shares[i];
-
-                if (capo_page_share_empty(share))
-                        continue;
-                cli_section_cell(s, "%s", capo_page_comm(r, share->comm));
-                cli_section_cell(s, "%s",
-                                 share->call ? capo_call_name(share->call)
-                                             : "outside recorded calls");
-                cli_section_cell(s, "%s",
-                                 bytes_text(view, (uint64_t)round(share->sent), text, sizeof text));
-                cli_section_cell(
-                        s, "%s%s", exact || share->received < 0.5 ? "" : "<= ",
-                        bytes_text(view, (uint64_t)round(share->received), text, sizeof text));
-                cli_section_cell(s, "%s", capo_text_count((uint64_t)round(share->ops), text));
-                cli_section_cell(s, "%s", capo_text_count(share->own_ops, text));
+                if (!capo_page_share_empty(&f->shares[i]))
+                        cli_section_entity(s, view->page, &f->shares[i]);
         }
-        add_guess_note(r->job, f, page, s);
+        add_guess_note(view->page->job, f, page, s);
 }
 
 void report_network(const struct report_view *view, struct cli_page *page)

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Prints fields by their kinds. */
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "analysis/job/figures.h"
+#include "cli/base/cli_fields.h"
+#include "cli/base/cli_json.h"
+#include "core/base/markup.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+
+static bool exact_bytes;
+
+void cli_fields_exact(void)
+{
+        exact_bytes = true;
+}
+
+/* ---- text ---- */
+
+/* Two significant digits: "61 %", "7.5 %". */
+static const char *share_text(double share, char *text)
+{
+        if (!(share >= 0.0995))
+                return capo_text_percent(share, text);
+        snprintf(text, 32, share < 1 && share >= 0.995 ? "%.1f %%" : "%.0f %%", 100 * share);
+        return text;
+}
+
+static const char *integer_text(enum field_kind kind, int64_t n, char *text)
+{
+        if (n < 0 || (kind == FIELD_TIME && n == 0))
+                return "-";
+        if (kind == FIELD_FLAG)
+                return n ? "yes" : "no";
+        if (kind == FIELD_TIME)
+                return capo_text_when((uint64_t)n, "%H:%M:%S", text);
+        if (kind == FIELD_BYTES && !exact_bytes)
+                return capo_size_print((uint64_t)n, text, CLI_ROOM);
+        if (kind == FIELD_RANK)
+                snprintf(text, CLI_ROOM, "%" PRId64, n);
+        else
+                strcat(capo_text_count((uint64_t)n, text), kind == FIELD_BYTES ? " B" : "");
+        return text;
+}
+
+const char *cli_bytes_text(int64_t bytes, char *room)
+{
+        return integer_text(FIELD_BYTES, bytes, room);
+}
+
+const char *cli_field_text(const struct cli_entity *e, const void *in, const void *of, unsigned i,
+                           char *room)
+{
+        union field_value v = e->value(in, of, i, room);
+
+        switch (e->fields[i].kind) {
+        case FIELD_TEXT:
+        case FIELD_WORD: return v.text ? v.text : "-";
+        case FIELD_DURATION: return capo_text_duration(v.real, room);
+        case FIELD_SHARE: return share_text(v.real, room);
+        case FIELD_RATE: return capo_text_gbs(v.real, room);
+        case FIELD_REAL:
+        case FIELD_EXACT:
+                snprintf(room, CLI_ROOM, isfinite(v.real) ? "%.6g" : "-", v.real);
+                return room;
+        case FIELD_JSON: json_decref(v.json); return "-";
+        default: return integer_text(e->fields[i].kind, v.integer, room);
+        }
+}
+
+/* ---- numbers ---- */
+
+static bool ends_in(const char *key, const char *end)
+{
+        size_t n = strlen(key), k = strlen(end);
+
+        return n >= k && !strcmp(key + n - k, end);
+}
+
+/* In the unit that the name tells. NAN: not known. */
+static double real_value(enum field_kind kind, const char *name, double v)
+{
+        if (kind < FIELD_REAL && !(v >= 0))
+                return NAN;
+        if (kind == FIELD_DURATION)
+                return v / (ends_in(name, "_us") ? 1e3 : 1e9);
+        return kind == FIELD_RATE && ends_in(name, "bytes_per_s") ? v * 1e9 : v;
+}
+
+static json_t *integer_json(enum field_kind kind, int64_t n)
+{
+        if (n < 0 || (kind == FIELD_TIME && n == 0))
+                return json_null();
+        if (kind == FIELD_FLAG)
+                return json_boolean(n);
+        return kind == FIELD_TIME ? json_real((double)n / 1e9) : json_integer(n);
+}
+
+/* NULL: no such key. */
+static json_t *field_json(const struct field *f, const char *name, union field_value v)
+{
+        switch (f->kind) {
+        case FIELD_TEXT: return cli_json_text(v.text);
+        case FIELD_WORD: return v.text && strcmp(v.text, "-") ? json_string(v.text) : json_null();
+        case FIELD_DURATION:
+        case FIELD_SHARE:
+        case FIELD_RATE:
+        case FIELD_REAL: return cli_json_number(real_value(f->kind, name, v.real));
+        case FIELD_EXACT: return cli_json_real(v.real);
+        case FIELD_JSON: return v.json;
+        default: return integer_json(f->kind, v.integer);
+        }
+}
+
+double cli_field_number(const struct cli_entity *e, const void *in, const void *of, unsigned i)
+{
+        char room[CLI_ROOM];
+        json_t *j = field_json(&e->fields[i], "bytes_per_s", e->value(in, of, i, room));
+        double v = json_is_boolean(j)  ? json_is_true(j)
+                   : json_is_number(j) ? json_number_value(j)
+                                       : NAN;
+
+        json_decref(j);
+        return v;
+}
+
+/* ---- JSON, CSV ---- */
+
+void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of)
+{
+        char room[CLI_ROOM];
+
+        for (unsigned i = 0; i < e->n; i++) {
+                const struct field *f = &e->fields[i];
+                json_t *j = f->key ? field_json(f, f->key, e->value(in, of, i, room)) : NULL;
+
+                if (j)
+                        json_object_set_new(to, f->key, j);
+        }
+}
+
+json_t *cli_entity_json(const struct cli_entity *e, const void *in, const void *of)
+{
+        json_t *j = json_object();
+
+        cli_entity_put(j, e, in, of);
+        return j;
+}
+
+json_t *cli_entity_list(const struct cli_entity *e, const void *in, const void *items, size_t n,
+                        size_t size)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < n; i++)
+                json_array_append_new(list, cli_entity_json(e, in, (const char *)items + i * size));
+        return list;
+}
+
+void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, FILE *out)
+{
+        const char *before = "";
+        char room[CLI_ROOM];
+
+        for (unsigned i = 0; i < e->n; i++) {
+                const struct field *f = &e->fields[i];
+                json_t *j = NULL;
+
+                if (!f->export)
+                        continue;
+                fputs(before, out);
+                before = ",";
+                if (!of)
+                        fputs(f->export, out);
+                else if (f->kind == FIELD_WORD)
+                        fputs(cli_field_text(e, in, of, i, room), out);
+                else
+                        j = field_json(f, f->export, e->value(in, of, i, room));
+                cli_json_csv_value(out, j);
+                json_decref(j);
+        }
+        fputc('\n', out);
+}
+
+/* ---- sections ---- */
+
+struct cli_section *cli_page_entity(struct cli_page *page, const char *title,
+                                    const struct cli_entity *e)
+{
+        struct cli_column *columns = calloc(e->n, sizeof *columns);
+        struct cli_section *s = columns ? cli_page_section(page, title, columns, 0) : &page->spare;
+
+        free(s->own);
+        s->own = columns;
+        s->entity = e;
+        for (unsigned i = 0; i < e->n && columns; i++) {
+                if (e->fields[i].head)
+                        columns[s->n_columns++] =
+                                (struct cli_column){e->fields[i].head, e->fields[i].spec, false};
+        }
+        return s;
+}
+
+void cli_section_hide(struct cli_section *s, const char *head)
+{
+        for (unsigned c = 0; c < s->n_columns; c++) {
+                if (strcmp(s->own[c].head, head) != 0)
+                        continue;
+                memmove(&s->own[c], &s->own[c + 1], (--s->n_columns - c) * sizeof *s->own);
+        }
+}
+
+void cli_section_entity(struct cli_section *s, const void *in, const void *of)
+{
+        char room[CLI_ROOM];
+
+        for (unsigned c = 0, i = 0; c < s->n_columns; c++, i++) {
+                while (s->entity->fields[i].head != s->own[c].head)
+                        i++;
+                cli_section_cell(s, "%s", cli_field_text(s->entity, in, of, i, room));
+        }
+}
