@@ -20,18 +20,22 @@ void cli_fields_exact(void)
 
 /* ---- text ---- */
 
-/* Two significant digits: "61 %", "7.5 %". */
-static const char *share_text(double share, char *text)
+const char *cli_share_text(double share, char *room)
 {
-        if (!(share >= 0.0995))
-                return capo_text_percent(share, text);
-        snprintf(text, 32, share < 1 && share >= 0.995 ? "%.1f %%" : "%.0f %%", 100 * share);
-        return text;
+        if (!(share >= 0.0995)) /* two significant digits */
+                return capo_text_percent(share, room);
+        snprintf(room, 32, share < 1 && share >= 0.995 ? "%.1f %%" : "%.0f %%", 100 * share);
+        return room;
+}
+
+static bool is_known(enum field_kind kind, int64_t n)
+{
+        return n > 0 || (n == 0 && kind != FIELD_TIME) || kind == FIELD_INTEGER;
 }
 
 static const char *integer_text(enum field_kind kind, int64_t n, char *text)
 {
-        if (n < 0 || (kind == FIELD_TIME && n == 0))
+        if (!is_known(kind, n))
                 return "-";
         if (kind == FIELD_FLAG)
                 return n ? "yes" : "no";
@@ -39,7 +43,7 @@ static const char *integer_text(enum field_kind kind, int64_t n, char *text)
                 return capo_text_when((uint64_t)n, "%H:%M:%S", text);
         if (kind == FIELD_BYTES && !exact_bytes)
                 return capo_size_print((uint64_t)n, text, CLI_ROOM);
-        if (kind == FIELD_RANK)
+        if (kind == FIELD_RANK || kind == FIELD_INTEGER)
                 snprintf(text, CLI_ROOM, "%" PRId64, n);
         else
                 strcat(capo_text_count((uint64_t)n, text), kind == FIELD_BYTES ? " B" : "");
@@ -60,12 +64,10 @@ const char *cli_field_text(const struct cli_entity *e, const void *in, const voi
         case FIELD_TEXT:
         case FIELD_WORD: return v.text ? v.text : "-";
         case FIELD_DURATION: return capo_text_duration(v.real, room);
-        case FIELD_SHARE: return share_text(v.real, room);
-        case FIELD_RATE: return capo_text_gbs(v.real, room);
+        case FIELD_SHARE: return cli_share_text(v.real, room);
+        case FIELD_RATE:
         case FIELD_REAL:
-        case FIELD_EXACT:
-                snprintf(room, CLI_ROOM, isfinite(v.real) ? "%.6g" : "-", v.real);
-                return room;
+        case FIELD_EXACT: return capo_text_gbs(v.real, room);
         case FIELD_JSON: json_decref(v.json); return "-";
         default: return integer_text(e->fields[i].kind, v.integer, room);
         }
@@ -73,26 +75,19 @@ const char *cli_field_text(const struct cli_entity *e, const void *in, const voi
 
 /* ---- numbers ---- */
 
-static bool ends_in(const char *key, const char *end)
-{
-        size_t n = strlen(key), k = strlen(end);
-
-        return n >= k && !strcmp(key + n - k, end);
-}
-
 /* In the unit that the name tells. NAN: not known. */
 static double real_value(enum field_kind kind, const char *name, double v)
 {
         if (kind < FIELD_REAL && !(v >= 0))
                 return NAN;
         if (kind == FIELD_DURATION)
-                return v / (ends_in(name, "_us") ? 1e3 : 1e9);
-        return kind == FIELD_RATE && ends_in(name, "bytes_per_s") ? v * 1e9 : v;
+                return v / (strstr(name, "_us") ? 1e3 : 1e9);
+        return kind == FIELD_RATE && strstr(name, "bytes_per_s") ? v * 1e9 : v;
 }
 
 static json_t *integer_json(enum field_kind kind, int64_t n)
 {
-        if (n < 0 || (kind == FIELD_TIME && n == 0))
+        if (!is_known(kind, n))
                 return json_null();
         if (kind == FIELD_FLAG)
                 return json_boolean(n);
@@ -115,16 +110,30 @@ static json_t *field_json(const struct field *f, const char *name, union field_v
         }
 }
 
-double cli_field_number(const struct cli_entity *e, const void *in, const void *of, unsigned i)
+static bool is_integer(enum field_kind kind)
+{
+        return kind >= FIELD_FLAG && kind <= FIELD_TIME;
+}
+
+double cli_field_export(const struct cli_entity *e, const void *in, const void *of,
+                        const char *name)
 {
         char room[CLI_ROOM];
-        json_t *j = field_json(&e->fields[i], "bytes_per_s", e->value(in, of, i, room));
-        double v = json_is_boolean(j)  ? json_is_true(j)
-                   : json_is_number(j) ? json_number_value(j)
-                                       : NAN;
 
-        json_decref(j);
-        return v;
+        for (unsigned i = 0; i < e->n; i++) {
+                enum field_kind kind = e->fields[i].kind;
+                union field_value v;
+
+                if (!e->fields[i].export || strcmp(e->fields[i].export, name) != 0)
+                        continue;
+                v = e->value(in, of, i, room);
+                if (!is_integer(kind))
+                        return real_value(kind, name, v.real);
+                return v.integer < 0        ? NAN
+                       : kind == FIELD_TIME ? (double)v.integer / 1e9
+                                            : (double)v.integer;
+        }
+        return NAN;
 }
 
 /* ---- JSON, CSV ---- */
@@ -136,9 +145,10 @@ void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, cons
         for (unsigned i = 0; i < e->n; i++) {
                 const struct field *f = &e->fields[i];
                 json_t *j = f->key ? field_json(f, f->key, e->value(in, of, i, room)) : NULL;
+                bool optional = j && *f->key == '?';
 
-                if (j)
-                        json_object_set_new(to, f->key, j);
+                if (j && !(optional && json_is_null(j)))
+                        json_object_set_new(to, f->key + optional, j);
         }
 }
 
@@ -185,7 +195,33 @@ void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, 
         fputc('\n', out);
 }
 
-/* ---- sections ---- */
+/* ---- tables, sections ---- */
+
+struct capo_table *cli_entity_table(const struct cli_entity *e)
+{
+        char spec[512] = "";
+        struct capo_table *t;
+
+        for (unsigned i = 0; i < e->n; i++)
+                capo_append(spec, sizeof spec, "%s", e->fields[i].spec ? e->fields[i].spec : "");
+        t = capo_table_new(spec);
+        for (unsigned i = 0; i < e->n && t; i++) {
+                if (e->fields[i].head)
+                        capo_table_cell(t, "%s", e->fields[i].head);
+        }
+        return t;
+}
+
+void cli_table_entity(struct capo_table *t, const struct cli_entity *e, const void *in,
+                      const void *of)
+{
+        char room[CLI_ROOM];
+
+        for (unsigned i = 0; i < e->n; i++) {
+                if (e->fields[i].head)
+                        capo_table_cell(t, "%s", cli_field_text(e, in, of, i, room));
+        }
+}
 
 struct cli_section *cli_page_entity(struct cli_page *page, const char *title,
                                     const struct cli_entity *e)

@@ -16,7 +16,7 @@
  *
  * F(KEY, KIND, VALUE [, HEAD, SPEC [, EXPORT]]):
  *
- *      KEY     name in JSON; NULL: JSON does not have the field
+ *      KEY     name in JSON; "?name": left out when not known; NULL: JSON does not have the field
  *      VALUE   expression of the kind's type, evaluated only when a format prints the field. It may
  *              use of, the item; in, what the item belongs to; room, CLI_ROOM bytes for a text
  *      HEAD    heads its column on pages; NULL: pages do not have it
@@ -32,6 +32,7 @@
 #include <jansson.h>
 
 #include "cli/base/cli_page.h"
+#include "cli/base/cli_table.h"
 #include "core/base/util.h"
 
 enum field_kind {
@@ -39,10 +40,11 @@ enum field_kind {
         FIELD_WORD,     /* from capo's own lists; NULL or "-": not known */
         FIELD_FLAG,     /* 0, 1 */
         FIELD_RANK,     /* a number that names something */
+        FIELD_INTEGER,  /* any, negative ones too */
         FIELD_COUNT,    /* pages group its digits */
         FIELD_BYTES,    /* pages: "1.5 MiB"; "1,572,864 B" after cli_fields_exact() */
-        FIELD_DURATION, /* ns; JSON and CSV in the unit that ends the key: _us, _s */
         FIELD_TIME,     /* ns since 1970, 0: not known; pages: the time of day; JSON: seconds */
+        FIELD_DURATION, /* ns; JSON and CSV in the unit that ends the key: _us, _s */
         FIELD_SHARE,    /* 0 to 1; pages: percent */
         FIELD_RATE,     /* GB/s; metrics, and keys that end in bytes_per_s: bytes per second */
         FIELD_REAL,     /* any number */
@@ -77,6 +79,7 @@ struct cli_entity {
 #define FIELD_IN_FLAG     integer
 #define FIELD_IN_RANK     integer
 #define FIELD_IN_COUNT    integer
+#define FIELD_IN_INTEGER  integer
 #define FIELD_IN_BYTES    integer
 #define FIELD_IN_DURATION real
 #define FIELD_IN_TIME     integer
@@ -114,13 +117,18 @@ void cli_fields_exact(void);
 /** cli_bytes_text() - a size as pages print it; negative: "-". Return: @room or other text. */
 const char *cli_bytes_text(int64_t bytes, char *room);
 
+/** cli_share_text() - a share as pages print it: "61 %", "7.5 %". Return: @room. */
+const char *cli_share_text(double share, char *room);
+
 /** cli_field_text() - field @i as pages print it. @room: CLI_ROOM bytes. Return: @room or other
  * text. */
 const char *cli_field_text(const struct cli_entity *e, const void *in, const void *of, unsigned i,
                            char *room);
 
-/** cli_field_number() - field @i in the unit of metrics; NAN: not known, or no number. */
-double cli_field_number(const struct cli_entity *e, const void *in, const void *of, unsigned i);
+/** cli_field_export() - the field that is exported as @name, in the unit that the name tells; NAN:
+ * not known. */
+double cli_field_export(const struct cli_entity *e, const void *in, const void *of,
+                        const char *name);
 
 /** cli_entity_put() - set the keys of an item in the object @to, which keeps the order. */
 void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of);
@@ -135,6 +143,14 @@ json_t *cli_entity_list(const struct cli_entity *e, const void *in, const void *
 
 /** cli_entity_csv() - print an item's exported fields as a line of CSV; @of NULL: their names. */
 void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, FILE *out);
+
+/** cli_entity_table() - a table (cli_table.h) with a column for each field that has a head, and the
+ * heads as its first row; NULL: no memory. */
+struct capo_table *cli_entity_table(const struct cli_entity *e);
+
+/** cli_table_entity() - add an item as a row to a table of cli_entity_table(). */
+void cli_table_entity(struct capo_table *t, const struct cli_entity *e, const void *in,
+                      const void *of);
 
 /** cli_page_entity() - add a section with a column for each field that has a head. */
 struct cli_section *cli_page_entity(struct cli_page *page, const char *title,

@@ -343,6 +343,13 @@ void capo_table_fit(const struct capo_table *t, FILE *out, FILE *left_out)
         print_left_out(t, &l, "", left_out);
 }
 
+void capo_table_lines(const struct capo_table *t, FILE *out, unsigned columns)
+{
+        struct layout l = {.columns = columns};
+
+        print_table(t, &l, out, 0);
+}
+
 bool capo_table_fits(const struct capo_table *t, FILE *out)
 {
         struct layout l = {.columns = cli_screen_columns(out)};

@@ -54,6 +54,9 @@ void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold);
  * @left_out, comma-separated, instead of a line. */
 void capo_table_fit(const struct capo_table *t, FILE *out, FILE *left_out);
 
+/** capo_table_lines() - the same for @columns of any terminal, without names of dropped columns. */
+void capo_table_lines(const struct capo_table *t, FILE *out, unsigned columns);
+
 /** capo_table_fits() - are all columns printed completely on @out? */
 bool capo_table_fits(const struct capo_table *t, FILE *out);
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page as JSON (versioned by "capo_hang", docs/hang.md). */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/hang/cmd_hang.h"
 #include "cli/hang/python_stack.h"
@@ -14,52 +16,68 @@
 #include "core/base/util.h"
 #include "analysis/hang/hang_network.h"
 
-static json_t *comm_or_null(const struct hang_page *p, uint32_t comm)
+static const char *comm_name(const struct hang_page *p, uint32_t comm)
 {
-        return comm != CAPO_HANG_NONE ? cli_json_text(p->hang.comms[comm].name) : json_null();
+        return comm != CAPO_HANG_NONE ? p->hang.comms[comm].name : NULL;
 }
 
-static json_t *call_or_null(const struct hang_page *p, const struct capo_hang_call *c)
-{
-        if (!c)
-                return json_null();
-        return json_pack("{s:s, s:i, s:o, s:I, s:s, s:s, s:i, s:b}", "call",
-                         capo_call_name(c->call), "number", (int)c->seq, "communicator",
-                         comm_or_null(p, c->comm), "bytes", (json_int_t)c->bytes, "type",
-                         capo_type_name(c->type), "op", capo_op_name(c->op), "peer", (int)c->peer,
-                         "returned", c->end_ns != 0);
-}
+/* ---- threads ---- */
 
-static json_t *rank_or_null(const struct hang_page *p, uint32_t process)
+/* Each line of @text without a blank in front is a thread, which @make turns into an object. Lines
+ * with one blank are its "frames", with two its "python". @text is changed; NULL: none. */
+static json_t *threads_json(char *text, json_t *(*make)(char *line))
 {
-        int32_t rank = p->hang.processes[process].rank;
-
-        return rank >= 0 ? json_integer(rank) : json_null();
-}
-
-/* @text: from hang_python(); NULL: none. */
-static json_t *python_threads(char *text)
-{
-        json_t *list = json_array(), *frames = NULL;
+        json_t *list = json_array(), *thread = NULL;
 
         for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                unsigned nth = 0, tid = 0;
-                int name = 0;
+                json_t *lines = *line != ' '     ? NULL
+                                : line[1] == ' ' ? json_object_get(thread, "python")
+                                                 : NULL;
 
-                if (*line == ' ') {
-                        json_array_append_new(frames, cli_json_text(line + 1));
-                        continue;
-                }
-                if (sscanf(line, "%u %u %n", &nth, &tid, &name) < 2)
-                        name = 0;
-                frames = json_array();
-                json_array_append_new(list,
-                                      json_pack("{s:i, s:o, s:o, s:o}", "thread", (int)nth, "tid",
-                                                name ? json_integer(tid) : json_null(), "name",
-                                                cli_json_text(name ? line + name : NULL), "frames",
-                                                frames));
+                if (*line != ' ')
+                        json_array_append_new(list, thread = make(line));
+                else if (lines)
+                        json_array_append_new(lines, cli_json_text(line + 2));
+                else
+                        json_array_append_new(json_object_get(thread, "frames"),
+                                              cli_json_text(line + 1));
         }
         return list;
+}
+
+/* "NUMBER TID NAME", or of an older recorder "NUMBER". */
+static json_t *python_thread(char *line)
+{
+        unsigned nth = 0, tid = 0;
+        int name = 0;
+
+        if (sscanf(line, "%u %u %n", &nth, &tid, &name) < 2)
+                name = 0;
+        return json_pack("{s:i, s:o, s:o, s:[]}", "thread", (int)nth, "tid",
+                         name ? json_integer(tid) : json_null(), "name",
+                         cli_json_text(name ? line + name : NULL), "frames");
+}
+
+/* "TID WAIT NAME" */
+static json_t *native_thread(char *line)
+{
+        char wait[64] = "";
+        unsigned tid = 0;
+        int name = (int)strlen(line);
+
+        if (sscanf(line, "%u %63s %n", &tid, wait, &name) < 2)
+                *wait = 0;
+        return json_pack("{s:i, s:o, s:o, s:[]}", "tid", (int)tid, "wait", cli_json_text(wait),
+                         "name", cli_json_text(line + name), "frames");
+}
+
+/* "TID NAME" */
+static json_t *stopped_thread(char *line)
+{
+        char *name = strchr(line, ' ');
+
+        return json_pack("{s:i, s:o, s:[], s:[]}", "tid", atoi(line), "name",
+                         cli_json_text(name ? name + 1 : ""), "frames", "python");
 }
 
 json_t *hang_json_python(int pid, json_t **why_none)
@@ -68,208 +86,195 @@ json_t *hang_json_python(int pid, json_t **why_none)
         _cleanup_free_ char *text = hang_python_now(pid, why, sizeof why);
 
         *why_none = text || !*why ? json_null() : cli_json_text(why);
-        return python_threads(text);
-}
-
-/* A culprit's Python threads at time *@at: when its recorder saw the hang, or now. */
-static json_t *pack_python(const struct hang_page *p, uint32_t process, json_t **at,
-                           json_t **why_none)
-{
-        uint64_t at_ns = 0;
-        _cleanup_free_ char *text = hang_python(p, process, &at_ns);
-
-        *why_none = json_null();
-        *at = text ? json_real((double)at_ns / 1e9) : json_null();
-        if (!text && hang_lives_here(p, process)) {
-                json_t *list =
-                        hang_json_python((int)p->job->processes[process].header.pid, why_none);
-
-                if (json_array_size(list)) {
-                        json_decref(*at);
-                        *at = json_real((double)capo_clock_of(CLOCK_REALTIME) / 1e9);
-                }
-                return list;
-        }
-        return python_threads(text);
-}
-
-/* A culprit's C threads when its recorder saw the hang, at time *@at. */
-static json_t *pack_native(const struct hang_page *p, uint32_t process, json_t **at)
-{
-        uint64_t at_ns = 0;
-        _cleanup_free_ char *text = hang_native(p, process, &at_ns);
-        json_t *list = json_array(), *frames = NULL;
-
-        *at = text ? json_real((double)at_ns / 1e9) : json_null();
-        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                char wait[64] = "";
-                unsigned tid = 0;
-                int name = (int)strlen(line);
-
-                if (*line == ' ') {
-                        json_array_append_new(frames, cli_json_text(line + 1));
-                        continue;
-                }
-                if (sscanf(line, "%u %63s %n", &tid, wait, &name) < 2)
-                        *wait = 0;
-                frames = json_array();
-                json_array_append_new(list,
-                                      json_pack("{s:i, s:o, s:o, s:o}", "tid", (int)tid, "wait",
-                                                cli_json_text(wait), "name",
-                                                cli_json_text(line + name), "frames", frames));
-        }
-        return list;
+        return threads_json(text, python_thread);
 }
 
 json_t *hang_json_stacks(int pid, json_t **why_none)
 {
         char why[400];
         _cleanup_free_ char *text = hang_stacks(pid, why, sizeof why);
-        json_t *list = json_array(), *frames = NULL, *lines = NULL;
 
         *why_none = text ? json_null() : cli_json_text(why);
-        for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                char *name = strchr(line, ' ');
-
-                if (*line == ' ') {
-                        json_array_append_new(line[1] == ' ' ? lines : frames,
-                                              cli_json_text(line + 1 + (line[1] == ' ')));
-                        continue;
-                }
-                frames = json_array();
-                lines = json_array();
-                json_array_append_new(list, json_pack("{s:i, s:o, s:o, s:o}", "tid", atoi(line),
-                                                      "name", cli_json_text(name ? name + 1 : ""),
-                                                      "frames", frames, "python", lines));
-        }
-        return list;
+        return threads_json(text, stopped_thread);
 }
 
+/* ---- calls, NICs ---- */
+
+#define CALL_FIELDS(F)                                   \
+        F("call", TEXT, capo_call_name(of->call))        \
+        F("number", COUNT, of->seq)                      \
+        F("communicator", TEXT, comm_name(in, of->comm)) \
+        F("bytes", BYTES, of->bytes)                     \
+        F("type", TEXT, capo_type_name(of->type))        \
+        F("op", TEXT, capo_op_name(of->op))              \
+        F("peer", INTEGER, of->peer)                     \
+        F("returned", FLAG, of->end_ns != 0)
+CLI_ENTITY(hang_call_entity, struct capo_hang_call, struct hang_page, CALL_FIELDS);
+
+static json_t *call_json(const struct hang_page *p, const struct capo_hang_call *c)
+{
+        return c ? cli_entity_json(&hang_call_entity, p, c) : json_null();
+}
+
+#define STREAM_FIELDS(F)                   \
+        F("stream", COUNT, of->stream)     \
+        F("call", JSON, call_json(in, of)) \
+        F("since", TIME, of->begin_ns)
+CLI_ENTITY(stream, struct capo_hang_call, struct hang_page, STREAM_FIELDS);
+
 /* Unfinished calls on its GPU, the oldest of each stream. */
-static json_t *pack_streams(const struct hang_page *p, uint32_t process)
+static json_t *streams_json(const struct hang_page *p, uint32_t process)
 {
         const struct capo_hang_call *c;
         json_t *list = json_array();
 
         for (uint32_t i = 0; (c = hang_stream(p, process, i)); i++)
-                json_array_append_new(
-                        list, json_pack("{s:I, s:o, s:f}", "stream", (json_int_t)c->stream, "call",
-                                        call_or_null(p, c), "since", (double)c->begin_ns / 1e9));
+                json_array_append_new(list, cli_entity_json(&stream, p, c));
         return list;
 }
 
-/* Its network interfaces at time *@at. */
-static json_t *pack_nics(const struct hang_page *p, uint32_t process, json_t **at)
+#define NIC_FIELDS(F)                                                       \
+        F("name", TEXT, of->name)                                           \
+        F("device", TEXT, of->device)                                       \
+        F("pci", TEXT, of->pci)                                             \
+        F("outstanding", COUNT, of->unsure ? -1 : (int64_t)of->outstanding) \
+        F("completed", TIME, of->completed_ns)                              \
+        F("receives", COUNT, of->receives)                                  \
+        F("refused", COUNT, of->refused)                                    \
+        F("errors", COUNT, of->errors)                                      \
+        F("error", TEXT, of->error)
+CLI_ENTITY(nic, struct capo_hang_nic, void, NIC_FIELDS);
+
+/* ---- the culprits ---- */
+
+/* What is read of a culprit, and when; NULL: nothing. */
+struct evidence {
+        json_t *threads, *no_threads;        /* now */
+        json_t *python, *no_python, *native; /* when its recorder saw the hang, or now */
+        uint64_t python_ns, native_ns;
+        json_t *nics;
+        uint64_t nics_ns;
+};
+
+static void read_threads(const struct hang_page *p, uint32_t process, struct evidence *out)
+{
+        int pid = (int)p->job->processes[process].header.pid;
+        bool here = hang_lives_here(p, process);
+        _cleanup_free_ char *python = hang_python(p, process, &out->python_ns),
+                            *native = hang_native(p, process, &out->native_ns);
+
+        out->threads = p->stacks && here ? hang_json_stacks(pid, &out->no_threads) : json_array();
+        if (python || !here) {
+                out->python = threads_json(python, python_thread);
+                out->python_ns = python ? out->python_ns : 0;
+        } else {
+                out->python = hang_json_python(pid, &out->no_python);
+                out->python_ns = json_array_size(out->python) ? capo_clock_of(CLOCK_REALTIME) : 0;
+        }
+        out->native_ns = native ? out->native_ns : 0;
+        out->native = threads_json(native, native_thread);
+}
+
+static void read_nics(const struct hang_page *p, uint32_t process, struct evidence *out)
 {
         _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
-        json_t *list = json_array();
 
         if (capo_hang_network(&p->job->processes[process], &net) < 0)
-                capo_hang_network_finish(&net);
-        *at = net.at_ns ? json_real((double)net.at_ns / 1e9) : json_null();
-        for (uint32_t i = 0; i < net.n_nics; i++) {
-                const struct capo_hang_nic *n = &net.nics[i];
-
-                json_array_append_new(
-                        list, json_pack("{s:s, s:s, s:s, s:o, s:o, s:I, s:I, s:I, s:s}", "name",
-                                        n->name, "device", n->device, "pci", n->pci, "outstanding",
-                                        n->unsure ? json_null()
-                                                  : json_integer((json_int_t)n->outstanding),
-                                        "completed",
-                                        n->completed_ns ? json_real((double)n->completed_ns / 1e9)
-                                                        : json_null(),
-                                        "receives", (json_int_t)n->receives, "refused",
-                                        (json_int_t)n->refused, "errors", (json_int_t)n->errors,
-                                        "error", n->error));
-        }
-        return list;
+                net.n_nics = 0;
+        out->nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);
+        out->nics_ns = net.at_ns;
 }
 
-static json_t *pack_stacks(const struct hang_page *p, uint32_t process, json_t **why_none)
-{
-        *why_none = json_null();
-        return p->stacks && hang_lives_here(p, process)
-                       ? hang_json_stacks((int)p->job->processes[process].header.pid, why_none)
-                       : json_array();
-}
+#define MISSING_FIELDS(F)                                                 \
+        F("call", TEXT, of->missing ? capo_call_name(of->missing) : NULL) \
+        F("number", COUNT, of->seq)                                       \
+        F("communicator", TEXT, comm_name(in, of->comm))                  \
+        F("waiting", COUNT, of->n_waiting)
+CLI_ENTITY(missing_call, struct capo_hang_culprit, struct hang_page, MISSING_FIELDS);
 
 /* The call in which others wait for it, if that is not the verdict's. */
-static json_t *missing_from(const struct hang_page *p, const struct capo_hang_culprit *c)
+static json_t *missing_json(const struct hang_page *p, const struct capo_hang_culprit *c)
 {
-        if (!c->elsewhere)
-                return json_null();
-        return json_pack("{s:s?, s:i, s:o, s:i}", "call",
-                         c->missing ? capo_call_name(c->missing) : NULL, "number", (int)c->seq,
-                         "communicator", comm_or_null(p, c->comm), "waiting", (int)c->n_waiting);
+        return c->elsewhere ? cli_entity_json(&missing_call, p, c) : json_null();
 }
 
-static json_t *exit_status_or_null(const struct hang_page *p, uint32_t process)
+static int exit_status(const struct capo_hang_process *h)
 {
-        const struct capo_hang_process *h = &p->hang.processes[process];
-
-        return h->ending == CAPO_HANG_BY_EXIT && h->exit_status >= 0 ? json_integer(h->exit_status)
-                                                                     : json_null();
+        return h->ending == CAPO_HANG_BY_EXIT ? h->exit_status : -1;
 }
 
-static json_t *pack_culprits(const struct hang_page *p)
+struct culprit {
+        const struct capo_hang_culprit *c;
+        const struct capo_hang_process *h;
+        const struct capo_job_process *p;
+        struct evidence e;
+};
+
+#define CULPRIT_FIELDS(F)                                      \
+        F("rank", RANK, of->h->rank)                           \
+        F("host", TEXT, of->p->host)                           \
+        F("pid", RANK, of->p->header.pid)                      \
+        F("why", WORD, capo_hang_why_name(of->c->why))         \
+        F("other_threads_work", FLAG, of->c->works_on)         \
+        F("exit_status", RANK, exit_status(of->h))             \
+        F("differs", TEXT, of->c->differs)                     \
+        F("skipped", FLAG, of->c->skipped)                     \
+        F("call", JSON, call_json(in, of->c->call))            \
+        F("threads", JSON, of->e.threads)                      \
+        F("no_threads", JSON, of->e.no_threads ?: json_null()) \
+        F("python", JSON, of->e.python)                        \
+        F("python_at", TIME, of->e.python_ns)                  \
+        F("streams", JSON, streams_json(in, of->c->process))   \
+        F("network", JSON, of->e.nics)                         \
+        F("network_at", TIME, of->e.nics_ns)                   \
+        F("native", JSON, of->e.native)                        \
+        F("native_at", TIME, of->e.native_ns)                  \
+        F("no_python", JSON, of->e.no_python ?: json_null())   \
+        F("missing_from", JSON, missing_json(in, of->c))
+CLI_ENTITY(culprit, struct culprit, struct hang_page, CULPRIT_FIELDS);
+
+static json_t *culprits_json(const struct hang_page *p)
 {
         json_t *list = json_array();
 
         for (uint32_t i = 0; i < p->verdict.n_culprits; i++) {
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
-                const struct capo_job_process *jp = &p->job->processes[c->process];
+                struct culprit of = {
+                        c, &p->hang.processes[c->process], &p->job->processes[c->process], {0}};
 
-                json_t *none, *stacks = pack_stacks(p, c->process, &none), *at, *no_python,
-                              *frames = pack_python(p, c->process, &at, &no_python);
-                json_t *seen, *nics = pack_nics(p, c->process, &seen), *native_at,
-                              *of_c = pack_native(p, c->process, &native_at);
-
-                json_array_append_new(
-                        list,
-                        json_pack(
-                                "{s:o, s:o, s:i, s:s, s:b, s:o, s:s?, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}",
-                                "rank", rank_or_null(p, c->process), "host",
-                                cli_json_text(jp->host), "pid", (int)jp->header.pid, "why",
-                                capo_hang_why_name(c->why), "other_threads_work", c->works_on,
-                                "exit_status", exit_status_or_null(p, c->process), "differs",
-                                c->differs, "skipped", c->skipped, "call", call_or_null(p, c->call),
-                                "threads", stacks, "no_threads", none, "python", frames,
-                                "python_at", at, "streams", pack_streams(p, c->process), "network",
-                                nics, "network_at", seen, "native", of_c, "native_at", native_at,
-                                "no_python", no_python, "missing_from", missing_from(p, c)));
+                read_threads(p, c->process, &of.e);
+                read_nics(p, c->process, &of.e);
+                json_array_append_new(list, cli_entity_json(&culprit, p, &of));
         }
         return list;
 }
 
-static json_t *pack_ends(const struct hang_page *p)
+/* ---- the page ---- */
+
+#define END_FIELDS(F)                                      \
+        F("rank", RANK, of->rank)                          \
+        F("killed", FLAG, of->ending == CAPO_HANG_BY_KILL) \
+        F("exit_status", RANK, exit_status(of))            \
+        F("at", TIME, of->end_ns)
+CLI_ENTITY(ending, struct capo_hang_process, void, END_FIELDS);
+
+static json_t *ends_json(const struct hang_page *p)
 {
         json_t *list = json_array();
 
         for (uint32_t i = CAPO_HANG_NONE; (i = hang_next_end(p, i)) != CAPO_HANG_NONE;)
-                json_array_append_new(
-                        list, json_pack("{s:o, s:b, s:o, s:f}", "rank", rank_or_null(p, i),
-                                        "killed", p->hang.processes[i].ending == CAPO_HANG_BY_KILL,
-                                        "exit_status", exit_status_or_null(p, i), "at",
-                                        (double)p->hang.processes[i].end_ns / 1e9));
+                json_array_append_new(list, cli_entity_json(&ending, NULL, &p->hang.processes[i]));
         return list;
 }
 
-static json_t *pack_circle(const struct hang_page *p)
-{
-        json_t *list = json_array();
+#define STEP_FIELDS(F)                                        \
+        F("rank", RANK, in->hang.processes[of->process].rank) \
+        F("call", TEXT, capo_call_name(of->call))             \
+        F("number", COUNT, of->seq)                           \
+        F("communicator", TEXT, comm_name(in, of->comm))
+CLI_ENTITY(wait_step, struct capo_hang_step, struct hang_page, STEP_FIELDS);
 
-        for (uint32_t i = 0; i < p->verdict.n_steps; i++) {
-                const struct capo_hang_step *s = &p->verdict.steps[i];
-
-                json_array_append_new(
-                        list, json_pack("{s:o, s:s, s:i, s:o}", "rank", rank_or_null(p, s->process),
-                                        "call", capo_call_name(s->call), "number", (int)s->seq,
-                                        "communicator", comm_or_null(p, s->comm)));
-        }
-        return list;
-}
-
-static json_t *pack_missing_data(const struct hang_page *p)
+static json_t *missing_data_json(const struct hang_page *p)
 {
         json_t *list = json_array();
         char text[400];
@@ -279,31 +284,33 @@ static json_t *pack_missing_data(const struct hang_page *p)
         return list;
 }
 
-static json_t *pack_late_ranks(const struct hang_page *p)
+#define LATE_COMM (&in->job->comms[of->comm])
+#define LATE_SKEW LATE_COMM->skew
+
+#define LATE_FIELDS(F)                                                                     \
+        F("communicator", TEXT, comm_name(in, of->comm))                                   \
+        F("rank", RANK, LATE_COMM->members[of->last].rank)                                 \
+        F("job_rank", RANK, in->hang.processes[LATE_COMM->members[of->last].process].rank) \
+        F("calls", COUNT, LATE_SKEW->n_calls)                                              \
+        F("last", COUNT, LATE_SKEW->ranks[of->last].last)                                  \
+        F("caused_s", EXACT, LATE_SKEW->ranks[of->last].caused_ns / 1e9)                   \
+        F("from_call", COUNT, LATE_SKEW->worst_from_seq)                                   \
+        F("since", EXACT, (double)LATE_SKEW->worst_from_ns / 1e9)                          \
+        F("host", FLAG, LATE_SKEW->from == CAPO_SKEW_HOST_START || LATE_SKEW->n_host > 0)  \
+        F("cause", JSON, cli_json_cause(&of->cause))
+CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
+
+static json_t *late_json(const struct hang_page *p)
 {
         const struct capo_page_wait *w;
         json_t *list = json_array();
 
-        for (uint32_t i = 0; (w = hang_late(p, i)); i++) {
-                const struct capo_job_comm *c = &p->job->comms[w->comm];
-                const struct capo_skew *k = c->skew;
-
-                json_array_append_new(
-                        list,
-                        json_pack("{s:o, s:i, s:o, s:i, s:i, s:f, s:i, s:f, s:b, s:o}",
-                                  "communicator", comm_or_null(p, w->comm), "rank",
-                                  (int)c->members[w->last].rank, "job_rank",
-                                  rank_or_null(p, c->members[w->last].process), "calls",
-                                  (int)k->n_calls, "last", (int)k->ranks[w->last].last, "caused_s",
-                                  k->ranks[w->last].caused_ns / 1e9, "from_call",
-                                  (int)k->worst_from_seq, "since", (double)k->worst_from_ns / 1e9,
-                                  "host", k->from == CAPO_SKEW_HOST_START || k->n_host > 0, "cause",
-                                  cli_json_cause(&w->cause)));
-        }
+        for (uint32_t i = 0; (w = hang_late(p, i)); i++)
+                json_array_append_new(list, cli_entity_json(&late_rank, p, w));
         return list;
 }
 
-static json_t *pack_bugs(const struct hang_page *p)
+static json_t *bugs_json(const struct hang_page *p)
 {
         struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
         int n = hang_bugs(p, bugs);
@@ -316,19 +323,27 @@ static json_t *pack_bugs(const struct hang_page *p)
         return list;
 }
 
+#define PAGE_FIELDS(F)                                                                         \
+        F("capo_hang", COUNT, 1)                                                               \
+        F("verdict", WORD, capo_hang_kind_name(of->verdict.kind))                              \
+        F("certainty", WORD, capo_hang_sure_name(of->verdict.sure))                            \
+        F("live", FLAG, of->logs->live)                                                        \
+        F("since", EXACT, (double)of->verdict.since_ns / 1e9)                                  \
+        F("still_s", EXACT, (double)of->verdict.still_ns / 1e9)                                \
+        F("communicator", TEXT, comm_name(of, of->verdict.comm))                               \
+        F("call", JSON, call_json(of, of->verdict.call))                                       \
+        F("waiting", COUNT, of->verdict.n_waiting)                                             \
+        F("ranks", COUNT, of->job->n_ranks)                                                    \
+        F("culprits", JSON, culprits_json(of))                                                 \
+        F("circle", JSON, CLI_ENTITIES(wait_step, of, of->verdict.steps, of->verdict.n_steps)) \
+        F("late", JSON, late_json(of))                                                         \
+        F("not_known", JSON, missing_data_json(of))                                            \
+        F("disagreed_and_ended", COUNT, of->verdict.differed)                                  \
+        F("known_bugs", JSON, bugs_json(of))                                                   \
+        F("ends", JSON, ends_json(of))
+CLI_ENTITY(verdict, struct hang_page, void, PAGE_FIELDS);
+
 int hang_json(const struct hang_page *p, FILE *out)
 {
-        const struct capo_hang_verdict *v = &p->verdict;
-        json_t *page = json_pack(
-                "{s:i, s:s, s:s, s:b, s:f, s:f, s:o, s:o, s:i, s:i, s:o, s:o, s:o, s:o, s:i, s:o, s:o}",
-                "capo_hang", 1, "verdict", capo_hang_kind_name(v->kind), "certainty",
-                capo_hang_sure_name(v->sure), "live", p->logs->live, "since",
-                (double)v->since_ns / 1e9, "still_s", (double)v->still_ns / 1e9, "communicator",
-                comm_or_null(p, v->comm), "call", call_or_null(p, v->call), "waiting",
-                (int)v->n_waiting, "ranks", (int)p->job->n_ranks, "culprits", pack_culprits(p),
-                "circle", pack_circle(p), "late", pack_late_ranks(p), "not_known",
-                pack_missing_data(p), "disagreed_and_ended", (int)v->differed, "known_bugs",
-                pack_bugs(p), "ends", pack_ends(p));
-
-        return cli_json_print(out, page, JSON_INDENT(2));
+        return cli_json_print(out, cli_entity_json(&verdict, NULL, p), JSON_INDENT(2));
 }

@@ -7,7 +7,6 @@
 
 #include <jansson.h>
 
-#include "cli/report/report_columns.h"
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -151,15 +150,12 @@ int report_json(const struct report_view *view, FILE *out)
 {
         const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
-        json_t *j = json_object(), *comms = json_array(), *rows = json_array(),
-               *processes = json_array();
+        json_t *j = json_object(), *comms = json_array(), *processes = json_array();
         json_t *sites = json_array(), *problems = json_array(), *others = json_array();
         int e;
 
         for (uint32_t i = 0; i < job->n_comms; i++)
                 json_array_append_new(comms, comm_json(r, i));
-        for (uint32_t i = 0; i < r->rows.n; i++)
-                json_array_append_new(rows, report_row_json(view, &r->rows.row[i]));
         for (uint32_t i = 0; i < r->others.n; i++)
                 json_array_append_new(
                         others,
@@ -212,7 +208,7 @@ int report_json(const struct report_view *view, FILE *out)
         json_object_set_new(j, "creation", creation_json(r));
         json_object_set_new(j, "steps", report_json_steps(r));
         json_object_set_new(j, "comms", comms);
-        json_object_set_new(j, "rows", rows);
+        json_object_set_new(j, "rows", report_json_rows(view));
         json_object_set_new(j, "other_calls", others);
         json_object_set_new(j, "sites", sites);
         json_object_set_new(j, "processes", processes);

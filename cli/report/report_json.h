@@ -7,7 +7,10 @@
 
 #include "cli/base/cli_json.h"
 
-#include "analysis/report/job_page.h"
+#include "cli/report/report_formats.h"
+
+/** report_json_rows() - the value of "rows". */
+json_t *report_json_rows(const struct report_view *view);
 
 /** report_json_fabric() - the value of "fabric": one object per rank and domain; empty without
  * libfabric. */

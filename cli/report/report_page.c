@@ -8,6 +8,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
+#include "cli/base/cli_fields.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -250,7 +251,7 @@ static void add_places(const struct capo_page *r, struct cli_page *page)
         for (uint32_t i = 0; i < shown; i++) {
                 char text[32];
 
-                cli_section_cell(s, "%s", report_percent(r->places[i].share, text));
+                cli_section_cell(s, "%s", cli_share_text(r->places[i].share, text));
                 cli_section_cell(s, "%s", capo_text_plural(r->places[i].calls, "call", NULL));
                 cli_section_cell(s, "%s", r->places[i].line);
         }

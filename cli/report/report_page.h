@@ -38,9 +38,6 @@ void report_network(const struct report_view *view, struct cli_page *page);
 /** report_trials() - TRIALS: rows compared with NCCL's own choice. */
 void report_trials(const struct report_view *view, struct cli_page *page);
 
-/** report_percent() - a share with two significant digits: "61 %", "7.5 %". */
-char *report_percent(double share, char *text);
-
 /** report_size() - the size of a row; exact if requested, or if another row of its call would print
  * the same. */
 char *report_size(const struct report_view *view, const struct capo_page_row *row, char *text,

@@ -5,7 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/base/cli_fields.h"
+#include "cli/base/cli_json.h"
 #include "cli/top/top_page.h"
+#include "cli/watch/live_call.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
@@ -17,158 +20,7 @@ const char *const top_sort_names[TOP_SORTS + 1] = {
         [TOP_SORT_P50] = "p50",   [TOP_SORT_BUSBW] = "busbw", [TOP_SORT_NAME] = "name",
 };
 
-enum {
-        LATE = 3,
-        CULPRITS = 4,
-        NICS = 4,
-        CELL = 64,
-        COMM_LEAST = 6,
-        COMM_MOST = 24,
-        CUT = 20,
-        RANK_OF_TIME = 8
-};
-
-/* ---- columns ---- */
-
-static void put_comm(const struct capo_live_rate *r, char *text)
-{
-        snprintf(text, 64, "%s", r->row->comm);
-}
-
-static void put_call(const struct capo_live_rate *r, char *text)
-{
-        snprintf(text, 64, "%s", capo_call_name(r->row->call));
-}
-
-static void put_size(const struct capo_live_rate *r, char *text)
-{
-        capo_live_size_text(r->row->size, text);
-}
-
-static void put_share(const struct capo_live_rate *r, char *text)
-{
-        if (r->share < 0)
-                snprintf(text, 64, "-");
-        else
-                snprintf(text, 64, "%.1f %%", 100 * r->share);
-}
-
-static void put_calls(const struct capo_live_rate *r, char *text)
-{
-        if (r->calls_s >= 99999.5)
-                snprintf(text, 64, "%.0fk", r->calls_s / 1e3);
-        else
-                snprintf(text, 64, r->calls_s < 9.95 ? "%.1f" : "%.0f", r->calls_s);
-}
-
-/* A rate while a job runs; tiny rates are shown as such. */
-static const char *rate_text(double gbs, char *text)
-{
-        if (gbs > 0 && gbs < 0.0005)
-                return strcpy(text, "<0.001");
-        return capo_text_gbs(gbs, text);
-}
-
-static void put_bytes(const struct capo_live_rate *r, char *text)
-{
-        if (r->bytes_s > 0)
-                rate_text(r->bytes_s / 1e9, text);
-        else
-                snprintf(text, 64, "-");
-}
-
-static void put_p50(const struct capo_live_rate *r, char *text)
-{
-        if (r->p50_ns > 0)
-                capo_text_duration(r->p50_ns, text);
-        else
-                snprintf(text, 64, "-");
-}
-
-static void put_busbw(const struct capo_live_rate *r, char *text)
-{
-        if (r->row->busbw > 0)
-                rate_text(r->row->busbw, text);
-        else
-                snprintf(text, 64, "-");
-}
-
-static void put_reached(const struct capo_live_rate *r, char *text)
-{
-        if (r->row->reached >= 0)
-                snprintf(text, 64, "%.0f %%", 100 * r->row->reached);
-        else
-                snprintf(text, 64, "-");
-}
-
-/* From left to right; a narrow page drops the lowest rank first. A left-aligned column of names is
- * as wide as its longest one, because names should not be cut. */
-static const struct {
-        const char *head;
-        unsigned width, rank;
-        bool left;
-        void (*put)(const struct capo_live_rate *r, char *text);
-} columns[] = {
-        {"COMM", COMM_MOST, 9, true, put_comm}, {"CALL", CELL, 7, true, put_call},
-        {"SIZE", CELL, 4, true, put_size},      {"TIME", 7, RANK_OF_TIME, false, put_share},
-        {"CALLS/S", 7, 6, false, put_calls},    {"GB/S", 7, 5, false, put_bytes},
-        {"P50", 8, 3, false, put_p50},          {"BUSBW", 7, 2, false, put_busbw},
-        {"LINKS", 5, 1, false, put_reached},
-};
-
-/* The columns to print. */
-struct layout {
-        unsigned width[N_ELEMENTS(columns)];
-        bool shown[N_ELEMENTS(columns)];
-};
-
-static void measure_columns(const struct capo_live_rates *rates, const uint32_t *order, uint32_t n,
-                            struct layout *l)
-{
-        char cell[CELL];
-
-        for (size_t i = 0; i < N_ELEMENTS(columns); i++) {
-                l->shown[i] = true;
-                l->width[i] =
-                        columns[i].left ? (unsigned)strlen(columns[i].head) : columns[i].width;
-                for (uint32_t row = 0; row < n && columns[i].left; row++) {
-                        columns[i].put(&rates->rate[order[row]], cell);
-                        if (strlen(cell) > l->width[i])
-                                l->width[i] = (unsigned)strlen(cell);
-                }
-                if (l->width[i] > columns[i].width)
-                        l->width[i] = columns[i].width;
-        }
-}
-
-static void fit_columns(unsigned width, struct layout *l)
-{
-        unsigned sum = 0, more;
-
-        for (size_t i = 0; i < N_ELEMENTS(columns); i++)
-                sum += l->width[i] + (i > 0);
-        for (unsigned rank = 1; sum > width && rank < RANK_OF_TIME; rank++) {
-                for (size_t i = 1; i < N_ELEMENTS(columns); i++) {
-                        if (columns[i].rank == rank) {
-                                l->shown[i] = false;
-                                sum -= l->width[i] + 1;
-                        }
-                }
-        }
-        more = sum > width ? sum - width : 0; /* only names and times are left: now cut names */
-        l->width[0] = l->width[0] > more + COMM_LEAST ? l->width[0] - more : COMM_LEAST;
-}
-
-/* Cut @text in the middle, with dots. */
-static void cut_middle(char *text, size_t width)
-{
-        size_t n = strlen(text), tail = (width - 2) / 2;
-
-        if (n <= width)
-                return;
-        memmove(text + width - tail, text + n - tail, tail + 1);
-        memcpy(text + width - tail - 2, "..", 2);
-}
+enum { LATE = 3, CULPRITS = 4, NICS = 4, CUT = 20 };
 
 /* ---- lines ---- */
 
@@ -178,7 +30,21 @@ void top_lines_finish(struct top_lines *lines)
         *lines = (struct top_lines){0};
 }
 
-/* Text from a job may have letters of several bytes: each becomes '?'. */
+/* Text from a job may have letters of several bytes: each becomes '?'. A table marks with such a
+ * letter where it cut a name: '~'. */
+static void make_ascii(char *text)
+{
+        char *to = text;
+
+        for (const char *c = text; *c; c++) {
+                if (*c >= ' ' && *c <= '~')
+                        *to++ = *c;
+                else if ((*c & 0xc0) != 0x80)
+                        *to++ = strncmp(c, "\xe2\x80\xa6", 3) ? '?' : '~';
+        }
+        *to = 0;
+}
+
 static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
                     const char *format, ...) __attribute__((format(printf, 5, 6)));
 static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
@@ -194,8 +60,7 @@ static int add_line(struct top_lines *to, unsigned width, bool strong, bool alar
         va_start(args, format);
         vsnprintf(line->text, sizeof line->text, format, args);
         va_end(args);
-        for (char *c = line->text; *c; c++)
-                *c = *c < ' ' || *c > '~' ? '?' : *c;
+        make_ascii(line->text);
         if (!to->whole && width < strlen(line->text))
                 snprintf(line->text + width - (width > CUT ? strlen("...") : 0),
                          sizeof line->text - width, "%s", width > CUT ? "..." : "");
@@ -204,31 +69,33 @@ static int add_line(struct top_lines *to, unsigned width, bool strong, bool alar
         return 0;
 }
 
-static int add_row(struct top_lines *to, unsigned width, const struct layout *l,
-                   const struct capo_live_rate *rate)
-{
-        char text[TOP_LINE] = "", cell[CELL];
-
-        for (size_t i = 0; i < N_ELEMENTS(columns); i++) {
-                int room = (int)l->width[i];
-
-                if (!l->shown[i])
-                        continue;
-                if (rate)
-                        columns[i].put(rate, cell);
-                else
-                        snprintf(cell, sizeof cell, "%s", columns[i].head);
-                cut_middle(cell, l->width[i]);
-                capo_append(text, sizeof text, "%s%*s", i ? " " : "",
-                            columns[i].left ? -room : room, cell);
-        }
-        return add_line(to, width, !rate, false, "%s", text);
-}
-
 /* Is it an untimed call that moves nothing, such as communicator creation? */
 static bool is_empty(const struct capo_live_rate *r)
 {
         return r->share < 0 && r->bytes_s <= 0 && r->p50_ns <= 0 && r->row->busbw <= 0;
+}
+
+static int add_rows(struct top_lines *to, unsigned width, const struct capo_live_rates *rates,
+                    const uint32_t *order, uint32_t n)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = cli_entity_table(&live_call);
+        _cleanup_free_ char *text = NULL;
+        char *rest, *line;
+        size_t size;
+        FILE *out = open_memstream(&text, &size);
+        int r = 0;
+
+        for (uint32_t i = 0; i < n && t; i++) {
+                if (!is_empty(&rates->rate[order[i]]))
+                        cli_table_entity(t, &live_call, NULL, &rates->rate[order[i]]);
+        }
+        if (t && out)
+                capo_table_lines(t, out, width);
+        if (!t || !out || fclose(out) != 0)
+                return -ENOMEM;
+        for (rest = text; (line = strsep(&rest, "\n")) && rest && r == 0;)
+                r = add_line(to, width, line == text, false, "%s", line);
+        return r;
 }
 
 static double sum_shares(const struct capo_live_rates *rates)
@@ -256,7 +123,7 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                 bytes += job->rates.rate[i].bytes_s;
         }
         snprintf(rate, sizeof rate, "%.0f calls/s, %s GB/s enqueued", calls,
-                 rate_text(bytes / 1e9, gbs));
+                 capo_text_gbs(bytes / 1e9, gbs));
         if (share >= 0)
                 snprintf(in_nccl, sizeof in_nccl, ", %.0f %% in NCCL", 100 * share);
         snprintf(who, sizeof who, "%s  %s  %s here  %s  %s", w->id,
@@ -309,7 +176,6 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
         const struct watch_job *w = top_job_of(t, job);
         const struct capo_page_wait *late;
         char sent[32], received[32];
-        struct layout layout;
         uint32_t n;
         int r;
 
@@ -322,15 +188,10 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
                 r = add_line(to, width, false, false, "  late: %s", late->text);
         for (size_t i = 0; i < job->n_nics && i < NICS && r == 0; i++)
                 r = add_line(to, width, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
-                             rate_text(job->nic[i].sent_s / 1e9, sent),
-                             rate_text(job->nic[i].received_s / 1e9, received));
+                             capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
+                             capo_text_gbs(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
-        measure_columns(&job->rates, order, n, &layout);
-        fit_columns(width, &layout);
-        r = r ?: add_row(to, width, &layout, NULL);
-        for (uint32_t i = 0; i < n && r == 0; i++)
-                if (!is_empty(&job->rates.rate[order[i]]))
-                        r = add_row(to, width, &layout, &job->rates.rate[order[i]]);
+        r = r ?: add_rows(to, width, &job->rates, order, n);
         return r
                        ?: add_line(to, width, false, false, "%s",
                                    n                   ? ""
@@ -348,4 +209,102 @@ int top_page(const struct top *t, unsigned width, struct top_lines *out)
         for (uint32_t i = 0; i < t->n_jobs && r == 0; i++)
                 r = add_job(t, out, width, &t->job[i]);
         return r;
+}
+
+/* ---- JSON ---- */
+
+#define CULPRIT_FIELDS(F)                                          \
+        F("rank", RANK, in->page.hang.processes[of->process].rank) \
+        F("host", TEXT, in->page.job->processes[of->process].host) \
+        F("why", WORD, capo_hang_why_name(of->why))
+CLI_ENTITY(culprit, struct capo_hang_culprit, struct watch_job, CULPRIT_FIELDS);
+
+#define COMM (&in->page.job->comms[of->comm])
+
+#define LATE_FIELDS(F)                                \
+        F("communicator", TEXT, COMM->name)           \
+        F("rank", RANK, COMM->members[of->last].rank) \
+        F("share", SHARE, of->caused_share)           \
+        F("text", TEXT, of->text)
+CLI_ENTITY(late_rank, struct capo_page_wait, struct watch_job, LATE_FIELDS);
+
+#define NIC_FIELDS(F)                                 \
+        F("nic", TEXT, of->name)                      \
+        F("sent_bytes_per_s", RATE, of->sent_s / 1e9) \
+        F("received_bytes_per_s", RATE, of->received_s / 1e9)
+CLI_ENTITY(nic_rate, struct top_nic, void, NIC_FIELDS);
+
+#define STEPS_FIELDS(F)                                        \
+        F("total", COUNT, of->total ? (int64_t)of->total : -1) \
+        F("p50_s", DURATION, of->steps.p50_ns)                 \
+        F("p95_s", DURATION, of->steps.p95_ns)                 \
+        F("certain", FLAG, of->steps.known == CAPO_STEPS_FOUND)
+CLI_ENTITY(step_times, struct capo_job_steps, void, STEPS_FIELDS);
+
+static json_t *steps_json(const struct capo_job_steps *s)
+{
+        return s->steps.n_plain ? cli_entity_json(&step_times, NULL, s) : json_null();
+}
+
+static json_t *culprits_json(const struct watch_job *w)
+{
+        const struct capo_hang_verdict *v = &w->page.verdict;
+
+        return CLI_ENTITIES(culprit, w, v->culprits,
+                            capo_hang_kind_exit(v->kind) ? v->n_culprits : 0);
+}
+
+static json_t *late_json(const struct watch_job *w)
+{
+        const struct capo_page_wait *late;
+        json_t *list = json_array();
+
+        for (uint32_t i = 0; (late = hang_late(&w->page, i)); i++)
+                json_array_append_new(list, cli_entity_json(&late_rank, w, late));
+        return list;
+}
+
+struct job_view {
+        const struct top *top;
+        const struct top_job *job;
+};
+
+static json_t *rows_json(const struct job_view *v)
+{
+        _cleanup_free_ uint32_t *order = calloc(v->job->rates.n + 1, sizeof *order);
+        uint32_t n = order ? top_rows(v->top, v->job, order) : 0;
+        json_t *rows = json_array();
+
+        for (uint32_t i = 0; i < n; i++)
+                json_array_append_new(
+                        rows, cli_entity_json(&live_call, NULL, &v->job->rates.rate[order[i]]));
+        return rows;
+}
+
+#define JOB_FIELDS(F)                                                                  \
+        F("job", TEXT, of->id)                                                         \
+        F("user", TEXT, of->user)                                                      \
+        F("ranks", COUNT, of->page.hang.n_processes)                                   \
+        F("age_s", DURATION, (double)(in->job->sampled_ns - of->page.job->t_begin_ns)) \
+        F("verdict", WORD, capo_hang_kind_name(watch_kind(of)))                        \
+        F("steps", JSON, steps_json(&of->page.late.steps))                             \
+        F("culprits", JSON, culprits_json(of))                                         \
+        F("late", JSON, late_json(of))                                                 \
+        F("nics", JSON, CLI_ENTITIES(nic_rate, NULL, in->job->nic, in->job->n_nics))   \
+        F("rows", JSON, rows_json(in))
+CLI_ENTITY(top_job, struct watch_job, struct job_view, JOB_FIELDS);
+
+int top_json(const struct top *t, FILE *out)
+{
+        json_t *jobs = json_array();
+
+        for (uint32_t i = 0; i < t->n_jobs; i++) {
+                struct job_view v = {t, &t->job[i]};
+                const struct watch_job *w = top_job_of(t, v.job);
+
+                if (w)
+                        json_array_append_new(jobs, cli_entity_json(&top_job, &v, w));
+        }
+        return cli_json_print(out, json_pack("{s:i, s:o}", "capo_top", 1, "jobs", jobs),
+                              JSON_INDENT(2));
 }

@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 
 #include "capo/call_ids.h"
+#include "cli/watch/live_call.h"
 #include "cli/watch/metrics.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -87,11 +88,6 @@ void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
                 fprintf(p->out, "%s %s\n", *before == '{' ? "" : "}", number);
 }
 
-static void put_count(struct metrics_put *p, uint64_t n)
-{
-        metrics_point(p, "_total", (double)n, NULL);
-}
-
 /* ---- families ---- */
 
 static void put_ranks(struct metrics_put *p)
@@ -105,25 +101,19 @@ static void put_ranks(struct metrics_put *p)
                 metrics_point(p, "", n[i], "state", names[i], NULL);
 }
 
-static void put_row(struct metrics_put *p, const struct capo_live_row *row, const char *suffix,
-                    double value)
+/* The field of the family's name, of each row. */
+static void put_rows(struct metrics_put *p)
 {
-        char size[32];
+        for (uint32_t i = 0; i < p->job->rows.n; i++) {
+                const struct capo_live_row *row = &p->job->rows.row[i];
+                const struct capo_live_rate rate = {.row = row};
+                char size[32];
 
-        metrics_point(p, suffix, value, "comm", row->comm, "call", capo_call_name(row->call),
-                      "size", capo_live_size_text(row->size, size), NULL);
-}
-
-static void put_calls(struct metrics_put *p)
-{
-        for (uint32_t i = 0; i < p->job->rows.n; i++)
-                put_row(p, &p->job->rows.row[i], "_total", (double)p->job->rows.row[i].calls);
-}
-
-static void put_bytes(struct metrics_put *p)
-{
-        for (uint32_t i = 0; i < p->job->rows.n; i++)
-                put_row(p, &p->job->rows.row[i], "_total", (double)p->job->rows.row[i].bytes);
+                metrics_point(p, p->counter ? "_total" : "",
+                              cli_field_export(&live_call, NULL, &rate, p->name), "comm", row->comm,
+                              "call", capo_call_name(row->call), "size",
+                              capo_live_size_text(row->size, size), NULL);
+        }
 }
 
 static bool same_failure(const struct capo_job_failure *a, const struct capo_job_failure *b)
@@ -150,21 +140,6 @@ static void put_errors(struct metrics_put *p)
                         metrics_point(p, "_total", (double)n, "call", capo_call_name(f->call),
                                       "result", result, NULL);
         }
-}
-
-static void put_dropped(struct metrics_put *p)
-{
-        put_count(p, p->job->page.job->dropped);
-}
-
-static void put_untimed(struct metrics_put *p)
-{
-        put_count(p, p->job->page.job->gpu_dropped);
-}
-
-static void put_lost(struct metrics_put *p)
-{
-        put_count(p, p->job->page.job->bytes_lost);
 }
 
 enum { FIRST_END = 12, LAST_END = 32 }; /* log2 of ns: 4 us to 4.3 s, each end 4 times the last */
@@ -207,28 +182,6 @@ static void put_seconds(struct metrics_put *p)
                 else if (row->host.count)
                         put_histogram(p, row, &row->host, "host");
         }
-}
-
-static void put_busbw(struct metrics_put *p)
-{
-        for (uint32_t i = 0; i < p->job->rows.n; i++) {
-                if (p->job->rows.row[i].busbw > 0)
-                        put_row(p, &p->job->rows.row[i], "", p->job->rows.row[i].busbw * 1e9);
-        }
-}
-
-static void put_reached(struct metrics_put *p)
-{
-        for (uint32_t i = 0; i < p->job->rows.n; i++) {
-                if (p->job->rows.row[i].reached >= 0)
-                        put_row(p, &p->job->rows.row[i], "", p->job->rows.row[i].reached);
-        }
-}
-
-static void put_share(struct metrics_put *p)
-{
-        if (p->job->page.late.gpu_share >= 0)
-                metrics_point(p, "", p->job->page.late.gpu_share, NULL);
 }
 
 static const char *certain(const struct capo_job_steps *s)
@@ -295,13 +248,6 @@ static void put_verdict(struct metrics_put *p)
                               capo_hang_kind_name(k), NULL);
 }
 
-static void put_still(struct metrics_put *p)
-{
-        uint64_t since = p->job->stuck.since_ns, now = p->job->page.hang.now_ns;
-
-        metrics_point(p, "", since && since < now ? (double)(now - since) / 1e9 : 0, NULL);
-}
-
 static void put_culprit(struct metrics_put *p)
 {
         const struct watch_stuck *s = &p->job->stuck;
@@ -340,8 +286,9 @@ static const char *nic_of(const struct capo_fabric_link *l)
 }
 
 /* Each interface once, over the ranks that use it. */
-static void put_nics(struct metrics_put *p, bool sent)
+static void put_nics(struct metrics_put *p)
 {
+        bool sent = strstr(p->name, "transmit");
         const struct capo_fabric_job *f = p->job->fabric;
 
         for (size_t i = 0; f && i < f->n_links && i < NICS; i++) {
@@ -359,38 +306,42 @@ static void put_nics(struct metrics_put *p, bool sent)
         }
 }
 
-static void put_sent(struct metrics_put *p)
+static double still_ns(const struct watch_job *job)
 {
-        put_nics(p, true);
+        uint64_t since = job->stuck.since_ns, now = job->page.hang.now_ns;
+
+        return since && since < now ? (double)(now - since) : 0;
 }
 
-static void put_received(struct metrics_put *p)
-{
-        put_nics(p, false);
-}
-
-static void put_cpu(struct metrics_put *p)
+static struct rusage own_usage(void)
 {
         struct rusage u;
 
         getrusage(RUSAGE_SELF, &u);
-        metrics_point(p, "_total",
-                      (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
-                              (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6,
-                      NULL);
+        return u;
 }
 
-static void put_memory(struct metrics_put *p)
+static double seconds_of(struct timeval t)
 {
-        struct rusage u;
-
-        getrusage(RUSAGE_SELF, &u);
-        metrics_point(p, "", (double)u.ru_maxrss * 1024, NULL);
+        return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
-static void put_sampled(struct metrics_put *p)
+#define JOB_METRICS(F)                                                                            \
+        F(NULL, COUNT, of->page.job->dropped, NULL, NULL, "capo_dropped_calls")                   \
+        F(NULL, COUNT, of->page.job->gpu_dropped, NULL, NULL, "capo_dropped_gpu_times")           \
+        F(NULL, BYTES, of->page.job->bytes_lost, NULL, NULL, "capo_dropped_log_bytes")            \
+        F(NULL, SHARE, of->page.late.gpu_share, NULL, NULL, "capo_communication_ratio")           \
+        F(NULL, DURATION, still_ns(of), NULL, NULL, "capo_hang_seconds")                          \
+        F(NULL, EXACT, seconds_of(own_usage().ru_utime) + seconds_of(own_usage().ru_stime), NULL, \
+          NULL, "capo_watch_cpu_seconds")                                                         \
+        F(NULL, BYTES, own_usage().ru_maxrss * 1024, NULL, NULL, "capo_watch_resident_bytes")     \
+        F(NULL, TIME, in->sampled_ns, NULL, NULL, "capo_watch_look_timestamp_seconds")
+CLI_ENTITY(job_metrics, struct watch_job, struct watch, JOB_METRICS);
+
+static void put_job(struct metrics_put *p)
 {
-        metrics_point(p, "", (double)p->watch->sampled_ns / 1e9, NULL);
+        metrics_point(p, p->counter ? "_total" : "",
+                      cli_field_export(&job_metrics, p->watch, p->job, p->name), NULL);
 }
 
 static const struct {
