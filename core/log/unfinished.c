@@ -144,23 +144,45 @@ CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_
                 pass_record(f, CAPO_UNFINISHED_GPU, &oldest);
 }
 
-/* The last call of communicator @comm among those that are kept; false: it is not there. */
+/* Of communicator @comm, keep the call that began last. */
+static void keep_later(const struct capo_record *r, uint16_t comm, struct capo_record *last)
+{
+        if (r->comm == comm && r->seq && r->call && r->call < CAPO_CALLS &&
+            (!last->call || r->t_begin > last->t_begin))
+                *last = *r;
+}
+
+/*
+ * The last call of communicator @comm among those that are kept; false: it is not there. Timed
+ * calls reach the kept ones later than untimed ones, when the GPU has ended them. So the order
+ * there is not that of the calls, and the slots have some more.
+ */
 CAPO_UNSANITIZED static bool find_last_call(const struct capo_segment *seg, uint16_t comm,
                                             struct capo_record *out)
 {
+        enum { LOOKED_AT = 2048 };
         const struct capo_segment_header *h = seg->header;
-        uint64_t head = h->flight_head,
-                 first = head > h->flight_records ? head - h->flight_records : 0;
+        uint64_t head = h->flight_head, most = h->flight_records;
+        uint64_t first = head > most ? head - most : 0;
 
-        if (h->areas[CAPO_AREA_FLIGHT].committed < h->flight_records)
+        *out = (struct capo_record){0};
+        if (h->areas[CAPO_AREA_FLIGHT].committed < most)
                 first = head > h->areas[CAPO_AREA_FLIGHT].committed ? head : 0;
-        for (uint64_t i = head; i-- > first;) {
-                *out = *(struct capo_record *)capo_area_at(seg, CAPO_AREA_FLIGHT,
-                                                           i & (h->flight_records - 1));
-                if (out->comm == comm && out->seq && out->call && out->call < CAPO_CALLS)
-                        return true;
+        for (uint64_t i = head, looked = 0; i-- > first && (looked < LOOKED_AT || !out->call);
+             looked++) {
+                const struct capo_record r = *(struct capo_record *)capo_area_at(
+                        seg, CAPO_AREA_FLIGHT, i & (h->flight_records - 1));
+
+                keep_later(&r, comm, out);
         }
-        return false;
+        for (uint32_t i = 0; i < h->areas[CAPO_AREA_SLOTS].used; i++) {
+                const struct capo_slot *slot = capo_area_at(seg, CAPO_AREA_SLOTS, i);
+                const struct capo_record r = slot->record;
+
+                if (slot->state == CAPO_SLOT_ARMED)
+                        keep_later(&r, comm, out);
+        }
+        return out->call;
 }
 
 /* What the GPU said of quiet communicators. */

@@ -128,6 +128,8 @@ static void name_of(const struct capo_stand *s, char *text, size_t room)
                 if (*name)
                         capo_append(text, room, " of %s", name);
         }
+        if (s->where == CAPO_UNFINISHED_BUSY)
+                capo_append(text, room, ", or work around it on its stream,");
 }
 
 static void report_hang(const struct capo_stand *s)

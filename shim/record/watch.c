@@ -39,6 +39,7 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         struct capo_stand s = {.begin = r->t_begin,
                                .since = c->before->watched_ns,
                                .seq = r->seq,
+                               .stream = r->stream,
                                .comm = r->comm,
                                .thread = r->thread,
                                .where = (uint8_t)where,
@@ -64,12 +65,46 @@ static void add_stand(enum capo_unfinished_where where, const struct capo_record
         c->stands[c->n++] = s;
 }
 
+/* Is a stream busy with a later call than @s? Communicators can share a stream, and the earlier
+ * call has then ended, as far as anybody knows. */
+static bool is_behind_later(const struct capo_watch *w, const struct capo_stand *s)
+{
+        bool later = false;
+
+        for (uint32_t i = 0; i < w->n; i++)
+                later |= w->stands[i].stream == s->stream && w->stands[i].begin > s->begin;
+        return s->where == CAPO_UNFINISHED_BUSY && later;
+}
+
+/* Does @a say more than @b of what stands? */
+static bool says_more(const struct capo_stand *a, const struct capo_stand *b)
+{
+        bool a_busy = a->where == CAPO_UNFINISHED_BUSY, b_busy = b->where == CAPO_UNFINISHED_BUSY;
+
+        return a_busy != b_busy ? b_busy : a->since < b->since;
+}
+
+/* Of what has stood for @least_ns of watched time, what is known best; NULL: nothing has. */
+static const struct capo_stand *choose_stand(const struct capo_watch *w, uint64_t least_ns)
+{
+        const struct capo_stand *best = NULL;
+
+        for (uint32_t i = 0; i < w->n; i++) {
+                const struct capo_stand *s = &w->stands[i];
+
+                if (w->watched_ns - s->since >= least_ns && !is_behind_later(w, s) &&
+                    (!best || says_more(s, best)))
+                        best = s;
+        }
+        return best;
+}
+
 const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct capo_segment *seg,
                                           uint64_t now_ns)
 {
         uint64_t most = 2 * compute_interval(w), passed = now_ns - w->last_ns;
         struct check check = {.before = w};
-        struct capo_stand *longest = NULL;
+        const struct capo_stand *stand;
         bool warned = false, framed = false;
 
         w->early = NULL;
@@ -85,18 +120,16 @@ const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct cap
         for (uint32_t i = 0; i < w->n; i++) {
                 warned |= w->stands[i].warned;
                 framed |= w->stands[i].framed;
-                if (!longest || w->stands[i].since < longest->since)
-                        longest = &w->stands[i];
         }
-        if (!longest || w->watched_ns - longest->since < w->early_ns)
+        stand = choose_stand(w, w->early_ns);
+        if (!stand)
                 return NULL;
         if (!framed)
-                w->early = longest;
+                w->early = stand;
         for (uint32_t i = 0; i < w->n; i++)
                 w->stands[i].framed = true;
-        if (warned || w->watched_ns - longest->since < w->limit_ns)
-                return NULL;
-        for (uint32_t i = 0; i < w->n; i++)
+        stand = warned ? NULL : choose_stand(w, w->limit_ns);
+        for (uint32_t i = 0; i < w->n && stand; i++)
                 w->stands[i].warned = true;
-        return longest;
+        return stand;
 }

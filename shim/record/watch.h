@@ -19,6 +19,7 @@ struct capo_stand {
         uint64_t begin; /* ticks */
         uint64_t since; /* watched_ns when it was found first */
         uint32_t seq;
+        uint32_t stream; /* hash */
         uint16_t comm, thread;
         uint8_t where, call; /* enum capo_unfinished_where, enum capo_call_id */
         bool warned;         /* of a hang that was reported */
@@ -50,6 +51,8 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  * stands there. When none does any more there was progress, and the next hang is another one.
  *
  * Return: the call that stands longest, once per hang; valid until the next check. NULL otherwise.
+ * One of a stream that is only known to be busy is returned if no other call stands, and then it is
+ * the last one of that stream.
  */
 const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct capo_segment *seg,
                                           uint64_t now_ns);

@@ -236,3 +236,65 @@ Test(watch, a_quiet_communicator_on_a_busy_stream)
         checks(10);
         cr_assert_eq(watch.n, 0);
 }
+
+static struct capo_seg_comm *busy_comm(unsigned id, uint32_t stream, uint64_t t_begin, uint32_t seq)
+{
+        struct capo_seg_comm *c = capo_area_at(&seg, CAPO_AREA_COMMS, id - 1);
+        struct capo_record *r = capo_area_at(&seg, CAPO_AREA_FLIGHT, seg.header->flight_head);
+
+        c->log.id = (uint16_t)id;
+        c->gpu = CAPO_COMM_BUSY;
+        *r = (struct capo_record){.t_begin = t_begin,
+                                  .t_end = t_begin + 1,
+                                  .seq = seq,
+                                  .comm = (uint16_t)id,
+                                  .stream = stream,
+                                  .call = CAPO_CALL_ALLREDUCE};
+        seg.header->flight_head++;
+        return c;
+}
+
+static const struct capo_stand *first_hang(void)
+{
+        const struct capo_stand *s = NULL;
+
+        for (int i = 0; i < 20 * 400 && !s; i++) {
+                now += SECOND / 20;
+                s = capo_watch_check(&watch, &seg, now);
+        }
+        return s;
+}
+
+static void two_comms(void)
+{
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_COMMS, 2), 0);
+        cr_assert_eq(capo_area_commit(&seg, CAPO_AREA_FLIGHT, 64), 0);
+        seg.header->areas[CAPO_AREA_COMMS].used = 2;
+}
+
+/* The kept calls are in the order in which they were drained, and timed ones come late. */
+Test(watch, the_last_call_is_the_one_that_began_last)
+{
+        two_comms();
+        busy_comm(2, 7, 90, 41);
+        busy_comm(2, 7, 80, 37);
+        cr_assert_eq(first_hang()->seq, 41);
+}
+
+/* Both communicators use one stream: only the later call is known to stand. */
+Test(watch, of_a_shared_stream_the_later_call_is_named)
+{
+        two_comms();
+        busy_comm(1, 7, 20, 1);
+        busy_comm(2, 7, 90, 31);
+        cr_assert_eq(first_hang()->seq, 31);
+}
+
+/* A stream that is busy says less than a call whose events were asked. */
+Test(watch, a_call_that_is_timed_is_named_before_a_busy_stream)
+{
+        two_comms();
+        busy_comm(1, 7, 20, 5);
+        on_gpu(3, CAPO_SLOT_ARMED, 30, 2);
+        cr_assert_eq(first_hang()->seq, 3);
+}
