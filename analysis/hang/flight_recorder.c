@@ -22,6 +22,7 @@
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 #include "analysis/hang/foreign.h"
 
@@ -414,13 +415,17 @@ static int32_t rank_in(const char *path)
 
 static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char *why, size_t room)
 {
-        _cleanup_fclose_ FILE *file = fopen(path, "r");
+        char reason[200];
         struct stat st;
+        int fd = capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, reason, sizeof reason);
+        _cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
         json_error_t error;
         int first;
 
-        if (!file || fstat(fileno(file), &st) < 0)
-                return capo_why(-errno, why, room, "%s: %s", path, strerror(errno));
+        if (fd < 0)
+                return capo_why(fd, why, room, "%s: %s", path, reason);
+        if (!file)
+                return capo_why(-ENOMEM, why, room, "%s: %s", path, strerror(ENOMEM));
         *written_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
         first = fgetc(file);
         if (first == 0x80)

@@ -150,17 +150,17 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
 {
         _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
         struct stat st;
-        int r = log ? capo_log_window_open(&log->window, path, &st) : -ENOMEM;
+        int r = log ? capo_log_window_open(&log->window, path, &st, why, why_size)
+                    : capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
         char head[4];
 
         if (r == -ENOTDIR)
                 return open_inside(path, out, why, why_size);
-        if (r == 0 && S_ISREG(st.st_mode) &&
-            pread(log->window.fd, head, sizeof head, 0) == sizeof head &&
+        if (r == 0 && pread(log->window.fd, head, sizeof head, 0) == sizeof head &&
             capo_pack_is(head, sizeof head))
                 return open_named(path, NULL, out, why, why_size);
         if (r < 0)
-                return capo_why(r, why, why_size, "%s", strerror(-r));
+                return r;
         r = begin_log(log, &st, why, why_size);
         if (r == 0)
                 *out = steal(&log);

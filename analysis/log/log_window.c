@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "analysis/log/log_window.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 
 #define WINDOW ((size_t)1 << 20)
@@ -39,14 +40,18 @@ static rlim_t open_most(void)
         return most;
 }
 
-int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st)
+int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st, char *why,
+                         size_t room)
 {
+        int fd;
+
         opened++;
-        w->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* opening a fifo must not block */
-        if (w->fd < 0)
-                return -errno;
+        fd = capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, st, why, room);
+        if (fd < 0)
+                return fd;
+        w->fd = fd;
         n_open++;
-        return fstat(w->fd, st) < 0 ? -errno : 0;
+        return 0;
 }
 
 void capo_log_window_give(struct capo_log_window *w, int fd)
@@ -110,7 +115,7 @@ static int unpark_window(struct capo_log_window *w)
         }
         if (w->fd >= 0)
                 return 0;
-        r = capo_log_window_open(w, w->path, &st);
+        r = capo_log_window_open(w, w->path, &st, NULL, 0);
         if (r == 0 && (st.st_dev != w->dev || st.st_ino != w->ino))
                 r = -ESTALE;
         if (r < 0)

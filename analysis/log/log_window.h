@@ -26,8 +26,9 @@ struct capo_log_window {
         size_t held;
 };
 
-/** capo_log_window_open() - Return: 0 with @st filled; -errno. */
-int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st);
+/** capo_log_window_open() - Return: 0 with @st filled; as capo_others_open(), with @why. */
+int capo_log_window_open(struct capo_log_window *w, const char *path, struct stat *st, char *why,
+                         size_t room);
 
 /** capo_log_window_give() - use the open file @fd from now on. */
 void capo_log_window_give(struct capo_log_window *w, int fd);

@@ -14,6 +14,7 @@
 #include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 
 uint64_t pack_check(const struct pack_head *head, const char *name)
@@ -124,17 +125,16 @@ static int list_plain(int fd, const char *path, uint64_t end, struct capo_pack *
 
 int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t why_size)
 {
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-        uint64_t end, at = 0, bad;
         struct stat st;
+        _cleanup_close_ int fd =
+                capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, why, why_size);
+        uint64_t end, at = 0, bad;
         char head[4];
         int r = 0;
 
         *out = (struct capo_pack){0};
-        if (fd < 0 || fstat(fd, &st) < 0)
-                return capo_why(-errno, why, why_size, "%s", strerror(errno));
-        if (!S_ISREG(st.st_mode))
-                return capo_why(-EBADMSG, why, why_size, "is not a regular file");
+        if (fd < 0)
+                return fd;
         end = (uint64_t)st.st_size;
         if (read_at(fd, head, sizeof head, 0) == sizeof head &&
             begins_with(head, sizeof head, ZSTD_MAGICNUMBER))
@@ -167,14 +167,15 @@ void capo_pack_finish(struct capo_pack *pack)
 int capo_pack_unpack(const char *path, const struct capo_pack_entry *entry,
                      int (*take)(void *arg, const void *bytes, size_t n), void *arg)
 {
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        struct stat st;
+        _cleanup_close_ int fd = capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, NULL, 0);
         static char from[1 << 17], to[1 << 17];
         static ZSTD_DCtx *zstd;
         ZSTD_inBuffer in = {from, 0, 0};
         uint64_t at = entry->at, end = entry->at + entry->packed, done = 0;
 
         if (fd < 0)
-                return -errno;
+                return fd;
         zstd = zstd ?: ZSTD_createDCtx();
         if (!zstd)
                 return -ENOMEM;

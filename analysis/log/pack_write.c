@@ -23,6 +23,7 @@
 #include "capo/frame_types.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 #include "core/log/log_write.h"
 #include "core/log/info.h"
@@ -260,9 +261,8 @@ static int pack_log(const struct packing *p, const struct finished *log, const c
 
         if (asprintf(&path, "%s/%s", p->folder, log->name) < 0)
                 return -ENOMEM;
-        from = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-        if (from < 0 || fstat(from, &st) < 0 || st.st_ino != log->st.st_ino ||
-            st.st_size != log->st.st_size)
+        from = capo_others_open(path, O_RDONLY, log->st.st_uid, &st, NULL, 0);
+        if (from < 0 || st.st_ino != log->st.st_ino || st.st_size != log->st.st_size)
                 return -ESTALE;
         r = compress_file(from, head.size, to, &end);
         if (r < 0)

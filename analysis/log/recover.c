@@ -16,22 +16,27 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "core/log/segment_calls.h"
 #include "analysis/log/recover.h"
 
-#define UNREADY_S 60
+#define UNREADY_S     60
+#define SEGMENTS_MOST 8192                /* of one user: more are no job, and take long to read */
+#define DATA_MOST     ((size_t)768 << 20) /* more than the longest flight recorder needs */
 
 /*
- * Copy the file into our own memory. A file with holes (capo_area_commit()) must not be mapped:
- * reading a hole on a full tmpfs raises SIGBUS. The file may also end before its layout does.
+ * Copy the file into our own memory. It must not be mapped: its owner may truncate it at any time,
+ * and reading a hole (capo_area_commit()) on a full tmpfs raises SIGBUS, too. The file may also end
+ * before its layout does.
  */
 static void *copy_in(int fd, size_t size)
 {
         char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        size_t left = DATA_MOST;
         off_t at = 0, hole;
         ssize_t n;
 
@@ -44,7 +49,9 @@ static void *copy_in(int fd, size_t size)
                         const off_t first = (off_t)sizeof(struct capo_segment_header);
                         const off_t end = at < first && first < hole ? first : hole;
 
-                        n = pread(fd, p + at, (size_t)(end - at), at);
+                        n = (size_t)(end - at) > left ? 0
+                                                      : pread(fd, p + at, (size_t)(end - at), at);
+                        left -= n > 0 ? (size_t)n : 0;
                         atomic_thread_fence(memory_order_acquire);
                 }
                 if (n <= 0)
@@ -72,9 +79,8 @@ static bool rings_fit(const struct capo_segment_header *h, size_t size)
         return true;
 }
 
-/* Map a process's file privately and check every number in it. @copy: also if it is being written.
- */
-static int attach_segment(int fd, struct capo_segment *seg, bool copy)
+/* Copy a process's file and check every number in it. */
+static int attach_segment(int fd, struct capo_segment *seg)
 {
         struct capo_segment_header *h, plan = {0}, first;
         struct capo_area *flight;
@@ -94,11 +100,11 @@ static int attach_segment(int fd, struct capo_segment *seg, bool copy)
                                      .flight_records = first.flight_records,
                                      .trace_all = first.trace_all,
                              });
-        if (first.went_private && size < plan.size)
+        if (size > plan.size)
+                return -EBADMSG;
+        if (first.went_private)
                 size = plan.size;
-        h = copy || first.went_private
-                    ? copy_in(fd, size)
-                    : mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0);
+        h = copy_in(fd, size);
         if (h == MAP_FAILED)
                 return -errno;
         *seg = (struct capo_segment){.header = h, .fd = -1};
@@ -147,6 +153,14 @@ bad:
         munmap(h, size);
         seg->header = NULL;
         return -EBADMSG;
+}
+
+/* To write: only then can the file be locked. */
+static int open_segment(const char *path)
+{
+        struct stat st;
+
+        return capo_others_open(path, O_RDWR | O_NOFOLLOW, geteuid(), &st, NULL, 0);
 }
 
 enum life {
@@ -299,12 +313,12 @@ static int find_segments(const char *shm_dir, const char *log_dir, bool living,
         _cleanup_(close_dirp) DIR *dir = opendir(folder);
         struct dirent *entry;
         char prefix[32];
-        int n = 0;
+        int n = 0, seen = 0;
 
         if (!dir)
                 return -errno;
         snprintf(prefix, sizeof prefix, "capo-%u-", (unsigned)geteuid());
-        while ((entry = readdir(dir))) {
+        while (seen < SEGMENTS_MOST && (entry = readdir(dir))) {
                 struct capo_segment_info info;
                 struct capo_segment seg;
                 char path[sizeof info.path];
@@ -313,10 +327,11 @@ static int find_segments(const char *shm_dir, const char *log_dir, bool living,
                 if (strncmp(entry->d_name, prefix, strlen(prefix)) ||
                     snprintf(path, sizeof path, "%s/%s", folder, entry->d_name) >= (int)sizeof path)
                         continue;
-                fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+                seen++;
+                fd = open_segment(path);
                 if (fd < 0)
                         continue;
-                r = attach_segment(fd, &seg, false);
+                r = attach_segment(fd, &seg);
                 if (r == 0) {
                         r = check_segment(fd, seg.header);
                         if ((r == 0 || (living && (r == -EBUSY || r == -EALREADY))) &&
@@ -381,9 +396,9 @@ static int drain_all(struct capo_segment *seg, unsigned clean, int fd)
 
 int capo_segment_peek(const struct capo_segment_info *info, int *out)
 {
-        _cleanup_close_ int fd = open(info->path, O_RDWR | O_NOFOLLOW | O_CLOEXEC), memory = -1;
+        _cleanup_close_ int fd = open_segment(info->path), memory = -1;
         struct capo_segment seg;
-        int r = fd < 0 ? -errno : attach_segment(fd, &seg, true);
+        int r = fd < 0 ? fd : attach_segment(fd, &seg);
 
         if (r < 0)
                 return r;
@@ -409,7 +424,7 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
 {
         struct capo_segment seg;
         struct capo_segment_info info;
-        int r = attach_segment(fd, &seg, false);
+        int r = attach_segment(fd, &seg);
 
         if (r < 0)
                 return r;
@@ -444,18 +459,18 @@ out:
 
 int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
 {
-        _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd = open_segment(path);
 
         if (fd < 0)
-                return errno == ENOENT ? -ESTALE : -errno;
+                return fd == -ENOENT ? -ESTALE : fd;
         return recover_segment(fd, path, log, out);
 }
 
 int capo_segment_drop(const char *path)
 {
-        _cleanup_close_ int fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+        _cleanup_close_ int fd = open_segment(path);
         struct capo_segment seg;
-        int r = fd < 0 ? (errno == ENOENT ? -ESTALE : -errno) : attach_segment(fd, &seg, false);
+        int r = fd < 0 ? (fd == -ENOENT ? -ESTALE : fd) : attach_segment(fd, &seg);
 
         if (r < 0)
                 return r;

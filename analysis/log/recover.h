@@ -64,7 +64,7 @@ int capo_segment_peek(const struct capo_segment_info *info, int *fd);
  * @out: set to the log's path and the number of records added; may be NULL
  *
  * Runs the same drain as the process did. A torn last frame of the log is cut off first. After a
- * failure it can be repeated: the segment is mapped privately, and removed only after fsync of the
+ * failure it can be repeated: the segment is copied, and removed only after fsync of the
  * log. A log that belongs to another user than the process did is not written.
  *
  * Return: 0; -EBUSY: the process runs; -ESTALE: the segment no longer exists (another command

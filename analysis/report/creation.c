@@ -13,6 +13,7 @@
 
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
 
@@ -90,16 +91,15 @@ static void read_line(const char *line, struct capo_page_creation *c)
                 c->slowest = init;
 }
 
-static void read_debug_file(const char *path, struct capo_page_creation *c)
+/* @owner: of the log that names the file. */
+static void read_debug_file(const char *path, uid_t owner, struct capo_page_creation *c)
 {
-        _cleanup_fclose_ FILE *f = NULL;
         struct stat st;
+        int fd = capo_others_open(path, O_RDONLY, owner, &st, NULL, 0);
+        _cleanup_fclose_ FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
         char line[LINE];
         long read = 0;
 
-        if (stat(path, &st) < 0 || !S_ISREG(st.st_mode))
-                return;
-        f = fopen(path, "re");
         while (f && read < BYTES_MOST && fgets(line, sizeof line, f)) {
                 read += (long)strlen(line);
                 read_line(line, c);
@@ -141,7 +141,7 @@ int capo_judge_creation(struct capo_page *page)
         for (uint32_t i = 0; i < job->n_processes && i < FILES_MOST; i++) {
                 if (!debug_file_of(&job->processes[i], path, sizeof path) || !strcmp(path, last))
                         continue;
-                read_debug_file(path, c);
+                read_debug_file(path, capo_others_owner(job->processes[i].path), c);
                 snprintf(last, sizeof last, "%s", path);
         }
         return 0;

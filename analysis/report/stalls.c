@@ -14,6 +14,7 @@
 #include "analysis/job/stops.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"
+#include "core/base/others_file.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
@@ -103,13 +104,18 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
                          int *rank)
 {
         const char *path = r->job->processes[0].path, *slash = strrchr(path, '/'), *verdict = "";
+        _cleanup_free_ char *json = NULL;
         char file[4096];
+        size_t size;
         double since = 0, still = 0;
         json_t *page, *culprits = NULL;
 
         *text = 0;
         snprintf(file, sizeof file, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, VERDICT);
-        page = json_load_file(file, 0, NULL);
+        if (capo_others_read(file, CAPO_OTHERS_MESSAGE, capo_others_owner(path), &json, &size, NULL,
+                             0) < 0)
+                return;
+        page = json_loadb(json, size, 0, NULL);
         if (page &&
             json_unpack(page, "{s:s, s:F, s:F, s:o}", "verdict", &verdict, "since", &since,
                         "still_s", &still, "culprits", &culprits) == 0 &&

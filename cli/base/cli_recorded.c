@@ -12,8 +12,11 @@
 #include "cli/base/cli_recorded.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_paths.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
+
+enum { TOPOLOGY_MOST = 8 << 20 };
 
 /* Does @t have every GPU that a process of the job used? */
 static bool has_all_gpus(const struct capo_topology *t, const struct capo_job *job)
@@ -61,6 +64,15 @@ struct search {
         int result;
 };
 
+/* Can it be one? Whoever may write to the folder may have put anything there. */
+static bool is_plausible(const char *file)
+{
+        struct stat st;
+        _cleanup_close_ int fd = capo_others_open(file, O_RDONLY, CAPO_ANY_OWNER, &st, NULL, 0);
+
+        return fd >= 0 && st.st_size <= TOPOLOGY_MOST;
+}
+
 static void search_folder(struct search *s, const char *folder, const struct capo_job *job)
 {
         char file[PATH_MAX + 256], why[512];
@@ -72,7 +84,8 @@ static void search_folder(struct search *s, const char *folder, const struct cap
 
                 snprintf(file, sizeof file, "%s/%s", folder, names[i]->d_name);
                 free(names[i]);
-                if (s->result == -EXDEV || capo_topology_read(file, 0, 0, &t, why, sizeof why) < 0)
+                if (s->result == -EXDEV || !is_plausible(file) ||
+                    capo_topology_read(file, 0, 0, &t, why, sizeof why) < 0)
                         continue;
                 if (s->first && !same_machine(s->first, t)) {
                         s->result = -EXDEV;

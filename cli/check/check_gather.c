@@ -13,11 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/check/check.h"
+#include "cli/check/check_folder.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 
@@ -37,16 +37,6 @@ static void name_file(const struct check_options *o, const char *what, int index
                  step ? "." : "", step ? step : "", what, index);
 }
 
-static int write_file(const char *path, const json_t *json)
-{
-        char fresh[4110];
-        int r;
-
-        snprintf(fresh, sizeof fresh, "%s.new", path);
-        r = json_dump_file(json, fresh, JSON_COMPACT) < 0 || rename(fresh, path) < 0;
-        return r ? capo_fail(-EIO, "check: %s: %s", path, strerror(errno)) : 0;
-}
-
 /* Run number of a file; 0: no such file. */
 static json_int_t run_of(const json_t *json)
 {
@@ -63,7 +53,7 @@ static int answer_node(const struct check_options *o, int index, json_t *node)
         name_file(o, "begin", 0, begin);
         name_file(o, "node", index, mine);
         while ((double)capo_clock_mono() / 1e9 < until) {
-                json_t *called = json_load_file(begin, 0, NULL);
+                json_t *called = check_folder_read(begin);
                 json_int_t run = run_of(called);
 
                 json_decref(called);
@@ -72,7 +62,7 @@ static int answer_node(const struct check_options *o, int index, json_t *node)
                 if (run && run != answered) {
                         json_object_set_new(node, "run", json_integer(run));
                         json_object_set_new(node, "time_s", json_real(read_clock()));
-                        r = write_file(mine, node);
+                        r = check_folder_write(mine, node);
                         if (r < 0)
                                 return r;
                         answered = run;
@@ -114,7 +104,7 @@ static int collect_nodes(const struct check_options *o, int n, json_t *node, jso
         int left = n - 1, r;
 
         name_file(o, "begin", 0, path);
-        r = have && begin ? write_file(path, begin) : -ENOMEM;
+        r = have && begin ? check_folder_write(path, begin) : -ENOMEM;
         json_decref(begin);
         if (r < 0)
                 return r;
@@ -125,7 +115,7 @@ static int collect_nodes(const struct check_options *o, int n, json_t *node, jso
                         json_t *other;
 
                         name_file(o, "node", i, path);
-                        other = have[i] ? NULL : json_load_file(path, 0, NULL);
+                        other = have[i] ? NULL : check_folder_read(path);
                         if (run_of(other) == run) {
                                 judge_clock(other, begin_s, read_clock());
                                 json_object_del(other, "run");
@@ -152,8 +142,8 @@ int check_gather(const struct check_options *o, json_t *node, json_t *nodes, jso
         int n, index, local;
 
         check_place(o, &n, &index, &local);
-        if (mkdir(o->dir, 0777) < 0 && errno != EEXIST)
-                return capo_fail(-errno, "check: %s: %s", o->dir, strerror(errno));
+        if (check_folder_begin(o->dir) < 0)
+                return -EIO;
         return index ? answer_node(o, index, node) : collect_nodes(o, n, node, nodes, missing);
 }
 

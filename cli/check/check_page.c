@@ -9,6 +9,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "cli/check/check.h"
+#include "cli/check/check_folder.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 
@@ -283,10 +284,12 @@ static bool is_repeated(const json_t *nodes, const json_t *node)
  * complete? */
 static bool add_nodes(json_t *nodes, const char *text, size_t *n)
 {
-        json_t *page = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL), *node;
+        json_t *all = json_loads(text, JSON_DISABLE_EOF_CHECK, NULL), *page = check_plain(all),
+               *node;
         bool whole = page;
         size_t i;
 
+        json_decref(all);
         json_array_foreach(json_object_get(page, "nodes"), i, node)
         {
                 if (!json_is_object(json_object_get(node, "facts")) ||

@@ -16,6 +16,7 @@
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/check/check.h"
+#include "cli/check/check_folder.h"
 #include "cli/check/reduce.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -40,11 +41,8 @@ static const char *name_meeting(const struct meeting *m, const char *what, char 
 
 static int write_json(const char *path, json_t *json)
 {
-        char fresh[4110];
-        int r;
+        int r = check_folder_write(path, json);
 
-        snprintf(fresh, sizeof fresh, "%s.new", path);
-        r = json_dump_file(json, fresh, JSON_COMPACT) < 0 || rename(fresh, path) < 0 ? -EIO : 0;
         json_decref(json);
         return r;
 }
@@ -54,7 +52,7 @@ static json_t *await_json(const char *path, double seconds)
         double until = (double)capo_clock_mono() / 1e9 + seconds;
 
         while ((double)capo_clock_mono() / 1e9 < until) {
-                json_t *json = json_load_file(path, 0, NULL);
+                json_t *json = check_folder_read(path);
 
                 if (json)
                         return json;

@@ -24,7 +24,8 @@
 #include "core/base/clock.h"
 #include "core/base/util.h"
 
-#define SECOND UINT64_C(1000000000)
+#define SECOND      UINT64_C(1000000000)
+#define SAMPLE_MOST 300 /* seconds */
 
 static void forget_job(struct watch *w, struct watch_job *job)
 {
@@ -133,6 +134,18 @@ static uint64_t watch_folder(const struct watch *w, struct watch_logs *logs)
         return watch_alarm_logs(w, &logs->job, news > 0);
 }
 
+/* A file system that does not answer must not stop the watch for ever: whoever started it, such as
+ * systemd, can start it again. */
+static void end_slow_sample(int signal_number)
+{
+        static const char text[] = "capo: watch: a sample took more than 300 s: the watch ends\n";
+
+        if (write(STDERR_FILENO, text, sizeof text - 1) < 0) {
+                /* nobody reads it */
+        }
+        _exit(CAPO_EXIT_FAIL);
+}
+
 static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *logs)
 {
         const struct watch_options *o = w->options;
@@ -142,9 +155,13 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
         if (o->until && !o->metrics &&
             !wait_until(w, on, next + (uint64_t)(fmin(o->every, o->hang / 2) * 1e9)))
                 return 0;
+        signal(SIGALRM, end_slow_sample);
         for (;;) {
-                int r = watch_sample(w, forget_job);
                 uint64_t soon;
+                int r;
+
+                alarm(SAMPLE_MOST);
+                r = watch_sample(w, forget_job);
 
                 if (r < 0)
                         return capo_fail(r, "watch: %s", strerror(-r));
@@ -161,6 +178,7 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
                 /* write a command's first metrics as soon as it calls NCCL */
                 if (o->until && o->metrics && !w->n_jobs && soon > SECOND)
                         soon = SECOND;
+                alarm(0);
                 next = now_mono() + (soon < period ? soon : period);
                 if (!wait_until(w, on, next))
                         return 0;
@@ -192,27 +210,34 @@ static int run_watch(void *options, int n, char **words)
         struct watch w = {.options = o};
         struct watch_logs logs = {0};
         struct waiting on = {.signals = -1, .until = -1};
+        struct watch_claim files = {.fd = -1}, folder = {.fd = -1};
+        char why[200] = "";
         struct stat st;
-        int status = CAPO_EXIT_OK;
+        int status = CAPO_EXIT_OK, r;
 
         gethostname(w.node, sizeof w.node - 1);
         if (o->dir && !o->until && stat(o->dir, &st) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "watch: %s: expected a folder of logs: %s", o->dir,
                                  strerror(errno));
-        if (o->metrics && metric_files_begin(&w) < 0)
+        if (o->metrics && metric_files_begin(&w, &files) < 0)
                 return CAPO_EXIT_FAIL;
         /* capo run starts one per process; one per folder and node is enough */
-        if (o->until && o->dir && watch_claim("logs", o->dir) == -EADDRINUSE)
+        r = o->until && o->dir ? watch_claim(&folder, "logs", o->dir, why, sizeof why) : 0;
+        if (r == -EADDRINUSE) {
+                capo_debug("watch: %s: %s watches this folder", o->dir, why);
+                watch_claim_drop(&files);
                 return CAPO_EXIT_OK;
+        }
+        if (r < 0)
+                capo_warn("watch: %s: several watches may write the verdict of one job", why);
         if (o->once) {
                 status = print_once(&w);
         } else {
-                int r = begin_waiting(o, &on);
-
-                if (r < 0)
-                        return r == -EDESTADDRREQ ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
+                r = begin_waiting(o, &on);
                 setpriority(PRIO_PROCESS, 0, 10);
-                status = watch_loop(&w, &on, &logs) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+                status = r == -EDESTADDRREQ                        ? CAPO_EXIT_USAGE
+                         : r < 0 || watch_loop(&w, &on, &logs) < 0 ? CAPO_EXIT_FAIL
+                                                                   : CAPO_EXIT_OK;
                 watch_alarm_end(&logs.job);
                 watch_logs_finish(&logs);
                 watch_serve_finish(&on.serve);
@@ -222,6 +247,8 @@ static int run_watch(void *options, int n, char **words)
                         forget_job(&w, &w.job[i]);
         }
         watch_finish(&w);
+        watch_claim_drop(&files);
+        watch_claim_drop(&folder);
         return status;
 }
 
@@ -239,6 +266,9 @@ static const struct cli_option options[] = {
          "run this by sh when a job is stuck, with the verdict in JSON on its standard input"},
         {"listen", CLI_TEXT(struct watch_options, listen, "HOST:PORT"),
          "serve the metrics over HTTP there, at /metrics", .example = "127.0.0.1:9401"},
+        {"token", CLI_FILE(struct watch_options, token, "FILE"),
+         "with --listen: a request must have the bearer token in this file, which only this user may read",
+         .rare = true},
         {"socket", CLI_FILE(struct watch_options, socket, "PATH"),
          "serve the metrics as JSON lines on this Unix socket", .rare = true},
         {"style", CLI_CHOICE(struct watch_options, style, "STYLE", style_names),

@@ -56,30 +56,20 @@ static void name_row(const struct capo_job *job, const struct capo_page_row *row
         snprintf(out->ranks, sizeof out->ranks, "%d", c->n_ranks);
 }
 
-static bool same_labels(const struct inspected *a, const struct inspected *b)
-{
-        return a->row->row.call == b->row->row.call && !strcmp(a->size, b->size) &&
-               !strcmp(a->ran, b->ran) && !strcmp(a->comm, b->comm) &&
-               !strcmp(a->nodes, b->nodes) && !strcmp(a->ranks, b->ranks);
-}
-
-/* Rows that Inspector would have; of several with equal labels, the one with most time. */
+/* Rows that Inspector would have, those with most time first: of several with equal labels,
+ * metrics_point() writes the first. */
 static unsigned choose_rows(const struct hang_page *page, bool p2p, struct inspected out[ROWS])
 {
         unsigned n = 0;
 
         for (uint32_t i = 0; i < page->late.judged.n && n < ROWS; i++) {
                 const struct capo_page_row *row = &page->late.judged.row[i];
-                bool before = false;
 
                 if (!row->has_bandwidth || row->bytes_max < SMALLEST ||
                     row->row.comm == CAPO_NO_COMM ||
                     (capo_call_kind(row->row.call) == CAPO_KIND_P2P) != p2p)
                         continue;
-                name_row(page->job, row, &out[n]);
-                for (unsigned k = 0; k < n && !before; k++)
-                        before = same_labels(&out[k], &out[n]);
-                n += !before;
+                name_row(page->job, row, &out[n++]);
         }
         return n;
 }
@@ -126,4 +116,5 @@ void inspector_write(const struct watch *w, const struct watch_job *only,
         metrics_family(&p, "nccl_p2p_exec_time_microseconds", "gauge",
                        "GPU time of a send or receive in microseconds, mean.");
         put_family(&p, only, true, true);
+        metric_series_clear(&p.series);
 }

@@ -3,10 +3,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "capo/msg.h"
 #include "cli/watch/metric_files.h"
@@ -16,37 +20,59 @@
 
 enum { NAME = 400 };
 
-/* "capo-1000-48213-node-a.prom" */
-static void name_file(const struct watch *w, const char *id, char name[NAME])
+/* In @text, '_' for what a file's name should not have. Return: was there any? */
+static bool make_plain(char *text)
 {
-        snprintf(name, NAME, "capo-%u-%s-%s.prom", geteuid(), id, w->node);
-        for (char *c = name; *c; c++)
-                *c = isalnum((unsigned char)*c) || strchr("._-", *c) ? *c : '_';
+        bool changed = false;
+
+        for (char *c = text; *c; c++) {
+                if (isalnum((unsigned char)*c) || strchr("._-", *c))
+                        continue;
+                *c = '_';
+                changed = true;
+        }
+        return changed;
 }
 
-/* Remove files of this user and node, whatever the job. */
+/* "capo-1000-48213-node-a.prom": the user and the name of the job. Two jobs whose names differ only
+ * in letters that are replaced have different hashes. */
+static void name_file(const struct watch *w, const struct watch_job *job, char name[NAME])
+{
+        char id[sizeof job->id], hash[16] = "";
+
+        strcpy(id, job->id);
+        if (make_plain(id))
+                snprintf(hash, sizeof hash, ".%08x",
+                         (unsigned)XXH3_64bits(job->id, strlen(job->id)));
+        snprintf(name, NAME, "capo-%u-%s%s-%s.prom", job->owner.uid, id, hash, w->node);
+        make_plain(name);
+}
+
+/* Remove the files that a killed watch of this user left on this node. */
 static void remove_leftovers(const struct watch *w)
 {
-        char begin[64], end[NAME];
+        char pattern[NAME];
         DIR *dir = opendir(w->options->metrics);
+        struct stat st;
 
-        name_file(w, "", end);
-        snprintf(begin, sizeof begin, "capo-%u-", geteuid());
-        memmove(end, end + strlen(begin), strlen(end + strlen(begin)) + 1);
+        snprintf(pattern, sizeof pattern, "-%s.prom", w->node);
+        make_plain(pattern);
+        memmove(pattern + 6, pattern, strlen(pattern) + 1);
+        memcpy(pattern, "capo-*", 6);
         for (struct dirent *e; dir && (e = readdir(dir));) {
-                size_t n = strlen(e->d_name);
-
-                if (n > strlen(begin) + strlen(end) && !strncmp(e->d_name, begin, strlen(begin)) &&
-                    !strcmp(e->d_name + n - strlen(end), end))
+                if (fnmatch(pattern, e->d_name, 0) == 0 &&
+                    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+                    st.st_uid == geteuid())
                         unlinkat(dirfd(dir), e->d_name, 0);
         }
         if (dir)
                 closedir(dir);
 }
 
-int metric_files_begin(const struct watch *w)
+int metric_files_begin(const struct watch *w, struct watch_claim *claim)
 {
         const char *dir = w->options->metrics;
+        char why[200] = "";
         struct stat st;
         int r;
 
@@ -57,9 +83,17 @@ int metric_files_begin(const struct watch *w)
                 return capo_fail(-ENOTDIR, "watch: %s: expected a folder, found a file", dir);
         if (access(dir, W_OK | X_OK) < 0)
                 return capo_fail(-errno, "watch: %s: cannot be written: %s", dir, strerror(errno));
-        r = watch_claim("metrics", dir);
+        if (st.st_mode & S_IWOTH)
+                capo_warn(
+                        "watch: %s: all users can write there, and can stop the node exporter: use "
+                        "chmod 755, and one watch of root for all users",
+                        dir);
+        r = watch_claim(claim, "metrics", dir, why, sizeof why);
         if (r == -EADDRINUSE)
-                return capo_fail(r, "watch: %s: another capo watch of this user writes there", dir);
+                return capo_fail(r, "watch: %s: another capo watch of this user writes there: %s",
+                                 dir, why);
+        if (r < 0)
+                capo_warn("watch: %s", why);
         remove_leftovers(w);
         return 0;
 }
@@ -129,7 +163,7 @@ int metric_files_write(const struct watch *w)
                         return -ENOMEM;
                 metrics_print(w, &w->job[i], METRICS_TEXT, out);
                 r = fclose(out) ? -ENOMEM : 0;
-                name_file(w, w->job[i].id, name);
+                name_file(w, &w->job[i], name);
                 r = r ?: write_file(w->options->metrics, name, text, n);
                 error = error ?: r;
         }
@@ -141,7 +175,7 @@ void metric_files_remove(const struct watch *w, const struct watch_job *job)
 {
         char name[NAME], path[NAME + 4096];
 
-        name_file(w, job->id, name);
+        name_file(w, job, name);
         if (snprintf(path, sizeof path, "%s/%s", w->options->metrics, name) < (int)sizeof path)
                 unlink(path);
 }

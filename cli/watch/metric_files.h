@@ -3,11 +3,12 @@
 #ifndef CAPO_METRIC_FILES_H
 #define CAPO_METRIC_FILES_H
 
+#include "cli/watch/watch_claim.h"
 #include "cli/watch/watch_jobs.h"
 
 /** metric_files_begin() - check that the folder is writable, and remove files that a killed watch
  * left; prints errors. Return: 0; -errno. */
-int metric_files_begin(const struct watch *w);
+int metric_files_begin(const struct watch *w, struct watch_claim *claim);
 
 /** metric_files_write() - write the files of all jobs; each is replaced atomically. An error is
  * printed once. Return: 0; -errno. */

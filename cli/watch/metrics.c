@@ -23,6 +23,7 @@ void metrics_family(struct metrics_put *p, const char *name, const char *type, c
         p->help = help;
         p->counter = !strcmp(type, type_words[COUNTER]);
         p->headed = false;
+        metric_series_clear(&p->series);
 }
 
 /* OpenMetrics names a family of counters without "_total", the older format with it. A family
@@ -49,43 +50,48 @@ static void put_quoted(FILE *out, const char *text)
         fputc('"', out);
 }
 
-static void put_label(struct metrics_put *p, const char **before, const char *name,
-                      const char *value)
+static void put_label(const struct metrics_put *p, FILE *out, const char *name, const char *value)
 {
-        fprintf(p->out, p->format == METRICS_LINES ? "%s\"%s\":" : "%s%s=", *before, name);
-        put_quoted(p->out, value);
-        *before = p->format == METRICS_LINES ? ", " : ",";
+        bool lines = p->format == METRICS_LINES, first = ftell(out) == 0;
+
+        if (!first)
+                fputs(lines ? ", " : ",", out);
+        fprintf(out, lines ? "\"%s\":" : "%s=", name);
+        put_quoted(out, value);
 }
 
 void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
 {
-        const char *before = p->format == METRICS_LINES ? "" : "{";
+        _cleanup_free_ char *text = NULL;
+        size_t n = 0;
+        FILE *out = isfinite(value) ? open_memstream(&text, &n) : NULL;
         char number[32];
         va_list labels;
 
-        if (!isfinite(value))
+        if (!out)
                 return;
+        if (p->job) {
+                put_label(p, out, "job_id", p->job->id);
+                put_label(p, out, "user", p->job->user);
+                put_label(p, out, "node", p->watch->node);
+        }
+        va_start(labels, value);
+        for (const char *name; (name = va_arg(labels, const char *));)
+                put_label(p, out, name, va_arg(labels, const char *));
+        va_end(labels);
+        fputs(suffix, out); /* a part of the name */
+        if (fclose(out) || !metric_series_add(&p->series, text, n))
+                return;
+        text[n - strlen(suffix)] = 0;
         put_heading(p);
         snprintf(number, sizeof number, "%.15g", value);
         if (p->format == METRICS_LINES)
                 fprintf(p->out,
-                        "{\"metric\": \"%s%s\", \"type\": \"%s\", \"value\": %s, \"tags\": {",
-                        p->name, suffix, p->type, number);
+                        "{\"metric\": \"%s%s\", \"type\": \"%s\", \"value\": %s, \"tags\": {%s}}\n",
+                        p->name, suffix, p->type, number, text);
         else
-                fprintf(p->out, "%s%s", p->name, suffix);
-        if (p->job) {
-                put_label(p, &before, "job_id", p->job->id);
-                put_label(p, &before, "user", p->job->user);
-                put_label(p, &before, "node", p->watch->node);
-        }
-        va_start(labels, value);
-        for (const char *name; (name = va_arg(labels, const char *));)
-                put_label(p, &before, name, va_arg(labels, const char *));
-        va_end(labels);
-        if (p->format == METRICS_LINES)
-                fputs("}}\n", p->out);
-        else
-                fprintf(p->out, "%s %s\n", *before == '{' ? "" : "}", number);
+                fprintf(p->out, *text ? "%s%s{%s} %s\n" : "%s%s%s %s\n", p->name, suffix, text,
+                        number);
 }
 
 /* ---- families ---- */
@@ -367,6 +373,7 @@ void metrics_write(const struct watch *w, const struct watch_job *only, enum met
                                 families[i].put(&p);
                 }
         }
+        metric_series_clear(&p.series);
 }
 
 void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,

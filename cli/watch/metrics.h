@@ -3,6 +3,7 @@
 #ifndef CAPO_METRICS_H
 #define CAPO_METRICS_H
 
+#include "cli/watch/metric_series.h"
 #include "cli/watch/watch_jobs.h"
 
 enum metrics_format {
@@ -20,14 +21,15 @@ struct metrics_put {
         const char *name, *type;     /* current family */
         bool counter, headed;        /* headed: its heading was written */
         const char *help;
+        struct metric_series series; /* of the current family */
 };
 
 /** metrics_point() - write one value. @suffix: appended to the family's name; then names and values
- * of labels, NULL-terminated. NAN and infinity are skipped. */
+ * of labels, NULL-terminated. NAN, infinity and a series that was written before are skipped. */
 void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
         __attribute__((sentinel));
 
-/** metrics_family() - begin a family. */
+/** metrics_family() - begin a family; metric_series_clear() after the last one. */
 void metrics_family(struct metrics_put *p, const char *name, const char *type, const char *help);
 
 /** metrics_write() - write all families for the jobs of @w, or only for @only. */

@@ -14,7 +14,9 @@
 #include "capo/msg.h"
 #include "cli/watch/watch_alarm.h"
 #include "core/base/clock.h"
+#include "core/base/others_file.h"
 #include "core/base/text.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 
 #define VERDICT     "hang.txt"
@@ -110,12 +112,24 @@ static void keep_verdict(struct watch_stuck *s, const struct hang_page *page)
         }
 }
 
+/* The page that a watch wrote beside the logs; NULL: none that can be trusted. */
+static json_t *load_record(const struct watch_job *job)
+{
+        char path[sizeof job->folder + 32];
+        _cleanup_free_ char *text = NULL;
+        size_t n;
+
+        if (capo_others_read(path_of(job, RECORD, path, sizeof path), CAPO_OTHERS_MESSAGE,
+                             job->owner.uid, &text, &n, NULL, 0) < 0)
+                return NULL;
+        return json_loadb(text, n, 0, NULL);
+}
+
 /* Read the verdict of another watch. */
 static void read_verdict(struct watch_job *job)
 {
         struct watch_stuck *s = &job->stuck;
-        char path[sizeof job->folder + 32];
-        json_t *page = json_load_file(path_of(job, RECORD, path, sizeof path), 0, NULL), *culprit;
+        json_t *page = load_record(job), *culprit;
         const char *verdict = "";
         double since = 0, still = 0;
         size_t i;
@@ -269,8 +283,7 @@ static void refresh_pages(const struct watch_job *job, const struct hang_page *p
 
 static void mark_record(const struct watch_job *job, uint64_t now_ns)
 {
-        char path[sizeof job->folder + 32];
-        json_t *page = json_load_file(path_of(job, RECORD, path, sizeof path), 0, NULL);
+        json_t *page = load_record(job);
         _cleanup_free_ char *text = NULL;
 
         if (page && json_object_set_new(page, "went_on", json_real((double)now_ns / 1e9)) == 0)
@@ -285,12 +298,14 @@ static void say_goes_on(const struct watch_job *job)
 {
         uint64_t now = capo_clock_of(CLOCK_REALTIME);
         char path[sizeof job->folder + 32], at[32];
+        struct stat st;
         int fd = -1;
 
         capo_info("watch: job %s: it goes on", job->id);
         if (*job->folder && job->stuck.ours)
-                fd = open(path_of(job, VERDICT, path, sizeof path),
-                          O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC);
+                fd = capo_others_open(path_of(job, VERDICT, path, sizeof path),
+                                      O_WRONLY | O_APPEND | O_NOFOLLOW, job->owner.uid, &st, NULL,
+                                      0);
         if (fd < 0)
                 return;
         dprintf(fd, "WENT ON  seen at %s: ranks make progress again; the above was before\n",

@@ -81,6 +81,8 @@ static void name_job(const struct watch *w, struct watch_job *j)
                 id = folder ? folder : id ? id : "-";
         snprintf(j->id, sizeof j->id, "%.100s", id);
         n = strlen(j->id);
+        for (char *c = j->id; *c; c++) /* as in a label: ids that look alike are alike */
+                *c = *c < ' ' || *c > '~' ? '?' : *c;
         if (is_taken(w, j, j->id))
                 snprintf(j->id + n, sizeof j->id - n, ":%d", j->logs.v[0].pid);
 }

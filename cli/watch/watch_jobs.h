@@ -21,7 +21,7 @@
 #include "cli/watch/watch_users.h"
 
 struct watch_options {
-        const char *metrics, *dir, *listen, *socket, *on_hang;
+        const char *metrics, *dir, *listen, *socket, *token, *on_hang;
         double hang, every;
         int style; /* enum watch_style */
         int until; /* a pid; 0: none */

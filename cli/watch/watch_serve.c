@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <stddef.h>
@@ -14,11 +15,22 @@
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
+#include "core/base/others_file.h"
 #include "core/base/util.h"
 
-#define PATIENCE_NS UINT64_C(2000000000)
+#define PATIENCE_NS UINT64_C(10000000000) /* for a whole request and its answer */
 
-enum { REQUEST = 8192, QUEUE = 16 };
+enum { REQUEST = 8192, QUEUE = 64, ACCEPTED = 64, TOKEN_MOST = 4096 };
+
+/* One connection. The request is read, then the reply is sent, whenever it is ready for that. */
+struct client {
+        int fd; /* -1: free */
+        uint64_t since_ns;
+        char head[REQUEST];
+        size_t n_head;
+        char *reply; /* NULL: the request is not complete */
+        size_t n_reply, sent;
+};
 
 static int listen_tcp(const char *where)
 {
@@ -82,17 +94,55 @@ static int listen_local(const char *path)
         return capo_fail(-r, "watch: --socket %s: %s", path, strerror(r));
 }
 
+/* The token of --token, without the end of the line. */
+static char *read_token(const char *path)
+{
+        _cleanup_free_ char *text = NULL;
+        char why[200];
+        struct stat st;
+        size_t n;
+        int r = capo_others_read(path, TOKEN_MOST, geteuid(), &text, &n, why, sizeof why);
+
+        if (r == 0 && stat(path, &st) == 0 && (st.st_mode & (S_IRWXG | S_IRWXO)))
+                r = capo_why(-EPERM, why, sizeof why, "has mode %03o, expected 600",
+                             (unsigned)(st.st_mode & 0777));
+        if (r == 0) {
+                text[strcspn(text, "\r\n")] = 0;
+                if (!*text)
+                        r = capo_why(-EINVAL, why, sizeof why, "is empty");
+        }
+        if (r < 0) {
+                capo_error("watch: --token %s: %s", path, why);
+                return NULL;
+        }
+        return steal(&text);
+}
+
 int watch_serve_begin(struct watch_serve *s, const struct watch_options *o)
 {
-        *s = (struct watch_serve){.tcp = -1, .local = -1};
+        *s = (struct watch_serve){.tcp = -1, .local = -1, .socket = o->socket, .where = o->listen};
+        if (!o->listen && !o->socket)
+                return 0;
+        s->clients = calloc(WATCH_SERVE_CLIENTS, sizeof *s->clients);
+        if (!s->clients)
+                return -ENOMEM;
+        for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++)
+                s->clients[i].fd = -1;
+        if (o->token && !(s->token = read_token(o->token)))
+                return -EINVAL;
         if (o->listen && (s->tcp = listen_tcp(o->listen)) < 0)
                 return s->tcp;
-        if (o->socket && (s->local = listen_local(o->socket)) < 0) {
-                watch_serve_finish(s);
+        if (o->socket && (s->local = listen_local(o->socket)) < 0)
                 return -EINVAL;
-        }
-        s->socket = o->socket;
         return 0;
+}
+
+static void drop_client(struct client *c)
+{
+        if (c->fd >= 0)
+                close(c->fd);
+        free(c->reply);
+        *c = (struct client){.fd = -1};
 }
 
 void watch_serve_finish(struct watch_serve *s)
@@ -103,118 +153,281 @@ void watch_serve_finish(struct watch_serve *s)
                 close(s->local);
                 unlink(s->socket);
         }
+        for (unsigned i = 0; s->clients && i < WATCH_SERVE_CLIENTS; i++)
+                drop_client(&s->clients[i]);
+        free(steal(&s->clients));
+        free(steal(&s->token));
+        s->tcp = s->local = -1;
 }
 
 unsigned watch_serve_poll(const struct watch_serve *s, struct pollfd fds[WATCH_SERVE_FDS])
 {
+        if (!s->clients)
+                return 0;
         fds[0] = (struct pollfd){s->tcp, POLLIN, 0};
         fds[1] = (struct pollfd){s->local, POLLIN, 0};
+        for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++) {
+                const struct client *c = &s->clients[i];
+
+                fds[2 + i] = (struct pollfd){c->fd, c->reply ? POLLOUT : POLLIN, 0};
+        }
         return WATCH_SERVE_FDS;
 }
 
-/* Wait for @what on a non-blocking descriptor. False: timeout at @end_ns. */
-static bool wait_for(int fd, short what, uint64_t end_ns)
+/* The value of a header in a request that ends with an empty line; "": none. */
+static void get_header(const char *head, const char *name, char *value, size_t room)
 {
-        struct pollfd on = {fd, what, 0};
-        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+        size_t n = strlen(name);
 
-        return now < end_ns && poll(&on, 1, (int)((end_ns - now) / 1000000) + 1) > 0;
-}
-
-static void send_all(int fd, const char *text, size_t n, uint64_t end_ns)
-{
-        while (n && wait_for(fd, POLLOUT, end_ns)) {
-                ssize_t sent = send(fd, text, n, MSG_NOSIGNAL | MSG_DONTWAIT);
-
-                if (sent < 0 && (errno == EAGAIN || errno == EINTR))
-                        continue;
-                if (sent <= 0)
+        *value = 0;
+        for (const char *line = strstr(head, "\r\n"); line; line = strstr(line, "\r\n")) {
+                line += 2;
+                if (!strncasecmp(line, name, n) && line[n] == ':') {
+                        line += n + 1;
+                        line += strspn(line, " \t");
+                        snprintf(value, room, "%.*s", (int)strcspn(line, "\r\n"), line);
                         return;
-                text += sent;
-                n -= (size_t)sent;
+                }
         }
 }
 
-/* Read the head of a request. False: there is none. */
-static bool read_head(int fd, char head[REQUEST], uint64_t end_ns)
+static bool is_address(const char *host)
 {
-        size_t n = 0;
+        unsigned char bytes[16];
 
-        *head = 0;
-        while (n + 1 < REQUEST && !strstr(head, "\r\n\r\n") && wait_for(fd, POLLIN, end_ns)) {
-                ssize_t got = recv(fd, head + n, REQUEST - 1 - n, MSG_DONTWAIT);
-
-                if (got < 0 && (errno == EAGAIN || errno == EINTR))
-                        continue;
-                if (got <= 0)
-                        break;
-                n += (size_t)got;
-                head[n] = 0;
-        }
-        return strstr(head, "\r\n\r\n");
+        return inet_pton(AF_INET, host, bytes) == 1 || inet_pton(AF_INET6, host, bytes) == 1;
 }
 
-static void answer_http(int fd, const struct watch *w, uint64_t end_ns)
+/* The name of a Host header or of --listen, without its port and brackets. */
+static void cut_port(const char *text, char *host, size_t room)
 {
-        _cleanup_free_ char *text = NULL;
-        char head[REQUEST], reply[256];
-        bool get, open_format, found;
-        size_t n = 0;
-        FILE *out;
+        const char *end = *text == '[' ? strchr(text, ']') : strrchr(text, ':');
 
-        if (!read_head(fd, head, end_ns) || !(out = open_memstream(&text, &n)))
-                return;
-        get = !strncmp(head, "GET ", 4);
-        found = (get || !strncmp(head, "HEAD ", 5)) &&
-                !strncmp(strchr(head, ' '), " /metrics", 9) && strchr(" ?", strchr(head, ' ')[9]);
-        open_format = strcasestr(head, "application/openmetrics-text");
-        if (found)
-                metrics_print(w, NULL, open_format ? METRICS_OPEN : METRICS_TEXT, out);
-        else
-                fputs("capo watch: the metrics are at /metrics\n", out);
-        if (fclose(out))
-                return;
-        snprintf(reply, sizeof reply,
-                 "HTTP/1.1 %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
-                 "Connection: close\r\n\r\n",
-                 found ? "200 OK" : "404 Not Found",
-                 !found        ? "text/plain"
-                 : open_format ? "application/openmetrics-text; version=1.0.0"
-                               : "text/plain; version=0.0.4",
-                 n);
-        send_all(fd, reply, strlen(reply), end_ns);
-        if (get || !found)
-                send_all(fd, text, n, end_ns);
+        text += *text == '[';
+        snprintf(host, room, "%.*s", (int)(end && end > text ? end - text : (long)strlen(text)),
+                 text);
 }
 
-static void answer_local(int fd, const struct watch *w, uint64_t end_ns)
+/*
+ * Does the request mean this server? A web page can make a browser on this machine ask a name of
+ * its own that leads to 127.0.0.1; the name in the request then is not ours. Addresses are right,
+ * and names whose first part is this node's.
+ */
+static bool is_host_ours(const struct watch_serve *s, const struct watch *w, const char *head)
 {
-        _cleanup_free_ char *text = NULL;
+        char value[300], host[300], own[300];
+
+        get_header(head, "Host", value, sizeof value);
+        cut_port(value, host, sizeof host);
+        cut_port(s->where, own, sizeof own);
+        if (!*host || is_address(host) || !strcasecmp(host, "localhost") || !strcasecmp(host, own))
+                return true;
+        host[strcspn(host, ".")] = 0;
+        snprintf(own, sizeof own, "%.*s", (int)strcspn(w->node, "."), w->node);
+        return !strcasecmp(host, own);
+}
+
+/* In a time that does not depend on how much of the token is right. */
+static bool has_token(const struct watch_serve *s, const char *head)
+{
+        static const char scheme[] = "Bearer ";
+        char value[TOKEN_MOST + sizeof scheme];
+        size_t n = s->token ? strlen(s->token) : 0;
+        unsigned char wrong = 0;
+
+        if (!s->token)
+                return true;
+        get_header(head, "Authorization", value, sizeof value);
+        if (strncasecmp(value, scheme, strlen(scheme)) != 0 || strlen(value) != strlen(scheme) + n)
+                return false;
+        for (size_t i = 0; i < n; i++)
+                wrong |= (unsigned char)(value[strlen(scheme) + i] ^ s->token[i]);
+        return !wrong;
+}
+
+static bool asks_for(const char *head, const char *path)
+{
+        const char *at = strchr(head, ' ');
+
+        return at && !strncmp(at + 1, path, strlen(path)) && strchr(" ?", at[1 + strlen(path)]);
+}
+
+/* Has a sample been taken lately? */
+static bool is_alive(const struct watch *w)
+{
+        uint64_t most = (uint64_t)(3 * w->options->every * 1e9) + 60 * UINT64_C(1000000000);
+
+        return w->sampled_ns && capo_clock_of(CLOCK_REALTIME) < w->sampled_ns + most;
+}
+
+struct answer {
+        const char *status, *type, *text; /* text: NULL: the metrics */
+        enum metrics_format format;
+};
+
+static struct answer choose_answer(const struct watch_serve *s, const struct watch *w,
+                                   const char *head)
+{
+        static const char plain[] = "text/plain";
+        char accept[1000];
+
+        if (strncmp(head, "GET ", 4) && strncmp(head, "HEAD ", 5))
+                return (struct answer){"405 Method Not Allowed", plain, "expected GET\n", 0};
+        if (!is_host_ours(s, w, head))
+                return (struct answer){
+                        "421 Misdirected Request", plain,
+                        "the Host of the request is not the name of this node; use that or an address\n",
+                        0};
+        if (asks_for(head, "/healthz"))
+                return is_alive(w) ? (struct answer){"200 OK", plain, "ok\n", 0}
+                                   : (struct answer){"503 Service Unavailable", plain,
+                                                     "no sample for a long time\n", 0};
+        if (!has_token(s, head))
+                return (struct answer){"401 Unauthorized", plain, "expected a bearer token\n", 0};
+        if (!asks_for(head, "/metrics"))
+                return (struct answer){"404 Not Found", plain,
+                                       "capo watch: the metrics are at /metrics\n", 0};
+        get_header(head, "Accept", accept, sizeof accept);
+        if (strcasestr(accept, "application/openmetrics-text"))
+                return (struct answer){"200 OK", "application/openmetrics-text; version=1.0.0",
+                                       NULL, METRICS_OPEN};
+        return (struct answer){"200 OK", "text/plain; version=0.0.4", NULL, METRICS_TEXT};
+}
+
+/* Make the reply. Return: 0; -ENOMEM. */
+static int reply_http(const struct watch_serve *s, const struct watch *w, struct client *c)
+{
+        struct answer a = choose_answer(s, w, c->head);
+        _cleanup_free_ char *body = NULL;
         size_t n = 0;
-        FILE *out = open_memstream(&text, &n);
+        FILE *out = open_memstream(&body, &n);
 
         if (!out)
-                return;
-        metrics_print(w, NULL, METRICS_LINES, out);
-        if (fclose(out) == 0)
-                send_all(fd, text, n, end_ns);
+                return -ENOMEM;
+        if (a.text)
+                fputs(a.text, out);
+        else
+                metrics_print(w, NULL, a.format, out);
+        if (fclose(out) || !(out = open_memstream(&c->reply, &c->n_reply)))
+                return -ENOMEM;
+        fprintf(out,
+                "HTTP/1.1 %s\r\nContent-Type: %s; charset=utf-8\r\nContent-Length: %zu\r\n"
+                "Connection: close\r\n\r\n",
+                a.status, a.type, n);
+        if (strncmp(c->head, "HEAD ", 5) != 0)
+                fwrite(body, 1, n, out);
+        return fclose(out) ? -ENOMEM : 0;
 }
 
-void watch_serve_answer(struct watch_serve *s, const struct watch *w,
-                        const struct pollfd fds[WATCH_SERVE_FDS])
+static int reply_local(const struct watch *w, struct client *c)
 {
-        for (unsigned i = 0; i < WATCH_SERVE_FDS; i++) {
-                _cleanup_close_ int fd = -1;
-                uint64_t end_ns = capo_clock_of(CLOCK_MONOTONIC) + PATIENCE_NS;
+        FILE *out = open_memstream(&c->reply, &c->n_reply);
 
-                if (!fds[i].revents)
+        if (!out)
+                return -ENOMEM;
+        metrics_print(w, NULL, METRICS_LINES, out);
+        return fclose(out) ? -ENOMEM : 0;
+}
+
+/* Read what is there of the request. Return: 1: complete; 0: not yet; -errno: give up. */
+static int read_request(struct client *c)
+{
+        while (c->n_head + 1 < sizeof c->head) {
+                ssize_t got = recv(c->fd, c->head + c->n_head, sizeof c->head - 1 - c->n_head,
+                                   MSG_DONTWAIT);
+
+                if (got < 0 && errno == EINTR)
                         continue;
-                fd = accept4(i ? s->local : s->tcp, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                if (got < 0)
+                        return errno == EAGAIN ? 0 : -errno;
+                if (got == 0)
+                        return -EPIPE;
+                c->n_head += (size_t)got;
+                c->head[c->n_head] = 0;
+                if (strstr(c->head, "\r\n\r\n"))
+                        return 1;
+        }
+        return -E2BIG;
+}
+
+/* Send what can be sent. Return: 1: all was; 0: not yet; -errno: give up. */
+static int send_reply(struct client *c)
+{
+        while (c->sent < c->n_reply) {
+                ssize_t sent = send(c->fd, c->reply + c->sent, c->n_reply - c->sent,
+                                    MSG_NOSIGNAL | MSG_DONTWAIT);
+
+                if (sent < 0 && errno == EINTR)
+                        continue;
+                if (sent < 0)
+                        return errno == EAGAIN ? 0 : -errno;
+                c->sent += (size_t)sent;
+        }
+        return 1;
+}
+
+/* Go on with a connection as far as it can go now, and close it when it is done. */
+static void serve_client(const struct watch_serve *s, const struct watch *w, struct client *c)
+{
+        int r = c->reply ? 1 : read_request(c);
+
+        if (r > 0 && !c->reply && reply_http(s, w, c) < 0)
+                r = -ENOMEM;
+        if (r > 0)
+                r = send_reply(c);
+        if (r)
+                drop_client(c);
+}
+
+/* A free place; with all in use, that of the oldest connection. */
+static struct client *find_place(struct watch_serve *s)
+{
+        struct client *oldest = &s->clients[0];
+
+        for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++) {
+                if (s->clients[i].fd < 0)
+                        return &s->clients[i];
+                if (s->clients[i].since_ns < oldest->since_ns)
+                        oldest = &s->clients[i];
+        }
+        drop_client(oldest);
+        return oldest;
+}
+
+static void accept_clients(struct watch_serve *s, const struct watch *w, int listening, bool local)
+{
+        for (int n = 0; n < ACCEPTED; n++) {
+                int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                struct client *c;
+
                 if (fd < 0)
-                        continue;
-                if (i)
-                        answer_local(fd, w, end_ns);
+                        return;
+                c = find_place(s);
+                c->fd = fd;
+                c->since_ns = capo_clock_of(CLOCK_MONOTONIC);
+                if (local && reply_local(w, c) < 0)
+                        drop_client(c);
                 else
-                        answer_http(fd, w, end_ns);
+                        serve_client(s, w, c);
+        }
+}
+
+void watch_serve_answer(struct watch_serve *s, const struct watch *w, const struct pollfd *fds)
+{
+        uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+
+        if (!s->clients)
+                return;
+        for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++) {
+                struct client *c = &s->clients[i];
+
+                if (c->fd >= 0 && c->fd == fds[2 + i].fd && fds[2 + i].revents)
+                        serve_client(s, w, c);
+                else if (c->fd >= 0 && now - c->since_ns > PATIENCE_NS)
+                        drop_client(c);
+        }
+        for (unsigned i = 0; i < 2; i++) {
+                if (fds[i].fd >= 0 && fds[i].revents)
+                        accept_clients(s, w, fds[i].fd, i == 1);
         }
 }

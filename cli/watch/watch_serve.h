@@ -7,23 +7,26 @@
 
 #include "cli/watch/watch_jobs.h"
 
-enum { WATCH_SERVE_FDS = 2 };
+enum { WATCH_SERVE_CLIENTS = 32, WATCH_SERVE_FDS = 2 + WATCH_SERVE_CLIENTS };
 
 struct watch_serve {
-        int tcp, local;     /* listening sockets; -1: none */
-        const char *socket; /* file of `local`, to be removed */
+        int tcp, local;             /* listening sockets; -1: none */
+        const char *socket, *where; /* file of `local`, to be removed; --listen */
+        char *token;                /* NULL: none is asked for */
+        struct client *clients;     /* WATCH_SERVE_CLIENTS; NULL: nothing is served */
 };
 
 /** watch_serve_begin() - open the sockets; prints errors. Return: 0; -errno; -EDESTADDRREQ: no
- * address. */
+ * address. watch_serve_finish() in any case. */
 int watch_serve_begin(struct watch_serve *s, const struct watch_options *o);
+
 void watch_serve_finish(struct watch_serve *s);
 
-/** watch_serve_poll() - fill the descriptors to wait for. Return: WATCH_SERVE_FDS. */
+/** watch_serve_poll() - fill the descriptors to wait for. Return: how many: 0, WATCH_SERVE_FDS. */
 unsigned watch_serve_poll(const struct watch_serve *s, struct pollfd fds[WATCH_SERVE_FDS]);
 
-/** watch_serve_answer() - answer one request per socket; each takes at most 2 s. */
-void watch_serve_answer(struct watch_serve *s, const struct watch *w,
-                        const struct pollfd fds[WATCH_SERVE_FDS]);
+/** watch_serve_answer() - go on with all connections; never waits. If there are too many, the
+ * oldest is closed. @fds: from watch_serve_poll(). */
+void watch_serve_answer(struct watch_serve *s, const struct watch *w, const struct pollfd *fds);
 
 #endif

@@ -52,13 +52,30 @@ bool capo_file_is_fifo(const char *path)
         return real;
 }
 
+int capo_file_open(const char *path)
+{
+        _cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        int flags, opened;
+
+        if (fd < 0)
+                return -errno;
+        if (capo_file_is_fifo(path))
+                return -ESPIPE;
+        flags = fcntl(fd, F_GETFL);
+        if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) /* of a shell's pipe */
+                return -errno;
+        opened = fd;
+        fd = -1;
+        return opened;
+}
+
 int capo_file_read(const char *path, size_t most, char **text, size_t *size)
 {
-        _cleanup_close_ int fd =
-                strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+        _cleanup_close_ int fd = strcmp(path, "-") ? capo_file_open(path) : dup(STDIN_FILENO);
         _cleanup_free_ char *all = NULL;
         size_t n = 0;
-        int r = fd < 0 ? -errno : capo_file_read_fd(fd, most + 1, &all, &n);
+        int r = fd < 0 ? (strcmp(path, "-") ? fd : -errno)
+                       : capo_file_read_fd(fd, most + 1, &all, &n);
 
         if (r < 0)
                 return r;

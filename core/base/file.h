@@ -14,7 +14,7 @@
  * @most: bytes
  * @text: to be freed; a 0 stands behind its *@size bytes. Both set only on success.
  *
- * Return: 0; -E2BIG more than @most; -ENOMEM; -errno of opening and reading.
+ * Return: 0; -E2BIG more than @most; -ENOMEM; -errno of opening and reading; as capo_file_open().
  */
 int capo_file_read(const char *path, size_t most, char **text, size_t *size);
 
@@ -22,6 +22,10 @@ int capo_file_read(const char *path, size_t most, char **text, size_t *size);
  * @most its first bytes.
  */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
+
+/** capo_file_open() - to read, without waiting for a pipe's writer or a lease's holder. Return: the
+ * descriptor; -ESPIPE: a pipe with a name; -errno. */
+int capo_file_open(const char *path);
 
 /** capo_file_is_fifo() - a pipe with a name, whose opening waits for a writer? Not - nor
  * /dev/fd/N. */

@@ -31,9 +31,7 @@ static void print_message(enum capo_level level, const char *format, va_list arg
                 n += m;
         if (n > (int)sizeof line - 2) /* cut rather than lost */
                 n = (int)sizeof line - 2;
-        capo_plain(line, (size_t)n, false, true);
-        for (int i = 0; i < n; i++) /* a name with a newline must not look like a message */
-                line[i] = line[i] == '\n' || line[i] == '\t' ? '?' : line[i];
+        capo_plain_line(line, (size_t)n); /* a name with a newline must not look like a message */
         line[n++] = '\n';
         CAPO_NO_WRITE_SIGNALS;
         if (write(STDERR_FILENO, line, n) < 0) {

@@ -76,3 +76,10 @@ size_t capo_plain(char *text, size_t n, bool styles, bool last)
         }
         return n;
 }
+
+void capo_plain_line(char *text, size_t n)
+{
+        capo_plain(text, n, false, true);
+        for (size_t i = 0; i < n; i++)
+                text[i] = text[i] == '\n' || text[i] == '\t' ? '?' : text[i];
+}

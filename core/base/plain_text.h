@@ -23,6 +23,10 @@
  */
 size_t capo_plain(char *text, size_t n, bool styles, bool last);
 
+/** capo_plain_line() - the same of a whole text that must stay on one line: without newline, tab
+ * and styles. */
+void capo_plain_line(char *text, size_t n);
+
 #define CAPO_STYLE_BOLD   "\033[1m"
 #define CAPO_STYLE_YELLOW "\033[33m"
 #define CAPO_STYLE_NORMAL "\033[0m"

@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "capo/msg.h"
+#include "core/base/file.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
@@ -18,16 +19,18 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
         _cleanup_fclose_ FILE *f = NULL;
         struct stat st;
         size_t n;
+        int fd;
 
         if (!strcmp(path, "-"))
                 return capo_topology_read_nccl(path, flags, brick_gbs, out, why, room);
-        f = fopen(path, "re");
-        if (!f) {
-                int r = -errno;
+        fd = capo_file_open(path);
+        f = fd < 0 ? NULL : fdopen(fd, "r");
+        if (!f && fd != -ESPIPE) {
+                int r = fd < 0 ? fd : -ENOMEM;
 
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
-        if (fstat(fileno(f), &st) == 0 && S_ISFIFO(st.st_mode)) /* its head cannot be read twice */
+        if (!f || (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))) /* its head cannot be read twice */
                 return capo_why(
                         -EINVAL, why, room,
                         "%s: is a pipe; expected a file, or - for NCCL's XML on standard input",

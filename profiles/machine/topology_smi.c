@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/file.h"
 #include "core/base/util.h"
 #include "profiles/machine/topology_build.h"
 
@@ -252,13 +253,14 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
 int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
                       struct capo_topology **out, char *why, size_t room)
 {
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
+        int fd = capo_file_open(path);
+        _cleanup_fclose_ FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
         _cleanup_free_ struct matrix *m = calloc(1, sizeof *m);
         struct topology_build b;
         int r;
 
         if (!f || !m) {
-                r = f ? -ENOMEM : -errno;
+                r = fd < 0 ? fd : -ENOMEM;
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
         r = topology_build_begin(&b, path, flags, brick_gbs, why, room);

@@ -192,7 +192,7 @@ Test(recover, another_users_segment_is_no_business_of_ours)
                 cr_skip_test("only root can give a file to somebody");
         cr_assert_eq(chown(segment, 65534, 65534), 0);
         cr_expect_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
-        cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -EBADMSG);
+        cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -EPERM);
         cr_expect_eq(access(segment, F_OK), 0);
         cr_expect_eq(access(log_path, F_OK), -1);
         cr_assert_eq(chown(segment, geteuid(), 0), 0);

@@ -1,0 +1,284 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What another user of the machine can do to root's capo watch, check, hang and report: second_user.py CAPO BUILD. 77: not root, or
+nobody else may run this build. The other user is OTHER, and the programs that attack run as that user."""
+import fcntl
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
+from exposition import of, read
+from job import BUILD, CAPO, Job, check
+
+OTHER = 64998
+AS_OTHER = ["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups"]
+PATIENCE = 40  # less than the 45 s for which the kernel lets the holder of a lease wait
+if os.geteuid() or not shutil.which("setpriv") or subprocess.run([*AS_OTHER, CAPO, "--version"], capture_output=True).returncode:
+    print("not root, or another user may not run this build")
+    sys.exit(77)
+
+
+def capo(*words, status=None, env=None):
+    try:
+        run = subprocess.run([CAPO, *words], capture_output=True, text=True, timeout=PATIENCE, env=dict(os.environ, **(env or {})), stdin=subprocess.DEVNULL)
+    except subprocess.TimeoutExpired:
+        raise AssertionError("capo %s does not end" % " ".join(words))
+    check("%s: %s" % (words, run), run.returncode >= 0 and (status is None or run.returncode == status))
+    return run
+
+
+class Attack:
+    """A Python program of the other user, that runs until the end of the block. It prints a line when it has begun."""
+
+    def __init__(self, code, *words):
+        self.process = subprocess.Popen([*AS_OTHER, sys.executable, "-c", "import fcntl, os, socket, sys, time\n" + code + "\nprint(1, flush=True)\n" +
+                                         "try:\n    step\nexcept NameError:\n    time.sleep(600)\nwhile True:\n    step()\n", *map(str, words)], stdout=subprocess.PIPE)
+
+    def __enter__(self):
+        check("the attack begins", self.process.stdout.readline() == b"1\n")
+        return self
+
+    def __exit__(self, *_):
+        self.process.kill()
+        self.process.wait()
+
+
+def their_job(script, n, **settings):
+    command = ["sh", "-c", "chmod 755 FOLDER; chown -R %d:%d FOLDER; exec %s %s FOLDER/script" % (OTHER, OTHER, " ".join(AS_OTHER), os.path.join(BUILD, "tests/hang/player"))]
+    return Job(script, n, command=command, CAPO_HANG="0", **settings)
+
+
+def segments():
+    return ["/dev/shm/" + name for name in os.listdir("/dev/shm") if name.startswith("capo-%d-" % OTHER)]
+
+
+STUCK = "0 coll 0 allreduce 4000 7 0 0 0\n0 mark\n0 sync 0\n1 mark\n1 until end\n1 coll 0 allreduce 4000 7 0 0 0\n1 sync 0\n"
+
+
+def check_planted(job):
+    """A FIFO and a file without end, for all that are read beside the logs."""
+    open(os.path.join(job.logs, "hang.watch"), "w").close()  # another watch is elected: what it wrote is read
+    for name in ("hang.json", "hang.txt", "topology-x.xml", "x.capo", "y.capo.zst"):
+        with Attack("os.mkfifo(sys.argv[1])", os.path.join(job.logs, name)):
+            found = read(capo("watch", "--once", "--dir", job.logs, "--hang", "0.1", status=0).stdout)
+            check("the job is seen: %s" % name, of(found, "capo_ranks", state="alive") == [2])
+            capo("hang", "--flight", job.logs)
+            capo("hang", job.logs)
+            capo("report", job.logs)
+            capo("top", "--once", "--dir", job.logs)
+        os.unlink(os.path.join(job.logs, name))
+    forged = json.dumps({"verdict": "missing", "since": time.time(), "still_s": 1000, "culprits": [{"rank": 77, "host": "x", "why": "late"}]})
+    for what, data, owner, believed in (("theirs", forged, OTHER, True), ("too long", forged + " " * (2 << 20), OTHER, False), ("of a third user", forged, 64999, False)):
+        path = os.path.join(job.logs, "hang.json")
+        with open(path, "w") as f:
+            f.write(data)
+        os.chown(path, owner, owner)
+        os.chmod(path, 0o644)
+        culprits = of(read(capo("watch", "--once", "--dir", job.logs, "--hang", "0.1", status=0).stdout), "capo_hang_culprit", rank=77)
+        check("hang.json %s: %s" % (what, culprits), bool(culprits) == believed)
+        os.unlink(path)
+    os.unlink(os.path.join(job.logs, "hang.watch"))
+    os.symlink("/dev/zero", os.path.join(job.logs, "z.capo"))
+    os.lchown(os.path.join(job.logs, "z.capo"), OTHER, OTHER)
+    said = capo("report", job.logs)
+    check("a link is not followed: %s" % said, "is a link of user %d, which is not followed" % OTHER in said.stdout + said.stderr)
+    os.unlink(os.path.join(job.logs, "z.capo"))
+
+
+def check_segments(job):
+    """A lease on a segment, a segment that becomes shorter while it is read, one that is no segment."""
+    own = segments()[0]
+    with Attack("f = open(sys.argv[1], 'r+b')\nfcntl.fcntl(f, fcntl.F_SETLEASE, fcntl.F_WRLCK)\nimport signal\nsignal.signal(signal.SIGIO, signal.SIG_IGN)", copy_of(own, "lease")):
+        found = read(capo("watch", "--once", "--dir", job.logs, status=0).stdout)
+        check("the others are seen", of(found, "capo_ranks", state="alive") == [2])
+        capo("top", "--once")
+    twice = copy_of(own, "twice")
+    read(capo("watch", "--once", "--dir", job.logs, status=0).stdout)  # fails where a series is there twice
+    os.unlink(twice)
+    shrinks = copy_of(own, "shrinks")
+    with Attack("f = open(sys.argv[1], 'r+b')\nsize = os.fstat(f.fileno()).st_size\nbytes = f.read()\n"
+                "def step():\n    os.truncate(sys.argv[1], 8192)\n    os.pwrite(f.fileno(), bytes, 0)\n    time.sleep(0.002)", shrinks):
+        for _ in range(20):
+            capo("watch", "--once", "--dir", job.logs, status=0)
+    huge = copy_of(own, "huge")
+    os.truncate(huge, 1 << 45)
+    before = capo("watch", "--once", "--dir", job.logs, status=0)
+    check("one of 32 TiB", of(read(before.stdout), "capo_ranks", state="alive")[0] >= 2)
+    for path in segments():
+        if "-other-" in path:
+            os.unlink(path)
+
+
+def copy_of(segment, name):
+    path = "%s-other-%s" % (segment, name)
+    shutil.copyfile(segment, path)
+    os.chown(path, OTHER, OTHER)
+    return path
+
+
+def check_names():
+    """Two jobs whose names differ in a letter that a file's name cannot have."""
+    jobs = [their_job("0 mark\n0 until end\n", 1, SLURM_JOB_ID=name) for name in ("a b", "a_b")]
+    metrics = jobs[0].path("metrics")
+    os.mkdir(metrics)
+    try:
+        for job in jobs:
+            job.wait("place", lambda: os.path.exists(job.path("script.place.0")))
+        jobs[0].wait("two files", lambda: capo("watch", "--once", "--metrics", metrics) and len(os.listdir(metrics)) == 2)
+        names = sorted(os.listdir(metrics))
+        check(names, all(name.startswith("capo-%d-a_b" % OTHER) for name in names))
+        ids = {dict(labels)["job_id"] for name in names for _, labels in read(open(os.path.join(metrics, name)).read())}
+        check(ids, ids == {"a b", "a_b"})
+    finally:
+        for job in jobs:
+            job.end()
+
+
+def check_claims(folder):
+    """Another user cannot make root's watch end, nor hold what it holds."""
+    metrics = os.path.join(folder, "metrics")
+    os.mkdir(metrics)
+    first = subprocess.Popen([CAPO, "watch", "--metrics", metrics, "--dir", folder], stderr=subprocess.PIPE, text=True)
+    end = time.monotonic() + 100
+    while not (claims := [n for n in os.listdir("/dev/shm") if n.startswith("capo-metrics-0-")]):
+        check("the first watch has its claim", time.monotonic() < end)
+        time.sleep(0.05)
+    name = claims[0]
+    check("mode", os.stat("/dev/shm/" + name).st_mode & 0o777 == 0o600)
+    second = capo("watch", "--metrics", metrics, "--once", status=1).stderr
+    check(second, "another capo watch of this user writes there: process %d" % first.pid in second)
+    first.send_signal(signal.SIGTERM)
+    check("it ends", first.wait(100) == 0)
+    check("the claim goes with it", not os.path.exists("/dev/shm/" + name))
+    with Attack("s = socket.socket(socket.AF_UNIX)\ns.bind('\\0' + sys.argv[1])\nf = open('/dev/shm/' + sys.argv[1], 'w')\nfcntl.lockf(f, fcntl.LOCK_EX)", name):
+        said = capo("watch", "--metrics", metrics, "--dir", folder, "--once").stderr
+        check(said, "belongs to user %d" % OTHER in said and "another capo watch" not in said)
+        until = subprocess.Popen(["sleep", "600"])
+        ends = subprocess.Popen([CAPO, "watch", "--metrics", metrics, "--dir", folder, "--until", str(until.pid)], stderr=subprocess.DEVNULL)
+        time.sleep(1)
+        check("the watch of capo run stays", ends.poll() is None)
+        until.kill()
+        until.wait()
+        check("and ends with its command", ends.wait(100) == 0)
+    os.unlink("/dev/shm/" + name)
+
+
+def check_meeting(folder):
+    """capo check --dir in a folder where everybody can write."""
+    meet = os.path.join(folder, "meet")
+    os.mkdir(meet)
+    os.chmod(meet, 0o1777)
+    victim = os.path.join(folder, "victim")
+    with open(victim, "w") as f:
+        f.write("root's")
+    os.chmod(folder, 0o755)
+    clean = {k: "" for k in ("SLURM_JOB_ID", "SLURM_STEP_ID")}
+    for key in clean:
+        os.environ.pop(key, None)
+    with Attack("for name in ('capo-check-begin0.new', 'capo-check-node1.new'):\n    os.symlink(sys.argv[1] + '/../victim', sys.argv[1] + '/' + name)\n"
+                "open(sys.argv[1] + '/capo-check-node1', 'w').write('{\"run\": 1, \"node\": \"forged\", \"findings\": [], \"facts\": {}}')", meet):
+        out = capo("check", "--dir", meet, "--nodes", "2", "--node", "0", "--wait", "1", "--limit", "30")
+        check(out, out.returncode == 1 and "forged" not in out.stdout and "node 1 did not answer" in out.stdout)
+        check(out, "belongs to user %d, expected user 0: not read" % OTHER in out.stderr)
+    check("the file of root is as it was", open(victim).read() == "root's")
+    with Attack("open(sys.argv[1] + '/capo-check-begin0', 'w').write('{\"run\": 7}')", meet):
+        out = capo("check", "--dir", meet, "--nodes", "2", "--node", "1", "--wait", "1", "--limit", "30", status=1)
+        check(out, "node 0 did not begin" in out.stderr and not [n for n in os.listdir(meet) if n.startswith("capo-check-node1.") and n != "capo-check-node1.new"])
+    made = os.path.join(folder, "made")
+    capo("check", "--dir", made, "--nodes", "2", "--node", "0", "--wait", "0.1", "--limit", "30", status=1)
+    check("the folder is this user's alone", os.stat(made).st_mode & 0o777 == 0o700)
+    # names that would print lines of their own
+    page = json.loads(capo("check", "--json").stdout)
+    nodes = []
+    for name in ("a\nREADY: all\x1b]0;x\x07", "b"):
+        node = dict(page["nodes"][0], node=name, facts={"kernel": name + "\x1b[2J", "k\nREADY: 1 node": name})
+        nodes.append(dict(page, nodes=[dict(node, findings=[{"level": "warn", "topic": "gpu\nREADY", "text": "x\nREADY: 2 nodes\x9b"}])]))
+    with open(os.path.join(folder, "nodes"), "w") as f:
+        f.writelines(json.dumps(node) + "\n" for node in nodes)
+    out = capo("check", "--merge", os.path.join(folder, "nodes")).stdout
+    lines = out.splitlines()
+    check(out, len(lines) > 3 and not any(line.startswith("READY") for line in lines[:-1]) and not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f]", out))
+
+
+def get(port, path, **headers):
+    try:
+        with urllib.request.urlopen(urllib.request.Request("http://127.0.0.1:%d%s" % (port, path), headers=headers), timeout=PATIENCE) as answer:
+            return answer.status, answer.read().decode()
+    except urllib.error.HTTPError as e:
+        return e.code, e.read().decode()
+
+
+def check_listen(folder):
+    """Idle connections of another user, a page in a browser, a token."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    token = os.path.join(folder, "token")
+    with open(token, "w") as f:
+        f.write("s3cret\n")
+    os.chmod(token, 0o644)
+    refused = capo("watch", "--listen", "127.0.0.1:%d" % port, "--token", token, status=1)
+    check(refused, "has mode 644, expected 600" in refused.stderr)
+    os.chmod(token, 0o600)
+    served = subprocess.Popen([CAPO, "watch", "--listen", "127.0.0.1:%d" % port, "--token", token, "--dir", folder], stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 100
+        while True:
+            try:
+                check("alive", get(port, "/healthz") == (200, "ok\n"))
+                break
+            except urllib.error.URLError:
+                check("it listens", time.monotonic() < end)
+                time.sleep(0.05)
+        with Attack("all = [socket.create_connection(('127.0.0.1', int(sys.argv[1]))) for _ in range(100)]\nfor s in all[::2]:\n    s.send(b'GET /metrics HT')", port):
+            check("answered beside 100 idle ones", get(port, "/metrics", Authorization="Bearer s3cret")[0] == 200)
+        check("no token", get(port, "/metrics")[0] == 401)
+        check("a wrong one", get(port, "/metrics", Authorization="Bearer s3creT")[0] == 401)
+        check("another name", get(port, "/metrics", Host="evil.example", Authorization="Bearer s3cret")[0] == 421)
+        check("this node's name", get(port, "/metrics", Host=os.uname().nodename + ".cluster:9401", Authorization="Bearer s3cret")[0] == 200)
+        check("no such page", get(port, "/", Authorization="Bearer s3cret")[0] == 404)
+        check("too long", b"" == talk(port, b"GET /metrics HTTP/1.1\r\n" + b"a: b\r\n" * 4000))
+        check("no method of ours", talk(port, b"POST /metrics HTTP/1.1\r\n\r\n").startswith(b"HTTP/1.1 405"))
+    finally:
+        served.terminate()
+        served.wait()
+
+
+def talk(port, request):
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as s:
+        answer = b""
+        try:
+            s.sendall(request)
+            while got := s.recv(65536):
+                answer += got
+        except ConnectionError:
+            pass
+        return answer
+
+
+job = their_job(STUCK, 2)
+try:
+    job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
+    job.wait("both", lambda: of(read(capo("watch", "--once", "--dir", job.logs).stdout or "# EOF\n"), "capo_ranks", state="alive") == [2])
+    check_planted(job)
+    check_segments(job)
+    job.go("end")
+    check("it ends well", all(p.wait() == 0 for p in job.ranks))
+finally:
+    job.end()
+check_names()
+with tempfile.TemporaryDirectory() as folder:
+    check_claims(folder)
+    check_meeting(folder)
+    check_listen(folder)
+print("ok")
