@@ -63,10 +63,11 @@ static bool has_begun;
 static const struct {
         const char *name;
         long long least;
-} limits[] = {{CAPO_ENV_flight, 0},
-              {CAPO_ENV_ring, 4096},
-              {CAPO_ENV_gpu_sample, 0},
-              {CAPO_ENV_fabric_sample, 0}};
+} limits[] = {
+#define ENV(...)
+#define ENV_LEAST(field, type, name, def, least, help) {name, least},
+#include "capo/env.def"
+};
 
 bool capo_env_below(const char *name, const char *text, long long *least)
 {

@@ -175,7 +175,7 @@ class House:
 
     def settings(self):
         """Each row of env.def is read by some code, and some test sets it."""
-        rows = re.findall(r'^ENV(?:_OWN)?\((\w+), \w+, "(\w+)"', self.text["include/capo/env.def"], re.M)
+        rows = re.findall(r'^ENV(?:_OWN|_LEAST)?\((\w+), \w+, "(\w+)"', self.text["include/capo/env.def"], re.M)
         code = "\n".join(text for path, text in self.text.items() if not path.endswith("env.def"))
         tests = []
         for folder, _, names in os.walk(os.path.join(self.root, "tests")):
