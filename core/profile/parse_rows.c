@@ -12,28 +12,6 @@
 #include "core/profile/profile_file.h"
 #include "core/profile/words.h"
 
-static const struct capo_slice row_keys[] = {
-        WORD("upto"), WORD("algo"),      WORD("proto"),      WORD("channels"), WORD("leave"),
-        WORD("us"),   WORD("spread_us"), WORD("gain"),       WORD("samples"),  WORD("kernel"),
-        WORD("ctas"), WORD("cluster"),   WORD("cta_policy"), WORD("chunk"),    WORD("predicted")};
-enum {
-        ROW_UPTO,
-        ROW_ALGO,
-        ROW_PROTO,
-        ROW_CHANNELS,
-        ROW_LEAVE,
-        ROW_US,
-        ROW_SPREAD,
-        ROW_GAIN,
-        ROW_SAMPLES,
-        ROW_KERNEL,
-        ROW_CTAS,
-        ROW_CLUSTER,
-        ROW_CTA_POLICY,
-        ROW_CHUNK,
-        ROW_PREDICTED,
-};
-
 static bool size_value(struct capo_json *r, uint64_t *out)
 {
         static const char what[] =
@@ -98,80 +76,108 @@ static bool read_kernel(struct capo_json *r, struct capo_profile *p, const char 
         return *out || capo_json_fail(r, where, "enough memory");
 }
 
+/* The keys of a row: how the value is read, and where it goes. */
+enum row_kind { SIZE, CHUNK, WORD_OF, WHOLE, SAMPLES, NUMBER, KERNEL, ONLY_TRUE, LEAVE };
+enum { ROW_UPTO, ROW_LEAVE, ROW_GAIN, ROW_OTHERS }; /* of the keys below */
+static const struct row_key {
+        struct capo_slice key;
+        enum row_kind kind;
+        size_t at;        /* in struct capo_row */
+        const char *what; /* expected */
+        const struct capo_slice *words;
+        uint32_t n;        /* words */
+        uint32_t min, max; /* of whole numbers */
+        bool plus_one;     /* 0 in the row stands for a key that is not there */
+        bool negative;     /* a number may be below 0 */
+} row_keys[] = {
+#define ROW(field, kind, ...)                                                     \
+        {                                                                         \
+                WORD(#field), kind, offsetof(struct capo_row, field), __VA_ARGS__ \
+        }
+#define WORDS(list) .words = list, .n = N_ELEMENTS(list), .plus_one = true
+        [ROW_UPTO] = ROW(upto, SIZE, ""),
+        [ROW_LEAVE] = {WORD("leave"), LEAVE},
+        [ROW_GAIN] = ROW(gain, NUMBER, .negative = true),
+        [ROW_OTHERS] = ROW(algo, WORD_OF, WORDS(algo_words)),
+        ROW(proto, WORD_OF, WORDS(proto_words)),
+        ROW(channels, WHOLE, "a number of channels, 1 to 64", .min = 1, .max = CAPO_CHANNELS_MAX),
+        ROW(us, NUMBER, ""),
+        ROW(spread_us, NUMBER, ""),
+        ROW(samples, SAMPLES, "a number of samples", .max = UINT32_MAX),
+        ROW(kernel, KERNEL, ""),
+        ROW(ctas, WHOLE, "a number of CTAs, 1 to 64", .min = 1, .max = CAPO_CHANNELS_MAX),
+        ROW(cluster, WHOLE, "a cluster size, 0 to 8", .max = CAPO_CLUSTER_MAX, .plus_one = true),
+        ROW(cta_policy, WORD_OF, WORDS(policy_words)),
+        ROW(chunk, CHUNK, ""),
+        ROW(predicted, ONLY_TRUE, "true (a measured row has no such key)"),
+#undef ROW
+#undef WORDS
+};
+
+static void read_field(struct capo_json *r, struct capo_profile *p, const struct row_key *f,
+                       struct capo_row *row)
+{
+        void *to = (char *)row + f->at;
+        const char *where = capo_json_here(r);
+        uint64_t bytes;
+        double n;
+
+        switch (f->kind) {
+        case SIZE: size_value(r, to); break;
+        case CHUNK:
+                if (!size_value(r, &bytes))
+                        break;
+                if (bytes < CAPO_CHUNK_MIN || bytes > CAPO_CHUNK_MAX)
+                        capo_json_fail(r, where, "a chunk of 16 to 64M bytes");
+                *(uint32_t *)to = (uint32_t)bytes;
+                break;
+        case WORD_OF:
+                if (capo_parse_word(r, f->words, f->n, to))
+                        *(uint8_t *)to += f->plus_one;
+                break;
+        case WHOLE:
+                if (capo_parse_whole(r, f->min, f->max, &n, f->what))
+                        *(uint8_t *)to = (uint8_t)(n + f->plus_one);
+                break;
+        case SAMPLES:
+                if (capo_parse_whole(r, f->min, f->max, &n, f->what))
+                        *(uint32_t *)to = (uint32_t)n;
+                break;
+        case NUMBER: read_evidence(r, to, f->negative); break;
+        case LEAVE: break; /* it is no field */
+        case KERNEL: read_kernel(r, p, to); break;
+        case ONLY_TRUE:
+                if (capo_json_bool(r, to, "true") && !*(bool *)to)
+                        capo_json_fail(r, where, "%s", f->what);
+                break;
+        }
+}
+
+/* *@upto_at is where the key upto stands. */
 static bool read_row(struct capo_json *r, struct capo_profile *p, struct capo_row *row,
                      const char **upto_at)
 {
+        struct capo_slice words[N_ELEMENTS(row_keys)];
         int k;
         uint32_t seen = 0;
         bool leave = false;
-        uint64_t bytes;
-        double n;
         const char *start = capo_json_here(r);
 
+        for (size_t i = 0; i < N_ELEMENTS(row_keys); i++)
+                words[i] = row_keys[i].key;
         row->line = r->line;
         if (!capo_json_open(r, '{', "a row, {\"upto\": ...}"))
                 return false;
-        while ((k = capo_json_next(r, row_keys, N_ELEMENTS(row_keys), &seen)) >= 0) {
+        while ((k = capo_json_next(r, words, N_ELEMENTS(words), &seen)) >= 0) {
                 const char *where = r->at;
 
-                switch (k) {
-                case ROW_UPTO:
+                if (k == ROW_UPTO)
                         *upto_at = where;
-                        size_value(r, &row->upto);
-                        break;
-                case ROW_ALGO:
-                        if (capo_parse_word(r, algo_words, N_ELEMENTS(algo_words), &row->algo))
-                                row->algo++;
-                        break;
-                case ROW_PROTO:
-                        if (capo_parse_word(r, proto_words, N_ELEMENTS(proto_words), &row->proto))
-                                row->proto++;
-                        break;
-                case ROW_CHANNELS:
-                        if (capo_parse_whole(r, 1, CAPO_CHANNELS_MAX, &n,
-                                             "a number of channels, 1 to 64"))
-                                row->channels = (uint8_t)n;
-                        break;
-                case ROW_LEAVE:
-                        if (capo_json_bool(r, &leave, "true") && !leave)
-                                capo_json_fail(r, where,
-                                               "true (a row without \"leave\" has algo and proto)");
-                        break;
-                case ROW_US: read_evidence(r, &row->us, false); break;
-                case ROW_SPREAD: read_evidence(r, &row->spread_us, false); break;
-                case ROW_GAIN: read_evidence(r, &row->gain, true); break;
-                case ROW_SAMPLES:
-                        if (capo_parse_whole(r, 0, UINT32_MAX, &n, "a number of samples"))
-                                row->samples = (uint32_t)n;
-                        break;
-                case ROW_KERNEL: read_kernel(r, p, &row->kernel); break;
-                case ROW_CTAS:
-                        if (capo_parse_whole(r, 1, CAPO_CHANNELS_MAX, &n,
-                                             "a number of CTAs, 1 to 64"))
-                                row->ctas = (uint8_t)n;
-                        break;
-                case ROW_CLUSTER:
-                        if (capo_parse_whole(r, 0, CAPO_CLUSTER_MAX, &n, "a cluster size, 0 to 8"))
-                                row->cluster = (uint8_t)(n + 1);
-                        break;
-                case ROW_CTA_POLICY:
-                        if (capo_parse_word(r, policy_words, N_ELEMENTS(policy_words),
-                                            &row->cta_policy))
-                                row->cta_policy++;
-                        break;
-                case ROW_CHUNK:
-                        if (!size_value(r, &bytes))
-                                break;
-                        if (bytes < CAPO_CHUNK_MIN || bytes > CAPO_CHUNK_MAX)
-                                capo_json_fail(r, where, "a chunk of 16 to 64M bytes");
-                        row->chunk = (uint32_t)bytes;
-                        break;
-                case ROW_PREDICTED:
-                        if (capo_json_bool(r, &row->predicted, "true") && !row->predicted)
-                                capo_json_fail(r, where, "true (a measured row has no such key)");
-                        break;
-                default: return false;
-                }
+                if (k != ROW_LEAVE)
+                        read_field(r, p, &row_keys[k], row);
+                else if (capo_json_bool(r, &leave, "true") && !leave)
+                        capo_json_fail(r, where,
+                                       "true (a row without \"leave\" has algo and proto)");
         }
         if (r->failed)
                 return false;
