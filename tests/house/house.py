@@ -5,7 +5,7 @@
 modules.txt lists the directories and what each one includes, lists.txt the words that stand in one list only, waits.txt
 what is not called with a lock held. known.txt holds the findings that are allowed until somebody mends them, one per
 line, as this program prints them. A line that is no longer true must go, so the list only shrinks (--shrink does it).
---table prints HACKING.md's table of modules.
+--table prints the page docs/internals/modules.md.
 """
 import collections
 import os
@@ -225,13 +225,15 @@ class House:
     # The picture.
 
     def table(self):
-        rows = ["| directory | includes | contents |", "|---|---|---|"]
-        return rows + ["| " + " | ".join(row) + " |" for row in self.rows]
+        rows = ["# Modules", "", "From the bottom up: what each directory contains, and which others its files include. All may include include/capo and",
+                "core/base. `tests/house/house.py --table` prints this page from tests/house/modules.txt.", "",
+                "| directory | contents | includes |", "|---|---|---|"]
+        return rows + [f"| {folder} | {contents} | {used} |" for folder, used, contents in self.rows]
 
     def picture(self):
-        with open(os.path.join(self.root, "HACKING.md")) as f:
-            if "\n".join(self.table()) not in f.read():
-                self.find("HACKING.md does not show the table of modules.txt (house.py --table)")
+        with open(os.path.join(self.root, "docs/internals/modules.md")) as f:
+            if f.read() != "\n".join(self.table()) + "\n":
+                self.find("docs/internals/modules.md is not what house.py --table prints")
 
     def locked_calls(self):
         """Nothing that waits is called in a job at all, and no cancellation point with a brief lock held (core/base/lock.h)."""
