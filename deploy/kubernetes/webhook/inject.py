@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What capo adds to a pod: a JSON patch (RFC 6902), or nothing. A pod is never refused."""
+"""What capo adds to a pod: a JSON patch (RFC 6902), or nothing. docs/kubernetes.md says what can still stop such a pod."""
 import re
 
 LABEL = "capo-nccl/record"  # "true": record; the webhook's configuration selects pods by it
-FILES, LOGS = "/capo", "/capo-logs"
-PRELOAD = f"{FILES}/lib/libcapo.so"
+FILES, LOGS, SHM = "/capo", "/capo-logs", "/dev/shm"
+LIBRARY = f"{FILES}/lib/libcapo.so"
+# As of capo run: glibc replaces $LIB by a folder that exists, and musl, which could not load the library, finds no such file.
+PRELOAD = f"/$LIB/../../../../../..{LIBRARY}"
+NOBODY = 65534  # the user of the image
 # Where the name of the job of a pod stands; its logs go to a folder of that name.
 JOB_LABELS = ["training.kubeflow.org/job-name", "jobset.sigs.k8s.io/jobset-name", "leaderworkerset.sigs.k8s.io/name", "ray.io/cluster",
               "batch.kubernetes.io/job-name", "job-name"]
+QUANTITY = re.compile(r"(?=.*[1-9])\d+(\.\d+)?([eE]\d+|[KMGTPE]i|[kMGTPE])?")
+NAME = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class Settings:
@@ -26,33 +31,40 @@ def job_of(meta):
 
 
 def variable(container, name):
-    return next((v for v in container.get("env") or [] if v.get("name") == name), None)
+    """The last one of that name, which holds."""
+    return next((v for v in reversed(container.get("env") or []) if v.get("name") == name), None)
 
 
 def take_plugin(container, name, chain):
     """As capo run does: capo's library takes the place of a profiler or tuner plugin and calls it."""
     before = variable(container, name)
     added = []
-    if before and before.get("value") and not before["value"].endswith("libcapo.so"):
+    if before and "valueFrom" in before:
+        added.append({"name": chain, "valueFrom": before["valueFrom"]})
+    elif before and before.get("value") and not before["value"].endswith("libcapo.so"):
         added.append({"name": chain, "value": before["value"]})
-    return added + [{"name": name, "value": PRELOAD}]
+    return added + [{"name": name, "value": LIBRARY}]
 
 
-def environment(container, folder, profile):
-    """Variables to set, by name; None: the preload cannot be joined."""
-    preload = variable(container, "LD_PRELOAD")
+def environment(container, folder, notes):
+    """(variables to set, why not)."""
+    preload, of_image = variable(container, "LD_PRELOAD"), notes.get("capo-nccl/preload")
     if preload and "valueFrom" in preload:
-        return None
-    parts = [PRELOAD] + [p for p in re.split("[: ]+", (preload or {}).get("value") or "") if p and p != PRELOAD]
+        return None, "LD_PRELOAD comes from elsewhere (valueFrom)"
+    if container.get("envFrom") and not preload and of_image is None:
+        return None, "envFrom may set LD_PRELOAD; say what it sets in the annotation capo-nccl/preload"
+    before = (preload or {}).get("value") or of_image or ""
+    parts = [PRELOAD] + [p for p in re.split("[: ]+", before) if p and not p.endswith(LIBRARY)]
     added = [{"name": "LD_PRELOAD", "value": ":".join(parts)}, {"name": "CAPO_DIR", "value": folder}]
     added += take_plugin(container, "NCCL_PROFILER_PLUGIN", "CAPO_CHAIN_PROFILER")
-    if profile:
-        added += [{"name": "CAPO_PROFILE", "value": profile}] + take_plugin(container, "NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER")
-    return added
+    if notes.get("capo-nccl/profile"):
+        added += [{"name": "CAPO_PROFILE", "value": notes["capo-nccl/profile"]}] + take_plugin(container, "NCCL_TUNER_PLUGIN", "CAPO_CHAIN_TUNER")
+    return added, None
 
 
 def mounts_of(container):
-    return {m.get("mountPath") for m in container.get("volumeMounts") or []}
+    """{path: name of the volume}"""
+    return {m.get("mountPath", "").rstrip("/") or "/": m.get("name") for m in container.get("volumeMounts") or []}
 
 
 class Patch:
@@ -75,14 +87,7 @@ class Patch:
         self.append(f"{path}/env", env, [v for v in added if v["name"] not in at])
 
 
-def change_container(patch, path, container, added, ptrace):
-    patch.set_variables(path, container, added)
-    mounts = [{"name": "capo-files", "mountPath": FILES, "readOnly": True}, {"name": "capo-logs", "mountPath": LOGS}]
-    if "/dev/shm" not in mounts_of(container):
-        mounts.append({"name": "capo-shm", "mountPath": "/dev/shm"})
-    patch.append(f"{path}/volumeMounts", container.get("volumeMounts"), mounts)
-    if not ptrace:
-        return
+def add_ptrace(patch, path, container):
     context = container.get("securityContext")
     if context is None:
         patch.operations.append({"op": "add", "path": f"{path}/securityContext", "value": {"capabilities": {"add": ["SYS_PTRACE"]}}})
@@ -92,56 +97,147 @@ def change_container(patch, path, container, added, ptrace):
         patch.append(f"{path}/securityContext/capabilities/add", context["capabilities"].get("add"), ["SYS_PTRACE"])
 
 
-def watch_container(settings, folder):
-    """A sidecar (an init container that goes on, Kubernetes 1.29): verdicts beside the logs, metrics on port 9401."""
-    return {"name": "capo-watch", "image": settings.image, "restartPolicy": "Always",
-            "command": [f"{FILES}/bin/capo", "watch", "--dir", folder, "--listen", "0.0.0.0:9401"],
-            "ports": [{"name": "capo-metrics", "containerPort": 9401}],
-            "volumeMounts": [{"name": "capo-files", "mountPath": FILES, "readOnly": True}, {"name": "capo-logs", "mountPath": LOGS},
-                             {"name": "capo-shm", "mountPath": "/dev/shm"}]}
+class Pod:
+    """What the pod has, and the names that are free in it."""
+
+    def __init__(self, pod, settings):
+        self.meta, self.spec = pod.get("metadata") or {}, pod.get("spec") or {}
+        self.notes = {k: v for k, v in (self.meta.get("annotations") or {}).items() if k.startswith("capo-nccl/")}
+        self.settings, self.patch, self.warnings = settings, Patch(), []
+        self.volumes = {v.get("name"): v for v in self.spec.get("volumes") or []}
+        self.names = {c.get("name") for c in (self.spec.get("initContainers") or []) + (self.spec.get("containers") or [])}
+        self.folder = f"{LOGS}/{job_of(self.meta)}"
+        self.files, self.shm = self.free("capo-files"), self.free("capo-shm")
+        # a job on the host's IPC shares the host's /dev/shm, which stays
+        self.own_shm = not self.spec.get("hostIPC")
+
+    def warn(self, text):
+        self.warnings.append(f"capo: {text}")
+
+    def free(self, name):
+        return next(n for n in [name] + [f"{name}-{i}" for i in range(1, 100)] if n not in self.volumes)
+
+    def asked(self, name, pattern, otherwise, what):
+        """The value of an annotation, if it is one."""
+        value = self.notes.get(f"capo-nccl/{name}")
+        if value and not (isinstance(value, str) and pattern.fullmatch(value)):
+            self.warn(f"annotation capo-nccl/{name}: expected {what}, found {value!r:.60}; {otherwise or 'none'} is used")
+            value = None
+        return value or otherwise
+
+    def context(self):
+        """Accepted by the Pod Security Standard "restricted", whatever the pod says of its user."""
+        made = {"allowPrivilegeEscalation": False, "readOnlyRootFilesystem": True, "runAsNonRoot": True,
+                "capabilities": {"drop": ["ALL"]}, "seccompProfile": {"type": "RuntimeDefault"}}
+        if (self.spec.get("securityContext") or {}).get("runAsUser") == 0:
+            made["runAsUser"] = NOBODY
+        return made
+
+    def container(self, name, cpu, memory, **more):
+        """Requests are the limits, so that a Guaranteed pod stays one."""
+        size = {"cpu": cpu, "memory": memory}
+        return {"name": name, "image": self.settings.image, "securityContext": self.context(), "resources": {"requests": size, "limits": size}, **more}
+
+    def record(self, i, container):
+        """Return: is this container recorded?"""
+        name, path, mounts = container.get("name"), f"/spec/containers/{i}", mounts_of(container)
+        added, why = environment(container, self.folder, self.notes)
+        if why is None and FILES in mounts:
+            why = f"it has a volume of its own at {FILES}"
+        if why:
+            self.warn(f"container {name}: {why}; not recorded")
+            return False
+        self.patch.set_variables(path, container, added)
+        wanted = [{"name": self.files, "mountPath": FILES, "readOnly": True}]
+        if LOGS not in mounts:
+            wanted.append({"name": "capo-logs", "mountPath": LOGS})
+        if SHM not in mounts and self.own_shm:
+            wanted.append({"name": self.shm, "mountPath": SHM})
+        self.patch.append(f"{path}/volumeMounts", container.get("volumeMounts"), wanted)
+        if self.notes.get("capo-nccl/ptrace") == "true":
+            add_ptrace(self.patch, path, container)
+        return True
+
+    def user_of(self, recorded):
+        """(user, group) of the recorded containers, which the sidecar must have to see them; None: not known."""
+        outer = self.spec.get("securityContext") or {}
+        users = set()
+        for container in recorded:
+            own = container.get("securityContext") or {}
+            user = own.get("runAsUser", outer.get("runAsUser"))
+            if user is None and own.get("runAsNonRoot", outer.get("runAsNonRoot")):
+                return None
+            users.add((user or 0, own.get("runAsGroup", outer.get("runAsGroup"))))
+        return users.pop() if len(users) == 1 else None
+
+    def sidecar(self, recorded):
+        """capo watch (an init container that goes on, Kubernetes 1.29): verdicts beside the logs, metrics on port 9401."""
+        user = self.user_of(recorded)
+        if any(SHM in mounts_of(c) for c in recorded):
+            return self.warn("the pod has a /dev/shm of its own, which capo watch would not see; no sidecar")
+        if any(LOGS in mounts_of(c) for c in recorded):
+            return self.warn(f"the pod has a volume of its own at {LOGS}; no sidecar")
+        if user is None:
+            return self.warn("the user of the containers is not known, or differs; set runAsUser on the pod; no sidecar")
+        command = [f"{FILES}/bin/capo", "watch", "--dir", self.folder]
+        mounts = [{"name": self.files, "mountPath": FILES, "readOnly": True}, {"name": "capo-logs", "mountPath": LOGS}]
+        mounts += [{"name": self.shm, "mountPath": SHM}] if self.own_shm else []
+        made = self.container("capo-watch", "100m", "128Mi", restartPolicy="Always", command=command, volumeMounts=mounts)
+        made["securityContext"].update({"runAsUser": user[0], "runAsNonRoot": user[0] != 0})
+        if user[1] is not None:
+            made["securityContext"]["runAsGroup"] = user[1]
+        if self.spec.get("hostNetwork"):  # the port would be the node's, for one pod only
+            self.warn("hostNetwork: capo watch opens no port")
+        else:
+            command += ["--listen", "0.0.0.0:9401"]
+            made["ports"] = [{"name": "capo-metrics", "containerPort": 9401}]
+            made["livenessProbe"] = {"httpGet": {"path": "/healthz", "port": 9401}, "initialDelaySeconds": 60, "periodSeconds": 60, "timeoutSeconds": 30}
+        if not self.spec.get("hostPID") and "shareProcessNamespace" not in self.spec:
+            self.patch.operations.append({"op": "add", "path": "/spec/shareProcessNamespace", "value": True})
+        return made
+
+    def add_volumes(self):
+        claim = self.asked("logs-claim", NAME, self.settings.claim, "the name of a claim")
+        size = self.asked("shm", QUANTITY, self.settings.shm, "a quantity such as 16Gi")
+        made = [{"name": self.files, "emptyDir": {}}]
+        if "capo-logs" not in self.volumes:
+            made.append({"name": "capo-logs", "persistentVolumeClaim": {"claimName": claim}} if claim else {"name": "capo-logs", "emptyDir": {}})
+            if not claim:
+                self.warn("no claim keeps the logs (capo-nccl/logs-claim); they end with the pod")
+        if self.own_shm:
+            made.append({"name": self.shm, "emptyDir": {"medium": "Memory", "sizeLimit": size}})
+        self.patch.append("/spec/volumes", self.spec.get("volumes"), made)
+
+    def inject(self):
+        chosen = [n.strip() for n in (self.notes.get("capo-nccl/containers") or "").split(",") if n.strip()]
+        containers = self.spec.get("containers") or []
+        recorded = [c for i, c in enumerate(containers) if (not chosen or c.get("name") in chosen) and self.record(i, c)]
+        if not recorded:
+            return [], self.warnings or ["capo: no container of this pod is named in capo-nccl/containers; not recorded"]
+        for name in chosen:
+            if name not in self.names:
+                self.warn(f"annotation capo-nccl/containers: the pod has no container {name!r:.60}")
+        first = [self.container("capo-files", "100m", "128Mi", volumeMounts=[{"name": self.files, "mountPath": FILES}])]
+        if self.notes.get("capo-nccl/watch") == "true":
+            first += [c for c in [self.sidecar(recorded)] if c]
+        self.add_volumes()
+        there = self.spec.get("initContainers") or []
+        if there:  # before the others, which may call NCCL already
+            self.patch.operations += [{"op": "add", "path": f"/spec/initContainers/{i}", "value": c} for i, c in enumerate(first)]
+        else:
+            self.patch.operations.append({"op": "add", "path": "/spec/initContainers", "value": first})
+        return self.patch.operations, self.warnings
 
 
 def inject(pod, settings):
     """(JSON patch, warnings) of a pod."""
-    meta, spec = pod.get("metadata") or {}, pod.get("spec") or {}
-    notes = meta.get("annotations") or {}
-    patch, warnings = Patch(), []
-    if (meta.get("labels") or {}).get(LABEL) != "true":
+    made = Pod(pod, settings)
+    if (made.meta.get("labels") or {}).get(LABEL) != "true":
         return [], []
-    if any(c.get("name") == "capo-files" for c in spec.get("initContainers") or []):
+    if any(c.get("name") == "capo-files" and c.get("image") == settings.image for c in made.spec.get("initContainers") or []):
         return [], []  # the API server asks again when another webhook has changed the pod
-    folder = f"{LOGS}/{job_of(meta)}"
-    chosen = [n for n in (notes.get("capo-nccl/containers") or "").split(",") if n]
-    shared = True
-    changed = 0
-    for i, container in enumerate(spec.get("containers") or []):
-        if chosen and container.get("name") not in chosen:
-            continue
-        added = environment(container, folder, notes.get("capo-nccl/profile"))
-        if added is None:
-            warnings.append(f"capo: container {container.get('name')}: LD_PRELOAD comes from elsewhere (valueFrom); not recorded")
-            continue
-        shared = shared and "/dev/shm" not in mounts_of(container)
-        change_container(patch, f"/spec/containers/{i}", container, added, notes.get("capo-nccl/ptrace") == "true")
-        changed += 1
-    if not changed:
-        return [], warnings or ["capo: no container of this pod is named in capo-nccl/containers; not recorded"]
-    first = [{"name": "capo-files", "image": settings.image, "volumeMounts": [{"name": "capo-files", "mountPath": FILES}]}]
-    if notes.get("capo-nccl/watch") == "true" and shared:
-        first.append(watch_container(settings, folder))
-        patch.operations.append({"op": "add", "path": "/spec/shareProcessNamespace", "value": True})
-    elif notes.get("capo-nccl/watch") == "true":
-        warnings.append("capo: the pod has a /dev/shm of its own, which capo watch would not see; no sidecar")
-    claim = notes.get("capo-nccl/logs-claim") or settings.claim
-    if not claim:
-        warnings.append("capo: no claim keeps the logs (capo-nccl/logs-claim); they end with the pod")
-    volumes = [{"name": "capo-files", "emptyDir": {}},
-               {"name": "capo-logs", "persistentVolumeClaim": {"claimName": claim}} if claim else {"name": "capo-logs", "emptyDir": {}},
-               {"name": "capo-shm", "emptyDir": {"medium": "Memory", "sizeLimit": notes.get("capo-nccl/shm") or settings.shm}}]
-    patch.append("/spec/volumes", spec.get("volumes"), volumes)
-    there = spec.get("initContainers") or []
-    if there:  # before the others, which may call NCCL already
-        patch.operations += [{"op": "add", "path": f"/spec/initContainers/{i}", "value": c} for i, c in enumerate(first)]
-    else:
-        patch.operations.append({"op": "add", "path": "/spec/initContainers", "value": first})
-    return patch.operations, warnings
+    if (made.spec.get("os") or {}).get("name") == "windows":
+        return [], ["capo: not recorded: a pod of Windows"]
+    if made.names & {"capo-files", "capo-watch"}:
+        return [], ["capo: not recorded: a container of this pod has the name capo-files or capo-watch"]
+    return made.inject()
