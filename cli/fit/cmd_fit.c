@@ -356,7 +356,7 @@ static const struct cli_option options[] = {
         {"name", CLI_TEXT(struct job, name, "NAME"), "name of the profile, for pages",
          .rare = true},
         {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
-         "also a rule for an allocation that was not measured: 3+5 or {1,2,3}+{0-4}; by NCCL's model, corrected. Only gains above 15 %, "
+         "also a rule for an allocation that was not measured: 3+5 or {1,2,3}+{0-4}; by NCCL's model, corrected. Only gains above 20 %, "
          "used by capo run --allow-modelled"},
         {"every", CLI_FLAG(struct job, models.every),
          "with --model 3+5 and no INPUT: a rule for every class of such allocations", .rare = true},

@@ -55,11 +55,11 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                 if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why,
                                    sizeof why) < 0)
                         return capo_fail(-1, "fit: --model %s: %s", m->alloc[i], why);
-                cli_page_under(
-                        page, "%s, modelled from %s: %d sizes compared, %s", m->alloc[i], done.from,
-                        done.n_sizes,
-                        done.n_rows ? "rows written and marked modelled"
-                                    : "none expected to gain 15 % over NCCL's own choice: no rule");
+                cli_page_under(page, "%s, modelled from %s: %d sizes compared, %s", m->alloc[i],
+                               done.from, done.n_sizes,
+                               done.n_rows ? "rows written and marked modelled"
+                                           : "none expected to gain " CAPO_MODEL_MARGIN_TEXT
+                                             " over NCCL's own choice: no rule");
         }
         return 0;
 }
@@ -157,8 +157,8 @@ static int model_named_gpus(struct asking *k, const char *text)
 {
         struct capo_alloc a = {0};
         char why[512];
-        bool exact = !capo_gpus_counts(text, true);
         int r = capo_alloc_parse(k->machine->t, text, true, &a, why, sizeof why);
+        bool exact = !a.any_order && !capo_gpus_counts(text, true);
 
         if (r == 0 && a.n_ranks < 2)
                 r = capo_why(-EINVAL, why, sizeof why, "one GPU has nobody to talk to");

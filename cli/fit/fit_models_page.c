@@ -124,24 +124,32 @@ static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll
         return gbs;
 }
 
+/* Bus bandwidth over algorithm bandwidth. */
+static double bus_factor(const struct fit_models_shown *s, const struct capo_plan_row *r)
+{
+        return capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)s->a->n_ranks);
+}
+
 /* Nothing better, up to a gain of @gain: print what that means. */
 static void add_no_gain(struct cli_section *t, const struct fit_models_shown *s, size_t last,
                         double gain)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
-        double gbs = (double)r->bytes / get_corrected_cost(m, last, get_own_choice(m, last)) / 1000,
+        double factor = bus_factor(s, r),
+               gbs = factor * (double)r->bytes /
+                     get_corrected_cost(m, last, get_own_choice(m, last)) / 1000,
                most;
         char size[16], text[40], reach[80] = "";
         const char *of = "";
 
-        most = *m->why_not ? -1 : find_ceiling(s, r->coll, r->algo, &of);
+        most = *m->why_not ? -1 : factor * find_ceiling(s, r->coll, r->algo, &of);
         if (most > 0)
                 snprintf(reach, sizeof reach, " of %.1f %s", most, of);
         cli_section_line(
                 t,
                 "nothing to gain by choice (at most %.0f %%): at %s NCCL picks %s, %.1f "
-                "GB/s%s%s",
+                "GB/s of bus bandwidth%s%s",
                 100 * gain, capo_size_print(r->bytes, size, sizeof size),
                 choice_text(get_own_choice(m, last), text, sizeof text), gbs, reach,
                 most <= 0 || gbs >= 0.95 * most ? "" : "; the rest is lost to links and channels");
@@ -180,7 +188,7 @@ static void add_settle(struct cli_section *t, const struct fit_models_shown *s, 
         const struct capo_plan_row *r = &m->nccl.rows[last];
         uint8_t own = get_own_choice(m, last), other = s->f->decided[last].settle;
         unsigned algo = other >> 4, proto = other & 15;
-        double bytes = (double)r->bytes / 1000;
+        double bytes = bus_factor(s, r) * (double)r->bytes / 1000;
         bool algos = algo != own >> 4, protos = proto != (own & 15);
         char from[24], to[24], text[40], mine[40];
 
@@ -188,7 +196,7 @@ static void add_settle(struct cli_section *t, const struct fit_models_shown *s, 
         capo_size_print(r->bytes, to, sizeof to);
         cli_section_line(
                 t,
-                "not settled %s %s%s%s: NCCL picks %s, %.1f GB/s; %s would reach %.1f by NCCL's "
+                "not settled %s %s%s%s: NCCL picks %s, %.1f GB/s of bus bandwidth; %s would reach %.1f by NCCL's "
                 "formula, %.1f by its links: up to %.0f %% less time",
                 first == last ? "at" : "from", first == last ? "" : from,
                 first == last ? "" : " to ", to, choice_text(own, mine, sizeof mine),
@@ -258,7 +266,7 @@ static void add_decision_row(struct cli_section *t, const struct fit_models_show
                         d->choice                     ? "yes"
                         : d->settle                   ? "no: measure"
                         : best == mine                ? "-"
-                        : d->gain < CAPO_MODEL_MARGIN ? "no: below 15 %"
+                        : d->gain < CAPO_MODEL_MARGIN ? "no: below " CAPO_MODEL_MARGIN_TEXT
                                                       : "no: NVLS below 256 MiB");
 }
 
@@ -294,6 +302,20 @@ static void add_collective(struct cli_page *page, const struct fit_models_shown 
                 add_no_gain(t, s, end - 1, gain);
 }
 
+/* Another order of the nodes, where it is faster: it costs nothing. */
+static void add_order(struct cli_page *page, const struct fit_models_shown *s)
+{
+        static const struct cli_column columns[] = {{NULL, "l~"}};
+        char text[512];
+        struct cli_section *t;
+
+        if (!*fragment_orders_text(&s->f->orders, &s->f->model, s->a->n_ranks, text, sizeof text))
+                return;
+        t = cli_page_section(page, "ORDER", columns, 1);
+        cli_section_row(t, "%s", text);
+        cli_section_row(t, "%s", FRAGMENT_ORDER_HOW);
+}
+
 static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
@@ -301,11 +323,17 @@ static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
         char when[64] = "";
 
         if (s->f->line < 0) {
-                cli_section_row(t, "none: no choice that both accounts expect to gain 15 %%");
+                cli_section_row(t, "none: no choice that both accounts expect to gain %s",
+                                CAPO_MODEL_MARGIN_TEXT);
                 return;
         }
         if (*s->f->layout)
                 snprintf(when, sizeof when, " of layout %.40s", s->f->layout);
+        if (s->f->n_rules > 1) {
+                cli_section_row(t, "%d of %d orders of the nodes have one: %d rows", s->f->n_rules,
+                                s->f->orders.n, s->f->n_rows);
+                return;
+        }
         if (*s->f->trays)
                 snprintf(when, sizeof when, " of trays %.40s", s->f->trays);
         cli_section_row(t, "for %d ranks on %s%s%s%s: %s", s->a->n_ranks,
@@ -322,6 +350,7 @@ void fit_models_page(struct cli_page *page, const struct fit_models_shown *s)
         const struct capo_plan_row *rows = s->f->model.nccl.rows;
 
         add_allocation(page, s);
+        add_order(page, s);
         for (size_t i = 0, end; i < s->f->model.nccl.n_rows; i = end) {
                 for (end = i; end < s->f->model.nccl.n_rows && rows[end].coll == rows[i].coll;
                      end++)
@@ -417,6 +446,19 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
                          "cells", cells);
 }
 
+static json_t *orders_json(const struct fragment_orders *o)
+{
+        json_t *list = json_array();
+        char text[40];
+
+        for (int i = 0; i < o->n; i++)
+                json_array_append_new(
+                        list, json_pack("{s:s, s:f, s:f, s:s}", "layout", o->v[i].layout, "own_us",
+                                        o->v[i].own_us, "best_us", o->v[i].best_us, "best",
+                                        choice_text(o->v[i].best, text, sizeof text)));
+        return list;
+}
+
 json_t *fit_models_json(const struct fit_models_shown *s)
 {
         const struct fragment_model *m = &s->f->model;
@@ -426,7 +468,7 @@ json_t *fit_models_json(const struct fit_models_shown *s)
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
         return json_pack(
-                "{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o}",
+                "{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o, s:o}",
                 "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
                 "layout", s->f->layout, "trays", s->f->trays, "basis", "modelled", "nodes",
                 m->n_nodes, "largest", m->max_local, "mean", m->mean_local, "channels", m->channels,
@@ -434,5 +476,6 @@ json_t *fit_models_json(const struct fit_models_shown *s)
                 capo_algo_word(CAPO_ALGO_TREE), shape_json(&m->tree),
                 capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",
                 m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "tree_cap_gbs",
-                m->tree_cap, "rows_written", s->f->n_rows, "why_not", m->why_not, "rows", rows);
+                m->tree_cap, "rows_written", s->f->n_rows, "why_not", m->why_not, "orders",
+                orders_json(&s->f->orders), "rows", rows);
 }

@@ -97,6 +97,16 @@ static const char *note_text(const struct capo_profile *p, const char *key, char
         return NULL;
 }
 
+/* "hgxh100 hgxh200": machines with the same links. */
+static bool names_machine(char *names, const char *platform)
+{
+        char *save = NULL, *name = strtok_r(names, " ", &save);
+
+        while (name && strcmp(name, platform))
+                name = strtok_r(NULL, " ", &save);
+        return name;
+}
+
 static bool profile_fits(const char *path, const struct squeezed *model, int n_gpus,
                          const char *platform)
 {
@@ -109,7 +119,7 @@ static bool profile_fits(const char *path, const struct squeezed *model, int n_g
                 return false; /* `capo profile list` shows why; a broken file must not stop another
                                  job */
         if (note_text(p, "machine", text, sizeof text)) /* machines with equal GPUs can differ */
-                return platform && !strcmp(text, platform);
+                return platform && names_machine(text, platform);
         value = note_text(p, "gpu", text, sizeof text);
         if (!value)
                 return false;

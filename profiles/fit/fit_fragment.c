@@ -65,41 +65,152 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
         return d;
 }
 
+/* The words of one rule. */
+struct rule_of {
+        const char *layout, *trays, *class_name; /* "": no such condition */
+        const struct capo_fit_decision *decided;
+};
+
 static int set_conditions(const struct capo_fit_fragment *f, const struct capo_alloc *a,
-                          struct capo_profile *profile, struct capo_rule *rule)
+                          const struct rule_of *of, struct capo_profile *profile,
+                          struct capo_when *when)
 {
         uint32_t minor = (uint32_t)f->model.nccl.version / 100 * 100;
 
-        rule->when.ranks = (struct capo_range){a->n_ranks, a->n_ranks};
-        rule->when.nodes = (struct capo_range){f->model.n_nodes, f->model.n_nodes};
-        rule->when.nccl = (struct capo_range){minor, minor + 99};
-        if (*f->trays)
-                rule->when.trays = capo_profile_keep(profile, f->trays);
-        if (*f->layout)
-                rule->when.layout = capo_profile_keep(profile, f->layout);
-        if (f->by_class)
-                rule->when.class_name = capo_profile_keep(profile, f->class);
-        return (*f->trays && !rule->when.trays) || (*f->layout && !rule->when.layout) ||
-                               (f->by_class && !rule->when.class_name)
+        when->ranks = (struct capo_range){a->n_ranks, a->n_ranks};
+        when->nodes = (struct capo_range){f->model.n_nodes, f->model.n_nodes};
+        when->nccl = (struct capo_range){minor, minor + 99};
+        if (*of->trays)
+                when->trays = capo_profile_keep(profile, of->trays);
+        if (*of->layout)
+                when->layout = capo_profile_keep(profile, of->layout);
+        if (*of->class_name)
+                when->class_name = capo_profile_keep(profile, of->class_name);
+        return (*of->trays && !when->trays) || (*of->layout && !when->layout) ||
+                               (*of->class_name && !when->class_name)
                        ? -ENOMEM
                        : 0;
 }
 
+/* A rule with the rows that choose something; none where there are none. */
 static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a,
-                      struct capo_profile *profile)
+                      const struct rule_of *of, struct capo_profile *profile)
 {
         const struct fragment_model *m = &f->model;
-        struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
-        int r = rule ? set_conditions(f, a, profile, rule) : -ENOMEM;
+        struct capo_rule *rule;
+        bool any = false;
+        int r;
 
+        for (size_t i = 0; i < m->nccl.n_rows; i++)
+                any |= of->decided[i].choice;
+        if (!any)
+                return 0;
+        f->line = f->line < 0 ? (int)profile->n_rules : f->line;
+        f->n_rules++;
+        rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
+        r = rule ? set_conditions(f, a, of, profile, &rule->when) : -ENOMEM;
         for (size_t i = 0, k; i < m->nccl.n_rows && r >= 0; i = k) {
                 for (k = i; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll; k++)
                         ;
-                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &f->decided[i],
+                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &of->decided[i],
                                            (int)(k - i), true);
                 f->n_rows += r > 0 ? r : 0;
         }
         return r < 0 ? r : 0;
+}
+
+/* The decisions for every order of the nodes, one order after the other. */
+struct deciding {
+        struct capo_fit_fragment *f;
+        double margin;
+        struct capo_fit_decision *decided;
+        int n;
+};
+
+static int decide_order(void *user, const struct fragment_order *order)
+{
+        struct deciding *d = user;
+        size_t rows = d->f->model.nccl.n_rows;
+
+        (void)order;
+        for (size_t i = 0; i < rows; i++)
+                d->decided[(size_t)d->n * rows + i] = decide_row(&d->f->model, i, d->margin);
+        d->n++;
+        return 0;
+}
+
+/* One set of decisions, if all orders have the same choices: with the least gain. */
+static bool join_orders(const struct deciding *d)
+{
+        size_t rows = d->f->model.nccl.n_rows;
+
+        for (size_t i = 0; i < rows; i++) {
+                struct capo_fit_decision *first = &d->decided[i];
+
+                for (int k = 1; k < d->n; k++) {
+                        const struct capo_fit_decision *next = &d->decided[(size_t)k * rows + i];
+
+                        if (next->choice != first->choice)
+                                return false;
+                        if (next->choice && next->gain < first->gain) {
+                                first->gain = next->gain;
+                                first->us = next->us;
+                        }
+                }
+        }
+        return true;
+}
+
+static int write_orders(struct capo_fit_fragment *f, const struct capo_alloc *a,
+                        const struct deciding *d, struct capo_profile *profile)
+{
+        struct capo_layout any;
+        char text[CAPO_LAYOUT_TEXT];
+        int r = 0;
+
+        capo_alloc_layout(a, &any);
+        any = capo_layout_in_any_order(&any);
+        if (!f->by_class && join_orders(d))
+                return write_rule(
+                        f, a,
+                        &(struct rule_of){*f->layout ? capo_layout_print(&any, text, sizeof text)
+                                                     : "",
+                                          "", "", d->decided},
+                        profile);
+        for (int k = 0; k < d->n && r == 0; k++) {
+                const struct fragment_order *o = &f->orders.v[k];
+
+                r = write_rule(f, a,
+                               &(struct rule_of){*f->layout ? o->layout : "", "",
+                                                 f->by_class ? o->class_name : "",
+                                                 d->decided + (size_t)k * f->model.nccl.n_rows},
+                               profile);
+        }
+        return r;
+}
+
+static int ask_model(const struct fragment_machine *m, const struct capo_alloc *a,
+                     const struct capo_plan_ask *asks, size_t n_asks, struct capo_fit_fragment *out,
+                     char *why, size_t room)
+{
+        struct capo_layout layout;
+        int r;
+
+        capo_alloc_layout(a, &layout);
+        if (m->domain > 1 && a->n_nodes > 1) {
+                r = fragment_trays_join(m, a, &out->joined, why, room);
+                if (r == 0)
+                        r = fragment_model(&out->joined.machine, &out->joined.a, asks, n_asks,
+                                           &out->model, why, room);
+                if (r == 0 && out->model.n_nodes == 1) /* no network: no place in a tree */
+                        layout = capo_layout_in_any_order(&layout);
+                capo_layout_print(&layout, out->trays, sizeof out->trays);
+        } else {
+                r = fragment_model(m, a, asks, n_asks, &out->model, why, room);
+                if (r == 0 && out->model.n_nodes == a->n_nodes && a->n_nodes > 1)
+                        capo_layout_print(&layout, out->layout, sizeof out->layout);
+        }
+        return r;
 }
 
 int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc *a, bool exact,
@@ -107,43 +218,38 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                       const struct capo_fit_options *options, struct capo_profile *profile,
                       struct capo_fit_fragment *out, char *why, size_t room)
 {
-        double margin = fmax(CAPO_MODEL_MARGIN, options->min_gain);
-        struct capo_layout layout;
-        bool any = false;
+        _cleanup_free_ struct capo_fit_decision *decided = NULL;
+        struct deciding d = {.f = out, .margin = fmax(CAPO_MODEL_MARGIN, options->min_gain)};
         int r;
 
         memset(out, 0, sizeof *out);
         out->line = -1;
-        capo_alloc_layout(a, &layout);
-        if (m->domain > 1 && a->n_nodes > 1) {
-                capo_layout_print(&layout, out->trays, sizeof out->trays);
-                r = fragment_trays_join(m, a, &out->joined, why, room);
-                if (r == 0)
-                        r = fragment_model(&out->joined.machine, &out->joined.a, asks, n_asks,
-                                           &out->model, why, room);
-        } else {
-                r = fragment_model(m, a, asks, n_asks, &out->model, why, room);
-        }
+        r = ask_model(m, a, asks, n_asks, out, why, room);
         if (r < 0) {
                 fragment_trays_free(&out->joined);
                 return r;
         }
         capo_why(-ENOMEM, why, room, "out of memory");
-        if (out->model.n_nodes == a->n_nodes && a->n_nodes > 1 && !*out->trays)
-                capo_layout_print(&layout, out->layout, sizeof out->layout);
         r = capo_class_name(m->t, a, out->class, sizeof out->class);
         out->by_class = !*out->trays && (exact || more_than_numbers(out->class));
         out->decided = calloc(n_asks + 1, sizeof *out->decided);
-        if (!out->decided)
+        decided = calloc((n_asks + 1) * FRAGMENT_ORDERS, sizeof *decided);
+        d.decided = decided;
+        if (!out->decided || !decided)
                 r = -ENOMEM;
-        for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++) {
-                out->decided[i] = decide_row(&out->model, i, margin);
-                any |= out->decided[i].choice;
-        }
-        if (r == 0 && any) {
-                out->line = (int)profile->n_rules;
-                r = write_rule(out, a, profile);
-        }
+        if (r == 0)
+                r = fragment_orders(&out->model, out->joined.t ? out->joined.t : m->t,
+                                    out->joined.t ? &out->joined.a : a, decide_order, &d,
+                                    &out->orders);
+        for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++)
+                out->decided[i] = decide_row(&out->model, i, d.margin);
+        if (r == 0 && a->any_order && d.n && !*out->trays)
+                r = write_orders(out, a, &d, profile);
+        else if (r == 0)
+                r = write_rule(out, a,
+                               &(struct rule_of){out->layout, out->trays,
+                                                 out->by_class ? out->class : "", out->decided},
+                               profile);
         if (r < 0)
                 capo_fit_fragment_finish(out);
         return r;

@@ -7,12 +7,13 @@
 #define CAPO_FIT_MODEL_H
 
 #include "profiles/fit/fit.h"
-#include "profiles/fragment/fragment_model.h"
+#include "profiles/fragment/fragment_orders.h"
 #include "profiles/fragment/fragment_trays.h"
 
-/* Smaller gains are within the model's error: 1 to 4 % where bandwidth dominates, 17 % seen
- * elsewhere (docs/plan.md). */
-#define CAPO_MODEL_MARGIN 0.15
+/* Smaller gains are within the model's error: 1 to 4 % where bandwidth dominates, 17.6 % at worst
+ * (docs/internals/models.md). */
+#define CAPO_MODEL_MARGIN      0.20
+#define CAPO_MODEL_MARGIN_TEXT "20 %"
 
 /* Below this size the model overrates NVLS: on 8 B300 it is 40 % too fast at 64 MiB, and prefers
  * NVLS where Ring was 5 to 11 % faster, at 64 and 128 MiB. On 4 and 6 H100 it is right from this
@@ -75,8 +76,10 @@ struct capo_fit_fragment {
         char class[CAPO_CLASS_ROOM * 4];
         bool by_class; /* the rule names the class, because ranks per node do not determine how the
                           GPUs are connected */
-        int n_rows;    /* written */
-        int line;      /* index of the rule in the profile; -1: none */
+        struct fragment_orders orders; /* of its nodes (with trays: of its domains) */
+        int n_rows;                    /* written */
+        int n_rules; /* more than one: orders that need different choices have one each */
+        int line;    /* index of the first rule in the profile; -1: none */
 };
 
 /**
@@ -88,7 +91,9 @@ struct capo_fit_fragment {
  *
  * A row is written if both results of the model (fragment_model.h, cost and links) name one choice
  * with a gain above CAPO_MODEL_MARGIN and options->min_gain (NVLS only from CAPO_MODEL_NVLS_BYTES
- * on). If only one does, `settle` is set instead. Without rows there is no rule.
+ * on). If only one does, `settle` is set instead. Without rows there is no rule. The rule is for the
+ * order of the nodes in @a. With a->any_order each order is asked: one rule if all need the same
+ * choices (then with the least gain of all), else one for each order that gains.
  *
  * Return: 0; -ENOMEM; errors of fragment_model(), with @why.
  */

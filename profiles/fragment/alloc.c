@@ -73,8 +73,15 @@ int capo_alloc_parse(const struct capo_topology *t, const char *text, bool count
         struct capo_gpus_of of = {t->name, devs, t->n_gpus, 4096, find_busid, t};
         struct capo_gpu_place *places;
         struct capo_alloc a = {0};
-        size_t n;
+        char plain[1024];
+        size_t n = strlen(text), any = strlen(CAPO_LAYOUT_ANY);
         int e;
+
+        if (n > any && n - any < sizeof plain && !strcmp(text + n - any, CAPO_LAYOUT_ANY)) {
+                snprintf(plain, sizeof plain, "%.*s", (int)(n - any), text);
+                text = plain;
+                a.any_order = true;
+        }
 
         for (size_t i = 0; devs && i < t->n_gpus; i++)
                 devs[i] = (uint16_t)t->gpus[i].dev;

@@ -28,6 +28,7 @@
 /* GPUs of one or more machines of the same model. */
 struct capo_alloc {
         int n_ranks, n_nodes;
+        bool any_order; /* asked for every order of the nodes; `ranks` is one of them */
         struct capo_alloc_rank {
                 int node; /* 0 .. n_nodes - 1, ascending */
                 int gpu;  /* index in the topology */
@@ -37,6 +38,8 @@ struct capo_alloc {
 /**
  * capo_alloc_parse() - parse an allocation in the user's notation (profiles/machine/gpus.h)
  * @counts: true: "3+5" means the first 3 and the first 5 GPUs; false: GPU 3 and GPU 5
+ *
+ * "4+8+8 in any order" sets any_order.
  *
  * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU (both with @why); -ENOMEM.
  */

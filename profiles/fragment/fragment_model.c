@@ -55,7 +55,7 @@
 /* ---- asking: the allocation. If a machine is several nodes, each other node is asked again as the
  * first, because only the first rank of a machine reports graphs ---- */
 
-struct views {
+struct fragment_views {
         const struct fragment_machine *m;
         const struct capo_alloc *a;
         struct capo_plan_answer answers[16]; /* the first is for the caller's question */
@@ -64,8 +64,9 @@ struct views {
         int n_domains;
 };
 
-static int ask_in_order(const struct views *v, const int *order, const struct capo_plan_ask *asks,
-                        size_t n_asks, struct capo_plan_answer *out, char *why, size_t room)
+static int ask_in_order(const struct fragment_views *v, const int *order,
+                        const struct capo_plan_ask *asks, size_t n_asks,
+                        struct capo_plan_answer *out, char *why, size_t room)
 {
         struct capo_plan_gpu gpus[CAPO_PLAN_WHOLE_MAX];
         int node_of[CAPO_PLAN_WHOLE_MAX], nodes = 0, r;
@@ -126,7 +127,7 @@ static int machine_gpus(const struct capo_alloc *a, int node, int gpus[CAPO_NODE
 }
 
 /* A known domain with @gpu on this machine, or on one with the same GPUs; NULL: none yet. */
-static const struct fragment_domain *find_domain(const struct views *v, int node, int gpu)
+static const struct fragment_domain *find_domain(const struct fragment_views *v, int node, int gpu)
 {
         int mine[CAPO_NODE_GPUS_MAX], theirs[CAPO_NODE_GPUS_MAX],
                 n = machine_gpus(v->a, node, mine);
@@ -144,8 +145,8 @@ static const struct fragment_domain *find_domain(const struct views *v, int node
 }
 
 /* Read the domain of @gpu from the graphs of a node in an answer. */
-static bool read_domain(const struct views *v, const struct capo_plan_answer *answer, int node,
-                        int gpu, struct fragment_domain *d)
+static bool read_domain(const struct fragment_views *v, const struct capo_plan_answer *answer,
+                        int node, int gpu, struct fragment_domain *d)
 {
         if (v->m->tray) /* the first tray reports the graphs of its domain */
                 node *= v->m->domain;
@@ -157,7 +158,7 @@ static bool read_domain(const struct views *v, const struct capo_plan_answer *an
 
 /* Read every domain in the order of lowest ranks, which is the order of NCCL's nodes. Return: 0; 1:
  * too many kinds of node; errors of asking. */
-static int collect_domains(struct views *v, char *why, size_t room)
+static int collect_domains(struct fragment_views *v, char *why, size_t room)
 {
         static const struct capo_plan_ask small[] = {{CAPO_COLL_ALLREDUCE, 1 << 20}};
         int order[CAPO_PLAN_WHOLE_MAX], r;
@@ -213,8 +214,8 @@ static void set_shape_rate(struct fragment_shape_rate *s, double believed, doubl
 }
 
 /* NCCL's value for each shape, and the capacity of the links. */
-static void set_rates(struct fragment_model *f, const struct views *v, const struct formula *k,
-                      struct line ring, struct line tree)
+static void set_rates(struct fragment_model *f, const struct fragment_views *v,
+                      const struct formula *k, struct line ring, struct line tree)
 {
         struct fragment_attained got;
         double speed = INFINITY, bus;
@@ -240,8 +241,8 @@ static void set_rates(struct fragment_model *f, const struct views *v, const str
 }
 
 /* All-reduce through the switch of one node. */
-static void switch_rate(struct fragment_model *f, const struct views *v, const struct formula *k,
-                        struct line nvls)
+static void switch_rate(struct fragment_model *f, const struct fragment_views *v,
+                        const struct formula *k, struct line nvls)
 {
         struct capo_ceilings c;
         int n = v->a->n_ranks;
@@ -289,7 +290,7 @@ static void correct_row(struct fragment_model *f, const struct formula *k, size_
         }
 }
 
-static void set_domain_sizes(struct fragment_model *f, const struct views *v)
+static void set_domain_sizes(struct fragment_model *f, const struct fragment_views *v)
 {
         f->channels = CAPO_CHANNELS_MAX;
         f->n_nodes = v->n_domains;
@@ -304,7 +305,7 @@ static void set_domain_sizes(struct fragment_model *f, const struct views *v)
 }
 
 /* NVLink latencies apply if the tree's worst path inside any node is NVLink, else PCI's. */
-static int tree_link(const struct views *v)
+static int tree_link(const struct fragment_views *v)
 {
         bool nvlink = false;
 
@@ -318,7 +319,7 @@ static int tree_link(const struct views *v)
         return nvlink ? 0 : 1;
 }
 
-static void correct_model(struct fragment_model *f, const struct views *v,
+static void correct_model(struct fragment_model *f, const struct fragment_views *v,
                           const struct capo_plan_row *large)
 {
         const struct capo_topology *t = v->m->t;
@@ -378,12 +379,13 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                    const struct capo_plan_ask *asks, size_t n_asks, struct fragment_model *out,
                    char *why, size_t room)
 {
-        _cleanup_free_ struct views *v = calloc(1, sizeof *v);
+        struct fragment_views *v = calloc(1, sizeof *v);
         _cleanup_free_ struct capo_plan_ask *all = calloc(n_asks + 2 * CAPO_COLLS, sizeof *all);
         int order[CAPO_PLAN_WHOLE_MAX], r;
 
         memset(out, 0, sizeof *out);
         capo_why(-ENOMEM, why, room, "out of memory");
+        out->views = v;
         out->cost = calloc(n_asks + 1, sizeof *out->cost);
         out->links = calloc(n_asks + 1, sizeof *out->links);
         r = v && all && out->cost && out->links ? 0 : -ENOMEM;
@@ -430,15 +432,38 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                         memcpy(out->links[i], out->nccl.rows[i].cost, sizeof out->links[i]);
                 }
         }
-        for (int i = 1; i < v->n; i++)
-                capo_plan_answer_finish(&v->answers[i]);
         if (r < 0)
                 fragment_model_finish(out);
         return r < 0 ? r : 0;
 }
 
+int fragment_model_reorder(struct fragment_model *f, const int *nodes, int n)
+{
+        struct fragment_views *v = f->views;
+        _cleanup_free_ struct fragment_domain *before = NULL;
+        int at = 0;
+
+        if (*f->why_not)
+                return -ENOTSUP;
+        before = malloc(sizeof v->domains);
+        if (!before)
+                return -ENOMEM;
+        memcpy(before, v->domains, sizeof v->domains);
+        for (int k = 0; k < n; k++) {
+                for (int i = 0; i < v->n_domains; i++) {
+                        if (before[i].machine == nodes[k])
+                                v->domains[at++] = before[i];
+                }
+        }
+        correct_model(f, v, f->nccl.rows + f->nccl.n_rows);
+        return *f->why_not ? -ENOTSUP : 0;
+}
+
 void fragment_model_finish(struct fragment_model *f)
 {
+        for (int i = 1; f->views && i < f->views->n; i++)
+                capo_plan_answer_finish(&f->views->answers[i]);
+        free(f->views);
         capo_plan_answer_finish(&f->nccl);
         free(f->cost);
         free(f->links);

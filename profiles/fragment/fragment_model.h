@@ -34,7 +34,8 @@ struct fragment_model {
                      [CAPO_PLAN_PROTOS]; /* corrected us per row; -1 not available */
         float (*links)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]; /* the same without NCCL's factor and cap
                                                               for Tree with Simple */
-        char why_not[256]; /* why bandwidths were not corrected; "": they were */
+        char why_not[256];            /* why bandwidths were not corrected; "": they were */
+        struct fragment_views *views; /* what fragment_model_reorder() needs */
 };
 
 /**
@@ -48,6 +49,16 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                    const struct capo_plan_ask *asks, size_t n_asks, struct fragment_model *out,
                    char *why, size_t room);
 void fragment_model_finish(struct fragment_model *f);
+
+/**
+ * fragment_model_reorder() - correct the answer for the same machines in another order
+ * @nodes: all @n nodes of the allocation, first to last
+ *
+ * The allocation and the machine given to fragment_model() must still be there.
+ *
+ * Return: 0; -ENOMEM; -ENOTSUP: bandwidths were not corrected (why_not).
+ */
+int fragment_model_reorder(struct fragment_model *f, const int *nodes, int n);
 
 /** fragment_model_best() - the fastest cell of a row after correction, as CAPO_ALGO_PROTO; 0: none.
  * fragment_links_best() - the same from `links`. */
