@@ -138,6 +138,11 @@ double cli_field_export(const struct cli_entity *e, const void *in, const void *
 
 /* ---- JSON, CSV ---- */
 
+static bool is_empty(const json_t *j)
+{
+        return json_is_null(j) || (json_is_string(j) && !json_string_length(j));
+}
+
 void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of)
 {
         char room[CLI_ROOM];
@@ -147,27 +152,27 @@ void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, cons
                 json_t *j = f->key ? field_json(f, f->key, e->value(in, of, i, room)) : NULL;
                 bool optional = j && *f->key == '?';
 
-                if (j && !(optional && json_is_null(j)))
+                if (optional && is_empty(j))
+                        json_decref(j);
+                else if (j)
                         json_object_set_new(to, f->key + optional, j);
         }
 }
 
 json_t *cli_entity_json(const struct cli_entity *e, const void *in, const void *of)
 {
-        json_t *j = json_object();
+        json_t *j = of ? json_object() : json_null();
 
-        cli_entity_put(j, e, in, of);
+        if (of)
+                cli_entity_put(j, e, in, of);
         return j;
 }
 
 json_t *cli_entity_list(const struct cli_entity *e, const void *in, const void *items, size_t n,
                         size_t size)
 {
-        json_t *list = json_array();
-
-        for (size_t i = 0; i < n; i++)
-                json_array_append_new(list, cli_entity_json(e, in, (const char *)items + i * size));
-        return list;
+        return CLI_EACH(size_t i = 0; i < n;
+                        i++, cli_entity_json(e, in, (const char *)items + i * size));
 }
 
 void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, FILE *out)
@@ -206,7 +211,7 @@ struct capo_table *cli_entity_table(const struct cli_entity *e)
                 capo_append(spec, sizeof spec, "%s", e->fields[i].spec ? e->fields[i].spec : "");
         t = capo_table_new(spec);
         for (unsigned i = 0; i < e->n && t; i++) {
-                if (e->fields[i].head)
+                if (e->fields[i].spec)
                         capo_table_cell(t, "%s", e->fields[i].head);
         }
         return t;
@@ -218,7 +223,7 @@ void cli_table_entity(struct capo_table *t, const struct cli_entity *e, const vo
         char room[CLI_ROOM];
 
         for (unsigned i = 0; i < e->n; i++) {
-                if (e->fields[i].head)
+                if (e->fields[i].spec)
                         capo_table_cell(t, "%s", cli_field_text(e, in, of, i, room));
         }
 }
@@ -233,9 +238,9 @@ struct cli_section *cli_page_entity(struct cli_page *page, const char *title,
         s->own = columns;
         s->entity = e;
         for (unsigned i = 0; i < e->n && columns; i++) {
-                if (e->fields[i].head)
+                if (e->fields[i].spec)
                         columns[s->n_columns++] =
-                                (struct cli_column){e->fields[i].head, e->fields[i].spec, false};
+                                (struct cli_column){e->fields[i].head, e->fields[i].spec, false, i};
         }
         return s;
 }
@@ -253,9 +258,6 @@ void cli_section_entity(struct cli_section *s, const void *in, const void *of)
 {
         char room[CLI_ROOM];
 
-        for (unsigned c = 0, i = 0; c < s->n_columns; c++, i++) {
-                while (s->entity->fields[i].head != s->own[c].head)
-                        i++;
-                cli_section_cell(s, "%s", cli_field_text(s->entity, in, of, i, room));
-        }
+        for (unsigned c = 0; c < s->n_columns; c++)
+                cli_section_cell(s, "%s", cli_field_text(s->entity, in, of, s->own[c].field, room));
 }

@@ -11,16 +11,17 @@
  *      CLI_ENTITY(nic, struct link, struct job, NIC_FIELDS)        defines nic
  *
  *      cli_entity_json(&nic, job, link)                one object
- *      s = cli_page_entity(page, "NETWORK", &nic)      the columns of fields that have a head
+ *      s = cli_page_entity(page, "NETWORK", &nic)      the columns of fields that have a SPEC
  *      cli_section_entity(s, job, link)                one row
  *
  * F(KEY, KIND, VALUE [, HEAD, SPEC [, EXPORT]]):
  *
- *      KEY     name in JSON; "?name": left out when not known; NULL: JSON does not have the field
+ *      KEY     name in JSON; "?name": left out when not known or empty; NULL: JSON does not have the field
  *      VALUE   expression of the kind's type, evaluated only when a format prints the field. It may
  *              use of, the item; in, what the item belongs to; room, CLI_ROOM bytes for a text
- *      HEAD    heads its column on pages; NULL: pages do not have it
- *      SPEC    alignment of the column, and when a narrow page drops it (cli_table.h)
+ *      HEAD    heads its column on pages; NULL in all columns: rows stand beside the title
+ *      SPEC    alignment of the column, and when a narrow page drops it (cli_table.h); NULL: pages
+ *              do not have the field
  *      EXPORT  name of its column in CSV, or of its metric; NULL: neither has it
  *
  * In all numbers a negative value or NAN means: not known. It is "-" on pages, null in JSON, empty
@@ -94,9 +95,12 @@ struct cli_entity {
         if (!i--)                          \
                 return (union field_value){.FIELD_IN_##kind = (value)};
 
-/** CLI_ENTITY() - define the constant @name from the table @FIELDS. @of_type: of items; @in_type:
- * of what they belong to, void if nothing is needed. */
-#define CLI_ENTITY(name, of_type, in_type, FIELDS)                                          \
+/* CLI_ENTITY(name, of_type, in_type, FIELDS) defines the constant name from the table FIELDS.
+ * of_type: of items; in_type: of what they belong to, void if nothing is needed.
+ * CLI_ENTITY_SHARED() is for other files, too. */
+#define CLI_ENTITY(...)        CLI_ENTITY_(static const, __VA_ARGS__)
+#define CLI_ENTITY_SHARED(...) CLI_ENTITY_(const, __VA_ARGS__)
+#define CLI_ENTITY_(storage, name, of_type, in_type, FIELDS)                                \
         static union field_value name##_value(const void *in_, const void *of_, unsigned i, \
                                               char *room)                                   \
         {                                                                                   \
@@ -108,8 +112,7 @@ struct cli_entity {
                 return (union field_value){0};                                              \
         }                                                                                   \
         static const struct field name##_fields[] = {FIELDS(FIELD_ROW)};                    \
-        static const struct cli_entity name = {name##_fields, N_ELEMENTS(name##_fields),    \
-                                               name##_value}
+        storage struct cli_entity name = {name##_fields, N_ELEMENTS(name##_fields), name##_value}
 
 /** cli_fields_exact() - --bytes was given: pages print sizes in bytes. */
 void cli_fields_exact(void);
@@ -133,7 +136,7 @@ double cli_field_export(const struct cli_entity *e, const void *in, const void *
 /** cli_entity_put() - set the keys of an item in the object @to, which keeps the order. */
 void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of);
 
-/** cli_entity_json() - an item as an object. */
+/** cli_entity_json() - an item as an object; @of NULL: null. */
 json_t *cli_entity_json(const struct cli_entity *e, const void *in, const void *of);
 
 /** cli_entity_list() - an array of @n items of @size bytes as a list of objects. */
@@ -141,18 +144,27 @@ json_t *cli_entity_list(const struct cli_entity *e, const void *in, const void *
                         size_t size);
 #define CLI_ENTITIES(e, in, items, n) cli_entity_list(&(e), in, items, n, sizeof *(items))
 
+/** CLI_EACH() - a list of @item, a new reference, for each pass of for (@loop). */
+#define CLI_EACH(loop, item)                                \
+        ({                                                  \
+                json_t *list_ = json_array();               \
+                for (loop)                                  \
+                        json_array_append_new(list_, item); \
+                list_;                                      \
+        })
+
 /** cli_entity_csv() - print an item's exported fields as a line of CSV; @of NULL: their names. */
 void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, FILE *out);
 
-/** cli_entity_table() - a table (cli_table.h) with a column for each field that has a head, and the
- * heads as its first row; NULL: no memory. */
+/** cli_entity_table() - a table (cli_table.h) with a column for each field that pages have, and
+ * the heads as its first row; NULL: no memory. */
 struct capo_table *cli_entity_table(const struct cli_entity *e);
 
 /** cli_table_entity() - add an item as a row to a table of cli_entity_table(). */
 void cli_table_entity(struct capo_table *t, const struct cli_entity *e, const void *in,
                       const void *of);
 
-/** cli_page_entity() - add a section with a column for each field that has a head. */
+/** cli_page_entity() - add a section with a column for each field that pages have. */
 struct cli_section *cli_page_entity(struct cli_page *page, const char *title,
                                     const struct cli_entity *e);
 

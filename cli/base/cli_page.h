@@ -43,7 +43,8 @@ enum cli_form { CLI_FORM_TEXT, CLI_FORM_MARKDOWN, CLI_FORM_JSON, CLI_FORM_CSV };
 struct cli_column {
         const char *head; /* NULL in all columns: the section is printed beside its title */
         const char *spec; /* alignment, and when a narrow page drops it (cli_table.h) */
-        bool groups; /* the first column: a narrow page prints its text above the rows instead */
+        bool groups;    /* the first column: a narrow page prints its text above the rows instead */
+        unsigned field; /* of the section's entity */
 };
 
 struct cli_texts {

@@ -2,7 +2,6 @@
 /* Properties that should be equal on all nodes of a job, by name. */
 #include <gnu/libc-version.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/check/check.h"
 #include "cli/doctor/network_devices.h"
@@ -22,36 +22,24 @@
 
 extern char **environ;
 
-__attribute__((format(printf, 3, 4))) static void put_fact(json_t *facts, const char *name,
-                                                           const char *format, ...)
-{
-        char text[512];
-        va_list args;
-
-        va_start(args, format);
-        vsnprintf(text, sizeof text, format, args);
-        va_end(args);
-        if (*text)
-                json_object_set_new(facts, name, cli_json_text(text));
-}
-
 /* Two digits: equal machines differ in what their firmware reserves. */
-static void put_size(json_t *facts, const char *name, double bytes)
+static const char *about_text(double bytes, char *room)
 {
         double mib = bytes / (1 << 20), step = 1;
 
         while (mib / step >= 100)
                 step *= 10;
-        put_fact(facts, name, "about %.0f MiB", round(mib / step) * step);
+        snprintf(room, CLI_ROOM, "about %.0f MiB", round(mib / step) * step);
+        return room;
 }
 
 /* The value after "NAME=" or "name :" in the first such line of a file. */
-static const char *find_value(const char *path, const char *name, char *text, size_t room)
+static const char *find_value(const char *path, const char *name, char *room)
 {
         _cleanup_fclose_ FILE *in = fopen(path, "re");
         char line[512];
 
-        *text = 0;
+        *room = 0;
         while (in && fgets(line, sizeof line, in)) {
                 char *value = line + strlen(name);
 
@@ -59,93 +47,121 @@ static const char *find_value(const char *path, const char *name, char *text, si
                         continue;
                 value += strspn(value, "\t :=\"");
                 value[strcspn(value, "\"\n")] = 0;
-                snprintf(text, room, "%s", value);
+                snprintf(room, CLI_ROOM, "%s", value);
                 break;
         }
-        return text;
+        return room;
 }
 
-static void put_system(json_t *facts)
+static const char *shm_text(char *room)
+{
+        struct statvfs s;
+
+        return statvfs("/dev/shm", &s) ? NULL
+                                       : about_text((double)s.f_blocks * (double)s.f_frsize, room);
+}
+
+static const char *locked_text(char *room)
 {
         struct rlimit limit;
-        struct utsname u;
-        struct statvfs s;
-        char text[256];
 
-        if (!uname(&u)) {
-                put_fact(facts, "kernel", "%s", u.release);
-                put_fact(facts, "architecture", "%s", u.machine);
-        }
-        put_fact(facts, "system", "%s",
-                 find_value("/etc/os-release", "PRETTY_NAME", text, sizeof text));
-        put_fact(facts, "glibc", "%s", gnu_get_libc_version());
-        put_fact(facts, "capo", "%s", CAPO_VERSION);
-        put_fact(facts, "cpu", "%s", find_value("/proc/cpuinfo", "model name", text, sizeof text));
-        put_fact(facts, "cpus", "%ld", sysconf(_SC_NPROCESSORS_ONLN));
-        put_size(facts, "memory", (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE));
-        if (!statvfs("/dev/shm", &s))
-                put_size(facts, "/dev/shm", (double)s.f_blocks * (double)s.f_frsize);
-        if (!getrlimit(RLIMIT_MEMLOCK, &limit)) {
-                if (limit.rlim_cur == RLIM_INFINITY)
-                        put_fact(facts, "ulimit -l", "unlimited");
-                else
-                        put_fact(facts, "ulimit -l", "%lu KiB",
-                                 (unsigned long)limit.rlim_cur >> 10);
-        }
-        capo_sysfs_text(text, sizeof text, "kernel/iommu_groups/0/type");
-        put_fact(facts, "iommu", "%s", text);
-        capo_sysfs_text(text, sizeof text, "devices/system/cpu/cpu0/cpufreq/scaling_governor");
-        put_fact(facts, "cpu governor", "%s", text);
+        if (getrlimit(RLIMIT_MEMLOCK, &limit))
+                return NULL;
+        if (limit.rlim_cur == RLIM_INFINITY)
+                return "unlimited";
+        snprintf(room, CLI_ROOM, "%lu KiB", (unsigned long)limit.rlim_cur >> 10);
+        return room;
 }
 
-static void put_gpus(json_t *facts)
+static const char *sysfs_value(const char *path, char *room)
 {
-        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
-        char text[256], why[256];
+        capo_sysfs_text(room, CLI_ROOM, path);
+        return room;
+}
 
-        capo_sysfs_text(text, sizeof text, "module/nvidia/version");
-        put_fact(facts, "nvidia driver", "%s", text);
-        if (!nvml || capo_nvml_read(nvml, why, sizeof why) < 0) {
-                if (capo_doctor_pci_gpus())
-                        put_fact(facts, "gpus", "%u", capo_doctor_pci_gpus());
-                return;
+/* "8, sm 90"; without NVML only the number of GPUs. */
+static const char *gpus_text(const struct capo_nvml *nvml, char *room)
+{
+        const char *before = ", sm ";
+
+        if (!nvml) {
+                snprintf(room, CLI_ROOM, capo_doctor_pci_gpus() ? "%u" : "",
+                         capo_doctor_pci_gpus());
+                return room;
         }
-        *text = 0;
+        snprintf(room, CLI_ROOM, "%d", nvml->n_gpus);
         for (int i = 0; i < nvml->n_gpus && nvml->gpus[i].sm; i++) {
-                if (!i || nvml->gpus[i].sm != nvml->gpus[i - 1].sm)
-                        capo_append(text, sizeof text, "%s%d", *text ? "," : "", nvml->gpus[i].sm);
+                if (!i || nvml->gpus[i].sm != nvml->gpus[i - 1].sm) {
+                        capo_append(room, CLI_ROOM, "%s%d", before, nvml->gpus[i].sm);
+                        before = ",";
+                }
         }
-        put_fact(facts, "gpus", "%d%s%s", nvml->n_gpus, *text ? ", sm " : "", text);
-        *text = 0;
-        for (int i = 0; i < nvml->n_gpus; i++) {
+        return room;
+}
+
+static const char *nvlinks_text(const struct capo_nvml *nvml, char *room)
+{
+        *room = 0;
+        for (int i = 0; nvml && i < nvml->n_gpus; i++) {
                 int links = 0;
 
                 for (int k = 0; k < nvml->gpus[i].n_links; k++)
                         links += nvml->gpus[i].links[k].count;
-                capo_append(text, sizeof text, "%s%d", i ? "," : "", links);
+                capo_append(room, CLI_ROOM, "%s%d", i ? "," : "", links);
         }
-        put_fact(facts, "nvlinks by gpu", "%s", text);
+        return room;
 }
 
-static void put_network(json_t *facts)
+static const char *network_text(char *room)
 {
         _cleanup_free_ struct capo_network *n = malloc(sizeof *n);
-        char text[400] = "";
 
-        if (!n)
-                return;
-        capo_network_read(n);
-        for (unsigned i = 0; i < n->n && i < N_ELEMENTS(n->devices); i++) {
+        *room = 0;
+        if (n)
+                capo_network_read(n);
+        for (unsigned i = 0; n && i < n->n && i < N_ELEMENTS(n->devices); i++) {
                 const struct capo_network_device *d = &n->devices[i];
 
-                capo_append(text, sizeof text, "%s%s %s%s%s%s", i ? "; " : "",
+                capo_append(room, CLI_ROOM, "%s%s %s%s%s%s", i ? "; " : "",
                             capo_network_word(d->kind), d->name, *d->rate ? " " : "", d->rate,
                             d->active ? "" : " down");
                 if (d->mtu)
-                        capo_append(text, sizeof text, " mtu %d", d->mtu);
+                        capo_append(room, CLI_ROOM, " mtu %d", d->mtu);
         }
-        put_fact(facts, "network", "%s", text);
+        return room;
 }
+
+struct node {
+        struct utsname u;
+        struct capo_nvml *nvml; /* NULL: no such library */
+        const struct capo_reach *reach;
+        char cpus[16];
+};
+
+#define FACT_FIELDS(F)                                                                       \
+        F("?kernel", TEXT, of->u.release)                                                    \
+        F("?architecture", TEXT, of->u.machine)                                              \
+        F("?system", TEXT, find_value("/etc/os-release", "PRETTY_NAME", room))               \
+        F("?glibc", TEXT, gnu_get_libc_version())                                            \
+        F("?capo", TEXT, CAPO_VERSION)                                                       \
+        F("?cpu", TEXT, find_value("/proc/cpuinfo", "model name", room))                     \
+        F("?cpus", TEXT, of->cpus)                                                           \
+        F("?memory", TEXT,                                                                   \
+          about_text((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), room)) \
+        F("?/dev/shm", TEXT, shm_text(room))                                                 \
+        F("?ulimit -l", TEXT, locked_text(room))                                             \
+        F("?iommu", TEXT, sysfs_value("kernel/iommu_groups/0/type", room))                   \
+        F("?cpu governor", TEXT,                                                             \
+          sysfs_value("devices/system/cpu/cpu0/cpufreq/scaling_governor", room))             \
+        F("?nvidia driver", TEXT, sysfs_value("module/nvidia/version", room))                \
+        F("?gpus", TEXT, gpus_text(of->nvml, room))                                          \
+        F("?nvlinks by gpu", TEXT, nvlinks_text(of->nvml, room))                             \
+        F("?network", TEXT, network_text(room))                                              \
+        F("?nccl", TEXT,                                                                     \
+          of->reach->version ? capo_nccl_text((uint32_t)of->reach->version, room, CLI_ROOM)  \
+                             : NULL)                                                         \
+        F("?libnccl", TEXT, of->reach->library)
+CLI_ENTITY(node_facts, struct node, void, FACT_FIELDS);
 
 /* Is the variable expected to be equal in all processes of a job? */
 static bool is_alike(const char *var)
@@ -168,25 +184,25 @@ static void put_settings(json_t *facts)
                 const char *equals = strchr(*e, '=');
                 char name[80];
 
-                if (!equals || !is_alike(*e))
+                if (!equals || !equals[1] || !is_alike(*e))
                         continue;
                 snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
-                put_fact(facts, name, "%s", equals + 1);
+                json_object_set_new(facts, name, cli_json_text(equals + 1));
         }
 }
 
 json_t *check_facts(const struct capo_reach *reach)
 {
-        json_t *facts = json_object();
-        char text[16];
+        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
+        struct node node = {.reach = reach};
+        char why[256];
+        json_t *facts;
 
-        put_system(facts);
-        put_gpus(facts);
-        put_network(facts);
-        if (reach->version)
-                put_fact(facts, "nccl", "%s",
-                         capo_nccl_text((uint32_t)reach->version, text, sizeof text));
-        put_fact(facts, "libnccl", "%s", reach->library);
+        uname(&node.u);
+        snprintf(node.cpus, sizeof node.cpus, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
+        if (nvml && capo_nvml_read(nvml, why, sizeof why) == 0)
+                node.nvml = nvml;
+        facts = cli_entity_json(&node_facts, NULL, &node);
         put_settings(facts);
         return facts;
 }

@@ -109,29 +109,13 @@ json_t *hang_json_stacks(int pid, json_t **why_none)
         F("op", TEXT, capo_op_name(of->op))              \
         F("peer", INTEGER, of->peer)                     \
         F("returned", FLAG, of->end_ns != 0)
-CLI_ENTITY(hang_call_entity, struct capo_hang_call, struct hang_page, CALL_FIELDS);
+CLI_ENTITY(call, struct capo_hang_call, struct hang_page, CALL_FIELDS);
 
-static json_t *call_json(const struct hang_page *p, const struct capo_hang_call *c)
-{
-        return c ? cli_entity_json(&hang_call_entity, p, c) : json_null();
-}
-
-#define STREAM_FIELDS(F)                   \
-        F("stream", COUNT, of->stream)     \
-        F("call", JSON, call_json(in, of)) \
+#define STREAM_FIELDS(F)                                \
+        F("stream", COUNT, of->stream)                  \
+        F("call", JSON, cli_entity_json(&call, in, of)) \
         F("since", TIME, of->begin_ns)
 CLI_ENTITY(stream, struct capo_hang_call, struct hang_page, STREAM_FIELDS);
-
-/* Unfinished calls on its GPU, the oldest of each stream. */
-static json_t *streams_json(const struct hang_page *p, uint32_t process)
-{
-        const struct capo_hang_call *c;
-        json_t *list = json_array();
-
-        for (uint32_t i = 0; (c = hang_stream(p, process, i)); i++)
-                json_array_append_new(list, cli_entity_json(&stream, p, c));
-        return list;
-}
 
 #define NIC_FIELDS(F)                                                       \
         F("name", TEXT, of->name)                                           \
@@ -192,12 +176,6 @@ static void read_nics(const struct hang_page *p, uint32_t process, struct eviden
         F("waiting", COUNT, of->n_waiting)
 CLI_ENTITY(missing_call, struct capo_hang_culprit, struct hang_page, MISSING_FIELDS);
 
-/* The call in which others wait for it, if that is not the verdict's. */
-static json_t *missing_json(const struct hang_page *p, const struct capo_hang_culprit *c)
-{
-        return c->elsewhere ? cli_entity_json(&missing_call, p, c) : json_null();
-}
-
 static int exit_status(const struct capo_hang_process *h)
 {
         return h->ending == CAPO_HANG_BY_EXIT ? h->exit_status : -1;
@@ -210,27 +188,29 @@ struct culprit {
         struct evidence e;
 };
 
-#define CULPRIT_FIELDS(F)                                      \
-        F("rank", RANK, of->h->rank)                           \
-        F("host", TEXT, of->p->host)                           \
-        F("pid", RANK, of->p->header.pid)                      \
-        F("why", WORD, capo_hang_why_name(of->c->why))         \
-        F("other_threads_work", FLAG, of->c->works_on)         \
-        F("exit_status", RANK, exit_status(of->h))             \
-        F("differs", TEXT, of->c->differs)                     \
-        F("skipped", FLAG, of->c->skipped)                     \
-        F("call", JSON, call_json(in, of->c->call))            \
-        F("threads", JSON, of->e.threads)                      \
-        F("no_threads", JSON, of->e.no_threads ?: json_null()) \
-        F("python", JSON, of->e.python)                        \
-        F("python_at", TIME, of->e.python_ns)                  \
-        F("streams", JSON, streams_json(in, of->c->process))   \
-        F("network", JSON, of->e.nics)                         \
-        F("network_at", TIME, of->e.nics_ns)                   \
-        F("native", JSON, of->e.native)                        \
-        F("native_at", TIME, of->e.native_ns)                  \
-        F("no_python", JSON, of->e.no_python ?: json_null())   \
-        F("missing_from", JSON, missing_json(in, of->c))
+#define CULPRIT_FIELDS(F)                                                                  \
+        F("rank", RANK, of->h->rank)                                                       \
+        F("host", TEXT, of->p->host)                                                       \
+        F("pid", RANK, of->p->header.pid)                                                  \
+        F("why", WORD, capo_hang_why_name(of->c->why))                                     \
+        F("other_threads_work", FLAG, of->c->works_on)                                     \
+        F("exit_status", RANK, exit_status(of->h))                                         \
+        F("differs", TEXT, of->c->differs)                                                 \
+        F("skipped", FLAG, of->c->skipped)                                                 \
+        F("call", JSON, cli_entity_json(&call, in, of->c->call))                           \
+        F("threads", JSON, of->e.threads)                                                  \
+        F("no_threads", JSON, of->e.no_threads ?: json_null())                             \
+        F("python", JSON, of->e.python)                                                    \
+        F("python_at", TIME, of->e.python_ns)                                              \
+        F("streams", JSON,                                                                 \
+          CLI_EACH(uint32_t k = 0; hang_stream(in, of->c->process, k);                     \
+                   k++, cli_entity_json(&stream, in, hang_stream(in, of->c->process, k)))) \
+        F("network", JSON, of->e.nics)                                                     \
+        F("network_at", TIME, of->e.nics_ns)                                               \
+        F("native", JSON, of->e.native)                                                    \
+        F("native_at", TIME, of->e.native_ns)                                              \
+        F("no_python", JSON, of->e.no_python ?: json_null())                               \
+        F("missing_from", JSON, cli_entity_json(&missing_call, in, of->c->elsewhere ? of->c : NULL))
 CLI_ENTITY(culprit, struct culprit, struct hang_page, CULPRIT_FIELDS);
 
 static json_t *culprits_json(const struct hang_page *p)
@@ -258,31 +238,12 @@ static json_t *culprits_json(const struct hang_page *p)
         F("at", TIME, of->end_ns)
 CLI_ENTITY(ending, struct capo_hang_process, void, END_FIELDS);
 
-static json_t *ends_json(const struct hang_page *p)
-{
-        json_t *list = json_array();
-
-        for (uint32_t i = CAPO_HANG_NONE; (i = hang_next_end(p, i)) != CAPO_HANG_NONE;)
-                json_array_append_new(list, cli_entity_json(&ending, NULL, &p->hang.processes[i]));
-        return list;
-}
-
 #define STEP_FIELDS(F)                                        \
         F("rank", RANK, in->hang.processes[of->process].rank) \
         F("call", TEXT, capo_call_name(of->call))             \
         F("number", COUNT, of->seq)                           \
         F("communicator", TEXT, comm_name(in, of->comm))
 CLI_ENTITY(wait_step, struct capo_hang_step, struct hang_page, STEP_FIELDS);
-
-static json_t *missing_data_json(const struct hang_page *p)
-{
-        json_t *list = json_array();
-        char text[400];
-
-        for (unsigned i = 0; hang_missing(p, i, text); i++)
-                json_array_append_new(list, cli_json_text(text));
-        return list;
-}
 
 #define LATE_COMM (&in->job->comms[of->comm])
 #define LATE_SKEW LATE_COMM->skew
@@ -300,27 +261,14 @@ static json_t *missing_data_json(const struct hang_page *p)
         F("cause", JSON, cli_json_cause(&of->cause))
 CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
 
-static json_t *late_json(const struct hang_page *p)
-{
-        const struct capo_page_wait *w;
-        json_t *list = json_array();
-
-        for (uint32_t i = 0; (w = hang_late(p, i)); i++)
-                json_array_append_new(list, cli_entity_json(&late_rank, p, w));
-        return list;
-}
-
 static json_t *bugs_json(const struct hang_page *p)
 {
         struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
         int n = hang_bugs(p, bugs);
-        json_t *list = json_array();
 
-        for (int i = 0; i < n; i++)
-                json_array_append_new(list, cli_json_bug(bugs[i].bug, bugs[i].match == CAPO_BUG_FITS
-                                                                              ? "fits"
-                                                                              : "maybe"));
-        return list;
+        return CLI_EACH(
+                int i = 0; i < n;
+                i++, cli_json_bug(bugs[i].bug, bugs[i].match == CAPO_BUG_FITS ? "fits" : "maybe"));
 }
 
 #define PAGE_FIELDS(F)                                                                         \
@@ -331,16 +279,22 @@ static json_t *bugs_json(const struct hang_page *p)
         F("since", EXACT, (double)of->verdict.since_ns / 1e9)                                  \
         F("still_s", EXACT, (double)of->verdict.still_ns / 1e9)                                \
         F("communicator", TEXT, comm_name(of, of->verdict.comm))                               \
-        F("call", JSON, call_json(of, of->verdict.call))                                       \
+        F("call", JSON, cli_entity_json(&call, of, of->verdict.call))                          \
         F("waiting", COUNT, of->verdict.n_waiting)                                             \
         F("ranks", COUNT, of->job->n_ranks)                                                    \
         F("culprits", JSON, culprits_json(of))                                                 \
         F("circle", JSON, CLI_ENTITIES(wait_step, of, of->verdict.steps, of->verdict.n_steps)) \
-        F("late", JSON, late_json(of))                                                         \
-        F("not_known", JSON, missing_data_json(of))                                            \
+        F("late", JSON,                                                                        \
+          CLI_EACH(uint32_t k = 0; hang_late(of, k);                                           \
+                   k++, cli_entity_json(&late_rank, of, hang_late(of, k))))                    \
+        F("not_known", JSON,                                                                   \
+          CLI_EACH(uint32_t k = 0; hang_missing(of, k, room); k++, cli_json_text(room)))       \
         F("disagreed_and_ended", COUNT, of->verdict.differed)                                  \
         F("known_bugs", JSON, bugs_json(of))                                                   \
-        F("ends", JSON, ends_json(of))
+        F("ends", JSON,                                                                        \
+          CLI_EACH(uint32_t k = hang_next_end(of, CAPO_HANG_NONE); k != CAPO_HANG_NONE;        \
+                   k = hang_next_end(of, k),                                                   \
+                   cli_entity_json(&ending, NULL, &of->hang.processes[k])))
 CLI_ENTITY(verdict, struct hang_page, void, PAGE_FIELDS);
 
 int hang_json(const struct hang_page *p, FILE *out)

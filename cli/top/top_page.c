@@ -241,29 +241,6 @@ CLI_ENTITY(nic_rate, struct top_nic, void, NIC_FIELDS);
         F("certain", FLAG, of->steps.known == CAPO_STEPS_FOUND)
 CLI_ENTITY(step_times, struct capo_job_steps, void, STEPS_FIELDS);
 
-static json_t *steps_json(const struct capo_job_steps *s)
-{
-        return s->steps.n_plain ? cli_entity_json(&step_times, NULL, s) : json_null();
-}
-
-static json_t *culprits_json(const struct watch_job *w)
-{
-        const struct capo_hang_verdict *v = &w->page.verdict;
-
-        return CLI_ENTITIES(culprit, w, v->culprits,
-                            capo_hang_kind_exit(v->kind) ? v->n_culprits : 0);
-}
-
-static json_t *late_json(const struct watch_job *w)
-{
-        const struct capo_page_wait *late;
-        json_t *list = json_array();
-
-        for (uint32_t i = 0; (late = hang_late(&w->page, i)); i++)
-                json_array_append_new(list, cli_entity_json(&late_rank, w, late));
-        return list;
-}
-
 struct job_view {
         const struct top *top;
         const struct top_job *job;
@@ -273,24 +250,28 @@ static json_t *rows_json(const struct job_view *v)
 {
         _cleanup_free_ uint32_t *order = calloc(v->job->rates.n + 1, sizeof *order);
         uint32_t n = order ? top_rows(v->top, v->job, order) : 0;
-        json_t *rows = json_array();
 
-        for (uint32_t i = 0; i < n; i++)
-                json_array_append_new(
-                        rows, cli_entity_json(&live_call, NULL, &v->job->rates.rate[order[i]]));
-        return rows;
+        return CLI_EACH(uint32_t i = 0; i < n;
+                        i++, cli_entity_json(&live_call, NULL, &v->job->rates.rate[order[i]]));
 }
 
-#define JOB_FIELDS(F)                                                                  \
-        F("job", TEXT, of->id)                                                         \
-        F("user", TEXT, of->user)                                                      \
-        F("ranks", COUNT, of->page.hang.n_processes)                                   \
-        F("age_s", DURATION, (double)(in->job->sampled_ns - of->page.job->t_begin_ns)) \
-        F("verdict", WORD, capo_hang_kind_name(watch_kind(of)))                        \
-        F("steps", JSON, steps_json(&of->page.late.steps))                             \
-        F("culprits", JSON, culprits_json(of))                                         \
-        F("late", JSON, late_json(of))                                                 \
-        F("nics", JSON, CLI_ENTITIES(nic_rate, NULL, in->job->nic, in->job->n_nics))   \
+#define JOB_FIELDS(F)                                                                           \
+        F("job", TEXT, of->id)                                                                  \
+        F("user", TEXT, of->user)                                                               \
+        F("ranks", COUNT, of->page.hang.n_processes)                                            \
+        F("age_s", DURATION, (double)(in->job->sampled_ns - of->page.job->t_begin_ns))          \
+        F("verdict", WORD, capo_hang_kind_name(watch_kind(of)))                                 \
+        F("steps", JSON,                                                                        \
+          cli_entity_json(&step_times, NULL,                                                    \
+                          of->page.late.steps.steps.n_plain ? &of->page.late.steps : NULL))     \
+        F("culprits", JSON,                                                                     \
+          CLI_ENTITIES(culprit, of, of->page.verdict.culprits,                                  \
+                       capo_hang_kind_exit(of->page.verdict.kind) ? of->page.verdict.n_culprits \
+                                                                  : 0))                         \
+        F("late", JSON,                                                                         \
+          CLI_EACH(uint32_t k = 0; hang_late(&of->page, k);                                     \
+                   k++, cli_entity_json(&late_rank, of, hang_late(&of->page, k))))              \
+        F("nics", JSON, CLI_ENTITIES(nic_rate, NULL, in->job->nic, in->job->n_nics))            \
         F("rows", JSON, rows_json(in))
 CLI_ENTITY(top_job, struct watch_job, struct job_view, JOB_FIELDS);
 
