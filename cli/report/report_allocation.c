@@ -3,9 +3,12 @@
  * another layout could reach, and an experiment that would show whether another choice is faster.
  */
 #include <inttypes.h>
+#include <math.h>
 
 #include "analysis/job/figures.h"
 #include "capo/collectives.h"
+#include "cli/base/cli_fields.h"
+#include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -107,3 +110,18 @@ void report_allocation(const struct report_view *view, struct cli_page *page)
                         row->row.bytes >= LARGE ? row->row.bytes / LARGE : 1,
                         (row->bytes_max + LARGE - 1) / LARGE);
 }
+
+#define OTHER_FIELDS(F)               \
+        F("layout", TEXT, of->layout) \
+        F("best_busbw_gbs", EXACT, of->best)
+CLI_ENTITY(other_layout, __typeof__(((struct capo_page_allocation *)0)->others[0]), void,
+           OTHER_FIELDS);
+
+#define ALLOCATION_FIELDS(F)                                      \
+        F("layout", TEXT, of->layout)                             \
+        F("class", TEXT, of->class)                               \
+        F("uneven", FLAG, of->uneven)                             \
+        F("reduced", FLAG, of->reduced)                           \
+        F("best_busbw_gbs", EXACT, of->best > 0 ? of->best : NAN) \
+        F("instead", JSON, CLI_ENTITIES(other_layout, NULL, of->others, of->n_others))
+CLI_ENTITY_SHARED(report_allocated, struct capo_page_allocation, void, ALLOCATION_FIELDS);

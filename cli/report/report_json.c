@@ -1,136 +1,56 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON (versioned by "capo_report", docs/internals/json.md). Exact sizes, all rows.
  */
-#include <errno.h>
 #include <math.h>
 #include <string.h>
 
-#include <jansson.h>
-
+#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
 #define REPORT_VERSION 1
 
-static json_t *number_or_null(bool known, double v)
+static json_t *parts_json(const struct capo_page_init *init)
 {
-        return known ? cli_json_number(v) : json_null();
-}
-
-static json_t *skew_json(const struct capo_page *r, const struct capo_job_comm *c)
-{
-        double most = (double)capo_job_duration_ns(r->job) * (c->n_members - 1.0);
-        static const char *const from[] = {"gpu_duration", "host_start"};
-        const struct capo_skew *k = c->skew;
-        json_t *j, *ranks;
-        uint32_t often = 0;
-
-        if (!k)
-                return json_null();
-        for (uint32_t i = 1; i < c->n_members; i++)
-                often = k->ranks[i].last > k->ranks[often].last ? i : often;
-        j = json_object();
-        ranks = json_array();
-        json_object_set_new(j, "calls_compared", json_integer(k->n_calls));
-        json_object_set_new(j, "from", json_string(from[k->from]));
-        if (k->n_kernel)
-                json_object_set_new(j, "calls_by_kernel_wait", json_integer(k->n_kernel));
-        json_object_set_new(j, "uncertain_us", number_or_null(k->aligned, 0));
-        json_object_set_new(j, "p50_us", number_or_null(k->n_calls, k->p50_ns / 1000));
-        json_object_set_new(j, "p95_us", number_or_null(k->n_calls, k->p95_ns / 1000));
-        json_object_set_new(j, "max_us", number_or_null(k->n_calls, k->max_ns / 1000));
-        json_object_set_new(j, "last_most_often",
-                            k->n_calls ? json_integer(c->members[often].rank) : json_null());
-        json_object_set_new(j, "wait_share",
-                            number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_share));
-        json_object_set_new(j, "wait_share_pm",
-                            number_or_null(k->wait_share >= 0 && k->n_calls, k->wait_pm));
-        json_object_set_new(j, "mismatched", json_integer(k->mismatched));
-        for (uint32_t i = 0; i < c->n_members && k->n_calls; i++)
-                json_array_append_new(
-                        ranks,
-                        json_pack("{s:i,s:i,s:i,s:o,s:o,s:o,s:o}", "rank", c->members[i].rank,
-                                  "job_rank", c->members[i].job_rank, "last", (int)k->ranks[i].last,
-                                  "late_p50_us", cli_json_number(k->ranks[i].late_p50_ns / 1000),
-                                  "wait_us", cli_json_number(k->ranks[i].wait_ns / 1000),
-                                  "caused_s", cli_json_number(k->ranks[i].caused_ns / 1e9),
-                                  "caused_pm_s",
-                                  cli_json_number(fmin(k->ranks[i].caused_pm_ns, most) / 1e9)));
-        json_object_set_new(j, "per_rank", ranks);
-        return j;
-}
-
-static json_t *creation_json(const struct capo_page *r)
-{
-        const struct capo_page_init *init = &r->creation.slowest;
         json_t *parts = json_object();
 
         for (unsigned i = 0; i < init->n_parts; i++)
                 json_object_set_new(parts, init->part[i].name,
                                     cli_json_number(init->part[i].seconds));
-        return json_pack("{s:i, s:o, s:o, s:o, s:o}", "communicators", (int)r->creation.n,
-                         "seconds", number_or_null(r->creation.n, r->creation.ns / 1e9),
-                         "nccl_total_s", number_or_null(r->creation.n_inits, init->total_s),
-                         "nccl_rank", r->creation.n_inits ? json_integer(init->rank) : json_null(),
-                         "nccl_parts_s", parts);
+        return parts;
 }
 
-static json_t *comm_json(const struct capo_page *r, uint32_t id)
-{
-        const struct capo_job_comm *c = &r->job->comms[id];
-        json_t *j = json_object(), *logs = json_array();
-        char uid[20];
+#define CREATION_FIELDS(F)                                               \
+        F("communicators", COUNT, of->n)                                 \
+        F("seconds", REAL, of->n ? of->ns / 1e9 : NAN)                   \
+        F("nccl_total_s", REAL, of->n_inits ? of->slowest.total_s : NAN) \
+        F("nccl_rank", RANK, of->n_inits ? of->slowest.rank : -1)        \
+        F("nccl_parts_s", JSON, parts_json(&of->slowest))
+CLI_ENTITY(creation, struct capo_page_creation, void, CREATION_FIELDS);
 
-        snprintf(uid, sizeof uid, "%016llx", (unsigned long long)c->uid);
-        json_object_set_new(j, "id", json_integer(id));
-        json_object_set_new(j, "name", cli_json_text(c->name));
-        json_object_set_new(j, "ranks",
-                            json_integer(c->n_ranks > 0 ? c->n_ranks : (int)c->n_members));
-        json_object_set_new(j, "nodes", json_integer(c->n_nodes));
-        json_object_set_new(j, "layout", json_string(c->layout));
-        if (r->ceiling)
-                json_object_set_new(j, "class", json_string(r->ceiling[id].class));
-        json_object_set_new(j, "uid", json_string(uid));
-        json_object_set_new(j, "parent",
-                            c->parent == CAPO_NO_COMM ? json_null() : json_integer(c->parent));
-        json_object_set_new(j, "color", c->color >= 0 ? json_integer(c->color) : json_null());
-        json_object_set_new(j, "calls", json_integer((json_int_t)c->n_calls));
-        for (uint32_t i = 0; i < c->n_members; i++)
-                json_array_append_new(logs, json_integer(c->members[i].rank));
-        json_object_set_new(j, "created_s",
-                            number_or_null(r->created[id].ns > 0, r->created[id].ns / 1e9));
-        json_object_set_new(j, "created_least_s",
-                            number_or_null(r->created[id].ns > 0, r->created[id].least_ns / 1e9));
-        json_object_set_new(j, "ranks_logged", logs);
-        json_object_set_new(j, "skew", skew_json(r, c));
-        return j;
+static const char *ending_word(const struct capo_job_process *p)
+{
+        return !p->has_end || !p->end.clean ? "killed" : p->end.clean == 2 ? "recovered" : "clean";
 }
 
-static json_t *process_json(const struct capo_job_process *p)
+#define PROCESS_FIELDS(F)                    \
+        F("rank", RANK, of->rank)            \
+        F("host", TEXT, of->host)            \
+        F("pid", RANK, of->header.pid)       \
+        F("node", RANK, of->node)            \
+        F("log", TEXT, of->path)             \
+        F("ended", WORD, ending_word(of))    \
+        F("calls", COUNT, of->end.calls)     \
+        F("dropped", COUNT, of->end.dropped) \
+        F("records", COUNT, of->n_records)
+CLI_ENTITY(process, struct capo_job_process, void, PROCESS_FIELDS);
+
+static json_t *frames_json(const char *text)
 {
-        json_t *j = json_object();
+        json_t *frames = json_array();
 
-        json_object_set_new(j, "rank", p->rank >= 0 ? json_integer(p->rank) : json_null());
-        json_object_set_new(j, "host", cli_json_text(p->host));
-        json_object_set_new(j, "pid", json_integer(p->header.pid));
-        json_object_set_new(j, "node", json_integer(p->node));
-        json_object_set_new(j, "log", cli_json_text(p->path));
-        json_object_set_new(j, "ended",
-                            json_string(!p->has_end || !p->end.clean ? "killed"
-                                        : p->end.clean == 2          ? "recovered"
-                                                                     : "clean"));
-        json_object_set_new(j, "calls", json_integer((json_int_t)p->end.calls));
-        json_object_set_new(j, "dropped", json_integer((json_int_t)p->end.dropped));
-        json_object_set_new(j, "records", json_integer((json_int_t)p->n_records));
-        return j;
-}
-
-static json_t *site_json(const struct capo_job_site *s)
-{
-        json_t *j = json_object(), *frames = json_array();
-
-        for (const char *line = s->text; *line;) {
+        for (const char *line = text; *line;) {
                 size_t n = strcspn(line, "\n");
                 char frame[1024];
 
@@ -138,89 +58,101 @@ static json_t *site_json(const struct capo_job_site *s)
                 json_array_append_new(frames, cli_json_text(frame));
                 line += n + (line[n] == '\n');
         }
-        json_object_set_new(j, "frames", frames);
-        json_object_set_new(j, "calls", json_integer((json_int_t)s->count));
-        json_object_set_new(j, "host_us", cli_json_number((double)s->host_ns / 1000));
-        json_object_set_new(j, "gpu_us", cli_json_number((double)s->gpu_ns / 1000));
-        json_object_set_new(j, "gpu_timed", json_integer((json_int_t)s->gpu_count));
-        return j;
+        return frames;
 }
+
+#define SITE_FIELDS(F)                              \
+        F("frames", JSON, frames_json(of->text))    \
+        F("calls", COUNT, of->count)                \
+        F("host_us", DURATION, (double)of->host_ns) \
+        F("gpu_us", DURATION, (double)of->gpu_ns)   \
+        F("gpu_timed", COUNT, of->gpu_count)
+CLI_ENTITY(site, struct capo_job_site, void, SITE_FIELDS);
+
+static json_t *filter_json(const struct capo_page *r)
+{
+        return !capo_page_is_filtered(r)
+                       ? NULL
+                       : json_pack("{s:s?, s:s?}", "comm", r->only_comm, "call",
+                                   r->only_call ? capo_call_name(r->only_call) : NULL);
+}
+
+static json_t *ranks_json(const struct capo_problem *p)
+{
+        json_t *ranks = json_array();
+
+        for (uint32_t i = 0; i < p->n_runs; i++) {
+                for (uint32_t k = 0; k < p->runs[i].n; k++)
+                        json_array_append_new(ranks,
+                                              json_integer(p->runs[i].first + (json_int_t)k));
+        }
+        return ranks;
+}
+
+#define PROBLEM_FIELDS(F)                                                           \
+        F("at_s", DURATION, of->at_s * 1e9)                                         \
+        F("in_call", FLAG, of->in_call)                                             \
+        F("rank", RANK, of->n_runs == 1 && of->runs->n == 1 ? of->runs->first : -1) \
+        F("call", WORD, report_call_name(of->call))                                 \
+        F("seq", RANK, of->seq ? (int64_t)of->seq : -1)                             \
+        F("result", TEXT, of->result)                                               \
+        F("kind", WORD, capo_problem_name(of->kind))                                \
+        F("severity", WORD, capo_severity_name(capo_problem_severity(of->kind)))    \
+        F("text", TEXT, of->text)                                                   \
+        F("comm", RANK, report_comm_number(of->comm))                               \
+        F("ranks", JSON, ranks_json(of))                                            \
+        F("log", TEXT, of->log)
+CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
+
+#define GPU_SHARE(value)  (of->gpu_share >= 0 ? (value) : -1)
+#define WAIT_SHARE(value) (of->wait_share >= 0 ? (value) : -1)
+
+#define PAGE_FIELDS(F)                                                                            \
+        F("capo_report", COUNT, REPORT_VERSION)                                                   \
+        F("ranks", COUNT, of->job->n_ranks)                                                       \
+        F("nodes", COUNT, of->job->n_nodes)                                                       \
+        F("begin_unix_s", COUNT, of->job->t_begin_ns / 1000000000)                                \
+        F("duration_s", DURATION, (double)capo_job_duration_ns(of->job))                          \
+        F("only", JSON, filter_json(of))                                                          \
+        F("collectives", COUNT, of->collectives)                                                  \
+        F("bytes", BYTES, of->moved_bytes)                                                        \
+        F("gpu_share", SHARE, of->gpu_share)                                                      \
+        F("exposed_most", SHARE, of->exposed_most)                                                \
+        F("gpu_share_pm", SHARE, GPU_SHARE(capo_interval_pm(of->gpu_range, of->gpu_share)))       \
+        F("gpu_share_low", SHARE, GPU_SHARE(of->gpu_range.low))                                   \
+        F("gpu_share_high", SHARE, GPU_SHARE(of->gpu_range.high))                                 \
+        F("wait_share", SHARE, of->wait_share)                                                    \
+        F("wait_share_low", SHARE, WAIT_SHARE(of->wait_range.low))                                \
+        F("wait_share_high", SHARE, WAIT_SHARE(of->wait_range.high))                              \
+        F("creation", JSON, cli_entity_json(&creation, NULL, &of->creation))                      \
+        F("steps", JSON, report_json_steps(of))                                                   \
+        F("comms", JSON, CLI_ENTITIES(report_comm, of, of->job->comms, of->job->n_comms))         \
+        F("rows", JSON, report_json_rows(in))                                                     \
+        F("other_calls", JSON, CLI_ENTITIES(report_other, of, of->others.row, of->others.n))      \
+        F("sites", JSON, CLI_ENTITIES(site, NULL, of->job->sites, of->job->n_sites))              \
+        F("processes", JSON,                                                                      \
+          CLI_ENTITIES(process, NULL, of->job->processes, of->job->n_processes))                  \
+        F("fabric", JSON, report_json_fabric(of))                                                 \
+        F("fabric_calls", JSON, report_json_fabric_calls(of))                                     \
+        F("problems", JSON,                                                                       \
+          CLI_EACH(uint32_t k = 0; k < of->n_problems; k++, cli_json_text(of->problems[k].text))) \
+        F("problem_list", JSON, CLI_ENTITIES(problem, NULL, of->problems, of->n_problems))        \
+        F("waits", JSON, CLI_ENTITIES(report_wait, of, of->waits, of->n_waits))                   \
+        F("waits_unknown", JSON, CLI_ENTITIES(report_unknown, NULL, of->unknown, of->n_unknown))  \
+        F("next", JSON, CLI_ENTITIES(report_next, of, of->next, of->n_next))                      \
+        F("allocation", JSON,                                                                     \
+          cli_entity_json(&report_allocated, NULL,                                                \
+                          *of->allocation.layout ? &of->allocation : NULL))                       \
+        F("places", JSON, CLI_ENTITIES(report_place, NULL, of->places, of->n_places))             \
+        F("rules", JSON, CLI_ENTITIES(report_rule, NULL, of->rules, of->n_rules))                 \
+        F("trials", JSON, report_json_trials(of))                                                 \
+        F("records", COUNT, of->job->n_records)                                                   \
+        F("dropped", COUNT, of->job->dropped)                                                     \
+        F("capo_cost_ns", REAL, of->job->cost_ns > 0 ? of->job->cost_ns : NAN)
+CLI_ENTITY(report, struct capo_page, struct report_view, PAGE_FIELDS);
 
 int report_json(const struct report_view *view, FILE *out)
 {
-        const struct capo_page *r = view->page;
-        const struct capo_job *job = r->job;
-        json_t *j = json_object(), *comms = json_array(), *processes = json_array();
-        json_t *sites = json_array(), *problems = json_array(), *others = json_array();
-        int e;
-
-        for (uint32_t i = 0; i < job->n_comms; i++)
-                json_array_append_new(comms, comm_json(r, i));
-        for (uint32_t i = 0; i < r->others.n; i++)
-                json_array_append_new(
-                        others,
-                        json_pack(
-                                "{s:o,s:s,s:I,s:I,s:o}", "comm",
-                                r->others.row[i].row.comm == CAPO_NO_COMM
-                                        ? json_null()
-                                        : json_integer(r->others.row[i].row.comm),
-                                "call", capo_call_name(r->others.row[i].row.call), "calls",
-                                (json_int_t)r->others.row[i].row.calls, "failed",
-                                (json_int_t)r->others.row[i].row.failed, "p50_us",
-                                cli_json_number(
-                                        capo_hist_quantile(
-                                                &r->others.row[i].row.time[CAPO_CLOCK_HOST], 0.5) /
-                                        1000)));
-        for (uint32_t i = 0; i < job->n_processes; i++)
-                json_array_append_new(processes, process_json(&job->processes[i]));
-        for (uint32_t i = 0; i < job->n_sites; i++)
-                json_array_append_new(sites, site_json(&job->sites[i]));
-        for (uint32_t i = 0; i < r->n_problems; i++)
-                json_array_append_new(problems, cli_json_text(r->problems[i].text));
-        json_object_set_new(j, "capo_report", json_integer(REPORT_VERSION));
-        json_object_set_new(j, "ranks", json_integer(job->n_ranks));
-        json_object_set_new(j, "nodes", json_integer(job->n_nodes));
-        json_object_set_new(j, "begin_unix_s",
-                            json_integer((json_int_t)(job->t_begin_ns / 1000000000)));
-        json_object_set_new(j, "duration_s",
-                            cli_json_number((double)capo_job_duration_ns(job) / 1e9));
-        if (capo_page_is_filtered(r))
-                json_object_set_new(j, "only",
-                                    json_pack("{s:s?, s:s?}", "comm", r->only_comm, "call",
-                                              r->only_call ? capo_call_name(r->only_call) : NULL));
-        json_object_set_new(j, "collectives", json_integer((json_int_t)r->collectives));
-        json_object_set_new(j, "bytes", json_integer((json_int_t)r->moved_bytes));
-        json_object_set_new(j, "gpu_share", number_or_null(r->gpu_share >= 0, r->gpu_share));
-        json_object_set_new(j, "exposed_most",
-                            number_or_null(r->exposed_most >= 0, r->exposed_most));
-        json_object_set_new(
-                j, "gpu_share_pm",
-                number_or_null(r->gpu_share >= 0, capo_interval_pm(r->gpu_range, r->gpu_share)));
-        json_object_set_new(j, "gpu_share_low",
-                            number_or_null(r->gpu_share >= 0, r->gpu_range.low));
-        json_object_set_new(j, "gpu_share_high",
-                            number_or_null(r->gpu_share >= 0, r->gpu_range.high));
-        json_object_set_new(j, "wait_share", number_or_null(r->wait_share >= 0, r->wait_share));
-        json_object_set_new(j, "wait_share_low",
-                            number_or_null(r->wait_share >= 0, r->wait_range.low));
-        json_object_set_new(j, "wait_share_high",
-                            number_or_null(r->wait_share >= 0, r->wait_range.high));
-        json_object_set_new(j, "creation", creation_json(r));
-        json_object_set_new(j, "steps", report_json_steps(r));
-        json_object_set_new(j, "comms", comms);
-        json_object_set_new(j, "rows", report_json_rows(view));
-        json_object_set_new(j, "other_calls", others);
-        json_object_set_new(j, "sites", sites);
-        json_object_set_new(j, "processes", processes);
-        json_object_set_new(j, "fabric", report_json_fabric(r));
-        json_object_set_new(j, "fabric_calls", report_json_fabric_calls(r));
-        json_object_set_new(j, "problems", problems);
-        report_json_judged(j, r);
-        json_object_set_new(j, "records", json_integer((json_int_t)job->n_records));
-        json_object_set_new(j, "dropped", json_integer((json_int_t)job->dropped));
-        json_object_set_new(j, "capo_cost_ns", number_or_null(job->cost_ns > 0, job->cost_ns));
-        e = json_dumpf(j, out, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
-        json_decref(j);
-        fputc('\n', out);
-        return e < 0 ? -EIO : 0;
+        return cli_json_print(out, cli_entity_json(&report, view, view->page),
+                              JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }

@@ -5,28 +5,36 @@
 
 #include <jansson.h>
 
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-
 #include "cli/report/report_formats.h"
+#include "core/base/calls.h"
 
-/** report_json_rows() - the value of "rows". */
+/* What the pages for people have, too, in JSON. */
+extern const struct cli_entity report_comm, report_wait, report_unknown, report_place, report_rule,
+        report_next, report_other, report_allocated;
+
+static inline int64_t report_comm_number(uint32_t comm)
+{
+        return comm == CAPO_NO_COMM ? -1 : (int64_t)comm;
+}
+
+/* NULL: none. */
+static inline const char *report_call_name(uint8_t call)
+{
+        return call ? capo_call_name(call) : NULL;
+}
+
 json_t *report_json_rows(const struct report_view *view);
-
-/** report_json_fabric() - the value of "fabric": one object per rank and domain; empty without
- * libfabric. */
-json_t *report_json_fabric(const struct capo_page *page);
-
-/** report_json_fabric_calls() - the value of "fabric_calls": traffic by communicator and call. */
-json_t *report_json_fabric_calls(const struct capo_page *page);
-
-/** report_json_steps() - the value of "steps". */
 json_t *report_json_steps(const struct capo_page *page);
 
-/** report_json_trials() - the value of "trials"; empty without trials. */
-json_t *report_json_trials(const struct capo_page *page);
+/** report_json_fabric() - one object per rank and domain; empty without libfabric. */
+json_t *report_json_fabric(const struct capo_page *page);
 
-/** report_json_judged() - adds "problem_list", "waits", "next", "allocation", "places" and "rules"
- * to @to. */
-void report_json_judged(json_t *to, const struct capo_page *page);
+/** report_json_fabric_calls() - traffic by communicator and call. */
+json_t *report_json_fabric_calls(const struct capo_page *page);
+
+/** report_json_trials() - empty without trials. */
+json_t *report_json_trials(const struct capo_page *page);
 
 #endif

@@ -27,11 +27,7 @@ enum { LINKS_SHOWN = 16 };
         F("mean", EXACT, (double)of->sum_ns / (double)of->count / 1000) \
         F("max", EXACT, (double)of->max_ns / 1000)
 CLI_ENTITY(latency, struct capo_fabric_hist, void, LATENCY_FIELDS);
-
-static json_t *latency_json(const struct capo_fabric_hist *h)
-{
-        return h->count ? cli_entity_json(&latency, NULL, h) : json_null();
-}
+#define LATENCY(h) cli_entity_json(&latency, NULL, (h)->count ? (h) : NULL)
 
 static json_t *sizes_json(const uint64_t *sizes)
 {
@@ -82,7 +78,7 @@ CLI_ENTITY(received, struct capo_fabric_counts, void, RECEIVED_FIELDS);
         F("overruns", COUNT, (c)->overruns)                                                \
         F("empty_polls", COUNT, (c)->empty, "empty", "r/a")                                \
         F("completions", COUNT, (c)->completions)                                          \
-        F("received", JSON, (c)->received ? cli_entity_json(&received, NULL, c) : json_null())
+        F("received", JSON, cli_entity_json(&received, NULL, (c)->received ? (c) : NULL))
 
 #define OBJECT_FIELDS(F)                                                                           \
         F("kind", TEXT, of->kind)                                                                  \
@@ -115,7 +111,7 @@ CLI_ENTITY(nic_note, struct capo_page_note, void, NOTE_FIELDS);
         F("count", COUNT, of->mr_count)   \
         F("bytes", BYTES, of->mr_bytes)   \
         F("failed", COUNT, of->mr_failed) \
-        F("us", JSON, latency_json(&of->mr))
+        F("us", JSON, LATENCY(&of->mr))
 CLI_ENTITY(registrations, struct capo_fabric_domain, void, MR_FIELDS);
 
 #define NEARER_FIELDS(F)                 \
@@ -208,8 +204,8 @@ static const char *notes_text(const struct capo_page_link *notes, char *text)
         F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r/d")                                \
         F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r")                                  \
         COUNTS_FIELDS(F, &of->domain->n)                                                           \
-        F("latency_us", JSON, latency_json(&of->domain->tx))                                       \
-        F("recv_wait_us", JSON, latency_json(&of->domain->rx))                                     \
+        F("latency_us", JSON, LATENCY(&of->domain->tx))                                            \
+        F("recv_wait_us", JSON, LATENCY(&of->domain->rx))                                          \
         F("mr", JSON, cli_entity_json(&registrations, NULL, of->domain))                           \
         F(NULL, COUNT, of->domain->mr_count, "MR", "r/b")                                          \
         F("notes", JSON, CLI_ENTITIES(nic_note, NULL, of->notes->note, of->notes->n_notes))        \
@@ -266,9 +262,9 @@ static bool is_received_exact(const struct capo_fabric_job *f)
 }
 
 #define SHARE_FIELDS(F)                                                                            \
-        F("comm", RANK, of->comm == CAPO_NO_COMM ? -1 : (int64_t)of->comm)                         \
+        F("comm", RANK, report_comm_number(of->comm))                                              \
         F(NULL, TEXT, capo_page_comm(in, of->comm), "comm", "l")                                   \
-        F("call", WORD, of->call ? capo_call_name(of->call) : NULL)                                \
+        F("call", WORD, report_call_name(of->call))                                                \
         F(NULL, WORD, of->call ? capo_call_name(of->call) : "outside recorded calls", "call", "l") \
         F("ops_by_time", EXACT, round(of->ops))                                                    \
         F("sent_by_time", EXACT, round(of->sent))                                                  \

@@ -9,6 +9,7 @@
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
 #include "cli/base/cli_fields.h"
+#include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -238,78 +239,94 @@ static void note_gpu_times(const struct capo_page *r, struct cli_page *page, str
                 cli_section_note(page, s, "%s", text);
 }
 
+#define PLACE_FIELDS(F)                                                     \
+        F(NULL, SHARE, of->share, NULL, "r")                                \
+        F(NULL, TEXT, capo_text_plural(of->calls, "call", NULL), NULL, "r") \
+        F("frames", TEXT, of->line, NULL, "l~")                             \
+        F("calls", COUNT, of->calls)                                        \
+        F("share", SHARE, of->share)
+CLI_ENTITY_SHARED(report_place, struct capo_page_place, void, PLACE_FIELDS);
+
 static void add_places(const struct capo_page *r, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {{NULL, "r"}, {NULL, "r"}, {NULL, "l~"}};
-        struct cli_section *s = cli_page_section(page, "CALLED FROM", columns, N_ELEMENTS(columns));
+        struct cli_section *s = cli_page_entity(page, "CALLED FROM", &report_place);
         uint32_t shown = r->all || r->n_places <= SITES_SHOWN + 1 ? r->n_places : SITES_SHOWN;
 
         s->how = r->places_by_gpu
                          ? "Share of GPU time; calls over all ranks; innermost frame first."
                          : "Share of host time in the calls; calls over all ranks; "
                            "innermost frame first.";
-        for (uint32_t i = 0; i < shown; i++) {
-                char text[32];
-
-                cli_section_cell(s, "%s", cli_share_text(r->places[i].share, text));
-                cli_section_cell(s, "%s", capo_text_plural(r->places[i].calls, "call", NULL));
-                cli_section_cell(s, "%s", r->places[i].line);
-        }
+        for (uint32_t i = 0; i < shown; i++)
+                cli_section_entity(s, NULL, &r->places[i]);
         if (shown < r->n_places)
                 cli_section_line(s, "%u more: --all", r->n_places - shown);
 }
 
+#define RULE_FIELDS(F)                             \
+        F("rule", RANK, of->rule, "rule", "r")     \
+        F("calls", COUNT, of->calls, "calls", "r") \
+        F("text", TEXT, of->text, "", "l~")
+CLI_ENTITY_SHARED(report_rule, struct capo_page_rule, void, RULE_FIELDS);
+
 /* Rows of the profile or candidates of the sweep, with the number of calls each decided. */
 static void add_rules(const struct capo_page *r, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {{"rule", "r"}, {"calls", "r"}, {"", "l~"}};
-        struct cli_section *s = cli_page_section(page, "RULES", columns, N_ELEMENTS(columns));
+        struct cli_section *s = cli_page_entity(page, "RULES", &report_rule);
         char text[32];
 
         if (r->n_rules)
                 cli_section_of(s, "that decided, of %s calls",
                                capo_text_count(r->ruled_calls, text));
-        for (uint32_t i = 0; i < r->n_rules; i++) {
-                cli_section_cell(s, "%u", r->rules[i].rule);
-                cli_section_cell(s, "%s", capo_text_count(r->rules[i].calls, text));
-                cli_section_cell(s, "%s", r->rules[i].text);
-        }
+        for (uint32_t i = 0; i < r->n_rules; i++)
+                cli_section_entity(s, NULL, &r->rules[i]);
 }
+
+#define NEXT_FIELDS(F)                                                         \
+        F("kind", WORD, capo_next_name(of->kind))                              \
+        F(NULL, RANK, of - in->next + 1, NULL, "r")                            \
+        F("text", TEXT, of->text, NULL, "l~")                                  \
+        F("comm", RANK, report_comm_number(of->comm))                          \
+        F("rank", RANK, of->rank)                                              \
+        F("job_rank", RANK, of->job_rank)                                      \
+        F("call", WORD, report_call_name(of->call))                            \
+        F("bytes_least", BYTES, of->bytes_max ? (int64_t)of->bytes_least : -1) \
+        F("bytes_most", BYTES, of->bytes_max ? (int64_t)of->bytes_max : -1)    \
+        F("share", SHARE, of->share)
+CLI_ENTITY_SHARED(report_next, struct capo_next, struct capo_page, NEXT_FIELDS);
 
 static void add_next(const struct capo_page *r, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {{NULL, "r"}, {NULL, "l~"}};
-        struct cli_section *s = cli_page_section(page, "NEXT", columns, N_ELEMENTS(columns));
+        struct cli_section *s = cli_page_entity(page, "NEXT", &report_next);
 
         s->leads = true;
-        for (uint32_t i = 0; i < r->n_next && i < HINTS_SHOWN; i++) {
-                cli_section_cell(s, "%u", i + 1);
-                cli_section_cell(s, "%s", r->next[i].text);
-        }
+        for (uint32_t i = 0; i < r->n_next && i < HINTS_SHOWN; i++)
+                cli_section_entity(s, r, &r->next[i]);
 }
+
+#define HOST_TIMES  (&of->row.time[CAPO_CLOCK_HOST])
+#define HOST_MEDIAN capo_hist_quantile(HOST_TIMES, 0.5)
+
+#define OTHER_FIELDS(F)                                                                    \
+        F(NULL, TEXT, capo_page_comm_label(in, of->row.comm, room, CLI_ROOM), "comm", "l") \
+        F("comm", RANK, report_comm_number(of->row.comm))                                  \
+        F("call", WORD, capo_call_name(of->row.call), "call", "l")                         \
+        F("calls", COUNT, of->row.calls, "calls", "r")                                     \
+        F(NULL, DURATION, HOST_MEDIAN, "p50", "r")                                         \
+        F(NULL, DURATION, (double)HOST_TIMES->max_ns, "max", "r")                          \
+        F("failed", COUNT, of->row.failed, "failed", "r")                                  \
+        F("p50_us", DURATION, HOST_MEDIAN)
+CLI_ENTITY_SHARED(report_other, struct capo_page_row, struct capo_page, OTHER_FIELDS);
 
 static void add_other_calls(const struct capo_page *r, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {{"comm", "l"}, {"call", "l"}, {"calls", "r"},
-                                                    {"p50", "r"},  {"max", "r"},  {"failed", "r"}};
         struct cli_section *s;
 
-        if (!r->all || !r->others.n)
+        if (!r->all)
                 return;
-        s = cli_page_section(page, "OTHER CALLS", columns, N_ELEMENTS(columns));
+        s = cli_page_entity(page, "OTHER CALLS", &report_other);
         s->how = "Calls that move no data: how long they took on the host, over all ranks.";
-        for (uint32_t i = 0; i < r->others.n; i++) {
-                const struct capo_job_row *row = &r->others.row[i].row;
-                const struct capo_hist *h = &row->time[CAPO_CLOCK_HOST];
-                char text[256];
-
-                cli_section_cell(s, "%s", capo_page_comm_label(r, row->comm, text, sizeof text));
-                cli_section_cell(s, "%s", capo_call_name(row->call));
-                cli_section_cell(s, "%s", capo_text_count(row->calls, text));
-                cli_section_cell(s, "%s", capo_text_duration(capo_hist_quantile(h, 0.5), text));
-                cli_section_cell(s, "%s", capo_text_duration((double)h->max_ns, text));
-                cli_section_cell(s, "%s", capo_text_count(row->failed, text));
-        }
+        for (uint32_t i = 0; i < r->others.n; i++)
+                cli_section_entity(s, r, &r->others.row[i]);
 }
 
 struct cli_page *report_page(const struct report_view *view)

@@ -139,7 +139,7 @@ static int64_t count_channels(const struct row *r)
 #define ROW_FIELDS(F)                                                                              \
         F(NULL, TEXT, capo_page_comm_label(of->page, of->cell->comm, room, CLI_ROOM), "comm", "l") \
         F(NULL, TEXT, capo_page_comm(of->page, of->cell->comm), NULL, NULL, "comm")                \
-        F("comm", RANK, of->cell->comm == CAPO_NO_COMM ? -1 : (int64_t)of->cell->comm)             \
+        F("comm", RANK, report_comm_number(of->cell->comm))                                        \
         F(NULL, COUNT,                                                                             \
           of->cell->comm == CAPO_NO_COMM ? 0 : of->page->job->comms[of->cell->comm].n_ranks, NULL, \
           NULL, "ranks")                                                                           \

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "analysis/job/figures.h"
-#include "cli/base/cli_json.h"
+#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
@@ -115,65 +115,57 @@ void report_steps(const struct report_view *view, struct cli_page *page)
 
 /* ---- JSON ---- */
 
-static json_t *number_if(bool known, double number)
+#define PART_FIELDS(F)                                \
+        F("comm", RANK, report_comm_number(of->comm)) \
+        F("call", WORD, capo_call_name(of->call))     \
+        F("bytes", BYTES, of->bytes)                  \
+        F("count", COUNT, of->count)                  \
+        F("varies", FLAG, of->varies)
+CLI_ENTITY(step_part, struct capo_step_part, void, PART_FIELDS);
+
+static const struct capo_job_process *late_process(const struct capo_page *r,
+                                                   const struct capo_slow_step *slow)
 {
-        return known ? cli_json_number(number) : json_null();
+        return slow->process < r->job->n_processes ? &r->job->processes[slow->process] : NULL;
 }
 
-static json_t *part_json(const struct capo_step_part *p)
-{
-        return json_pack("{s:o, s:s, s:I, s:i, s:b}", "comm",
-                         p->comm == CAPO_NO_COMM ? json_null() : json_integer(p->comm), "call",
-                         capo_call_name(p->call), "bytes", (json_int_t)p->bytes, "count",
-                         (int)p->count, "varies", p->varies);
-}
+#define SLOW_FIELDS(F)                                                               \
+        F("step", RANK, capo_job_step_number(&in->steps, of->number))                \
+        F("at_s", REAL, of->at_s)                                                    \
+        F("seconds", REAL, (double)of->ns / 1e9)                                     \
+        F("late_rank", RANK, late_process(in, of) ? late_process(in, of)->rank : -1) \
+        F("waited_s", DURATION, late_process(in, of) ? of->held_ns : -1)             \
+        F("calls_compared", COUNT, of->calls)
+CLI_ENTITY(slow_step, struct capo_slow_step, struct capo_page, SLOW_FIELDS);
 
-static json_t *slow_json(const struct capo_page *r, const struct capo_slow_step *slow)
-{
-        bool named = slow->process < r->job->n_processes;
+static const char *const known_words[] = {"none", "uncertain", "found"};
 
-        return json_pack("{s:I, s:o, s:o, s:o, s:o, s:i}", "step",
-                         (json_int_t)capo_job_step_number(&r->steps, slow->number), "at_s",
-                         cli_json_number(slow->at_s), "seconds",
-                         cli_json_number((double)slow->ns / 1e9), "late_rank",
-                         named ? json_integer(r->job->processes[slow->process].rank) : json_null(),
-                         "waited_s", number_if(named, slow->held_ns / 1e9), "calls_compared",
-                         (int)slow->calls);
-}
+#define FOUND(value)   (of->steps.known != CAPO_STEPS_NONE ? (int64_t)(value) : -1)
+#define TIMED(value)   (of->steps.n_plain ? (value) : NAN)
+#define CHANGED(value) (of->steps.changed ? (value) : -1)
+
+#define STEPS_FIELDS(F)                                                                      \
+        F("known", WORD, known_words[of->steps.known])                                       \
+        F("why", TEXT, *of->steps.why ? of->steps.why : NULL)                                \
+        F("total", COUNT, of->total ? (int64_t)of->total : -1)                               \
+        F("seen", COUNT, of->steps.n)                                                        \
+        F("whole", FLAG, of->whole)                                                          \
+        F("calls", COUNT, FOUND(of->steps.period))                                           \
+        F("bytes", BYTES, FOUND(of->steps.bytes))                                            \
+        F("p50_s", DURATION, TIMED(of->steps.p50_ns))                                        \
+        F("p95_s", DURATION, TIMED(of->steps.p95_ns))                                        \
+        F("mean_s", DURATION, TIMED(of->steps.mean_ns))                                      \
+        F("drift", REAL, TIMED(of->steps.drift))                                             \
+        F("changed_at", RANK, CHANGED((int64_t)capo_job_step_number(of, of->steps.changed))) \
+        F("before_s", DURATION, CHANGED(of->steps.before_ns))                                \
+        F("after_s", DURATION, CHANGED(of->steps.after_ns))                                  \
+        F("nccl_share", SHARE, of->nccl_share)                                               \
+        F("wait_share", SHARE, of->wait_share)                                               \
+        F("parts", JSON, CLI_ENTITIES(step_part, NULL, of->steps.part, of->steps.n_parts))   \
+        F("slow", JSON, CLI_ENTITIES(slow_step, in, of->slow, of->n_slow))
+CLI_ENTITY(job_steps, struct capo_job_steps, struct capo_page, STEPS_FIELDS);
 
 json_t *report_json_steps(const struct capo_page *r)
 {
-        static const char *const known[] = {"none", "uncertain", "found"};
-        const struct capo_job_steps *s = &r->steps;
-        const struct capo_steps *k = &s->steps;
-        json_t *j = json_object(), *parts = json_array(), *slow = json_array();
-        bool found = k->known != CAPO_STEPS_NONE;
-
-        json_object_set_new(j, "known", json_string(known[k->known]));
-        json_object_set_new(j, "why", *k->why ? json_string(k->why) : json_null());
-        json_object_set_new(j, "total",
-                            s->total ? json_integer((json_int_t)s->total) : json_null());
-        json_object_set_new(j, "seen", json_integer(k->n));
-        json_object_set_new(j, "whole", json_boolean(s->whole));
-        json_object_set_new(j, "calls", found ? json_integer(k->period) : json_null());
-        json_object_set_new(j, "bytes", found ? json_integer((json_int_t)k->bytes) : json_null());
-        json_object_set_new(j, "p50_s", number_if(k->n_plain, k->p50_ns / 1e9));
-        json_object_set_new(j, "p95_s", number_if(k->n_plain, k->p95_ns / 1e9));
-        json_object_set_new(j, "mean_s", number_if(k->n_plain, k->mean_ns / 1e9));
-        json_object_set_new(j, "drift", number_if(k->n_plain, k->drift));
-        json_object_set_new(j, "changed_at",
-                            k->changed
-                                    ? json_integer((json_int_t)capo_job_step_number(s, k->changed))
-                                    : json_null());
-        json_object_set_new(j, "before_s", number_if(k->changed, k->before_ns / 1e9));
-        json_object_set_new(j, "after_s", number_if(k->changed, k->after_ns / 1e9));
-        json_object_set_new(j, "nccl_share", number_if(s->nccl_share >= 0, s->nccl_share));
-        json_object_set_new(j, "wait_share", number_if(s->wait_share >= 0, s->wait_share));
-        for (uint32_t i = 0; i < k->n_parts; i++)
-                json_array_append_new(parts, part_json(&k->part[i]));
-        for (uint32_t i = 0; i < s->n_slow; i++)
-                json_array_append_new(slow, slow_json(r, &s->slow[i]));
-        json_object_set_new(j, "parts", parts);
-        json_object_set_new(j, "slow", slow);
-        return j;
+        return cli_entity_json(&job_steps, r, &r->steps);
 }

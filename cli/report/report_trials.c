@@ -6,6 +6,7 @@
 
 #include "analysis/job/job.h"
 #include "analysis/log/rules_read.h"
+#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
@@ -100,15 +101,31 @@ void report_trials(const struct report_view *view, struct cli_page *page)
         capo_fit_free(fit);
 }
 
+struct trial {
+        const char *name;
+        const struct capo_trial_found *f;
+};
+
+#define TRIAL_FIELDS(F)                              \
+        F("call", WORD, capo_call_name(of->f->call)) \
+        F("bytes", BYTES, of->f->bytes)              \
+        F("ranks", COUNT, of->f->n_ranks)            \
+        F("choice", TEXT, of->name)                  \
+        F("own_us", EXACT, of->f->own_us)            \
+        F("choice_us", EXACT, of->f->row_us)         \
+        F("gain", EXACT, of->f->gain)                \
+        F("gain_low", EXACT, of->f->gain_lo)         \
+        F("gain_high", EXACT, of->f->gain_hi)        \
+        F("own_calls", COUNT, of->f->n_own)          \
+        F("choice_calls", COUNT, of->f->n_row)       \
+        F("verdict", WORD, verdicts[of->f->verdict])
+CLI_ENTITY(trial, struct trial, void, TRIAL_FIELDS);
+
 static void add_object(void *list, const char *name, const struct capo_trial_found *f)
 {
-        json_array_append_new(
-                list, json_pack("{s:s, s:I, s:i, s:s, s:f, s:f, s:f, s:f, s:f, s:i, s:i, s:s}",
-                                "call", capo_call_name(f->call), "bytes", (json_int_t)f->bytes,
-                                "ranks", f->n_ranks, "choice", name, "own_us", f->own_us,
-                                "choice_us", f->row_us, "gain", f->gain, "gain_low", f->gain_lo,
-                                "gain_high", f->gain_hi, "own_calls", (int)f->n_own, "choice_calls",
-                                (int)f->n_row, "verdict", verdicts[f->verdict]));
+        struct trial of = {name, f};
+
+        json_array_append_new(list, cli_entity_json(&trial, NULL, &of));
 }
 
 json_t *report_json_trials(const struct capo_page *page)

@@ -1,44 +1,131 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sections on communicators, their ceilings, and waiting. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "analysis/job/figures.h"
+#include "cli/base/cli_fields.h"
+#include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
 
-enum { COMMS_SHOWN = 6, CEILINGS_SHOWN = 12 };
+enum { COMMS_SHOWN = 6, CEILINGS_SHOWN = 12, MEMBERS_SHOWN = 64 };
 
-static void add_comm_row(const struct capo_page *r, uint32_t i, struct cli_section *s)
+/* ---- communicators ---- */
+
+/* An item of in->job->comms. */
+#define ID (uint32_t)(of - in->job->comms)
+
+/* The sum over the communicators that are shown together with @id. */
+static uint64_t sum_class(const struct capo_page *r, uint32_t id, bool members)
 {
-        const struct capo_job *job = r->job;
-        const struct capo_job_comm *c = &job->comms[i];
-        uint64_t n_calls = 0, n_members = 0;
-        char text[256];
+        uint64_t n = 0;
 
-        for (uint32_t k = i; k < job->n_comms; k++) {
-                n_calls += r->class_of[k] == i ? job->comms[k].n_calls : 0;
-                n_members += r->class_of[k] == i ? job->comms[k].n_members : 0;
+        for (uint32_t k = id; k < r->job->n_comms; k++) {
+                const struct capo_job_comm *c = &r->job->comms[k];
+
+                n += r->class_of[k] != id ? 0 : members ? c->n_members : c->n_calls;
         }
-        cli_section_cell(s, "%s", capo_page_comm_label(r, i, text, sizeof text));
-        cli_section_cell(s, "%u", c->n_nodes);
-        cli_section_cell(s, "%s", c->layout);
-        if (c->parent == CAPO_NO_COMM)
-                cli_section_cell(s, "-");
-        else if (c->color >= 0 && r->class_size[i] == 1)
-                cli_section_cell(s, "%s color %d", job->comms[c->parent].name, c->color);
-        else
-                cli_section_cell(s, "%s", job->comms[c->parent].name);
-        cli_section_cell(s, "%s", capo_text_count(n_calls, text));
-        cli_section_cell(s, "%s", capo_text_count(n_members, text));
+        return n;
 }
+
+static const char *parent_text(const struct capo_page *r, const struct capo_job_comm *c, char *room)
+{
+        if (c->parent == CAPO_NO_COMM)
+                return "-";
+        snprintf(room, CLI_ROOM,
+                 c->color >= 0 && r->class_size[c - r->job->comms] == 1 ? "%s color %d" : "%s",
+                 r->job->comms[c->parent].name, c->color);
+        return room;
+}
+
+static const char *uid_text(uint64_t uid, char *room)
+{
+        snprintf(room, CLI_ROOM, "%016llx", (unsigned long long)uid);
+        return room;
+}
+
+struct members {
+        const struct capo_job *job;
+        const struct capo_job_comm *comm;
+};
+
+/* An item of in->comm->members. */
+#define LATENESS (&in->comm->skew->ranks[of - in->comm->members])
+
+/* What one rank can cost: the job's duration on all others. */
+static double most_caused_ns(const struct members *in)
+{
+        return (double)capo_job_duration_ns(in->job) * (in->comm->n_members - 1.0);
+}
+
+#define RANK_FIELDS(F)                                      \
+        F("rank", INTEGER, of->rank)                        \
+        F("job_rank", INTEGER, of->job_rank)                \
+        F("last", COUNT, LATENESS->last)                    \
+        F("late_p50_us", REAL, LATENESS->late_p50_ns / 1e3) \
+        F("wait_us", REAL, LATENESS->wait_ns / 1e3)         \
+        F("caused_s", REAL, LATENESS->caused_ns / 1e9)      \
+        F("caused_pm_s", REAL, fmin(LATENESS->caused_pm_ns, most_caused_ns(in)) / 1e9)
+CLI_ENTITY(lateness, struct capo_job_member, struct members, RANK_FIELDS);
+
+static int last_most_often(const struct capo_job_comm *c)
+{
+        uint32_t often = 0;
+
+        for (uint32_t i = 1; i < c->n_members; i++)
+                often = c->skew->ranks[i].last > c->skew->ranks[often].last ? i : often;
+        return c->skew->n_calls ? c->members[often].rank : -1;
+}
+
+#define SKEW            of->skew
+#define COMPARED(value) (SKEW->n_calls ? (value) : -1)
+
+#define SKEW_FIELDS(F)                                                                        \
+        F("calls_compared", COUNT, SKEW->n_calls)                                             \
+        F("from", WORD, SKEW->from == CAPO_SKEW_GPU_DURATION ? "gpu_duration" : "host_start") \
+        F("?calls_by_kernel_wait", COUNT, SKEW->n_kernel ? (int64_t)SKEW->n_kernel : -1)      \
+        F("uncertain_us", DURATION, SKEW->aligned ? 0 : -1)                                   \
+        F("p50_us", DURATION, COMPARED(SKEW->p50_ns))                                         \
+        F("p95_us", DURATION, COMPARED(SKEW->p95_ns))                                         \
+        F("max_us", DURATION, COMPARED(SKEW->max_ns))                                         \
+        F("last_most_often", RANK, last_most_often(of))                                       \
+        F("wait_share", SHARE, COMPARED(SKEW->wait_share))                                    \
+        F("wait_share_pm", SHARE, SKEW->wait_share >= 0 ? COMPARED(SKEW->wait_pm) : -1)       \
+        F("mismatched", COUNT, SKEW->mismatched)                                              \
+        F("per_rank", JSON,                                                                   \
+          CLI_ENTITIES(lateness, (&(struct members){in, of}), of->members,                    \
+                       SKEW->n_calls ? of->n_members : 0))
+CLI_ENTITY(comm_skew, struct capo_job_comm, struct capo_job, SKEW_FIELDS);
+
+#define CREATED(value) (in->created[ID].ns > 0 ? in->created[ID].value : -1)
+
+#define COMM_FIELDS(F)                                                                         \
+        F("id", RANK, ID)                                                                      \
+        F(NULL, TEXT, capo_page_comm_label(in, ID, room, CLI_ROOM), "name (ranks)", "l")       \
+        F("name", TEXT, of->name)                                                              \
+        F("ranks", COUNT, of->n_ranks > 0 ? of->n_ranks : (int)of->n_members)                  \
+        F("nodes", COUNT, of->n_nodes, "nodes", "r")                                           \
+        F("layout", TEXT, of->layout, "layout", "l~")                                          \
+        F("class", JSON, in->ceiling ? json_string(in->ceiling[ID].class) : NULL)              \
+        F("uid", TEXT, uid_text(of->uid, room))                                                \
+        F(NULL, TEXT, parent_text(in, of, room), "from", "l/a")                                \
+        F("parent", RANK, of->parent == CAPO_NO_COMM ? -1 : (int64_t)of->parent)               \
+        F("color", RANK, of->color)                                                            \
+        F("calls", COUNT, of->n_calls)                                                         \
+        F(NULL, COUNT, sum_class(in, ID, false), "collectives", "r")                           \
+        F(NULL, COUNT, sum_class(in, ID, true), "logs", "r")                                   \
+        F("created_s", DURATION, CREATED(ns))                                                  \
+        F("created_least_s", DURATION, CREATED(least_ns))                                      \
+        F("ranks_logged", JSON,                                                                \
+          CLI_EACH(uint32_t k = 0; k < of->n_members; k++, json_integer(of->members[k].rank))) \
+        F("skew", JSON, cli_entity_json(&comm_skew, in->job, of->skew ? of : NULL))
+CLI_ENTITY_SHARED(report_comm, struct capo_job_comm, struct capo_page, COMM_FIELDS);
 
 void report_comms(const struct report_view *view, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {{"name (ranks)", "l"}, {"nodes", "r"},
-                                                    {"layout", "l~"},      {"from", "l/a"},
-                                                    {"collectives", "r"},  {"logs", "r"}};
         const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         uint32_t shown = 0, n_classes = 0, limit;
@@ -48,14 +135,14 @@ void report_comms(const struct report_view *view, struct cli_page *page)
                 n_classes += r->class_of[i] == i;
         if (n_classes < 2)
                 return;
-        s = cli_page_section(page, "COMMUNICATORS", columns, N_ELEMENTS(columns));
+        s = cli_page_entity(page, "COMMUNICATORS", &report_comm);
         s->how =
                 "Communicators that do the same for other ranks are shown together, with nodes and "
                 "layout of the first.";
         limit = r->all || n_classes <= COMMS_SHOWN + 2 ? n_classes : COMMS_SHOWN;
         for (uint32_t i = 0; i < job->n_comms && shown < limit; i++) {
                 if (r->class_of[i] == i) {
-                        add_comm_row(r, i, s);
+                        cli_section_entity(s, r, &job->comms[i]);
                         shown++;
                 }
         }
@@ -63,13 +150,17 @@ void report_comms(const struct report_view *view, struct cli_page *page)
                 cli_section_line(s, "%u more: --all", n_classes - shown);
 }
 
-enum { MEMBERS_SHOWN = 64 };
+#define MEMBER_FIELDS(F)                                                  \
+        F(NULL, TEXT, in->comm->name, "comm", "l")                        \
+        F(NULL, RANK, of->rank, "in it", "r")                             \
+        F(NULL, RANK, of->job_rank, "rank", "r")                          \
+        F(NULL, TEXT, in->job->processes[of->process].host, "host", "l~") \
+        F(NULL, RANK, of->device, "GPU", "r")
+CLI_ENTITY(member, struct capo_job_member, struct members, MEMBER_FIELDS);
 
 /* For communicators that --comm names: which job rank is which of their ranks. */
 void report_members(const struct report_view *view, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {
-                {"comm", "l"}, {"in it", "r"}, {"rank", "r"}, {"host", "l~"}, {"GPU", "r"}};
         const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         struct cli_section *s;
@@ -77,22 +168,15 @@ void report_members(const struct report_view *view, struct cli_page *page)
 
         if (!r->only_comm)
                 return;
-        s = cli_page_section(page, "MEMBERS", columns, N_ELEMENTS(columns));
+        s = cli_page_entity(page, "MEMBERS", &member);
         s->how = "The ranks of the communicators that were asked for, and which ranks of the job "
                  "they are.";
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                const struct capo_job_comm *c = &job->comms[i];
+                const struct members in = {job, &job->comms[i]};
 
-                for (uint32_t k = 0; capo_page_is_wanted(r, i) && k < c->n_members; k++) {
-                        const struct capo_job_member *m = &c->members[k];
-
-                        if (n++ >= MEMBERS_SHOWN && !r->all)
-                                continue;
-                        cli_section_cell(s, "%s", c->name);
-                        cli_section_cell(s, m->rank < 0 ? "-" : "%d", m->rank);
-                        cli_section_cell(s, m->job_rank < 0 ? "-" : "%d", m->job_rank);
-                        cli_section_cell(s, "%s", job->processes[m->process].host);
-                        cli_section_cell(s, m->device < 0 ? "-" : "%d", m->device);
+                for (uint32_t k = 0; capo_page_is_wanted(r, i) && k < in.comm->n_members; k++) {
+                        if (n++ < MEMBERS_SHOWN || r->all)
+                                cli_section_entity(s, &in, &in.comm->members[k]);
                 }
         }
         if (n > MEMBERS_SHOWN && !r->all)
@@ -132,6 +216,38 @@ static void add_clock_notes(const struct capo_page *r, struct cli_page *page, st
                                  capo_text_count(host, a), capo_text_plural(calls, "call", NULL),
                                  job->n_clocks);
 }
+
+#define COMM         (&in->job->comms[of->comm])
+#define WAIT_SKEW    COMM->skew
+#define LAST         (&WAIT_SKEW->ranks[of->last])
+#define NAMED(value) (of->stands_out ? (value) : -1)
+
+#define WAIT_FIELDS(F)                                                                      \
+        F("comm", RANK, of->comm)                                                           \
+        F("rank", RANK, NAMED(COMM->members[of->last].rank))                                \
+        F("job_rank", RANK, NAMED(COMM->members[of->last].job_rank))                        \
+        F("host", TEXT,                                                                     \
+          of->stands_out ? in->job->processes[COMM->members[of->last].process].host : NULL) \
+        F("caused_s", DURATION, NAMED(LAST->caused_ns))                                     \
+        F("caused_pm_s", DURATION, NAMED(capo_interval_pm(of->caused, LAST->caused_ns)))    \
+        F("caused_share", SHARE, NAMED(of->caused_share))                                   \
+        F("calls_compared", COUNT, WAIT_SKEW->n_calls)                                      \
+        F("calls_by_host", COUNT, WAIT_SKEW->n_host)                                        \
+        F("last", COUNT, LAST->last)                                                        \
+        F("behind_max_us", DURATION, NAMED(WAIT_SKEW->worst_max_ns))                        \
+        F("last_share", EXACT, of->last_share)                                              \
+        F("behind_p50_us", DURATION, NAMED(WAIT_SKEW->worst_p50_ns))                        \
+        F("others_p50_us", DURATION, NAMED(WAIT_SKEW->others_p50_ns))                       \
+        F("wait_share", SHARE, WAIT_SKEW->wait_share)                                       \
+        F("most_of_it_for", WORD, NULL)                                                     \
+        F("text", TEXT, of->text)                                                           \
+        F("cause", JSON, cli_json_cause(&of->cause))
+CLI_ENTITY_SHARED(report_wait, struct capo_page_wait, struct capo_page, WAIT_FIELDS);
+
+#define UNKNOWN_FIELDS(F)         \
+        F("comm", RANK, of->comm) \
+        F("why", TEXT, of->why)
+CLI_ENTITY_SHARED(report_unknown, struct capo_page_unknown, void, UNKNOWN_FIELDS);
 
 struct cli_section *report_waits(const struct report_view *view, struct cli_page *page)
 {
@@ -181,27 +297,25 @@ static const char *beside_nvlink(const char *on)
         return text;
 }
 
-static void add_ceiling_row(const struct report_view *view, const struct capo_page_row *row,
-                            struct cli_section *s)
+static const char *ceiling_text(const struct capo_page *r, const struct capo_page_row *row,
+                                char *room)
 {
-        const struct capo_page *r = view->page;
-        char text[256];
-
-        cli_section_cell(s, "%s", capo_page_comm_label(r, row->row.comm, text, sizeof text));
-        cli_section_cell(s, "%s", r->ceiling[row->row.comm].class);
-        cli_section_cell(s, "%s", capo_page_call(&row->row, text, sizeof text));
-        cli_section_cell(s, "%s", report_size(view, row, text, sizeof text));
-        cli_section_cell(s, "%s", capo_text_gbs(row->busbw, text));
-        cli_section_cell(s, "%s%s", capo_text_gbs(row->ceiling, text),
-                         beside_nvlink(r->ceiling[row->row.comm].on[row->row.call]));
-        cli_section_cell(s, "%s", capo_text_percent(row->reached, text));
+        capo_text_gbs(row->ceiling, room);
+        return strcat(room, beside_nvlink(r->ceiling[row->row.comm].on[row->row.call]));
 }
+
+#define CEILING_FIELDS(F)                                                                        \
+        F(NULL, TEXT, capo_page_comm_label(in->page, of->row.comm, room, CLI_ROOM), "comm", "l") \
+        F(NULL, TEXT, in->page->ceiling[of->row.comm].class, "class", "l/a")                     \
+        F(NULL, TEXT, capo_page_call(&of->row, room, CLI_ROOM), "call", "l")                     \
+        F(NULL, TEXT, report_size(in, of, room, CLI_ROOM), "size", "r")                          \
+        F(NULL, RATE, of->busbw, "busbw", "r")                                                   \
+        F(NULL, TEXT, ceiling_text(in->page, of, room), "ceiling", "r")                          \
+        F(NULL, TEXT, capo_text_percent(of->reached, room), "reached", "r")
+CLI_ENTITY(ceiling_row, struct capo_page_row, struct report_view, CEILING_FIELDS);
 
 void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
 {
-        static const struct cli_column columns[] = {
-                {"comm", "l"},  {"class", "l/a"}, {"call", "l"},   {"size", "r"},
-                {"busbw", "r"}, {"ceiling", "r"}, {"reached", "r"}};
         const struct capo_page *r = view->page;
         const char *beyond = NULL; /* kind of the exceeded ceilings: NVLink alone, or more */
         struct cli_section *s;
@@ -210,7 +324,7 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
 
         if (!r->ceiling)
                 return;
-        s = cli_page_section(page, "CEILINGS", columns, N_ELEMENTS(columns));
+        s = cli_page_entity(page, "CEILINGS", &ceiling_row);
         cli_section_of(s, "of the links in %s, busbw in GB/s", r->topology);
         s->how =
                 "The bandwidth that the links of the communicator's GPUs allow: no software exceeds "
@@ -222,7 +336,7 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
                 if (row->row.comm == CAPO_NO_COMM || !*r->ceiling[row->row.comm].class ||
                     row->reached < 0)
                         continue;
-                add_ceiling_row(view, row, s);
+                cli_section_entity(s, view, row);
                 on = r->ceiling[row->row.comm].on[row->row.call];
                 adding |= strstr(on, "+NVLS") != NULL;
                 if (row->reached > 1 && (!beyond || *beyond))
