@@ -26,7 +26,7 @@ static void label_text(const struct labels *l, const struct capo_trial *t, char 
         if (t->left_out)
                 snprintf(text, room, "unknown");
         else if (l->several)
-                snprintf(text, room, l->own ? "a sweep" : "candidates");
+                snprintf(text, room, l->own ? "NCCL's and others" : "candidates");
         else
                 capo_fit_candidate_text(&c, text, room);
 }

@@ -123,7 +123,7 @@ static void side_add(struct turns_side *side, const struct capo_trial *t, uint32
         }
 }
 
-/* A run with both choices, like a sweep, has them in turn. */
+/* A run with both choices at one size, like a sweep, has them in turn. */
 static enum capo_fit_turns find_turns(const struct capo_samples *set,
                                       const struct capo_fit_item *items, size_t n)
 {
@@ -137,6 +137,8 @@ static enum capo_fit_turns find_turns(const struct capo_samples *set,
                 const struct capo_trial *t = &set->runs[items[i].run];
                 int forced = items[i].candidate != 0;
 
+                if (i && items[i].bytes != items[i - 1].bytes)
+                        of[0].run = of[1].run = UINT32_MAX;
                 if (of[!forced].run == items[i].run)
                         return CAPO_FIT_IN_TURN;
                 side_add(&of[forced], t, items[i].run);
@@ -144,7 +146,7 @@ static enum capo_fit_turns find_turns(const struct capo_samples *set,
                 one_file &= t->line && !strcmp(t->source, one->source);
         }
         by = stamped ? 0 : 1;
-        if ((!stamped && !one_file) || of[0].run == UINT32_MAX || of[1].run == UINT32_MAX)
+        if ((!stamped && !one_file) || of[0].first[0] == INT64_MAX || of[1].first[0] == INT64_MAX)
                 return CAPO_FIT_TURNS_UNKNOWN;
         return of[0].last[by] < of[1].first[by] || of[1].last[by] < of[0].first[by]
                        ? CAPO_FIT_APART

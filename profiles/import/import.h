@@ -106,6 +106,7 @@ struct capo_samples {
         size_t n_known, n_again;
         struct capo_late *late; /* what capo_import_more() has put off; by label */
         size_t n_late;
+        void (*late_free)(struct capo_samples *set);
 };
 
 /* What the user says about the inputs that follow on the command line; 0, "" and UNKNOWN say

@@ -17,33 +17,7 @@
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "profiles/import/import_json.h"
-
-double json_num(const json_t *o, const char *key, double otherwise)
-{
-        const json_t *v = json_object_get(o, key);
-
-        if (json_is_string(v)) { /* nccl-tests writes the root and booleans as text */
-                char *end;
-                double d = strtod(json_string_value(v), &end);
-
-                return end == json_string_value(v) || !isfinite(d) ? otherwise : d;
-        }
-        return json_is_number(v) ? json_number_value(v) : otherwise;
-}
-
-uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64_t most)
-{
-        double d = json_num(o, key, (double)otherwise);
-
-        return d >= 0 && d <= (double)most ? (uint64_t)d : otherwise;
-}
-
-const char *json_str(const json_t *o, const char *key)
-{
-        const char *s = json_string_value(json_object_get(o, key));
-
-        return s ? s : "";
-}
+#include "profiles/import/text_command.h"
 
 /* ---- nccl-tests ---- */
 
@@ -69,9 +43,19 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
                         several = s;
                 if (!strncmp(s, "NCCL_MAX_NCHANNELS=", 19))
                         *channels = (uint8_t)atoi(s + 19);
-                if (!strncmp(s, "NCCL_TUNER_PLUGIN=", 18))
+                if (!strncmp(s, "NCCL_TUNER_PLUGIN=", 18)) {
                         tuner = s + 18;
-                if (sscanf(s, "%47[A-Z0-9_]=%63s", name, value) == 2)
+                        several = strcasestr(tuner, "capo") ? s
+                                                            : several; /* its profile is unknown */
+                }
+                if (sscanf(s, "%47[A-Z0-9_]=%63s", name, value) != 2)
+                        continue;
+                if (capo_text_forces(name)
+                            ? strcmp(name, "NCCL_ALGO") && strcmp(name, "NCCL_PROTO") &&
+                                      strcmp(name, "NCCL_TUNER_PLUGIN")
+                            : false)
+                        several = s;
+                else
                         capo_settings_add(&settings, name, value);
         }
         memcpy(run->settings, settings.text, sizeof run->settings);

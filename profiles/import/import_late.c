@@ -23,6 +23,7 @@ struct capo_late *capo_late_of(struct capo_input *in)
         }
         if (capo_array_room(&set->late, set->n_late, sizeof *l) < 0)
                 return NULL;
+        set->late_free = capo_late_free;
         l = &set->late[set->n_late];
         *l = (struct capo_late){.labelled = in->label, .records = calloc(1, sizeof *l->records)};
         if (!l->records)

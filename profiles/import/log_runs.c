@@ -104,6 +104,11 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
         if (*labels->driver)
                 snprintf(run.driver, sizeof run.driver, "CUDA %.24s", labels->driver);
         memcpy(run.settings, labels->settings.text, sizeof run.settings);
+        if (labels->sweep || labels->n_candidates)
+                snprintf(run.why, sizeof run.why, "%s",
+                         labels->sweep
+                                 ? "the candidates of a sweep"
+                                 : "recorded under a profile: what a row chose counts as forced");
         capo_input_tuner(&run, labels->tuner,
                          labels->sweep || labels->env_algo || labels->env_proto);
         if (capo_input_label(m->in, &run) < 0)

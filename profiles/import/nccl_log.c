@@ -18,6 +18,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_private.h"
+#include "profiles/import/text_command.h"
 #include "core/base/nccl_release.h"
 
 /* NCCL's ncclFunc_t order, which is also the order of the table's rows. */
@@ -147,12 +148,11 @@ static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line
 void capo_settings_add(struct capo_settings *settings, const char *name, const char *value)
 {
         static const char *const other[] = {"NCCL_ALGO",           "NCCL_PROTO",
-                                            "NCCL_MAX_NCHANNELS",  "NCCL_MIN_NCHANNELS",
-                                            "NCCL_COMM_ID",        "NCCL_HOSTID",
+                                            "NCCL_MAX_NCHANNELS",  "NCCL_COMM_ID",
+                                            "NCCL_HOSTID",         "NCCL_PROFILER_PLUGIN",
                                             "NCCL_VERSION",        "NCCL_TUNER_PLUGIN",
                                             "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
-                                            "NCCL_HOME",           "NCCL_SOCKET_IFNAME",
-                                            "NCCL_PROFILER_PLUGIN"};
+                                            "NCCL_HOME",           "NCCL_SOCKET_IFNAME"};
         char old[sizeof settings->text], *out = settings->text, item[96];
         size_t n = strlen(name);
         bool done = false;
@@ -194,7 +194,11 @@ static void parse_environment(struct capo_nccl_log *log, const char *text)
         } else if (!strcmp(name, "NCCL_PROTO")) {
                 found = capo_proto_find(value);
                 log->env_proto = (uint8_t)found;
-        } else if (strstr(name, "_THRESHOLD")) { /* of Tree, LL, LL128: until NCCL 2.5 */
+        } else if (!strcmp(name, "NCCL_TUNER_PLUGIN")) {
+                if (strcasecmp(value, "none"))
+                        snprintf(log->tuner, sizeof log->tuner, "%.31s", value);
+                return;
+        } else if (capo_text_forces(name)) {
                 found = 0;
         } else {
                 capo_settings_add(&log->settings, name, value);
@@ -220,7 +224,7 @@ static void parse_plugin(struct capo_nccl_log *log, const char *text)
                 if (p && !strncmp(p, "tuner plugin", 12))
                         p += 12;
                 p = p ? p + strspn(p, " :'\"") : NULL;
-                if (p && strncasecmp(p, "internal", 8) && strncasecmp(p, "capo", 4) &&
+                if (p && strncasecmp(p, "internal", 8) &&
                     sscanf(p, "%31[^('\"\n\r]", log->tuner) == 1) {
                         for (size_t n = strlen(log->tuner); n > 0 && log->tuner[n - 1] == ' ';)
                                 log->tuner[--n] = 0;

@@ -54,7 +54,8 @@ void capo_samples_free(struct capo_samples *set)
                 free(set->notes[i]);
         for (size_t i = 0; i < set->n_known; i++)
                 free(set->files[i].path);
-        capo_late_free(set);
+        if (set->late)
+                set->late_free(set);
         free(set->files);
         free(set->runs);
         free(set->notes);

@@ -8,24 +8,19 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/env.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
-#include "profiles/import/import_text.h"
+#include "profiles/import/text_reader.h"
+#include "profiles/import/text_command.h"
 
 /* Variables that decide which algorithm and protocol run, in any release and fork of NCCL. */
-static const char *const forcing[] = {"NCCL_ALGO",
-                                      "NCCL_PROTO",
-                                      "NCCL_TUNER_PLUGIN",
-                                      "NCCL_TUNER_CONFIG_FILE",
-                                      "NCCL_CONF_FILE",
-                                      "NCCL_TREE_THRESHOLD",
-                                      "NCCL_LL_THRESHOLD",
-                                      "NCCL_LL128_THRESHOLD",
-                                      "MSCCL_XML_FILES",
-                                      "NCCL_ENABLE_MSCCL",
-                                      "RCCL_MSCCL_ENABLE",
-                                      "RCCL_MSCCLPP_ENABLE",
-                                      "RCCL_MSCCL_FORCE_ENABLE"};
+static const char *const forcing[] = {
+        CAPO_ENV_profile,       CAPO_ENV_conf,         "NCCL_ALGO",
+        "NCCL_PROTO",           "NCCL_TUNER_PLUGIN",   "NCCL_TUNER_CONFIG_FILE",
+        "NCCL_CONF_FILE",       "NCCL_TREE_THRESHOLD", "NCCL_LL_THRESHOLD",
+        "NCCL_LL128_THRESHOLD", "MSCCL_XML_FILES",     "NCCL_ENABLE_MSCCL",
+        "RCCL_MSCCL_ENABLE",    "RCCL_MSCCLPP_ENABLE", "RCCL_MSCCL_FORCE_ENABLE"};
 
 static bool is_name(char c)
 {
@@ -41,11 +36,17 @@ bool capo_text_forces(const char *key)
         return false;
 }
 
-/* Is it the name of one of them, also in lower case? That sets nothing, but was meant to. */
+/* Is it the name of one of them, also in lower case, which sets nothing but was meant to? Or such a
+ * name after another, as in APPTAINERENV_NCCL_ALGO? */
 static bool means_forcing(const char *name)
 {
+        size_t n = strlen(name);
+
         for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
-                if (!strcasecmp(name, forcing[i]))
+                size_t k = strlen(forcing[i]);
+
+                if (n >= k && !strcasecmp(name + n - k, forcing[i]) &&
+                    (n == k || name[n - k - 1] == '_'))
                         return true;
         }
         return false;
@@ -56,7 +57,7 @@ unsigned capo_text_mentions(const char *text)
         unsigned n = 0;
 
         for (const char *p = text; *p;) {
-                char name[32];
+                char name[64];
                 size_t k = 0;
 
                 while (is_name(p[k]))
@@ -66,6 +67,77 @@ unsigned capo_text_mentions(const char *text)
                 p += k ? k : 1;
         }
         return n;
+}
+
+char *capo_text_prompt(char *text)
+{
+        char *end = strpbrk(text, "$#%"), *at = strchr(text, '@');
+
+        while (end && !(end > text && end[1] == ' ' && end[-1] != ' '))
+                end = strpbrk(end + 1, "$#%");
+        if (!end || (*text != '[' && *text != '(' && !isalpha((unsigned char)*text)))
+                return text;
+        if (at && at < end ? !memchr(text, '=', (size_t)(end - text))
+                           : strcspn(text, " =") >= (size_t)(end - text))
+                return end + 1 + strspn(end + 1, " ");
+        return text;
+}
+
+/* May @word, of a command line, set variables that the line does not show? @option: the word before
+ * it, if that is an option; "" if not. */
+static bool word_hides(const char *word, const char *option)
+{
+        static const char *const ends[] = {".sh", ".bash", ".py"};
+        static const char *const names[] = {"capo", "eval", "xargs", "source", "."};
+        static const char *const options[] = {
+                "am",       "amca",        "app",     "appfile",     "configfile",
+                "env-file", "env-host",    "envfile", "export-file", "multi-prog",
+                "prolog",   "task-prolog", "tune"};
+        static const char *const parameters[] = {"mca_base_param_files", "mca_base_envar_file"};
+        static const char *const setters[] = {"-e", "-x", "-env", "-genv", "--env"};
+        size_t n = strlen(word), dashes = strspn(word, "-"), name = strcspn(word + dashes, "=");
+
+        for (size_t i = 0; i < N_ELEMENTS(options) && dashes; i++) {
+                if (strlen(options[i]) == name && !strncmp(word + dashes, options[i], name))
+                        return true;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(parameters); i++) {
+                if (strstr(word, parameters[i]))
+                        return true;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(names) && (i == 0 || !*option); i++) {
+                if (!strcmp(word[0] == '.' ? word : capo_base_name(word), names[i]))
+                        return true;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(ends); i++) {
+                size_t k = strlen(ends[i]);
+
+                if (n > k && !strcmp(word + n - k, ends[i]))
+                        return true;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(setters); i++) {
+                if (strchr(word, '$') && !strcmp(option, setters[i]))
+                        return true;
+        }
+        if (strchr(word, '`') || strstr(word, "$("))
+                return true;
+        return !*option &&
+               (!strncmp(word, "./", 2) || (*word == '$' && word[1] && !strchr(word, '/')));
+}
+
+bool capo_text_hides(const char *text)
+{
+        char copy[sizeof((struct reader *)0)->joined], *save = NULL;
+        const char *option = "";
+
+        snprintf(copy, sizeof copy, "%s", text);
+        for (char *w = strtok_r(copy, " \t\"'", &save); w && !strstr(w, "_perf");
+             w = strtok_r(NULL, " \t\"'", &save)) {
+                if (word_hides(w, option))
+                        return true;
+                option = *w == '-' && !strchr(w, '=') ? w : "";
+        }
+        return false;
 }
 
 enum { HEADING_WORDS = 8 }; /* at most, in a heading */
@@ -157,13 +229,15 @@ static char *find_value(const char *text, const char *name, char *p)
 void capo_text_normalise(char *text)
 {
         for (char *p = text; *p;) {
-                char name[32], *value, *end;
+                char name[64], *value, *end;
                 size_t n = 0, k;
 
                 while (is_name(p[n]))
                         n++;
                 snprintf(name, sizeof name, "%.*s", (int)n, p);
-                value = n > 8 && capo_text_forces(name) ? find_value(text, p, p + n) : NULL;
+                value = n > 8 && (capo_text_forces(name) || !strncmp(name, "NCCL_", 5))
+                                ? find_value(text, p, p + n)
+                                : NULL;
                 p += n ? n : 1;
                 if (!value)
                         continue;

@@ -14,7 +14,9 @@
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
-#include "profiles/import/import_text.h"
+#include "profiles/import/text_reader.h"
+#include "profiles/import/text_command.h"
+#include "profiles/import/text_rows.h"
 
 /* nccl-tests' program names: all_reduce_perf, all_gather_perf_mpi, ... */
 static unsigned call_of_program(const char *text)
@@ -108,7 +110,7 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
         } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
                 b->call = (uint8_t)capo_call_find(value);
         } else if (!strcmp(key, "NCCL_TUNER_PLUGIN")) {
-                if (strcasecmp(value, "none") && !strcasestr(value, "capo"))
+                if (strcasecmp(value, "none"))
                         snprintf(b->log.tuner, sizeof b->log.tuner, "%.31s", value);
         } else if (capo_text_forces(key) || !strcasecmp(key, "TREE_THRESHOLD")) {
                 snprintf(b->restricted_by, sizeof b->restricted_by, "%s", key);
@@ -155,7 +157,7 @@ static bool is_label_or_command(const char *text)
                 "$",    "+",        "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun",
                 "srun", "torchrun", "env",    "export",  "setenv",        "sudo",    "time"};
         char copy[sizeof((struct reader *)0)->joined], *save = NULL;
-        bool first = true;
+        bool first = true, begun = false;
 
         if (strlen(text) >= sizeof copy || strchr(text, '|'))
                 return strstr(text, "_perf") != NULL && !strchr(text, '|');
@@ -176,11 +178,12 @@ static bool is_label_or_command(const char *text)
                 for (size_t i = 0; i < N_ELEMENTS(said); i++)
                         known |= !strncasecmp(w, said[i], strlen(said[i])) &&
                                  !w[strlen(said[i]) + strspn(w + strlen(said[i]), "0123456789:#")];
-                if (strstr(w, "_perf") && !first) /* assignments, then the program */
+                if (strstr(w, "_perf") && begun) /* assignments, then the program */
                         return true;
                 if (!known && !(eq && eq > w && eq[1]))
                         return false;
-                first = false;
+                begun = true;
+                first &= eq && strstr(text, "_perf"); /* assignments before a launcher */
         }
         return true;
 }
@@ -197,29 +200,20 @@ static bool is_test_command(const char *text)
         return is_label_or_command(text);
 }
 
-/* Is the nccl-tests program started by a script, which may set anything? */
-static bool runs_script(const char *text)
+/* Cut a command line behind its program, if a label is there: in a comment, a redirection or another
+ * command, or as an argument, which sets nothing. Return: was there one? */
+static bool cut_label(char *text)
 {
-        static const char *const ends[] = {".sh", ".bash", ".py"};
-        char copy[sizeof((struct reader *)0)->joined], *save = NULL;
-        bool value = false; /* of an option */
+        char *tail = strstr(text, "_perf"), *comment;
+        uint8_t algo, proto;
 
-        snprintf(copy, sizeof copy, "%s", text);
-        for (char *w = strtok_r(copy, " \t", &save); w && !strstr(w, "_perf");
-             w = strtok_r(NULL, " \t", &save)) {
-                size_t n = strlen(w);
-
-                if (!value && !strncmp(w, "./", 2))
-                        return true;
-                for (size_t i = 0; i < N_ELEMENTS(ends); i++) {
-                        size_t k = strlen(ends[i]);
-
-                        if (n > k && !strcmp(w + n - k, ends[i]))
-                                return true;
-                }
-                value = *w == '-';
-        }
-        return false;
+        tail = tail ? tail + strcspn(tail, " \t") : NULL;
+        comment = tail ? strstr(tail, " #") : NULL;
+        if (!tail || !(has_label(tail) || capo_text_mentions(tail) || strstr(tail, "_perf") ||
+                       (comment && capo_text_heading(comment, &algo, &proto))))
+                return false;
+        *tail = 0;
+        return true;
 }
 
 /* The KEY=VALUE after a comma in @word, which is cut there and before trailing commas; NULL: none.
@@ -272,14 +266,16 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         if (e < 0)
                 return e;
 
+        text = capo_text_prompt(text);
+        text += strspn(text, "+$ ");
         if (!strncmp(text, "source ", 7) ||
             !strncmp(text, ". ", 2)) /* the file with the settings is not here */
                 r->standing_line = line;
-        if (!strchr(text, '=') && !strstr(text, "_perf") &&
-            !strstr(text, "CCL")) /* as in most lines */
+        if (!strchr(text, '=') && !strstr(text, "_perf") && !strstr(text, "CCL") &&
+            !strstr(text, "CAPO_")) /* as in most lines */
                 return 0;
         mentions = capo_text_mentions(text);
-        if (mentions)
+        if (mentions || strstr(text, "_perf"))
                 capo_text_normalise(text);
         runs = is_test_command(text);
         call = call_of_program(text);
@@ -296,7 +292,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
-        if (runs && runs_script(text))
+        if (runs && (capo_text_hides(text) | cut_label(text)))
                 r->block.unsure_line = line;
         if ((has_label(text) || mentions) && !runs && !is_label_or_command(text)) {
                 r->block.unsure_line = line;
@@ -309,7 +305,10 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                         char *eq;
 
                         next = next_pair(word);
+                        word += strncmp(word, "--export=", 9) ? 0 : 9;
                         eq = strchr(word, '=');
+                        if (!eq && runs) /* its value is in the environment */
+                                capo_settings_add(&r->block.settings, word, "?");
                         if (!eq || eq == word || !eq[1])
                                 continue;
                         *eq = 0;
@@ -347,7 +346,7 @@ static const char *parse_numbered(const char *p, const char *word, int *value)
 
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
 {
-        const char *p = parse_numbered(line + 1, "Rank", rank), *group;
+        const char *p = parse_numbered(line + (*line == '#'), "Rank", rank), *group;
         int other;
         size_t n;
 
@@ -396,6 +395,7 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
         if (r->on_host[index]++ == 0)
                 b->n_hosts++;
         b->n_devices++;
+        b->last_rank = rank > b->last_rank ? rank : b->last_rank;
         return 0;
 }
 

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "profiles/import/import_text.h"
+#include "profiles/import/text_reader.h"
+#include "profiles/import/text_rows.h"
 
 /* Remove colours: ESC [ ... letter. In place. */
 static void strip_colours(char *line)

@@ -4,7 +4,7 @@
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "profiles/import/import_text.h"
+#include "profiles/import/text_reader.h"
 
 /* The range of ranks that fit the bandwidths of row @r, by nccl-tests' convention. They are printed
  * with two decimals, so with few bytes or many ranks the range is wide. */

@@ -16,18 +16,8 @@
 #include "core/base/layout.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "profiles/import/import_text.h"
-
-void capo_text_reject(struct block *b, const char *format, ...)
-{
-        va_list ap;
-
-        if (b->rejected)
-                return;
-        va_start(ap, format);
-        b->rejected = capo_print(format, ap);
-        va_end(ap);
-}
+#include "profiles/import/text_reader.h"
+#include "profiles/import/text_rows.h"
 
 void capo_text_fault(struct reader *r)
 {
@@ -109,6 +99,12 @@ static int settle_ranks(struct reader *r)
                 if (capo_input_layout(text, run) < 0)
                         run->layout[0] = 0;
         }
+        if (b->n_devices && (!b->device_rank0 || b->last_rank >= b->n_devices) &&
+            !(r->in->label && r->in->label->n_ranks))
+                capo_text_reject(
+                        b,
+                        "it lists %d ranks, the last is rank %d%s: lines are missing; --layout says the ranks",
+                        b->n_devices, b->last_rank, b->device_rank0 ? "" : ", and no rank 0");
         by_bandwidth = capo_text_ranks(b, b->call, &factor, &lo, &hi);
         e = check_layout(r, by_bandwidth);
         if (e == 0)

@@ -3,8 +3,8 @@
  * Shared by the files that read nccl-tests' output: import_text.c splits lines and builds rows,
  * text_header.c reads headers and labels, text_run.c finishes a run.
  */
-#ifndef CAPO_IMPORT_TEXT_H
-#define CAPO_IMPORT_TEXT_H
+#ifndef CAPO_IMPORT_TEXT_READER_H
+#define CAPO_IMPORT_TEXT_READER_H
 
 #include "profiles/import/import_private.h"
 
@@ -39,7 +39,7 @@ struct block {
         uint8_t make;
         unsigned groups; /* number of groups of time columns in the header; 0: no header */
         int root;        /* of its last row; -1: none */
-        int n_hosts, n_devices, device_rank0;
+        int n_hosts, n_devices, device_rank0, last_rank;
         struct row *rows;
         size_t n_rows;
         char *rejected;
@@ -66,26 +66,6 @@ struct reader {
         unsigned joined_line;
 };
 
-/* Join @line with the lines before it that ended with a backslash; NULL: it ends with one itself,
- * and the command continues. @n: its number, or that of the first line (text_command.c). */
-char *capo_text_join(struct reader *r, char *line, unsigned *n);
-
-/* Is it a heading with names of algorithms or protocols, but no setting? They are set; 0: none,
- * CAPO_HEADING_SEVERAL: more than one. */
-enum { CAPO_HEADING_SEVERAL = 255 };
-bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto);
-
-/* How often @text names a setting that decides what runs (NCCL_ALGO, NCCL_TUNER_PLUGIN, MSCCL,
- * ...). Each must be understood, or the run is unknown. */
-unsigned capo_text_mentions(const char *text);
-
-/* Is it the name of such a setting? */
-bool capo_text_forces(const char *key);
-
-/* Replace "-genv NCCL_ALGO Ring", "--env NCCL_ALGO Ring", "setenv NCCL_ALGO Ring", "NCCL_ALGO =
- * Ring" and "NCCL_ALGO: Ring" by "NCCL_ALGO=Ring", and remove quotes of values. In place. */
-void capo_text_normalise(char *text);
-
 /* Another table begins under the headers of this run: it is not known what ran in it. */
 int capo_text_next_table(struct reader *r, unsigned line);
 
@@ -97,15 +77,8 @@ int capo_text_ranks(const struct block *b, unsigned call, double *factor, double
  * broken network: the listed ranks may exclude one. CAPO_CALL_NONE: both or neither fit. */
 uint8_t capo_text_call(const struct reader *r);
 
-/* Leave out this run; the first reason is kept. */
-void capo_text_reject(struct block *b, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
-
 /* in->error is about this run, not about the file: reject the run with it, and clear it. */
 void capo_text_fault(struct reader *r);
-
-/* The index of a host, added if new; -1: no room, or @name is empty or too long. */
-int capo_text_host(struct reader *r, const char *name, size_t size);
 
 /* Parse nccl-tests' line for a device, "#  Rank  3 Group  0 Pid 123 on host device  3 ...": rank
  * and host. */
@@ -116,18 +89,12 @@ bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM]);
  * so far; 0: none. */
 char *capo_text_untag(char *line, unsigned *task);
 
-/* Does @text begin a row (size, count and type)? */
-bool capo_text_begins_row(const char *text);
-
 /* Read a line that begins with '#', changed in place. Return: 0; -errno with the error set. */
 int capo_text_header(struct reader *r, char *line, unsigned n);
 
 /* Read KEY=VALUE words and program names in any other line, changed in place. Return: 0; -errno
  * with the error set. */
 int capo_text_labels(struct reader *r, char *text, unsigned line);
-
-/* Finish the row being built, if any. Return: 0; -errno with the error set. */
-int capo_text_row_end(struct reader *r);
 
 /* Finish the run: add its rows to the samples, or the reason of its rejection to the notes, and
  * begin an empty one. Return: 0; -errno. */

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Command lines and prose that may say what was forced. */
+#ifndef CAPO_IMPORT_TEXT_COMMAND_H
+#define CAPO_IMPORT_TEXT_COMMAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct reader;
+
+/* Join @line with the lines before it that ended with a backslash; NULL: it ends with one itself,
+ * and the command continues. @n: its number, or that of the first line (text_command.c). */
+char *capo_text_join(struct reader *r, char *line, unsigned *n);
+
+/* Is it a heading with names of algorithms or protocols, but no setting? They are set; 0: none,
+ * CAPO_HEADING_SEVERAL: more than one. */
+enum { CAPO_HEADING_SEVERAL = 255 };
+bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto);
+
+/* How often @text names a setting that decides what runs (NCCL_ALGO, NCCL_TUNER_PLUGIN, MSCCL,
+ * ...). Each must be understood, or the run is unknown. */
+unsigned capo_text_mentions(const char *text);
+
+/* What follows the prompt of a shell, such as "user@host:~$ " or "[root@host dir]# "; @text: there
+ * is none. */
+char *capo_text_prompt(char *text);
+
+/* May this command line set variables that it does not show: by a script, a file of variables, or
+ * another program? */
+bool capo_text_hides(const char *text);
+
+/* Replace "-genv NCCL_ALGO Ring", "--env NCCL_ALGO Ring", "setenv NCCL_ALGO Ring", "NCCL_ALGO =
+ * Ring" and "NCCL_ALGO: Ring" by "NCCL_ALGO=Ring", and remove quotes of values. In place. */
+void capo_text_normalise(char *text);
+
+/** capo_text_forces() - does variable @key decide which algorithm and protocol run? */
+bool capo_text_forces(const char *key);
+
+#endif
