@@ -17,8 +17,8 @@ static uint32_t n_named(const struct capo_hang_verdict *v)
         return n;
 }
 
-/* "RANK 37 IS", "RANKS 3, 5 AND 2 MORE ARE". */
-static void print_named_ranks(const struct hang_page *p, FILE *out)
+/* "RANK 37", "RANKS 3, 5 AND 2 MORE". */
+static const char *named_text(const struct hang_page *p, char text[256])
 {
         const struct capo_hang_verdict *v = &p->verdict;
         uint32_t n = n_named(v);
@@ -26,105 +26,89 @@ static void print_named_ranks(const struct hang_page *p, FILE *out)
 
         for (uint32_t i = 0; i < n; i++)
                 ranks &= p->hang.processes[v->culprits[i].process].rank >= 0;
-        fprintf(out, "%s%s", ranks ? "RANK" : "PROCESS", n > 1 ? ranks ? "S" : "ES" : "");
+        snprintf(text, 256, "%s%s", ranks ? "RANK" : "PROCESS", n > 1 ? ranks ? "S" : "ES" : "");
         for (uint32_t i = 0; i < n && i < 8; i++) {
                 uint32_t process = v->culprits[i].process;
 
-                fprintf(out, "%s %d", i ? "," : "",
-                        ranks ? p->hang.processes[process].rank
-                              : (int)p->job->processes[process].header.pid);
+                capo_append(text, 256, "%s %d", i ? "," : "",
+                            ranks ? p->hang.processes[process].rank
+                                  : (int)p->job->processes[process].header.pid);
         }
         if (n > 8)
-                fprintf(out, " AND %u MORE", n - 8);
+                capo_append(text, 256, " AND %u MORE", n - 8);
+        return text;
 }
 
 /* Where the others are: "AllReduce #12 of dp (25.0 MiB)". */
-static void print_verdict_call(const struct hang_page *p, FILE *out)
+static const char *call_text(const struct hang_page *p, char text[320])
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char call[256], size[16], seq[32];
+        char size[16], seq[32];
 
+        *text = 0;
         if (v->call)
-                fputs(hang_call(p, v->call, call), out);
+                hang_call(p, v->call, text);
         else if (v->comm != CAPO_HANG_NONE)
-                fprintf(out, "%s #%s of %s", p->hang.counted ? "operation" : "call",
-                        capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
+                snprintf(text, 320, "%s #%s of %s", p->hang.counted ? "operation" : "call",
+                         capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
         if (v->call && v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER)
-                fprintf(out, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
+                capo_append(text, 320, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
+        return text;
 }
 
-/* "RANK 3 IS MISSING from AllReduce #12 of dp". */
-static void print_ranks_at_call(const struct hang_page *p, FILE *out, const char *one,
-                                const char *many, const char *what)
+/* "3 ranks wait", "1 rank waits" */
+static const char *waiting_text(uint32_t n, const char *one, const char *many, char text[64])
 {
-        print_named_ranks(p, out);
-        fprintf(out, " %s %s ", n_named(&p->verdict) > 1 ? many : one, what);
-        print_verdict_call(p, out);
+        snprintf(text, 64, "%u rank%s %s", n, n == 1 ? "" : "s", n == 1 ? one : many);
+        return text;
 }
 
 /* For a job, or a rank, that has ended. */
-static void print_first_end(const struct hang_page *p, FILE *out)
+static void print_first_end(const struct hang_page *p, const char *who, const char *at, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char how[96];
+        char how[96], waited[64], there[64];
 
-        print_named_ranks(p, out);
-        fprintf(out, " ENDED FIRST: %s", hang_ending(p, v->culprits[0].process, how));
-        if (v->call || v->comm != CAPO_HANG_NONE) {
-                fprintf(out, "; %u rank%s waited in ", v->n_waiting, v->n_waiting == 1 ? "" : "s");
-                print_verdict_call(p, out);
-        }
+        fprintf(out, "%s ENDED FIRST: %s", who, hang_ending(p, v->culprits[0].process, how));
+        if (*at)
+                fprintf(out, "; %s in %s", waiting_text(v->n_waiting, "waited", "waited", waited),
+                        at);
         if (!p->hang.over)
-                fprintf(out, "; %u rank%s still there", p->job->n_processes - 1 - v->n_after,
-                        p->job->n_processes - 1 - v->n_after == 1 ? " is" : "s are");
+                fprintf(out, "; %s still there",
+                        waiting_text(p->job->n_processes - 1 - v->n_after, "is", "are", there));
 }
 
-static void print_undecided(const struct hang_page *p, FILE *out)
+static void print_undecided(const struct hang_page *p, const char *who, const char *at, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char time[32];
+        bool over = p->hang.over;
+        char time[32], waiting[64];
 
         fputs("NOT DECIDED: ", out);
-        if (v->together) {
+        if (v->together)
                 fprintf(out, "the job did not end well; %u processes ended within half a second",
                         v->together);
-                return;
-        }
-        if (p->hang.counted && !v->call) {
+        else if (p->hang.counted && !v->call)
                 fputs("RAS shows no rank behind the others, which is no proof", out);
-                return;
-        }
-        if (v->quiet) {
+        else if (v->quiet)
                 fprintf(out, "no rank waits in a call of NCCL, and none has made one for %s",
                         capo_text_time((double)v->still_ns, time));
-                return;
-        }
-        if (v->queued) {
+        else if (v->queued)
                 fputs("a rank makes no call, and its GPU may be working off earlier ones", out);
-                return;
-        }
-        if (v->lost) {
+        else if (v->lost)
                 fputs("ranks wait for one whose last calls were not recorded", out);
-                return;
-        }
-        if (v->works_on) {
-                fprintf(out, "%u rank%s in ", v->n_waiting,
-                        p->hang.over       ? v->n_waiting > 1 ? "s waited" : " waited"
-                        : v->n_waiting > 1 ? "s wait"
-                                           : " waits");
-                print_verdict_call(p, out);
-                fputs(" for ", out);
-                print_named_ranks(p, out);
-                fprintf(out, ", which %s other calls",
-                        p->hang.over     ? "made"
+        else if (v->works_on)
+                fprintf(out, "%s in %s for %s, which %s other calls",
+                        waiting_text(v->n_waiting, over ? "waited" : "waits",
+                                     over ? "waited" : "wait", waiting),
+                        at, who,
+                        over             ? "made"
                         : n_named(v) > 1 ? "make"
                                          : "makes");
-                return;
-        }
-        if (v->still_ns < p->hang.after_ns || p->hang.over)
+        else if (v->still_ns < p->hang.after_ns || over)
                 fputs("nothing is seen to hang, but not all ranks are known", out);
         else if (v->call)
-                fputs("no progress in ", out), print_verdict_call(p, out);
+                fprintf(out, "no progress in %s", at);
         else
                 fputs("no rank makes progress, and none is seen to wait for another", out);
 }
@@ -136,24 +120,25 @@ static bool is_by_stop(const struct capo_hang_verdict *v)
                                                      v->culprits[0].why == CAPO_HANG_WHY_STOPPED);
 }
 
-static void print_stopped_ranks(const struct hang_page *p, FILE *out)
+static void print_stopped_ranks(const struct hang_page *p, const char *who, const char *at,
+                                FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        char waiting[64];
 
-        print_named_ranks(p, out);
-        fputs(n_named(v) > 1 ? " ARE STOPPED" : " IS STOPPED", out);
-        if (v->n_waiting && v->call) {
-                fprintf(out, ": %u rank%s in ", v->n_waiting,
-                        v->n_waiting > 1 ? "s wait" : " waits");
-                print_verdict_call(p, out);
-        } else {
-                fputs(": no rank makes progress", out);
-        }
+        fprintf(out, "%s %s STOPPED: ", who, n_named(v) > 1 ? "ARE" : "IS");
+        if (v->n_waiting && v->call)
+                fprintf(out, "%s in %s", waiting_text(v->n_waiting, "waits", "wait", waiting), at);
+        else
+                fputs("no rank makes progress", out);
 }
 
-static void print_kind(const struct hang_page *p, FILE *out)
+static void print_kind(const struct hang_page *p, const char *who, const char *at, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        bool many = n_named(v) > 1, was_left = v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR;
+        const char *is = many ? "ARE" : "IS", *s = many ? "" : "S";
+        char waiting[64];
 
         switch (v->kind) {
         case CAPO_HANG_HEALTHY:
@@ -161,64 +146,49 @@ static void print_kind(const struct hang_page *p, FILE *out)
                                    : "NOTHING HANGS: no rank waits for another",
                       out);
                 break;
-        case CAPO_HANG_ENDED: print_first_end(p, out); break;
+        case CAPO_HANG_ENDED: print_first_end(p, who, at, out); break;
         case CAPO_HANG_SLOW:
-                print_named_ranks(p, out);
-                fprintf(out, " %s LATE, not hung (no progress for less than %g s)",
-                        n_named(v) > 1 ? "ARE" : "IS", p->after_s);
-                if (v->call) {
-                        fputs(": waited for in ", out);
-                        print_verdict_call(p, out);
-                }
+                fprintf(out, "%s %s LATE, not hung (no progress for less than %g s)%s%s", who, is,
+                        p->after_s, v->call ? ": waited for in " : "", v->call ? at : "");
                 break;
         case CAPO_HANG_MISSING:
-                print_ranks_at_call(p, out, "IS", "ARE", "MISSING from");
-                fprintf(out, ": %u of %u ranks wait in it", v->n_waiting, v->n_ranks);
+                fprintf(out, "%s %s MISSING from %s: %u of %u ranks wait in it", who, is, at,
+                        v->n_waiting, v->n_ranks);
                 break;
         case CAPO_HANG_MISMATCH:
-                print_ranks_at_call(p, out, "DIFFERS", "DIFFER", "from the others in");
+                fprintf(out, "%s DIFFER%s from the others in %s", who, s, at);
                 break;
         case CAPO_HANG_ORDER:
-                print_named_ranks(p, out);
-                fprintf(out, " WAIT FOR EACH OTHER in %u calls", v->n_steps);
+                fprintf(out, "%s WAIT FOR EACH OTHER in %u calls", who, v->n_steps);
                 break;
         case CAPO_HANG_TUNED:
-                print_ranks_at_call(p, out, "IS", "ARE", "TUNED DIFFERENTLY from the others in");
+                fprintf(out, "%s %s TUNED DIFFERENTLY from the others in %s", who, is, at);
                 break;
-        case CAPO_HANG_P2P: print_ranks_at_call(p, out, "MAKES", "MAKE", "NO OTHER HALF to"); break;
+        case CAPO_HANG_P2P: fprintf(out, "%s MAKE%s NO OTHER HALF to %s", who, s, at); break;
         case CAPO_HANG_CREATION:
-                print_ranks_at_call(p, out, "TAKES", "TAKE", "NO PART in");
-                fprintf(out, ": %u rank%s ", v->n_waiting, v->n_waiting > 1 ? "s" : "");
-                if (v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR)
-                        fputs("waited in it until a process was gone (ncclRemoteError)", out);
-                else
-                        fprintf(out, "wait%s in it", v->n_waiting > 1 ? "" : "s");
+                fprintf(out, "%s TAKE%s NO PART in %s: %s in it%s", who, s, at,
+                        was_left ? waiting_text(v->n_waiting, "waited", "waited", waiting)
+                                 : waiting_text(v->n_waiting, "waits", "wait", waiting),
+                        was_left ? " until a process was gone (ncclRemoteError)" : "");
                 break;
         case CAPO_HANG_INSIDE:
-                print_ranks_at_call(p, out, "STANDS", "STAND", "INSIDE NCCL in");
-                fputs(", which all have entered", out);
+                fprintf(out, "%s STAND%s INSIDE NCCL in %s, which all have entered", who, s, at);
                 break;
         case CAPO_HANG_RUNNING:
-                fputs("NOT ENDED ON THE GPU of ", out);
-                print_named_ranks(p, out);
-                fputs(": ", out);
-                print_verdict_call(p, out);
-                fputs(v->busy ? ", which all have entered, or work around it on its stream"
-                              : ", which all have entered",
-                      out);
+                fprintf(out, "NOT ENDED ON THE GPU of %s: %s, which all have entered%s", who, at,
+                        v->busy ? ", or work around it on its stream" : "");
                 break;
-        default: print_undecided(p, out);
+        default: print_undecided(p, who, at, out);
         }
 }
 
 void hang_headline(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        char who[256], at[320];
 
-        if (is_by_stop(v))
-                print_stopped_ranks(p, out);
-        else
-                print_kind(p, out);
+        (is_by_stop(v) ? print_stopped_ranks : print_kind)(p, named_text(p, who), call_text(p, at),
+                                                           out);
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
                 fprintf(out, "       %s", capo_hang_sure_name(v->sure));
         fputc('\n', out);
