@@ -17,7 +17,7 @@
 #include "capo/msg.h"
 #include "cli/check/check.h"
 #include "cli/check/check_folder.h"
-#include "cli/check/reduce.h"
+#include "profiles/reduce/reduce.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "profiles/fragment/bound.h"

@@ -12,7 +12,7 @@
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "analysis/hang/proc_pid.h"
+#include "analysis/process/proc_pid.h"
 
 struct unrecorded {
         int pid;

@@ -158,11 +158,11 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
  */
 int hang_unrecorded(int pid, bool stacks, bool json, FILE *out);
 
-/** hang_text_stacks() - print the stacks of the threads of @pid from hang_stacks(), or why there
+/** hang_text_stacks() - print the stacks of the threads of @pid from process_stacks(), or why there
  * are none. Return: are there any? */
 bool hang_text_stacks(int pid, FILE *out);
 
-/** hang_text_python() - the same for Python, from hang_python_now(): no thread is stopped. Prints
+/** hang_text_python() - the same for Python, from process_python_now(): no thread is stopped. Prints
  * nothing without Python. */
 void hang_text_python(int pid, FILE *out);
 

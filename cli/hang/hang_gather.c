@@ -14,7 +14,7 @@
 #include "core/base/util.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
-#include "analysis/hang/proc_pid.h"
+#include "analysis/process/proc_pid.h"
 
 struct segments {
         struct capo_segment_info *v;

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/hang/proc_pid.h"
+#include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "cli/hang/cmd_hang.h"

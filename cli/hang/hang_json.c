@@ -8,9 +8,9 @@
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/hang/cmd_hang.h"
-#include "cli/hang/python_stack.h"
+#include "analysis/process/python_stack.h"
 #include "cli/hang/stacks_json.h"
-#include "cli/hang/stacks.h"
+#include "analysis/process/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -83,7 +83,7 @@ static json_t *stopped_thread(char *line)
 json_t *hang_json_python(int pid, json_t **why_none)
 {
         char why[400];
-        _cleanup_free_ char *text = hang_python_now(pid, why, sizeof why);
+        _cleanup_free_ char *text = process_python_now(pid, why, sizeof why);
 
         *why_none = text || !*why ? json_null() : cli_json_text(why);
         return threads_json(text, python_thread);
@@ -92,7 +92,7 @@ json_t *hang_json_python(int pid, json_t **why_none)
 json_t *hang_json_stacks(int pid, json_t **why_none)
 {
         char why[400];
-        _cleanup_free_ char *text = hang_stacks(pid, why, sizeof why);
+        _cleanup_free_ char *text = process_stacks(pid, why, sizeof why);
 
         *why_none = text ? json_null() : cli_json_text(why);
         return threads_json(text, stopped_thread);

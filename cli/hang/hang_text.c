@@ -11,7 +11,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/hang/wait_graph.h"
-#include "analysis/hang/proc_pid.h"
+#include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "core/base/nccl_release.h"

@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "cli/hang/cmd_hang.h"
-#include "cli/hang/python_stack.h"
-#include "cli/hang/stacks.h"
+#include "analysis/process/python_stack.h"
+#include "analysis/process/stacks.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -15,7 +15,7 @@ bool hang_text_stacks(int pid, FILE *out)
 {
         enum { THREADS = 6, FRAMES = 8 };
         char why[400];
-        _cleanup_free_ char *text = hang_stacks(pid, why, sizeof why);
+        _cleanup_free_ char *text = process_stacks(pid, why, sizeof why);
         unsigned threads = 0, frames = 0, python = 0;
 
         if (!text)
@@ -122,7 +122,7 @@ static void print_python_stacks(const char *text, uint64_t at_ns, FILE *out)
 void hang_text_python(int pid, FILE *out)
 {
         char why[400];
-        _cleanup_free_ char *text = hang_python_now(pid, why, sizeof why);
+        _cleanup_free_ char *text = process_python_now(pid, why, sizeof why);
 
         print_python_stacks(text, capo_clock_of(CLOCK_REALTIME), out);
         if (!text && *why)

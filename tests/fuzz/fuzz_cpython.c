@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/hang/python_stack.h"
+#include "analysis/process/python_stack.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { PIECES = 1 << 13 };
@@ -22,7 +22,7 @@ struct memory {
         uint8_t bits;
 };
 
-static bool fetch(struct hang_memory *m, uint64_t from, void *to, size_t size)
+static bool fetch(struct process_memory *m, uint64_t from, void *to, size_t size)
 {
         struct memory *f = m->arg;
 
@@ -50,15 +50,15 @@ static void check_text(const char *text, size_t size, unsigned lines)
         }
         must(n == lines);
         must(!size || text[size - 1] == '\n');
-        must(n <= HANG_PYTHON_FRAMES + 2);
+        must(n <= PROCESS_PYTHON_FRAMES + 2);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
         struct fuzz_bytes b = {data, size};
         static struct memory f;
-        static struct hang_python p;
-        struct hang_memory *m = hang_memory_new(0);
+        static struct process_python p;
+        struct process_memory *m = process_memory_new(0);
         char why[400] = "";
         uint64_t n;
         char *maps;
@@ -84,8 +84,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         m->fetch = fetch;
         m->arg = &f;
         m->most = 4096;
-        r = hang_python_find(m, maps, &p, why, sizeof why);
-        must(r <= 0 && (r < 0 || p.n <= HANG_PYTHON_THREADS) && (r == 0 || r == -ENOENT || *why));
+        r = process_python_find(m, maps, &p, why, sizeof why);
+        must(r <= 0 && (r < 0 || p.n <= PROCESS_PYTHON_THREADS) &&
+             (r == 0 || r == -ENOENT || *why));
         for (unsigned i = 0; r == 0 && i < p.n; i++) {
                 char *text = NULL;
                 size_t of = 0;
@@ -93,13 +94,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
                 unsigned lines;
 
                 must(out);
-                lines = hang_python_frames(&p, &p.threads[i], " ", out);
+                lines = process_python_frames(&p, &p.threads[i], " ", out);
                 must(fclose(out) == 0);
                 check_text(text, of, lines);
                 free(text);
         }
-        must(m->n_read <= 4096 + HANG_MEMORY_PIECES && m->n <= HANG_MEMORY_PIECES &&
-             m->used <= HANG_MEMORY_BYTES);
+        must(m->n_read <= 4096 + PROCESS_MEMORY_PIECES && m->n <= PROCESS_MEMORY_PIECES &&
+             m->used <= PROCESS_MEMORY_BYTES);
         free(m);
         free(maps);
         return 0;

@@ -8,18 +8,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/hang/python_stack.h"
+#include "analysis/process/python_stack.h"
 #include "core/base/util.h"
 
 static FILE *shot;
 
-static bool fetch(struct hang_memory *m, uint64_t from, void *to, size_t size)
+static bool fetch(struct process_memory *m, uint64_t from, void *to, size_t size)
 {
         static uint64_t seen[1 << 14];
         static unsigned n_seen;
         uint32_t n = (uint32_t)size;
 
-        if (!hang_memory_fetch(m, from, to, size))
+        if (!process_memory_fetch(m, from, to, size))
                 return false;
         for (unsigned i = 0; i < n_seen; i += 2) {
                 if (seen[i] == from && seen[i + 1] >= size)
@@ -58,17 +58,17 @@ int main(int argc, char **argv)
         int pid = argc > 1 ? atoi(argv[1]) : 0;
         char why[400] = "no memory";
         _cleanup_free_ char *maps = NULL, *text = NULL;
-        _cleanup_free_ struct hang_memory *m = NULL;
-        static struct hang_python p;
+        _cleanup_free_ struct process_memory *m = NULL;
+        static struct process_python p;
         uint32_t n;
 
         if (argc < 2)
                 return 2;
-        text = hang_python_now(pid, why, sizeof why);
+        text = process_python_now(pid, why, sizeof why);
         printf("%s%s", text ? text : "", text ? "" : why);
         if (argc < 3)
                 return !text;
-        m = hang_memory_new(pid);
+        m = process_memory_new(pid);
         shot = fopen(argv[2], "we");
         maps = maps_of(pid);
         if (!m || !shot || !maps)
@@ -78,9 +78,9 @@ int main(int argc, char **argv)
         fwrite("\0\0", 1, 2, shot); /* nothing of it changes */
         fwrite(&n, sizeof n, 1, shot);
         fwrite(maps, 1, n, shot);
-        if (hang_python_find(m, maps, &p, why, sizeof why) == 0) {
+        if (process_python_find(m, maps, &p, why, sizeof why) == 0) {
                 for (unsigned i = 0; i < p.n; i++)
-                        hang_python_frames(&p, &p.threads[i], " ", stdout);
+                        process_python_frames(&p, &p.threads[i], " ", stdout);
         }
         return fclose(shot) != 0;
 }

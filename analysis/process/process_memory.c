@@ -8,26 +8,26 @@
 #include <time.h>
 
 #include "capo/msg.h"
-#include "cli/hang/process_memory.h"
+#include "analysis/process/process_memory.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 
 enum { READS = 1 << 20, AT_ONCE = 1024 /* IOV_MAX */, PAUSE_NS = 100000 };
 
-struct hang_memory *hang_memory_new(int pid)
+struct process_memory *process_memory_new(int pid)
 {
-        struct hang_memory *m = malloc(sizeof *m);
+        struct process_memory *m = malloc(sizeof *m);
 
         if (m) {
-                memset(m, 0, offsetof(struct hang_memory, pieces));
+                memset(m, 0, offsetof(struct process_memory, pieces));
                 m->pid = pid;
                 m->most = READS;
-                m->fetch = hang_memory_fetch;
+                m->fetch = process_memory_fetch;
         }
         return m;
 }
 
-bool hang_memory_fetch(struct hang_memory *m, uint64_t from, void *to, size_t size)
+bool process_memory_fetch(struct process_memory *m, uint64_t from, void *to, size_t size)
 {
         struct iovec here = {to, size}, there = {(void *)(uintptr_t)from,
                                                  size}; /* NOLINT(performance-no-int-to-ptr) */
@@ -38,12 +38,12 @@ bool hang_memory_fetch(struct hang_memory *m, uint64_t from, void *to, size_t si
         return n == (ssize_t)size;
 }
 
-bool hang_memory_read(void *arg, uint64_t from, void *to, size_t size)
+bool process_memory_read(void *arg, uint64_t from, void *to, size_t size)
 {
-        struct hang_memory *m = arg;
+        struct process_memory *m = arg;
 
-        if (m->error || m->n_read >= m->most || m->n >= HANG_MEMORY_PIECES ||
-            size > HANG_MEMORY_BYTES - m->used || (m->end_ns && capo_clock_mono() >= m->end_ns))
+        if (m->error || m->n_read >= m->most || m->n >= PROCESS_MEMORY_PIECES ||
+            size > PROCESS_MEMORY_BYTES - m->used || (m->end_ns && capo_clock_mono() >= m->end_ns))
                 return false;
         m->n_read++;
         if (!m->fetch(m, from, to, size))
@@ -56,7 +56,7 @@ bool hang_memory_read(void *arg, uint64_t from, void *to, size_t size)
         return true;
 }
 
-void hang_memory_forget(struct hang_memory *m, uint32_t n)
+void process_memory_forget(struct process_memory *m, uint32_t n)
 {
         if (n < m->n) {
                 m->used = m->pieces[n].at;
@@ -66,13 +66,13 @@ void hang_memory_forget(struct hang_memory *m, uint32_t n)
 
 /* Read the pieces before @end again, downwards to @first, as many as one call takes. Return: how
  * many were readable. */
-static uint32_t reread_pieces(struct hang_memory *m, uint32_t first, uint32_t end)
+static uint32_t reread_pieces(struct process_memory *m, uint32_t first, uint32_t end)
 {
         struct iovec here[AT_ONCE], there[AT_ONCE];
         uint32_t n = 0, done = 0;
         ssize_t got;
 
-        if (m->fetch != hang_memory_fetch)
+        if (m->fetch != process_memory_fetch)
                 return m->n_read++ < m->most &&
                        m->fetch(m, m->pieces[end - 1].from, m->again + m->pieces[end - 1].at,
                                 m->pieces[end - 1].size);
@@ -92,7 +92,7 @@ static uint32_t reread_pieces(struct hang_memory *m, uint32_t first, uint32_t en
         return done;
 }
 
-uint32_t hang_memory_changed(struct hang_memory *m, uint32_t first)
+uint32_t process_memory_changed(struct process_memory *m, uint32_t first)
 {
         uint32_t changed = first;
 
@@ -107,7 +107,7 @@ uint32_t hang_memory_changed(struct hang_memory *m, uint32_t first)
                                 changed = i + 1;
                 }
                 end -= n;
-                if (n && (n == AT_ONCE || m->fetch != hang_memory_fetch || end == first))
+                if (n && (n == AT_ONCE || m->fetch != process_memory_fetch || end == first))
                         continue;
                 if (changed == first) /* this one is no longer readable */
                         changed = end;
@@ -116,13 +116,13 @@ uint32_t hang_memory_changed(struct hang_memory *m, uint32_t first)
         return changed;
 }
 
-void hang_memory_pause(const struct hang_memory *m)
+void process_memory_pause(const struct process_memory *m)
 {
-        if (m->fetch == hang_memory_fetch)
+        if (m->fetch == process_memory_fetch)
                 nanosleep(&(struct timespec){.tv_nsec = PAUSE_NS}, NULL);
 }
 
-void hang_not_allowed(int pid, const char *done, char *why, size_t room)
+void process_not_allowed(int pid, const char *done, char *why, size_t room)
 {
         snprintf(
                 why, room,
@@ -131,11 +131,11 @@ void hang_not_allowed(int pid, const char *done, char *why, size_t room)
                 pid, done);
 }
 
-int hang_memory_refused(const struct hang_memory *m, char *why, size_t room)
+int process_memory_refused(const struct process_memory *m, char *why, size_t room)
 {
         if (m->error == -ESRCH || m->error == -ENOENT)
                 return capo_why(m->error, why, room, "pid %d has ended", m->pid);
-        hang_not_allowed(m->pid, "read", why, room);
+        process_not_allowed(m->pid, "read", why, room);
         return m->error;
 }
 
@@ -147,17 +147,17 @@ struct object {
 
 /* Read the object's headers from memory, which also works if its file was deleted or is in another
  * container. */
-static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
+static bool open_object(struct process_memory *m, uint64_t start, struct object *o)
 {
         Elf64_Phdr p[32];
         Elf64_Ehdr e;
         uint64_t dynamic = 0;
         bool found = false;
 
-        if (!hang_memory_read(m, start, &e, sizeof e) || memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 ||
-            e.e_ident[EI_CLASS] != ELFCLASS64 || e.e_phnum > N_ELEMENTS(p) ||
-            e.e_phentsize != sizeof *p ||
-            !hang_memory_read(m, start + e.e_phoff, p, e.e_phnum * sizeof *p))
+        if (!process_memory_read(m, start, &e, sizeof e) ||
+            memcmp(e.e_ident, ELFMAG, SELFMAG) != 0 || e.e_ident[EI_CLASS] != ELFCLASS64 ||
+            e.e_phnum > N_ELEMENTS(p) || e.e_phentsize != sizeof *p ||
+            !process_memory_read(m, start + e.e_phoff, p, e.e_phnum * sizeof *p))
                 return false;
         *o = (struct object){0};
         for (unsigned i = 0; i < e.e_phnum; i++) {
@@ -172,7 +172,7 @@ static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
                 Elf64_Dyn d;
                 uint64_t at;
 
-                if (!hang_memory_read(m, o->bias + dynamic + i * sizeof d, &d, sizeof d) ||
+                if (!process_memory_read(m, o->bias + dynamic + i * sizeof d, &d, sizeof d) ||
                     d.d_tag == DT_NULL)
                         break;
                 at = d.d_un.d_ptr < o->bias ? d.d_un.d_ptr + o->bias
@@ -187,7 +187,7 @@ static bool open_object(struct hang_memory *m, uint64_t start, struct object *o)
         return o->hash && o->symbols && o->names;
 }
 
-uint64_t hang_memory_symbol(struct hang_memory *m, uint64_t start, const char *name)
+uint64_t process_memory_symbol(struct process_memory *m, uint64_t start, const char *name)
 {
         uint32_t head[4], hash = 5381, i = 0,
                           link = 0; /* buckets, first symbol, words of the filter, unused */
@@ -197,11 +197,11 @@ uint64_t hang_memory_symbol(struct hang_memory *m, uint64_t start, const char *n
 
         for (const char *c = name; *c; c++)
                 hash = hash * 33 + (uint8_t)*c;
-        if (!open_object(m, start, &o) || !hang_memory_read(m, o.hash, head, sizeof head) ||
+        if (!open_object(m, start, &o) || !process_memory_read(m, o.hash, head, sizeof head) ||
             !head[0])
                 return 0;
         chain = o.hash + sizeof head + 8 * (uint64_t)head[2];
-        if (!hang_memory_read(m, chain + 4 * (uint64_t)(hash % head[0]), &i, sizeof i) ||
+        if (!process_memory_read(m, chain + 4 * (uint64_t)(hash % head[0]), &i, sizeof i) ||
             i < head[1])
                 return 0;
         chain += 4 * (uint64_t)head[0];
@@ -209,12 +209,13 @@ uint64_t hang_memory_symbol(struct hang_memory *m, uint64_t start, const char *n
                 char there[64];
                 Elf64_Sym s;
 
-                if (!hang_memory_read(m, chain + 4 * (uint64_t)(i - head[1]), &link, sizeof link))
+                if (!process_memory_read(m, chain + 4 * (uint64_t)(i - head[1]), &link,
+                                         sizeof link))
                         return 0;
                 if ((link | 1) != (hash | 1) || n > sizeof there ||
-                    !hang_memory_read(m, o.symbols + i * sizeof s, &s, sizeof s) ||
+                    !process_memory_read(m, o.symbols + i * sizeof s, &s, sizeof s) ||
                     s.st_shndx == SHN_UNDEF ||
-                    !hang_memory_read(m, o.names + s.st_name, there, n) ||
+                    !process_memory_read(m, o.names + s.st_name, there, n) ||
                     memcmp(there, name, n) != 0)
                         continue;
                 return o.bias + s.st_value;

@@ -6,15 +6,15 @@
 #include <stdint.h>
 #include <stddef.h>
 
-/** hang_unwind_open() - load libunwind-ptrace. False: not installed. */
-bool hang_unwind_open(void);
+/** process_unwind_open() - load libunwind-ptrace. False: not installed. */
+bool process_unwind_open(void);
 
 /**
- * hang_unwind() - the functions on the stack of a stopped thread, at most 64
+ * process_unwind() - the functions on the stack of a stopped thread, at most 64
  * @tid: stopped and traced by this process
  * @frame: called for each, innermost first; @name: mangled, "" not known; @into: offset in the
  * function, or the address
  */
-void hang_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg);
+void process_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg);
 
 #endif

@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "cli/hang/python_stack.h"
-#include "cli/hang/stacks.h"
-#include "cli/hang/unwind.h"
+#include "analysis/process/python_stack.h"
+#include "analysis/process/stacks.h"
+#include "analysis/process/unwind.h"
 #include "core/base/clock.h"
 #include "core/base/demangle.h"
 #include "core/base/plain_text.h"
@@ -37,16 +37,16 @@ static void put_frame(const char *name, uint64_t into, void *out)
                         (unsigned long long)into);
 }
 
-static void put_python(const struct hang_python *python, int tid, FILE *out)
+static void put_python(const struct process_python *python, int tid, FILE *out)
 {
         for (unsigned i = 0; i < python->n; i++) {
                 if (python->threads[i].tid == tid)
-                        hang_python_frames(python, &python->threads[i], "  ", out);
+                        process_python_frames(python, &python->threads[i], "  ", out);
         }
 }
 
 /* Stop it, read its stack, continue it. False: not permitted. */
-static bool one_thread(int pid, int tid, const struct hang_python *python, FILE *out)
+static bool one_thread(int pid, int tid, const struct process_python *python, FILE *out)
 {
         char path[64], name[64] = "";
         _cleanup_fclose_ FILE *comm = NULL;
@@ -63,7 +63,7 @@ static bool one_thread(int pid, int tid, const struct hang_python *python, FILE 
             !WIFSTOPPED(status))
                 return true; /* it has ended meanwhile */
         fprintf(out, "%d %s\n", tid, name);
-        hang_unwind(tid, put_frame, out);
+        process_unwind(tid, put_frame, out);
         put_python(python, tid, out);
         if (status >> 16 != PTRACE_EVENT_STOP) /* a signal arrived first: deliver it */
                 signal = WSTOPSIG(status);
@@ -79,16 +79,16 @@ static int by_number(const void *a, const void *b)
 
 static int all_threads(int pid, FILE *out)
 {
-        static struct hang_python python;
+        static struct process_python python;
         static int tids[THREADS];
         char path[64], why[400];
         struct dirent *e;
         unsigned n = 0;
         DIR *dir;
 
-        if (!hang_unwind_open())
+        if (!process_unwind_open())
                 return EXIT_NO_UNWIND;
-        hang_python_open(pid, &python, why, sizeof why); /* there may be no Python */
+        process_python_open(pid, &python, why, sizeof why); /* there may be no Python */
         snprintf(path, sizeof path, "/proc/%d/task", pid);
         dir = opendir(path);
         while (dir && n < THREADS && (e = readdir(dir))) {
@@ -137,7 +137,7 @@ static void close_pair(int pair[2])
         close(pair[1]);
 }
 
-char *hang_stacks(int pid, char *why, size_t room)
+char *process_stacks(int pid, char *why, size_t room)
 {
         _cleanup_free_ char *text = malloc(SIZE + 1);
         int pair[2], status = 0;
@@ -174,7 +174,7 @@ char *hang_stacks(int pid, char *why, size_t room)
         if (n)
                 return steal(&text);
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_ALLOWED)
-                hang_not_allowed(pid, "traced", why, room);
+                process_not_allowed(pid, "traced", why, room);
         else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_UNWIND)
                 capo_why(-ENOSYS, why, room,
                          "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");

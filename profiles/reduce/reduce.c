@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "cli/check/reduce.h"
+#include "profiles/reduce/reduce.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 

@@ -9,7 +9,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/alive.h"
-#include "analysis/hang/proc_pid.h"
+#include "analysis/process/proc_pid.h"
 
 /* The state letter follows the name, which may contain anything. */
 static char state_in(const char *path)

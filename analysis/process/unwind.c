@@ -7,7 +7,7 @@
  */
 #include <dlfcn.h>
 
-#include "cli/hang/unwind.h"
+#include "analysis/process/unwind.h"
 
 #if defined __x86_64__
 #define ARCH "x86_64"
@@ -32,7 +32,7 @@ static struct {
         void *space;
 } unw;
 
-bool hang_unwind_open(void)
+bool process_unwind_open(void)
 {
         void *ptrace, *arch;
 
@@ -62,7 +62,7 @@ bool hang_unwind_open(void)
         return unw.space;
 }
 
-void hang_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg)
+void process_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg)
 {
         static uint64_t cursor[2048];
         void *thread = unw.create(tid);

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 /**
- * hang_stacks() - the stacks of the threads of a process
+ * process_stacks() - the stacks of the threads of a process
  *
  * A helper process stops one thread after the other while it reads its stack, then continues it
  * (PTRACE_SEIZE, PTRACE_INTERRUPT). No signal is sent or lost, and if the helper is killed the
@@ -16,6 +16,6 @@
  * first, then "  FILE:LINE FUNCTION" per Python frame; the main thread first; at most 256 KiB,
  * without control bytes. NULL: none, with @why, one line.
  */
-char *hang_stacks(int pid, char *why, size_t room);
+char *process_stacks(int pid, char *why, size_t room);
 
 #endif

@@ -11,7 +11,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/hang/python_stack.h"
+#include "analysis/process/python_stack.h"
 #include "core/base/util.h"
 
 enum {
@@ -60,14 +60,14 @@ static unsigned find_objects(const char *maps, uint64_t *start)
 }
 
 /* The program's own symbol comes before a library's, as in the loader. */
-static uint64_t find_symbol(struct hang_memory *m, const uint64_t *start, unsigned n,
+static uint64_t find_symbol(struct process_memory *m, const uint64_t *start, unsigned n,
                             const char *name)
 {
         uint64_t at = 0;
 
         for (unsigned i = 0; i < n && !at; i++) {
-                at = hang_memory_symbol(m, start[i], name);
-                hang_memory_forget(m, 0);
+                at = process_memory_symbol(m, start[i], name);
+                process_memory_forget(m, 0);
         }
         return at;
 }
@@ -84,17 +84,17 @@ static int minor_in(const char *maps, const char *before)
         return 0;
 }
 
-static int minor_of(struct hang_memory *m, const char *maps, uint64_t runtime, uint64_t version)
+static int minor_of(struct process_memory *m, const char *maps, uint64_t runtime, uint64_t version)
 {
         char cookie[8];
         uint64_t number;
         int minor;
 
-        if (hang_memory_read(m, runtime, cookie, sizeof cookie) &&
+        if (process_memory_read(m, runtime, cookie, sizeof cookie) &&
             !memcmp(cookie, "xdebugpy", sizeof cookie))
                 version = runtime + sizeof cookie;
         if (version)
-                return hang_memory_read(m, version, &number, sizeof number) && number >> 24 == 3
+                return process_memory_read(m, version, &number, sizeof number) && number >> 24 == 3
                                ? (int)(number >> 16 & 0xff)
                                : 0;
         minor = minor_in(maps, "cpython-3");
@@ -102,7 +102,7 @@ static int minor_of(struct hang_memory *m, const char *maps, uint64_t runtime, u
 }
 
 /* Read the debug offsets into the layout. False: they differ from those of a usual build. */
-static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo_py_layout *l)
+static bool read_py_offsets(struct process_memory *m, uint64_t runtime, struct capo_py_layout *l)
 {
         uint64_t v[52];
         bool good = true;
@@ -112,7 +112,7 @@ static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo
 
                 if (o->minor != l->minor)
                         continue;
-                if (!hang_memory_read(m, runtime, v, sizeof v))
+                if (!process_memory_read(m, runtime, v, sizeof v))
                         return false;
 #define TAKE(member, most) (good &= v[o->member] <= (most), l->member = (uint16_t)v[o->member])
                 TAKE(interpreters, 65535);
@@ -143,35 +143,36 @@ static bool read_py_offsets(struct hang_memory *m, uint64_t runtime, struct capo
 /* ---- its threads ---- */
 
 /* Read the list, newest first. False: incomplete. */
-static bool read_thread_list(struct hang_python *p, unsigned *n_all)
+static bool read_thread_list(struct process_python *p, unsigned *n_all)
 {
         const struct capo_py_layout *l = &p->layout;
-        struct hang_memory *m = p->m;
+        struct process_memory *m = p->m;
         uint64_t interpreter, state;
         unsigned n = 0;
 
-        if (!hang_memory_read(m, p->runtime + l->interpreters, &interpreter, sizeof interpreter))
+        if (!process_memory_read(m, p->runtime + l->interpreters, &interpreter, sizeof interpreter))
                 return false;
         for (unsigned i = 0; interpreter && i < INTERPRETERS; i++) {
-                if (!hang_memory_read(m, interpreter + l->threads, &state, sizeof state))
+                if (!process_memory_read(m, interpreter + l->threads, &state, sizeof state))
                         return false;
                 while (state && n < STATES) {
-                        struct hang_python_thread *t = &p->threads[n++ % HANG_PYTHON_THREADS];
+                        struct process_python_thread *t = &p->threads[n++ % PROCESS_PYTHON_THREADS];
                         uint64_t of = 0;
 
-                        *t = (struct hang_python_thread){.state = state};
-                        if (!hang_memory_read(m, state + l->thread_interpreter, &of, sizeof of) ||
+                        *t = (struct process_python_thread){.state = state};
+                        if (!process_memory_read(m, state + l->thread_interpreter, &of,
+                                                 sizeof of) ||
                             of != interpreter ||
-                            !hang_memory_read(m, state + l->thread_id, &t->thread_id,
-                                              sizeof t->thread_id) ||
+                            !process_memory_read(m, state + l->thread_id, &t->thread_id,
+                                                 sizeof t->thread_id) ||
                             (l->native_id &&
-                             !hang_memory_read(m, state + l->native_id, &t->native_id,
-                                               sizeof t->native_id)) ||
-                            !hang_memory_read(m, state + CAPO_PY_NEXT, &state, sizeof state))
+                             !process_memory_read(m, state + l->native_id, &t->native_id,
+                                                  sizeof t->native_id)) ||
+                            !process_memory_read(m, state + CAPO_PY_NEXT, &state, sizeof state))
                                 return false;
                 }
-                if (!hang_memory_read(m, interpreter + l->next_interpreter, &interpreter,
-                                      sizeof interpreter))
+                if (!process_memory_read(m, interpreter + l->next_interpreter, &interpreter,
+                                         sizeof interpreter))
                         return false;
         }
         *n_all = n;
@@ -179,35 +180,35 @@ static bool read_thread_list(struct hang_python *p, unsigned *n_all)
 }
 
 /* A consistent snapshot of the list, oldest threads first, up to the limit. */
-static int snapshot_threads(struct hang_python *p)
+static int snapshot_threads(struct process_python *p)
 {
         for (int i = 0; i < TRIES && !p->m->error; i++) {
                 unsigned n = 0;
                 bool whole;
 
-                hang_memory_forget(p->m, 0);
-                whole = read_thread_list(p, &n) && hang_memory_changed(p->m, 0) == 0;
-                hang_memory_forget(p->m, 0);
+                process_memory_forget(p->m, 0);
+                whole = read_thread_list(p, &n) && process_memory_changed(p->m, 0) == 0;
+                process_memory_forget(p->m, 0);
                 if (whole) {
-                        struct hang_python_thread turned[HANG_PYTHON_THREADS] = {0};
+                        struct process_python_thread turned[PROCESS_PYTHON_THREADS] = {0};
 
-                        p->n = n < HANG_PYTHON_THREADS ? n : HANG_PYTHON_THREADS;
+                        p->n = n < PROCESS_PYTHON_THREADS ? n : PROCESS_PYTHON_THREADS;
                         for (unsigned k = 0; k < p->n; k++)
-                                turned[k] = p->threads[(n - 1 - k) % HANG_PYTHON_THREADS];
+                                turned[k] = p->threads[(n - 1 - k) % PROCESS_PYTHON_THREADS];
                         memcpy(p->threads, turned, p->n * sizeof *turned);
                         return 0;
                 }
-                hang_memory_pause(p->m);
+                process_memory_pause(p->m);
         }
         return -EIO;
 }
 
-int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python *out, char *why,
-                     size_t room)
+int process_python_find(struct process_memory *m, const char *maps, struct process_python *out,
+                        char *why, size_t room)
 {
         uint64_t start[OBJECTS];
         unsigned n = find_objects(maps, start);
-        struct hang_python *p = out;
+        struct process_python *p = out;
         const struct capo_py_layout *l;
         int minor;
 
@@ -216,13 +217,13 @@ int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python
         p->m = m;
         p->runtime = find_symbol(m, start, n, "_PyRuntime");
         if (!p->runtime)
-                return m->error ? hang_memory_refused(m, why, room) : -ENOENT;
+                return m->error ? process_memory_refused(m, why, room) : -ENOENT;
         p->py = (struct capo_py){.layout = &p->layout,
                                  .code_type = find_symbol(m, start, n, "PyCode_Type"),
                                  .text_type = find_symbol(m, start, n, "PyUnicode_Type"),
                                  .bytes_type = find_symbol(m, start, n, "PyBytes_Type"),
                                  .tuple_type = find_symbol(m, start, n, "PyTuple_Type"),
-                                 .read = hang_memory_read,
+                                 .read = process_memory_read,
                                  .arg = m};
         minor = minor_of(m, maps, p->runtime, find_symbol(m, start, n, "Py_Version"));
         l = capo_py_layout_of(minor);
@@ -240,7 +241,7 @@ int hang_python_find(struct hang_memory *m, const char *maps, struct hang_python
                         "its CPython 3.%d is of a build that is not known (free-threading, debugging)",
                         minor);
         if (snapshot_threads(p) < 0)
-                return m->error ? hang_memory_refused(m, why, room)
+                return m->error ? process_memory_refused(m, why, room)
                                 : capo_why(-EIO, why, room,
                                            "Python's list of its threads did not stand still");
         return 0;

@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/hang/python_stack.h"
+#include "analysis/process/python_stack.h"
 #include "core/base/clock.h"
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
@@ -39,7 +39,7 @@ struct walk {
         } frames[WALKED + 1];
 };
 
-static void walk_frames(const struct hang_python *p, const struct hang_python_thread *t,
+static void walk_frames(const struct process_python *p, const struct process_python_thread *t,
                         struct walk *w)
 {
         uint64_t address = capo_py_innermost(&p->py, t->state);
@@ -55,7 +55,7 @@ static void walk_frames(const struct hang_python *p, const struct hang_python_th
                 w->frames[w->n].address = address;
                 w->frames[w->n].piece = p->m->n;
                 w->frames[w->n].text = (uint32_t)used;
-                w->more = w->n == WALKED || w->n_shown == HANG_PYTHON_FRAMES ||
+                w->more = w->n == WALKED || w->n_shown == PROCESS_PYTHON_FRAMES ||
                           !capo_py_frame(&p->py, address, &f) ||
                           (!f.entry && (m = capo_py_say(&p->py, &f, w->text + used, LINES - used,
                                                         &packaged)) < 0);
@@ -70,7 +70,7 @@ static void walk_frames(const struct hang_python *p, const struct hang_python_th
 
 /* Is the thread still in the frame of that number and in all outer ones? Reads again from its
  * innermost frame. */
-static bool stands_in(const struct hang_python *p, const struct hang_python_thread *t,
+static bool stands_in(const struct process_python *p, const struct process_python_thread *t,
                       const struct walk *w, unsigned k)
 {
         uint64_t address = capo_py_innermost(&p->py, t->state);
@@ -78,7 +78,7 @@ static bool stands_in(const struct hang_python *p, const struct hang_python_thre
 
         for (unsigned i = 0; i < WALKED && address && address != w->frames[k].address; i++)
                 address = capo_py_frame(&p->py, address, &f) ? f.back : 0;
-        return address && hang_memory_changed(p->m, w->frames[k].piece) == w->frames[k].piece;
+        return address && process_memory_changed(p->m, w->frames[k].piece) == w->frames[k].piece;
 }
 
 /* Return: number of lines. */
@@ -91,7 +91,7 @@ static unsigned print_lines(FILE *out, const char *before, const char *text, boo
                 fprintf(out, "%s%.*s\n", before, (int)n, text);
         }
         if (more)
-                fprintf(out, "%s" HANG_PYTHON_MORE "\n", before);
+                fprintf(out, "%s" PROCESS_PYTHON_MORE "\n", before);
         return lines;
 }
 
@@ -105,7 +105,7 @@ static FILE *open_status(int pid, const char *tid)
 
 /* Is the thread not running? Also sets its count of context switches, which increases each time
  * that it has run. */
-static bool is_thread_stopped(const struct hang_python *p, const struct hang_python_thread *t,
+static bool is_thread_stopped(const struct process_python *p, const struct process_python_thread *t,
                               uint64_t *switches)
 {
         char tid[16], line[256], state = 'R';
@@ -113,7 +113,7 @@ static bool is_thread_stopped(const struct hang_python *p, const struct hang_pyt
         unsigned n = 0;
 
         *switches = 0;
-        if (p->m->fetch != hang_memory_fetch) /* a test's memory */
+        if (p->m->fetch != process_memory_fetch) /* a test's memory */
                 return true;
         snprintf(tid, sizeof tid, "%d", t->tid);
         status = t->tid ? open_status(p->m->pid, tid) : NULL;
@@ -129,8 +129,8 @@ static bool is_thread_stopped(const struct hang_python *p, const struct hang_pyt
         return state != 'R' && n == 2;
 }
 
-unsigned hang_python_frames(const struct hang_python *p, const struct hang_python_thread *t,
-                            const char *before, FILE *out)
+unsigned process_python_frames(const struct process_python *p,
+                               const struct process_python_thread *t, const char *before, FILE *out)
 {
         _cleanup_free_ char *text = malloc(LINES), *best = calloc(1, LINES);
         struct walk w = {.text = text};
@@ -142,9 +142,9 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
                 bool stood = is_thread_stopped(p, t, &switches);
                 uint32_t changed;
 
-                hang_memory_forget(p->m, 0);
+                process_memory_forget(p->m, 0);
                 walk_frames(p, t, &w);
-                changed = hang_memory_changed(p->m, 0);
+                changed = process_memory_changed(p->m, 0);
                 if (changed == 0 &&
                     (!w.n || (stood && is_thread_stopped(p, t, &then) && then == switches)))
                         return print_lines(out, before, text, w.more);
@@ -155,11 +155,11 @@ unsigned hang_python_frames(const struct hang_python *p, const struct hang_pytho
                         strcpy(best, text + w.frames[k].text);
                         more = w.more;
                 }
-                hang_memory_pause(p->m);
+                process_memory_pause(p->m);
         }
         if (!text || !best || p->m->error)
                 return 0;
-        return print_lines(out, before, HANG_PYTHON_CHANGING "\n", false) +
+        return print_lines(out, before, PROCESS_PYTHON_CHANGING "\n", false) +
                print_lines(out, before, best, more);
 }
 
@@ -188,7 +188,7 @@ static uint64_t number_there(int pid, const char *tid)
  * Before 3.11 a thread's state only has its pthread_self(). glibc stores the thread id there, at
  * the same offset since 2.4; an id that is no thread of the process is ignored.
  */
-static uint64_t number_of_pthread(const struct hang_python *p, uint64_t thread_id)
+static uint64_t number_of_pthread(const struct process_python *p, uint64_t thread_id)
 {
 #if defined __x86_64__
         enum { TID = 720 };
@@ -197,12 +197,12 @@ static uint64_t number_of_pthread(const struct hang_python *p, uint64_t thread_i
 #endif
         int32_t tid = 0;
 
-        hang_memory_read(p->m, thread_id + TID, &tid, sizeof tid);
-        hang_memory_forget(p->m, 0);
+        process_memory_read(p->m, thread_id + TID, &tid, sizeof tid);
+        process_memory_forget(p->m, 0);
         return tid > 0 ? (uint64_t)tid : 0;
 }
 
-static void find_numbers(struct hang_python *p)
+static void find_numbers(struct process_python *p)
 {
         char path[64];
         struct dirent *e;
@@ -245,9 +245,9 @@ static char *read_maps(int pid, int *error)
         return steal(&text);
 }
 
-int hang_python_open(int pid, struct hang_python *out, char *why, size_t room)
+int process_python_open(int pid, struct process_python *out, char *why, size_t room)
 {
-        struct hang_memory *m = hang_memory_new(pid);
+        struct process_memory *m = process_memory_new(pid);
         _cleanup_free_ char *maps = NULL;
         int r;
 
@@ -256,16 +256,17 @@ int hang_python_open(int pid, struct hang_python *out, char *why, size_t room)
                 return capo_why(-ENOMEM, why, room, "no memory");
         m->end_ns = capo_clock_mono() + TIME_NS;
         maps = read_maps(pid, &m->error);
-        r = maps ? hang_python_find(m, maps, out, why, room) : hang_memory_refused(m, why, room);
+        r = maps ? process_python_find(m, maps, out, why, room)
+                 : process_memory_refused(m, why, room);
         out->m = m;
         if (r < 0)
-                hang_python_close(out);
+                process_python_close(out);
         else
                 find_numbers(out);
         return r;
 }
 
-void hang_python_close(struct hang_python *p)
+void process_python_close(struct process_python *p)
 {
         free(p->m);
         p->m = NULL;
@@ -287,21 +288,21 @@ static void put_name(int pid, int tid, FILE *out)
                 fputs(" - -\n", out);
 }
 
-char *hang_python_now(int pid, char *why, size_t room)
+char *process_python_now(int pid, char *why, size_t room)
 {
-        struct hang_python p;
+        struct process_python p;
         char *text = NULL;
         size_t size = 0;
         FILE *out;
 
-        if (hang_python_open(pid, &p, why, room) < 0)
+        if (process_python_open(pid, &p, why, room) < 0)
                 return NULL;
         out = open_memstream(&text, &size);
         for (unsigned i = 0; out && i < p.n; i++) {
                 _cleanup_free_ char *frames = NULL;
                 size_t frames_size = 0;
                 FILE *of_one = open_memstream(&frames, &frames_size);
-                unsigned n = of_one ? hang_python_frames(&p, &p.threads[i], " ", of_one) : 0;
+                unsigned n = of_one ? process_python_frames(&p, &p.threads[i], " ", of_one) : 0;
 
                 if (!of_one || fclose(of_one) != 0 || !n)
                         continue;
@@ -316,7 +317,7 @@ char *hang_python_now(int pid, char *why, size_t room)
         if (!size)
                 free(steal(&text));
         if (!size && p.m->error)
-                hang_memory_refused(p.m, why, room);
-        hang_python_close(&p);
+                process_memory_refused(p.m, why, room);
+        process_python_close(&p);
         return text;
 }
