@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""usage: derive.py CAPO PLATFORM OUT.json --nccl LIB... [--table CSV] [--nodes N] [--work DIR]    predicted rules for the splits of a platform.
+"""usage: derive.py CAPO PLATFORM OUT.json --nccl LIB... [--table CSV] [--nodes N] [--splits A,B...] [--work DIR]    predicted rules for the splits of a platform.
 
 Asks `capo fit --model` for the usual ways to take GPUs of one to N (4) nodes, in any order of the nodes: all of one and two nodes,
 of more those of 8 GPUs, and those whose nodes have 2, 4 or all GPUs but for one node. The first libnccl is asked for all; the
@@ -100,6 +100,7 @@ def main():
     p.add_argument("--machines", nargs="+", default=[], help="others with the same links")
     p.add_argument("--table")
     p.add_argument("--nodes", type=int, default=4)
+    p.add_argument("--splits", help="these alone: 5+3,8+8+4")
     p.add_argument("--work")
     o = p.parse_args()
     answers = tempfile.TemporaryDirectory()  # goes with this run
@@ -114,7 +115,7 @@ def main():
     gpus = machine["gpus"] if isinstance(machine.get("gpus"), int) else len(machine["gpus"])
     releases = {lib: page(lib, "plan", "--alloc", "2", "--sizes", "1M")["nccl"] for lib in o.nccl}
     rules, table = [], []
-    for split in splits(gpus, o.nodes):
+    for split in o.splits.split(",") if o.splits else splits(gpus, o.nodes):
         by_release = {}
         for lib in o.nccl:
             answer, why = ask(capo, o.platform, split, lib, o.work)

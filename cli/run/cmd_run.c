@@ -222,7 +222,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
 {
         char path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
-        char agreed[CAPO_AGREEMENT], version[16], trial[64];
+        char agreed[CAPO_AGREEMENT], version[16], trial[64], key[RUN_TRIAL_KEY] = "";
         struct capo_layout_launch launch;
         struct capo_env env;
         bool allow_modelled;
@@ -243,7 +243,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
                             : run->allow_predicted ? "predicted"
                                                    : "",
                             run->budget, trial, sizeof trial))
-                run_trial_learn(run->profile, path, sizeof path);
+                run_trial_learn(path, sizeof path, key);
         if (!realpath(path, absolute))
                 return capo_fail(-EINVAL, "%s: %s", path, strerror(errno));
         if (capo_profile_load(absolute, &profile, &fault))
@@ -274,7 +274,7 @@ static int set_profile(const struct run *run, char **command, const char *librar
         run_setenv(CAPO_ENV_allow_modelled, allow_modelled ? "1" : "0");
         run_setenv(CAPO_ENV_trial, trial);
         if (*trial)
-                run_trial_note(dir, absolute);
+                run_trial_note(dir, key);
         if (capo_profile_turned(profile))
                 run_setenv(CAPO_ENV_steer, "1");
         if (launch.layout.n_nodes &&

@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Jobs with trials are listed in a file beside the user's profiles: host, pid, profile, folder of
- * logs, tab-separated. The next capo run with the same profile fits the logs of ended jobs. A lock
- * allows one process at a time, and all files are replaced atomically.
+ * What a profile's rows were tried for is kept beside the user's profiles, by the path and the
+ * digest of the profile that was named: another file of the same name, and a new version of it,
+ * begin anew. "trials" lists the jobs whose logs were not read yet: host, pid, key, folder,
+ * tab-separated. In "tried", KEY.tsv has what each ended job found (run_evidence.h), and KEY.json
+ * the profile with the verdicts of all of them, which the next job uses. A lock allows one process
+ * at a time, and all files are replaced atomically.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -14,10 +17,15 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
+#include "analysis/job/figures.h"
 #include "capo/msg.h"
 #include "cli/base/cli_output.h"
+#include "cli/run/run_evidence.h"
 #include "cli/run/run_trial.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -25,10 +33,16 @@
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"
 
-enum { MOST_JOBS = 64, LOCK_TRIES = 50, LOCK_WAIT_US = 100000 };
+enum {
+        MOST_JOBS = 256,
+        LOCK_TRIES = 50,
+        LOCK_WAIT_US = 100000,
+        KEY = RUN_TRIAL_KEY,
+        SETTLED_S = 300
+};
 
 struct tried {
-        char host[256], profile[PATH_MAX], dir[PATH_MAX];
+        char host[256], key[KEY], dir[PATH_MAX];
         long pid;
         bool gone; /* its results were used, or never will be */
 };
@@ -86,6 +100,7 @@ static int lock_state(void)
         return fd;
 }
 
+/* The newest MOST_JOBS lines. */
 static int read_tried(const char *path, struct tried *v)
 {
         _cleanup_fclose_ FILE *in = fopen(path, "re");
@@ -93,16 +108,25 @@ static int read_tried(const char *path, struct tried *v)
         size_t room = 0;
         int n = 0;
 
-        while (in && n < MOST_JOBS && getline(&line, &room, in) > 0) {
-                struct tried *t = &v[n];
+        while (in && getline(&line, &room, in) > 0) {
+                struct tried t = {0};
 
-                if (sscanf(line, "%255[^\t]\t%ld\t%4095[^\t]\t%4095[^\t\n]", t->host, &t->pid,
-                           t->profile, t->dir) == 4) {
-                        t->gone = false;
-                        n++;
-                }
+                if (sscanf(line, "%255[^\t]\t%ld\t%127[^\t]\t%4095[^\t\n]", t.host, &t.pid, t.key,
+                           t.dir) != 4)
+                        continue;
+                if (n == MOST_JOBS)
+                        memmove(v, v + 1, (size_t)--n * sizeof *v);
+                v[n++] = t;
         }
         return n;
+}
+
+/* A process of another host cannot be asked: its folder must have been quiet for a while. */
+static bool is_settled(const struct tried *t)
+{
+        struct stat st;
+
+        return stat(t->dir, &st) < 0 || time(NULL) - st.st_mtime > SETTLED_S;
 }
 
 static bool has_ended(const struct tried *t)
@@ -110,8 +134,9 @@ static bool has_ended(const struct tried *t)
         char host[256] = "";
 
         gethostname(host, sizeof host - 1);
-        return strcmp(host, t->host) || t->pid == getpid() ||
-               (kill((pid_t)t->pid, 0) && errno == ESRCH);
+        if (strcmp(host, t->host))
+                return is_settled(t);
+        return t->pid == getpid() || (kill((pid_t)t->pid, 0) && errno == ESRCH);
 }
 
 static const char *base_of(const char *path)
@@ -121,14 +146,24 @@ static const char *base_of(const char *path)
         return slash ? slash + 1 : path;
 }
 
-/* The user's profile with the same name as @path. */
-static bool user_profile(const char *path, char *out, size_t room)
+/* "mycluster-0123456789abcdef": of the file @path with the bytes of @digest. */
+static void make_key(const char *path, const char *digest, char key[KEY])
 {
-        const char *what;
-        char folder[PATH_MAX];
+        const char *base = base_of(path);
+        XXH64_hash_t of =
+                XXH3_64bits_withSeed(path, strlen(path), XXH3_64bits(digest, strlen(digest)));
 
-        return capo_profile_folder(0, NULL, folder, sizeof folder, &what) && *folder &&
-               snprintf(out, room, "%s/%s", folder, base_of(path)) < (int)room;
+        snprintf(key, KEY, "%.*s-%016llx",
+                 (int)strnlen(base, strcspn(base, ".") > 64 ? 64 : strcspn(base, ".")), base,
+                 (unsigned long long)of);
+}
+
+static bool tried_file(const char *key, const char *end, char *path, size_t room)
+{
+        char name[KEY + 16];
+
+        snprintf(name, sizeof name, "tried/%s.%s", key, end);
+        return state_file(name, path, room);
 }
 
 static void say_found(const struct capo_profile *p, const struct capo_trial_found *f)
@@ -141,10 +176,10 @@ static void say_found(const struct capo_profile *p, const struct capo_trial_foun
                 return;
         capo_info(
                 "tried in earlier jobs: %s %s on %d ranks by %s %s: %.1f %% %s than NCCL's choice "
-                "(%.1f to %.1f, %u calls): %s from now on",
+                "(%.1f to %.1f, %u calls in %s): %s from now on",
                 capo_call_name(f->call), capo_size_print(f->bytes, size, sizeof size), f->n_ranks,
                 capo_algo_name(row->algo), capo_proto_name(row->proto), change.percent, change.word,
-                change.lo, change.hi, f->n_row,
+                change.lo, change.hi, f->n_row, capo_text_plural((uint64_t)f->n_jobs, "job", NULL),
                 f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL");
 }
 
@@ -201,56 +236,74 @@ static void leave_parts_out(const char *dir, struct capo_samples *set, size_t fi
         free(names);
 }
 
-/* Read the logs of the jobs in @v that tried the profile of this name. */
-static int read_logs(struct tried *v, int n, const char *name, struct capo_samples *set)
+/* What the job that logged to @dir found of @p. Return: how many; -ENOMEM; 0 also of logs that
+ * cannot be used. */
+static int read_job(const char *dir, const struct capo_profile *p, struct capo_trial_found **found)
 {
-        char error[512];
-        int read = 0;
-
-        for (int i = 0; i < n; i++) {
-                size_t before = set->n_runs;
-
-                if (strcmp(base_of(v[i].profile), name) || !has_ended(&v[i]))
-                        continue;
-                if (access(v[i].dir, R_OK)) {
-                        v[i].gone = true;
-                        continue;
-                }
-                read += capo_import(v[i].dir, NULL, set, error, sizeof error) == 0;
-                leave_parts_out(v[i].dir, set, before);
-        }
-        return read;
-}
-
-static int learn_profile(struct tried *v, int n, const char *from, const char *to)
-{
-        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL, *next = NULL;
         _cleanup_(capo_fit_freep) struct capo_fit *fit = NULL;
-        _cleanup_free_ struct capo_trial_found *found = NULL;
         static const struct capo_fit_options options = {.min_gain = 0.01, .force = true};
         struct capo_samples set = {0};
         struct capo_fault fault;
-        int n_found = 0, open = 0, e;
-        bool wrote = false;
+        char error[512];
+        int e = capo_import(dir, NULL, &set, error, sizeof error);
 
-        if (!read_logs(v, n, base_of(from), &set) || capo_profile_load(from, &p, &fault) < 0 ||
-            capo_fit_make(&set, &options, &fit, &fault) < 0) {
-                capo_samples_free(&set);
-                return 0;
+        *found = NULL;
+        if (e == 0) {
+                leave_parts_out(dir, &set, 0);
+                e = capo_fit_make(&set, &options, &fit, &fault);
         }
         capo_samples_free(&set);
-        n_found = capo_fit_trials(fit, p, &found);
-        next = capo_profile_new(p->name);
-        e = n_found < 0 || !next ? -ENOMEM : capo_trial_apply(p, found, n_found, next);
-        if (e > 0)
-                e = write_user_profile(next, to, &wrote);
-        for (int i = 0; i < n_found; i++) {
-                open += found[i].verdict == CAPO_TRIAL_OPEN;
-                if (wrote)
-                        say_found(p, &found[i]);
+        return e == 0 ? capo_fit_trials(fit, p, found) : e == -ENOMEM ? e : 0;
+}
+
+/* Add what ended jobs found to the evidence. Return: 0; negative errno. */
+static int gather(struct tried *v, int n, const char *key, const struct capo_profile *p,
+                  struct run_evidence *evidence)
+{
+        for (int i = 0; i < n; i++) {
+                _cleanup_free_ struct capo_trial_found *found = NULL;
+                int r;
+
+                if (strcmp(v[i].key, key) || !has_ended(&v[i]))
+                        continue;
+                r = read_job(v[i].dir, p, &found);
+                v[i].gone = r > 0 || is_settled(&v[i]); /* another node's log may be late */
+                r = r < 0 ? r : run_evidence_add(evidence, v[i].dir, found, r);
+                if (r < 0)
+                        return r;
         }
-        for (int i = 0; i < n && n_found > 0 && !open && e >= 0; i++)
-                v[i].gone |= !strcmp(base_of(v[i].profile), base_of(from)) && has_ended(&v[i]);
+        return 0;
+}
+
+/* The profile with all verdicts, in @to. */
+static int learn_profile(struct tried *v, int n, const char *key, const struct capo_profile *p,
+                         const char *to)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *next = capo_profile_new(p->name);
+        struct run_evidence evidence;
+        char path[PATH_MAX];
+        int e = next && tried_file(key, "tsv", path, sizeof path) ? 0 : -ENOMEM, before, n_found;
+        bool wrote = false;
+
+        if (e < 0)
+                return e;
+        e = run_evidence_read(path, &evidence);
+        before = evidence.n;
+        if (e == 0)
+                e = gather(v, n, key, p, &evidence);
+        if (e == 0 && evidence.n > before) {
+                make_folders(path);
+                e = run_evidence_write(&evidence, path);
+                n_found = e < 0 ? e : capo_trial_pool(evidence.found, evidence.n);
+                e = n_found < 0 ? n_found : capo_trial_apply(p, evidence.found, n_found, next);
+                if (e > 0)
+                        e = write_user_profile(next, to, &wrote);
+                else if (e == 0)
+                        unlink(to); /* a verdict of earlier jobs stands no more */
+                for (int i = 0; wrote && i < n_found; i++)
+                        say_found(p, &evidence.found[i]);
+        }
+        run_evidence_finish(&evidence);
         return e < 0 ? e : 0;
 }
 
@@ -262,7 +315,7 @@ static void write_tried(const char *path, const struct tried *v, int n)
                 return;
         for (int i = 0; i < n; i++) {
                 if (!v[i].gone)
-                        fprintf(out.file, "%s\t%ld\t%s\t%s\n", v[i].host, v[i].pid, v[i].profile,
+                        fprintf(out.file, "%s\t%ld\t%s\t%s\n", v[i].host, v[i].pid, v[i].key,
                                 v[i].dir);
         }
         cli_output_close(&out, ferror(out.file) ? -EIO : 0);
@@ -281,44 +334,55 @@ static bool is_one_rank(void)
         return false;
 }
 
-void run_trial_learn(const char *asked, char *path, size_t room)
+/* The key of the profile at @path, and that profile. Return: false: nothing can be kept of it. */
+static bool open_profile(const char *path, char key[KEY], struct capo_profile **p)
 {
-        _cleanup_free_ struct tried *v = calloc(MOST_JOBS, sizeof *v);
-        char list[PATH_MAX], mine[PATH_MAX];
-        int lock, n;
+        char absolute[PATH_MAX];
 
-        if (!v || is_one_rank() || !state_file("trials", list, sizeof list) ||
-            !user_profile(path, mine, sizeof mine) || access(list, F_OK))
-                return;
-        lock = lock_state();
-        if (lock < 0) {
-                capo_warn("earlier trials are not read: %s is not available", list);
-                return;
-        }
-        n = read_tried(list, v);
-        if (learn_profile(v, n, access(mine, R_OK) ? path : mine, mine) < 0)
-                capo_warn("what earlier jobs tried could not be kept in %s", mine);
-        write_tried(list, v, n);
-        close(lock);
-        if (!access(mine, R_OK) && !strchr(asked, '/') && strlen(mine) < room)
-                strcpy(path, mine);
-        else if (!access(mine, R_OK) && strcmp(mine, path))
-                capo_info("%s has what earlier jobs tried of it; --profile %.*s uses that", mine,
-                          (int)strcspn(base_of(mine), "."), base_of(mine));
+        if (is_one_rank() || !realpath(path, absolute) || capo_profile_load(absolute, p, NULL) < 0)
+                return false;
+        make_key(absolute, (*p)->digest, key);
+        return true;
 }
 
-void run_trial_note(const char *dir, const char *path)
+void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY])
 {
-        char list[PATH_MAX], host[256] = "", line[2 * PATH_MAX + 320];
+        _cleanup_free_ struct tried *v = calloc(MOST_JOBS, sizeof *v);
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+        char list[PATH_MAX], learned[PATH_MAX];
+        int lock, n;
+
+        *key = 0;
+        if (!v || !open_profile(path, key, &p) || !state_file("trials", list, sizeof list) ||
+            !tried_file(key, "json", learned, sizeof learned))
+                return;
+        lock = access(list, F_OK) ? -1 : lock_state();
+        if (lock >= 0) {
+                n = read_tried(list, v);
+                if (learn_profile(v, n, key, p, learned) < 0)
+                        capo_warn("what earlier jobs tried could not be kept in %s", learned);
+                write_tried(list, v, n);
+                close(lock);
+        } else if (!access(list, F_OK)) {
+                capo_warn("earlier trials are not read: %s is not available", list);
+        }
+        if (access(learned, R_OK) || strlen(learned) >= room)
+                return;
+        capo_info("%s: what earlier jobs tried of it is in %s, which is used", path, learned);
+        strcpy(path, learned);
+}
+
+void run_trial_note(const char *dir, const char *key)
+{
+        char list[PATH_MAX], host[256] = "", line[PATH_MAX + 640];
         int lock, fd, n;
 
-        if (is_one_rank() || gethostname(host, sizeof host - 1) ||
-            !state_file("trials", list, sizeof list))
+        if (!*key || gethostname(host, sizeof host - 1) || !state_file("trials", list, sizeof list))
                 return;
         lock = lock_state();
         if (lock < 0)
                 return;
-        n = snprintf(line, sizeof line, "%s\t%ld\t%s\t%s\n", host, (long)getpid(), path, dir);
+        n = snprintf(line, sizeof line, "%s\t%ld\t%s\t%s\n", host, (long)getpid(), key, dir);
         fd = open(list, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0666);
         if (fd < 0 || write(fd, line, (size_t)n) != n)
                 capo_warn("%s: %s: this job's trials will not be looked at by the next capo run",

@@ -10,20 +10,21 @@
  * of the calls. Returns @text. */
 char *run_trial_text(const char *mode, double budget, char *text, size_t room);
 
+enum { RUN_TRIAL_KEY = 128 };
+
 /**
- * run_trial_learn() - fit the trials of earlier jobs with the profile @path, and write the result
- * to the user's folder
- * @asked: the profile as the user named it
- * @path: the profile for this job; replaced by the user's profile of that name, if there is one now
- * and @path is no file that the user named
+ * run_trial_learn() - read the logs of ended jobs that tried the profile @path, and join what they
+ * found
+ * @path: the profile for this job; replaced by the one with the verdicts, if there are any
+ * @key: of @path as it came, for run_trial_note(); "": nothing is kept
  *
  * One process at a time; if each rank has its own capo run, none does it. A failure is a warning:
  * the job then uses the profile as it is.
  */
-void run_trial_learn(const char *asked, char *path, size_t room);
+void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY]);
 
-/** run_trial_note() - note for a later capo run that this job tries the profile @path and logs to
+/** run_trial_note() - note for a later capo run that this job tries the profile of @key and logs to
  * @dir. */
-void run_trial_note(const char *dir, const char *path);
+void run_trial_note(const char *dir, const char *key);
 
 #endif

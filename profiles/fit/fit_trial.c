@@ -2,8 +2,7 @@
 /*
  * A trial ends as faster, no gain, or open. Both choices ran in the same job, alternating, so the
  * error of the difference of their medians is the one within the run (struct
- * capo_fit_cell.se_within). A decision at two neighbouring sizes of a row holds between them;
- * beyond the measured sizes the row does not change.
+ * capo_fit_cell.se_within). Jobs are joined by these differences, never by their times.
  */
 #include <errno.h>
 #include <math.h>
@@ -50,22 +49,15 @@ static int candidate_of(const struct capo_fit_series *s, const struct capo_row *
         return -1;
 }
 
-static void judge_size(struct capo_trial_found *f, const struct capo_fit_cell *own,
-                       const struct capo_fit_cell *row)
+static void conclude(struct capo_trial_found *f)
 {
-        double change = log(row->us / own->us),
-               se = hypot(fmax(own->se_within, LEAST_SE), fmax(row->se_within, LEAST_SE));
-
-        f->own_us = own->us;
-        f->row_us = row->us;
-        f->n_own = own->n_samples;
-        f->n_row = row->n_samples;
-        f->gain = -expm1(change);
-        f->gain_lo = -expm1(change + SURE * se);
-        f->gain_hi = -expm1(change - SURE * se);
-        if (f->n_own < LEAST_CALLS || f->n_row < LEAST_CALLS || !isfinite(se))
-                f->verdict = CAPO_TRIAL_OPEN;
-        else if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
+        f->gain = -expm1(f->change);
+        f->gain_lo = -expm1(f->change + SURE * f->se);
+        f->gain_hi = -expm1(f->change - SURE * f->se);
+        f->verdict = CAPO_TRIAL_OPEN;
+        if (f->n_own < LEAST_CALLS || f->n_row < LEAST_CALLS || !isfinite(f->se))
+                return;
+        if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
                 f->verdict = CAPO_TRIAL_FASTER;
         else if (f->gain_hi < LEAST_GAIN)
                 f->verdict = CAPO_TRIAL_NO_GAIN;
@@ -75,13 +67,25 @@ bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
                       struct capo_trial_found *out)
 {
         const struct capo_fit_cell *own = capo_fit_cell_of(s, point, 0),
-                                   *cell = capo_fit_cell_of(s, point, candidate);
+                                   *row = capo_fit_cell_of(s, point, candidate);
+        const struct capo_fit_candidate *c = &s->candidates[candidate];
+        bool itself = !c->channels && !c->chunk &&
+                      s->points[point].default_ran == CAPO_ALGO_PROTO(c->algo, c->proto);
 
-        *out = (struct capo_trial_found){
-                .call = s->call, .n_ranks = s->like.n_ranks, .bytes = s->points[point].bytes};
-        if (isnan(own->us) || isnan(cell->us))
+        if (isnan(own->us) || isnan(row->us) || row->is_default || itself)
                 return false;
-        judge_size(out, own, cell);
+        *out = (struct capo_trial_found){
+                .call = s->call,
+                .n_ranks = s->like.n_ranks,
+                .bytes = s->points[point].bytes,
+                .n_jobs = 1,
+                .own_us = own->us,
+                .row_us = row->us,
+                .n_own = own->n_samples,
+                .n_row = row->n_samples,
+                .change = log(row->us / own->us),
+                .se = hypot(fmax(own->se_within, LEAST_SE), fmax(row->se_within, LEAST_SE))};
+        conclude(out);
         return true;
 }
 
@@ -156,6 +160,88 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
         return once_per_size(*found, n);
 }
 
+/* ---- several jobs ---- */
+
+static int by_place(const void *a, const void *b, void *found)
+{
+        const struct capo_trial_found *v = found, *x = &v[*(const int *)a],
+                                      *y = &v[*(const int *)b];
+
+        return CAPO_ORDER(x->row, y->row) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
+               CAPO_ORDER(x->n_ranks, y->n_ranks) ?: CAPO_ORDER(*(const int *)a, *(const int *)b);
+}
+
+static double weight_of(const struct capo_trial_found *f, double spread)
+{
+        return 1 / (f->se * f->se + spread * spread);
+}
+
+/* Variance between jobs by DerSimonian and Laird's estimate (Controlled Clinical Trials 7, 1986). */
+static double between_jobs(const struct capo_trial_found *v, const int *of, int n)
+{
+        double w = 0, w2 = 0, mean = 0, q = 0, by;
+
+        for (int i = 0; i < n; i++) {
+                double x = weight_of(&v[of[i]], 0);
+
+                w += x;
+                w2 += x * x;
+                mean += x * v[of[i]].change;
+        }
+        for (int i = 0; i < n; i++) {
+                double d = v[of[i]].change - mean / w;
+
+                q += weight_of(&v[of[i]], 0) * d * d;
+        }
+        by = w - w2 / w;
+        return by > 0 ? fmax(0, (q - (n - 1)) / by) : 0;
+}
+
+static struct capo_trial_found join_jobs(const struct capo_trial_found *v, const int *of, int n)
+{
+        struct capo_trial_found f = v[of[n - 1]];
+        double spread = fmax(sqrt(between_jobs(v, of, n)), CAPO_TRIAL_JOB_SPREAD), w = 0;
+
+        f.n_row = f.n_own = 0;
+        f.change = 0;
+        f.n_jobs = n;
+        for (int i = 0; i < n; i++) {
+                f.n_row += v[of[i]].n_row;
+                f.n_own += v[of[i]].n_own;
+                f.change += weight_of(&v[of[i]], spread) * v[of[i]].change;
+                w += weight_of(&v[of[i]], spread);
+        }
+        f.change /= w;
+        f.se = 1 / sqrt(w);
+        conclude(&f);
+        return f;
+}
+
+int capo_trial_pool(struct capo_trial_found *found, int n)
+{
+        _cleanup_free_ int *of = malloc(((size_t)n + 1) * sizeof *of);
+        _cleanup_free_ struct capo_trial_found *joined = malloc(((size_t)n + 1) * sizeof *joined);
+        int kept = 0;
+
+        if (!of || !joined)
+                return -ENOMEM;
+        for (int i = 0; i < n; i++)
+                of[i] = i;
+        qsort_r(of, (size_t)n, sizeof *of, by_place, found);
+        for (int i = 0, k; i < n; i = k) {
+                const struct capo_trial_found *f = &found[of[i]];
+
+                for (k = i + 1;
+                     k < n && found[of[k]].row == f->row && found[of[k]].bytes == f->bytes &&
+                     found[of[k]].n_ranks == f->n_ranks;
+                     k++)
+                        ;
+                joined[kept++] = join_jobs(found, of + i, k - i);
+        }
+        memcpy(found, joined, (size_t)kept * sizeof *found);
+        return once_per_size(found, kept);
+}
+
 /* ---- the next profile ---- */
 
 struct applying {
@@ -189,35 +275,33 @@ static int put_piece(struct applying *a, const struct capo_row *row, uint64_t up
         return capo_profile_row(a->out, &piece);
 }
 
-/* The next decided size of row @at from found[*i] on; NULL: none. */
-static const struct capo_trial_found *next_decided(const struct applying *a, uint32_t at, int *i)
+/* What a size says of its part of the row: open only where there were enough calls to decide. */
+static bool has_part(const struct capo_trial_found *f, uint32_t at)
 {
-        for (; *i < a->n_found; ++*i) {
-                if (a->found[*i].row == at && a->found[*i].verdict != CAPO_TRIAL_OPEN)
-                        return &a->found[(*i)++];
-        }
-        return NULL;
+        return f->row == at && (f->verdict != CAPO_TRIAL_OPEN ||
+                                (f->n_row >= LEAST_CALLS && f->n_own >= LEAST_CALLS));
 }
 
-/* Write @row in pieces: from each decided size to the last adjacent one with the same decision. */
+/* Write @row in pieces, one for each run of sizes with one verdict. They meet in the middle. */
 static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
 {
-        uint64_t from = row->from;
-        const struct capo_trial_found *f, *next;
-        int i = 0, e = 0;
+        const struct capo_trial_found *last = NULL;
+        int e = 0;
 
-        for (f = next_decided(a, at, &i); f && e == 0; f = next) {
-                const struct capo_trial_found *last = f;
+        for (int i = 0; i < a->n_found && e == 0; i++) {
+                const struct capo_trial_found *f = &a->found[i];
 
-                while ((next = next_decided(a, at, &i)) && next->verdict == f->verdict)
-                        last = next;
-                if (f->bytes > from)
-                        e = put_piece(a, row, f->bytes - 1, NULL);
-                if (e == 0)
-                        e = put_piece(a, row, last->bytes, last);
-                from = last->bytes + 1;
+                if (!has_part(f, at))
+                        continue;
+                if (last && last->verdict != f->verdict)
+                        e = put_piece(a, row,
+                                      (uint64_t)sqrt((double)last->bytes * (double)f->bytes),
+                                      last->verdict == CAPO_TRIAL_OPEN ? NULL : last);
+                last = f;
         }
-        return e < 0 || from > row->upto ? e : put_piece(a, row, row->upto, NULL);
+        return e < 0 ? e
+                     : put_piece(a, row, row->upto,
+                                 last && last->verdict != CAPO_TRIAL_OPEN ? last : NULL);
 }
 
 static bool is_decided(const struct applying *a, const struct capo_rule *rule)

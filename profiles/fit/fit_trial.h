@@ -18,14 +18,16 @@ struct capo_trial_found {
         uint8_t call;
         int n_ranks;
         uint64_t bytes;
+        int n_jobs;
         uint32_t n_row, n_own;         /* timed calls */
-        double own_us, row_us;         /* medians */
+        double own_us, row_us;         /* medians; of several jobs those of the newest */
+        double change, se;             /* ln(row_us / own_us), and its standard error */
         double gain, gain_lo, gain_hi; /* share of the time that the row saves; 99 % interval */
         enum capo_trial_verdict verdict;
 };
 
-/** capo_trial_judge() - compare @candidate with NCCL's own choice at @point; out->row is 0. Return:
- * false: one of them was not measured there. */
+/** capo_trial_judge() - compare @candidate with NCCL's own choice at @point, within one job;
+ * out->row is 0. Return: false: one of them was not measured there, or they are the same. */
 bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
                       struct capo_trial_found *out);
 
@@ -41,10 +43,23 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
                     struct capo_trial_found **found);
 
 /**
+ * capo_trial_pool() - join what several jobs found, each by itself
+ * @found: of all jobs, the oldest first; afterwards once per row and size
+ *
+ * Only differences within a job are joined: jobs differ in their nodes and their neighbours. The
+ * spread between jobs counts, and CAPO_TRIAL_JOB_SPREAD where it is not known.
+ *
+ * Return: how many are left.
+ */
+int capo_trial_pool(struct capo_trial_found *found, int n);
+#define CAPO_TRIAL_JOB_SPREAD 0.01 /* of ln us: the least standard deviation between jobs */
+
+/**
  * capo_trial_apply() - @profile with the results applied
- * @out: an empty profile. Rules with a decided row become measured ones: sizes where the row is
- * faster keep it, with its evidence; where it has no gain, NCCL's choice is left; others stay
- * predicted. Other rules are copied.
+ * @out: an empty profile. Rules with a decided row become measured ones: where the row is faster it
+ * stays, with its evidence; where it has no gain, NCCL's choice is left. A verdict holds for the
+ * whole range of the row; a size where another one was reached, or none in spite of enough calls,
+ * has its own part, to the middle between the sizes. Other rules are copied.
  *
  * Return: number of changed rows; -ENOMEM.
  */

@@ -32,16 +32,16 @@ job() { # what is slow, folder, options of capo run
 }
 again=0
 try() { # what is slow, folder, options: a job with trials; at a higher cost where a busy machine leaves it open
-        what=$1 tried=$2
+        what=$1 logs=$2
         shift 2
         if [ "$jobs" = 0 ]; then
-                job "$what:0" "$tried" "$@"
+                job "$what:0" "$logs" "$@"
                 return
         fi
         for us in 3000 30000 200000; do
-                rm -rf "$tried" "$tmp/config/capo/trials"
-                job "$what:$us" "$tried" "$@"
-                "$capo" report "$tried" > "$tmp/page" 2>&1 || fail "report: $(cat "$tmp/page")"
+                rm -rf "$logs" "$tmp/config/capo/trials"
+                job "$what:$us" "$logs" "$@"
+                "$capo" report "$logs" > "$tmp/page" 2>&1 || fail "report: $(cat "$tmp/page")"
                 grep -q 'not decided yet' "$tmp/page" || return
                 again=$((again + 1))
         done
@@ -60,9 +60,13 @@ alike() { # folder: both ranks decided the same
 within() { # of the calls in $tmp/a one in ten tried the row, and at least so many
         awk '$2 == "Tree" {tried++} END {exit !(tried >= '"$1"' && tried <= NR / 10 + 1)}' "$tmp/a"
 }
-whole() { # one profile in the folder, and that one whole
-        "$capo" profile check "$mine/$1.json" > "$tmp/out" || fail "the profile fails its check: $(cat "$tmp/out")"
+tried=$tmp/config/capo/tried # what was learned: KEY.tsv, KEY.json
+whole() { # the user's profile is as it was, and what was learned is whole
+        for f in "$mine/$1.json" "$tried/$1"-*.json; do
+                [ ! -e "$f" ] || "$capo" profile check "$f" > "$tmp/out" || fail "the profile fails its check: $(cat "$tmp/out")"
+        done
         [ "$(ls "$mine" | wc -l)" = 1 ] || fail "left in the folder: $(ls "$mine")"
+        ! grep -q samples "$mine/$1.json" || fail "the user's own file was changed"
 }
 
 # The predicted row is faster: one call in ten tries it, on both ranks the same; NCCL's choice otherwise.
@@ -85,10 +89,20 @@ wait
 whole p
 if timed; then
         cat "$tmp/two.out" "$tmp/three.out" | grep -q 'Tree Simple: .* less time .* used from now on' || fail "nothing is learned: $(cat "$tmp/two.out")"
-        grep -q '"samples": ' "$mine/p.json" || fail "no evidence in $(cat "$mine/p.json")"
-        [ "$(grep -c . "$tmp/config/capo/trials")" -ge 2 ] || fail "jobs lost: $(cat "$tmp/config/capo/trials")"
+        grep -q '"samples": ' "$tried"/p-*.json || fail "no evidence in $(cat "$tried"/p-*.json)"
         rules "$tmp/two" | awk '$2 != "Tree" {exit 1}' || fail "the winner is not used: $(rules "$tmp/two" | uniq -cf1)"
 fi
+
+# A file of the same name elsewhere, and the file refitted, begin anew: verdicts are of a path and its bytes.
+if timed; then
+        (cd "$tmp" && cp "$mine/p.json" p.json && job Ring:0 "$tmp/other" --profile ./p.json --allow-predicted)
+        grep -q 'earlier jobs tried' "$tmp/other.out" && fail "another file of that name: $(cat "$tmp/other.out")"
+        sed -i 's/"who": "test"/"who": "again"/' "$mine/p.json"
+        job Ring:0 "$tmp/refitted" --profile p --allow-predicted
+        grep -q 'earlier jobs tried' "$tmp/refitted.out" && fail "the refitted profile is not used: $(cat "$tmp/refitted.out")"
+        rules "$(ls "$tmp"/refitted/*.capo | head -n 1)" | awk '$2 == "Tree" {exit 1}' || fail "the refitted profile is ignored"
+fi
+rm -rf "$tmp/config/capo/trials" "$tried"
 
 # A guard: the row decides, loses, and is withdrawn.
 profile g measured
@@ -101,7 +115,7 @@ if timed; then
         grep -q 'Tree Simple: .* more time .* left to NCCL from now on' "$tmp/after.out" || fail "the guard found nothing: $(cat "$tmp/after.out")"
         grep -q 'more time than NCCL.s choice ([0-9.]* to [0-9.]*,' "$tmp/after.out" || fail "the interval has another sign: $(cat "$tmp/after.out")"
         grep -q '(-' "$tmp/page" && fail "the report's interval has another sign: $(cat "$tmp/page")"
-        grep -q '"leave": true' "$mine/g.json" || fail "the loser stays: $(cat "$mine/g.json")"
+        grep -q '"leave": true' "$tried"/g-*.json || fail "the loser stays: $(cat "$tried"/g-*.json)"
 fi
 
 # Without the recorder nobody knows which call it is.
@@ -110,7 +124,7 @@ NCCL_TUNER_PLUGIN="$build/tuner/libnccl-tuner-capo.so" CAPO_PROFILE="$mine/p.jso
         fail "a trial without the recorder runs"
 grep -q 'is it preloaded' "$tmp/out" || fail "why not: $(cat "$tmp/out")"
 if timed; then
-        rm -rf "$mine" "$tmp/config/capo/trials"
+        rm -rf "$mine" "$tried" "$tmp/config/capo/trials"
         mkdir -p "$mine"
         right=0 wrong=0 apart=0 over=0
         for i in $(seq "$jobs"); do
@@ -127,7 +141,7 @@ if timed; then
                 cat "$tmp/e.out" "$tmp/f.out" > "$tmp/said"
                 if grep -q "$want from now on" "$tmp/said"; then right=$((right + 1))
                 elif grep -q 'from now on' "$tmp/said"; then wrong=$((wrong + 1)); fi
-                rm -rf "$tmp"/[def]
+                rm -rf "$tmp"/[def] "$tried"
         done
         echo "$right of $jobs right, $wrong wrong; $again jobs left it open and ran again at a higher cost; ranks decided apart in $apart, over the budget in $over"
         [ $((right * 100)) -ge $((jobs * 99)) ] || fail "$right of $jobs jobs found the winner"
