@@ -68,6 +68,22 @@ static capo_nccl_result refuse_comm(const struct capo_tuner_info *info, const ch
         return CAPO_NCCL_INVALID_USAGE;
 }
 
+/* Once, by one rank, with the process's lock held: that a profile does nothing must not be silent.
+ * Where the launcher tells the layout, capo run has said it. */
+static void say_none(const struct capo_shape *shape)
+{
+        static bool said;
+        char nearest[CAPO_NEAREST_TEXT];
+
+        if (said || *capo_process.layout || !capo_process.speaks || shape->n_ranks < 2 ||
+            capo_tuner_env()->quiet ||
+            !*capo_match_nearest(capo_process.profile, shape, nearest, sizeof nearest))
+                return;
+        said = true;
+        capo_info("no rule of %s holds for %d ranks on %d %s: %s", capo_process.profile->file,
+                  shape->n_ranks, shape->n_nodes, shape->n_nodes == 1 ? "node" : "nodes", nearest);
+}
+
 /* Match the profile to the communicator. 0 or -errno. */
 static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *t,
                          const char *comm_name)
@@ -101,6 +117,8 @@ static int match_profile(const struct capo_tuner_info *info, struct capo_tuner *
         r = capo_process_tables(&shape, &t->tables, &t->own_tables);
         if (r < 0)
                 return r;
+        if (!t->tables->first)
+                say_none(&shape);
         for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                 if (t->tables->table[c])
                         t->table[c] = t->tables->table[c];

@@ -26,6 +26,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/base/site_conf.h"
+#include "core/profile/match.h"
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
@@ -213,6 +214,41 @@ static void say_class(const struct capo_profile *profile, const char *here)
                         here);
 }
 
+/* What the job will be, as far as it is known before it starts. Return: false: not known. */
+static bool expect_shape(const struct capo_layout_launch *launch, const struct capo_env *env,
+                         int nccl, bool allow_modelled, struct capo_shape *shape, char *layout,
+                         size_t room)
+{
+        if (!launch->layout.n_nodes || nccl <= 0)
+                return false;
+        *shape = (struct capo_shape){.n_ranks = (int)launch->layout.n_ranks,
+                                     .n_nodes = (int)launch->layout.n_nodes,
+                                     .min_local = (int)capo_layout_smallest(&launch->layout),
+                                     .max_local = (int)capo_layout_largest(&launch->layout),
+                                     .nccl = nccl,
+                                     .allow_modelled = allow_modelled,
+                                     .layout = capo_layout_print(&launch->layout, layout, room),
+                                     .class_name = *env->class_name ? env->class_name : NULL};
+        snprintf(shape->trays, sizeof shape->trays, "%s", layout);
+        return true;
+}
+
+/* One line: what tunes this job, or why nothing does. */
+static void say_tuning(const struct capo_profile *profile, const struct capo_shape *shape)
+{
+        char nearest[CAPO_NEAREST_TEXT] = "", nccl[16];
+
+        if (shape)
+                capo_match_nearest(profile, shape, nearest, sizeof nearest);
+        capo_info(profile->n_rules ? "tuning by %s, digest %s"
+                                   : "%s has no rules, so NCCL chooses all; digest %s",
+                  profile->file, profile->digest);
+        if (*nearest)
+                capo_info("none of its rules holds for all %d ranks, layout %s, with NCCL %s: %s",
+                          shape->n_ranks, shape->layout,
+                          capo_nccl_text((uint32_t)shape->nccl, nccl, sizeof nccl), nearest);
+}
+
 /*
  * Resolve the profile once, here, and export what every rank must agree on: its path, its digest,
  * the layout, and whether modelled rules are used. That last one is always set, because a shell on
@@ -230,6 +266,8 @@ static int set_profile(const struct run *run, char **command, const char *librar
         struct capo_findings findings = {0};
         struct capo_reach reach;
         struct capo_fault fault;
+        struct capo_shape shape;
+        char expected[CAPO_LAYOUT_TEXT];
 
         if (!strcmp(run->profile, "-"))
                 return capo_fail(-EINVAL, "run: --profile - is no file that every rank could read");
@@ -283,9 +321,10 @@ static int set_profile(const struct run *run, char **command, const char *librar
                            capo_layout_print(&launch.layout, layout, sizeof layout));
         run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
-                capo_info(profile->n_rules ? "tuning by %s, digest %s"
-                                           : "%s has no rules, so NCCL chooses all; digest %s",
-                          absolute, profile->digest);
+                say_tuning(profile, expect_shape(&launch, &env, reach.version, allow_modelled,
+                                                 &shape, expected, sizeof expected)
+                                            ? &shape
+                                            : NULL);
         return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "core/base/layout.h"
 #include "core/base/order.h"
+#include "core/base/text.h"
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/base/util.h"
@@ -35,6 +36,8 @@ void capo_shape_fill(struct capo_shape *s, const char *launcher, char *text, siz
 }
 
 /* ---- conditions ---- */
+
+#define BARRED "basis: modelled, not allowed (--allow-modelled)"
 
 /* @value < 0: not known, which only "any" matches. */
 static bool range_includes(struct capo_range r, double value)
@@ -66,12 +69,16 @@ static bool trays_hold(const char *wanted, const struct capo_shape *s)
                                            : capo_layout_text_covers(wanted, s->trays);
 }
 
-bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, const char **why)
+enum { CONDITIONS = 9 };
+
+/* The keys of the conditions that do not hold. Return: how many. */
+static unsigned missed_conditions(const struct capo_when *w, const struct capo_shape *s,
+                                  const char *missed[CONDITIONS])
 {
         const struct {
                 const char *key;
                 bool holds;
-        } by[] = {
+        } by[CONDITIONS] = {
                 {"nodes", range_includes(w->nodes, s->n_nodes)},
                 {"ranks", range_includes(w->ranks, s->n_ranks)},
                 {"layout", !w->layout || layout_holds(w->layout, s)},
@@ -83,13 +90,55 @@ bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, co
                 {"nccl", range_includes(w->nccl, s->nccl > 0 ? s->nccl : -1)},
                 {"comm", !w->comm || (s->comm && !fnmatch(w->comm, s->comm, 0))},
         };
-        size_t i = 0;
+        unsigned n = 0;
 
-        while (i < N_ELEMENTS(by) && by[i].holds)
-                i++;
+        for (size_t i = 0; i < N_ELEMENTS(by); i++) {
+                if (!by[i].holds)
+                        missed[n++] = by[i].key;
+        }
+        return n;
+}
+
+bool capo_when_settled(const struct capo_when *w, const struct capo_shape *s, const char **why)
+{
+        const char *missed[CONDITIONS] = {NULL};
+        unsigned n = missed_conditions(w, s, missed);
+
         if (why)
-                *why = i < N_ELEMENTS(by) ? by[i].key : NULL;
-        return i == N_ELEMENTS(by);
+                *why = missed[0];
+        return n == 0;
+}
+
+char *capo_match_nearest(const struct capo_profile *p, const struct capo_shape *s, char *text,
+                         size_t room)
+{
+        const struct capo_rule *nearest = NULL;
+        unsigned least = CONDITIONS + 2;
+        char when[400];
+
+        *text = 0;
+        for (uint32_t r = 0; r < p->n_rules; r++) {
+                const struct capo_rule *rule = &p->rules[r];
+                const char *missed[CONDITIONS];
+                unsigned n = missed_conditions(&rule->when, s, missed);
+                bool barred = rule->basis == CAPO_BASIS_MODELLED && !s->allow_modelled;
+
+                if (n + barred >= least)
+                        continue;
+                least = n + barred;
+                nearest = rule;
+                *text = 0;
+                for (unsigned i = 0; i < n; i++)
+                        capo_append(text, room, "%s%s", i ? ", " : "", missed[i]);
+                if (barred)
+                        capo_append(text, room, "%s%s", n ? ", " : "", BARRED);
+        }
+        if (nearest && least) {
+                capo_when_print(&nearest->when, when, sizeof when);
+                capo_append(text, room, "; the nearest rule%s is for %s",
+                            p->n_rules > 1 ? "" : ", the only one,", when);
+        }
+        return text;
 }
 
 bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *s, const char **why)
@@ -99,7 +148,7 @@ bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *s,
         if (rule->basis != CAPO_BASIS_MODELLED || s->allow_modelled)
                 return true;
         if (why)
-                *why = "basis: modelled, not allowed (--allow-modelled)";
+                *why = BARRED;
         return false;
 }
 

@@ -31,7 +31,7 @@ struct capo_shape {
         int min_local, max_local; /* -1 not known */
         int nccl;                 /* NCCL_VERSION_CODE; 0 not known */
         bool allow_modelled; /* rules that no clock has seen may decide (CAPO_ALLOW_MODELLED) */
-        const char *layout;  /* canonical, NULL not known */
+        const char *layout;  /* as capo_layout_print(), in rank order; NULL not known */
         char trays[CAPO_LAYOUT_TEXT]; /* of the launcher's hosts, however NCCL counts them;
                                          canonical,
                                          "" not known */
@@ -72,6 +72,13 @@ bool capo_when_settled(const struct capo_when *when, const struct capo_shape *sh
  */
 bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *shape,
                        const char **why);
+/**
+ * capo_match_nearest() - why no rule holds: the conditions that the nearest one misses, and what it
+ * is for; "" where a rule holds, or there is none. Return: @text.
+ */
+char *capo_match_nearest(const struct capo_profile *profile, const struct capo_shape *shape,
+                         char *text, size_t room);
+#define CAPO_NEAREST_TEXT 640
 /** capo_when_asked() - do the conditions on the question hold? capo_when_asks() - are there any? */
 bool capo_when_asked(const struct capo_when *when, const struct capo_question *question);
 bool capo_when_asks(const struct capo_when *when);

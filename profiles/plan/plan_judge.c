@@ -188,27 +188,15 @@ static const char *gap_of(const struct capo_plan_answer *a)
         return NULL;
 }
 
-/* There are rules, but none can match this communicator: report the failed condition of the first.
- */
+/* There are rules, but none can match this communicator. */
 static void find_match(const struct capo_plan_by *by, const struct capo_plan_decision *d,
                        struct capo_plan_comparison *c)
 {
-        const char *first = NULL;
-
-        for (uint32_t r = 0; r < by->profile->n_rules; r++) {
-                const char *why = NULL;
-
-                if (capo_rule_settled(&by->profile->rules[r], &d->shape, &why))
-                        return;
-                first = first ? first : why;
-        }
-        if (!first)
+        if (!*capo_match_nearest(by->profile, &d->shape, c->why, sizeof c->why))
                 return;
-        if (!strcmp(first, "class") && d->shape.class_name)
-                snprintf(c->why, sizeof c->why, "%.20s (this allocation is %.100s)", first,
-                         d->shape.class_name);
-        else
-                snprintf(c->why, sizeof c->why, "%.150s", first);
+        if (d->shape.class_name && !strncmp(c->why, "class", 5))
+                capo_append(c->why, sizeof c->why, " (this allocation is %.100s)",
+                            d->shape.class_name);
         c->no_match = c->why;
 }
 
