@@ -46,6 +46,7 @@ void run_start_watch(const struct run *run, const char *dir)
 {
         char until[16], hang[24];
         const char *argv[16] = {"capo", "watch", "--dir", dir, "--until", until, "--hang", hang};
+        const char *metrics;
         unsigned n = 8;
         struct capo_env env;
         pid_t child;
@@ -55,13 +56,14 @@ void run_start_watch(const struct run *run, const char *dir)
                 capo_warn(
                         "run: CAPO_GATHER=%s is not understood (node, or empty): logs stay as they are",
                         env.gather);
-        if (run->no_watch || (env.hang <= 0 && !run->metrics && !*env.gather))
+        metrics = run->metrics ? run->metrics : *env.metrics ? env.metrics : NULL;
+        if (run->no_watch || (env.hang <= 0 && !metrics && !*env.gather))
                 return;
         snprintf(until, sizeof until, "%d", (int)getpid());
         snprintf(hang, sizeof hang, "%lld", (long long)(env.hang < 30 ? env.hang : 30));
-        if (run->metrics) {
+        if (metrics) {
                 argv[n++] = "--metrics";
-                argv[n++] = run->metrics;
+                argv[n++] = metrics;
         }
         child = fork();
         if (child == 0)

@@ -200,7 +200,7 @@ static void put_steps(struct metrics_put *p)
         const struct capo_job_steps *s = &p->job->page.late.steps;
 
         if (s->steps.known != CAPO_STEPS_NONE && s->total)
-                metrics_point(p, "", (double)s->total, "certain", certain(s), NULL);
+                metrics_point(p, "_total", (double)s->total, "certain", certain(s), NULL);
 }
 
 static void put_step_seconds(struct metrics_put *p)
@@ -332,7 +332,17 @@ static double seconds_of(struct timeval t)
         return (double)t.tv_sec + (double)t.tv_usec / 1e6;
 }
 
+static uint64_t failed_calls(const struct capo_job *job)
+{
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < job->n_failures; i++)
+                n += job->failures[i].calls;
+        return n;
+}
+
 #define JOB_METRICS(F)                                                                            \
+        F(NULL, COUNT, failed_calls(of->page.job), NULL, NULL, "capo_failed_calls")               \
         F(NULL, COUNT, of->page.job->dropped, NULL, NULL, "capo_dropped_calls")                   \
         F(NULL, COUNT, of->page.job->gpu_dropped, NULL, NULL, "capo_dropped_gpu_times")           \
         F(NULL, BYTES, of->page.job->bytes_lost, NULL, NULL, "capo_dropped_log_bytes")            \

@@ -76,6 +76,18 @@ def check_root():
         theirs.end()
 
 
+def check_setting():
+    """CAPO_METRICS is --metrics of capo run."""
+    run = "mkdir FOLDER/metrics; CAPO_METRICS=FOLDER/metrics exec %s run --quiet --dir FOLDER/logs -- %s FOLDER/script" % (CAPO, os.path.join(BUILD, "tests/hang/player"))
+    job = Job("0 mark\n0 until end\n", 1, command=["sh", "-c", run])
+    try:
+        job.wait("metrics", lambda: os.path.isdir(job.path("metrics")) and os.listdir(job.path("metrics")))
+        job.go("end")
+        check("it ends well", job.ranks[0].wait() == 0)
+    finally:
+        job.end()
+
+
 def check_refused(job):
     check("no folder", "expected a folder for metrics: No such file" in watch(job, "--metrics", job.path("none"), status=1))
     check("a file", "expected a folder, found a file" in watch(job, "--metrics", job.path("script"), status=1))
@@ -93,7 +105,7 @@ try:
     series = read(text)
     check("calls: " + text, sum(of(series, "capo_calls_total", comm="world", call="AllReduce")) == 2 * CALLS)
     check("bytes", sum(of(series, "capo_message_bytes_total", call="AllReduce")) == 2 * 4 * sum(4000 + k % 4 for k in range(CALLS)))
-    check("steps: " + text, of(series, "capo_steps") == [CALLS // 4] and len(of(series, "capo_step_seconds")) == 2)
+    check("steps: " + text, of(series, "capo_failed_calls_total") == [0] and of(series, "capo_steps_total") == [CALLS // 4] and len(of(series, "capo_step_seconds")) == 2)
     check("ranks", of(series, "capo_ranks", state="alive") == [2] and len(of(series, "capo_oldest_call_age_seconds")) == 2)
     check("one verdict holds", sum(of(series, "capo_hang_verdict")) == 1 and of(series, "capo_hang_verdict", verdict="healthy") == [1])
     check("labels", all([n for n, _ in l][:3] == ["job_id", "user", "node"] for _, l in series))
@@ -112,5 +124,6 @@ try:
     check("gone", "no process of yours here runs under capo" in watch(job, status=1))
 finally:
     job.end()
+check_setting()
 check_root()
 print("ok")
