@@ -12,7 +12,7 @@
 
 #include "capo/profile.h"
 #include "core/base/util.h"
-#include "core/profile/parse_parts.h"
+#include "core/profile/parse.h"
 #include "tests/log_numbers.h"
 
 /* A profile of one rule with as many notes as make it larger than what is read at once. */
