@@ -15,7 +15,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "cli/base/cli_json.h"
+#include "cli/base/cli_fields.h"
 #include "cli/check/check.h"
 #include "cli/doctor/sysfs.h"
 #include "core/base/clock.h"
@@ -54,14 +54,7 @@ static void hand_over(struct board *b, const char *key, json_t *value)
 
 json_t *check_finding_rows(const struct capo_findings *f, size_t from)
 {
-        json_t *rows = json_array();
-
-        for (size_t i = from; i < f->n; i++)
-                json_array_append_new(rows, json_pack("{s:s, s:s, s:o}", "level",
-                                                      capo_finding_word(f->rows[i].level), "topic",
-                                                      f->rows[i].topic, "text",
-                                                      cli_json_text(f->rows[i].text)));
-        return rows;
+        return CLI_ENTITIES(capo_finding_fields, NULL, f->rows + from, f->n - from);
 }
 
 enum part { NCCL, MACHINE, LIBRARIES, GPUS, CLOCK, FACTS, PARTS };

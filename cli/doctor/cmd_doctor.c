@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "cli/base/cli.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
@@ -48,22 +49,24 @@ static void print_text(const struct capo_findings *f, const char *unknown)
                         counts, capo_base_name(unknown), unknown);
 }
 
-static void print_json(const struct capo_findings *f, const struct capo_reach *reach, bool fail,
-                       const char *unknown)
-{
-        json_t *rows = json_array(), *page;
+struct answer {
+        struct capo_reach reach;
+        const char *verdict;
+};
 
-        for (size_t i = 0; i < f->n; i++)
-                json_array_append_new(rows, json_pack("{s:s, s:s, s:s}", "level",
-                                                      capo_finding_word(f->rows[i].level), "topic",
-                                                      f->rows[i].topic, "text", f->rows[i].text));
-        page = json_pack("{s:i, s:s, s:s, s:i, s:o}", "capo_doctor", 1, "verdict",
-                         fail      ? "not-ready"
-                         : unknown ? "unknown"
-                                   : "ready",
-                         "libnccl", reach->library, "nccl", reach->version, "findings", rows);
-        cli_json_print(stdout, page, JSON_INDENT(2));
-}
+#define FINDING_FIELDS(F)                              \
+        F("level", WORD, capo_finding_word(of->level)) \
+        F("topic", TEXT, of->topic)                    \
+        F("text", TEXT, of->text)
+CLI_ENTITY_SHARED(capo_finding_fields, struct capo_finding, void, FINDING_FIELDS);
+
+#define PAGE_FIELDS(F)                        \
+        F("capo_doctor", COUNT, 1)            \
+        F("verdict", WORD, in->verdict)       \
+        F("libnccl", TEXT, in->reach.library) \
+        F("nccl", RANK, in->reach.version)    \
+        F("findings", JSON, CLI_ENTITIES(capo_finding_fields, NULL, of->rows, of->n))
+CLI_ENTITY(doctor, struct capo_findings, struct answer, PAGE_FIELDS);
 
 struct options {
         bool json;
@@ -73,22 +76,23 @@ static int run_doctor(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct capo_findings f = {0};
-        struct capo_reach reach;
+        struct answer a = {0};
         const char *unknown;
         bool fail = false;
 
-        capo_doctor_command(&f, n ? words : NULL, &reach);
+        capo_doctor_command(&f, n ? words : NULL, &a.reach);
         capo_doctor_loading(&f, n ? words : NULL);
-        if (!capo_doctor_node(&f, &reach) && !capo_doctor_pci_gpus())
+        if (!capo_doctor_node(&f, &a.reach) && !capo_doctor_pci_gpus())
                 capo_finding_add(
                         &f, CAPO_FINDING_NOTE, "gpu",
                         "no NVIDIA GPU is here: the GPUs of a job that runs elsewhere were "
                         "not looked at");
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
-        unknown = n && !reach.shown ? words[0] : NULL;
+        unknown = n && !a.reach.shown ? words[0] : NULL;
+        a.verdict = fail ? "not-ready" : unknown ? "unknown" : "ready";
         if (o->json)
-                print_json(&f, &reach, fail, unknown);
+                cli_json_print(stdout, cli_entity_json(&doctor, &a, &f), JSON_INDENT(2));
         else
                 print_text(&f, unknown);
         capo_findings_finish(&f);

@@ -40,6 +40,9 @@ const char *capo_finding_word(enum capo_finding_level level);
 
 void capo_findings_finish(struct capo_findings *f);
 
+/* The fields of a finding in JSON (cli_fields.h). */
+extern const struct cli_entity capo_finding_fields;
+
 /* How the command would reach NCCL. */
 struct capo_reach {
         char library[4096]; /* libnccl.so.2 that would be loaded; empty when none was found */
