@@ -129,9 +129,9 @@ double cli_field_export(const struct cli_entity *e, const void *in, const void *
                 v = e->value(in, of, i, room);
                 if (!is_integer(kind))
                         return real_value(kind, name, v.real);
-                return v.integer < 0        ? NAN
-                       : kind == FIELD_TIME ? (double)v.integer / 1e9
-                                            : (double)v.integer;
+                return !is_known(kind, v.integer) ? NAN
+                       : kind == FIELD_TIME       ? (double)v.integer / 1e9
+                                                  : (double)v.integer;
         }
         return NAN;
 }
