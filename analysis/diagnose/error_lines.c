@@ -1,11 +1,424 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds the error lines listed in node_lines.def, error_lines.def and nccl_lines.def. */
+/*
+ * Lines of failures: those of node_lines.def, error_lines.def and nccl_lines.def; how torchrun and
+ * Slurm name who failed first; exceptions; and lines with a word of failure that nobody knows.
+ */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-#include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+static const char TIMEOUT[] = "Watchdog caught collective operation timeout";
+
+static int take_first(const char *at, const char *line, uint32_t number, void *arg)
+{
+        uint32_t *first = arg;
+
+        *first = *first ? *first : number;
+        return 0;
+}
+
+/* The exception of a traceback whose first line is @line: the first line after it that is not
+ * indented. All lines may have the prefix before @at ("[rank0]: "). Return: that line; @line if the
+ * traceback is cut. */
+static const char *exception_line(const char *at, const char *line)
+{
+        const char *next = strchr(line, '\n');
+        size_t prefix =
+                next && !strncmp(next + 1, line, (size_t)(at - line)) ? (size_t)(at - line) : 0;
+
+        for (; next && *++next; next = strchr(next, '\n')) {
+                if (!strncmp(next, line, prefix) && !strchr(" \t\r\n|", next[prefix]))
+                        return next;
+        }
+        return line;
+}
+
+/* ---- torchrun's report ---- */
+
+/*
+ * Each node's agent prints one block:
+ *
+ *      Failures:
+ *      [1]:
+ *        time      : 2026-11-26_15:43:04
+ *        host      : node7
+ *        rank      : 5 (local_rank: 1)
+ *        exitcode  : -15 (pid: 1235)
+ *        traceback : Signal 15 (SIGTERM) received by PID 1235
+ *      Root Cause (first observed failure):
+ *      [0]:
+ *        time      : 2026-11-26_15:43:03
+ *        ...
+ *
+ * With several blocks, the one with the earliest time names the first failure of the job.
+ */
+enum { MOST_LINES = 8, MOST_RANK = 1 << 20, WORD = 72 };
+
+struct failure {
+        char time[WORD], host[WORD]; /* "": missing */
+        int32_t rank;                /* -1: missing */
+        long exit_code, pid;
+        bool exited; /* exit_code and pid are set */
+        struct capo_evidence_mark mark;
+};
+
+struct failures {
+        struct capo_evidence *e;
+        struct failure first;
+        bool any;
+        uint32_t text;
+};
+
+/* The value after "@key   : " in the line that begins at @line; NULL: another line. */
+static const char *find_value(const char *line, const char *key)
+{
+        size_t size = strcspn(line, "\n"), n = strlen(key);
+
+        for (const char *at = line; (at = memmem(at, size - (size_t)(at - line), key, n));) {
+                const char *behind = at + n + strspn(at + n, " ");
+                bool begins = at == line || at[-1] == ' ';
+
+                if (begins && *behind == ':')
+                        return behind + 1 + strspn(behind + 1, " ");
+                at += n;
+        }
+        return NULL;
+}
+
+static bool read_number(const char *at, long *number)
+{
+        char *end;
+
+        *number = strtol(at, &end, 10);
+        return end != at;
+}
+
+static void take_word(const char *at, char word[WORD])
+{
+        capo_take_word(at, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:.-",
+                       word, WORD);
+}
+
+static void read_line(const char *line, struct failure *f)
+{
+        const char *time = find_value(line, "time"), *host = find_value(line, "host"),
+                   *rank = find_value(line, "rank"), *code = find_value(line, "exitcode"),
+                   *pid = code ? memmem(code, strcspn(code, "\n"), "(pid: ", 6) : NULL;
+        long number;
+
+        if (time)
+                take_word(time, f->time);
+        if (host)
+                take_word(host, f->host);
+        if (rank && f->rank < 0 && read_number(rank, &number) && number >= 0 && number < MOST_RANK)
+                f->rank = (int32_t)number;
+        if (pid && !f->exited)
+                f->exited = read_number(code, &f->exit_code) && read_number(pid + 6, &f->pid);
+}
+
+static int32_t torchrun_rank(const char *text, const char *line)
+{
+        struct failure f = {.rank = -1};
+
+        if (!find_value(line, "exitcode") && !find_value(line, "traceback"))
+                return -1;
+        for (unsigned i = 0; i < MOST_LINES && f.rank < 0 && line > text; i++) {
+                for (line--; line > text && line[-1] != '\n';)
+                        line--;
+                if (!strncmp(line + strcspn(line, ":\n"), ":\n", 2)) /* "[1]:" begins a failure */
+                        break;
+                read_line(line, &f);
+        }
+        return f.rank;
+}
+
+static int take_block(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct failures *s = arg;
+        struct failure f = {.rank = -1, .mark = {s->text, number}};
+
+        for (unsigned i = 0; i < MOST_LINES && (line = strchr(line, '\n')); i++)
+                read_line(++line, &f);
+        if (f.rank >= 0 && f.exited && (!s->any || strcmp(f.time, s->first.time) < 0)) {
+                s->first = f;
+                s->any = true;
+        }
+        return 0;
+}
+
+static int take_place(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct failures *s = arg;
+
+        if (!s->first.mark.line)
+                s->first.mark = (struct capo_evidence_mark){s->text, number};
+        return 0;
+}
+
+/* Add how the first process ended, if no other line tells more. */
+static void tell_first(const struct failure *first, struct capo_diagnose_finding *f)
+{
+        char how[96] = "", where[WORD + 16] = "";
+
+        capo_finding_rank_add(f, first->rank);
+        if (first->exited)
+                snprintf(how, sizeof how, " (%s %ld, PID %ld)",
+                         first->exit_code < 0 ? "signal" : "exit code", labs(first->exit_code),
+                         first->pid);
+        if (*first->host)
+                snprintf(where, sizeof where, " on host %s", first->host);
+        snprintf(f->headline, sizeof f->headline,
+                 "NOT DECIDED WHY: torchrun saw rank %d fail first%s%s", first->rank, how, where);
+        snprintf(f->next, sizeof f->next,
+                 "the output of rank %d%s from before its end: its own error is the first cause",
+                 first->rank, where);
+}
+
+static bool has_rank(const struct capo_diagnose_finding *f, int32_t rank)
+{
+        for (uint32_t i = 0; i < f->n_ranks; i++) {
+                if (f->ranks[i] == rank)
+                        return true;
+        }
+        return false;
+}
+
+/* Is there a line that tells how that rank ended (SIGKILL, a crash)? */
+static bool is_explained(const struct capo_evidence *e, int32_t rank)
+{
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                if (e->findings[i].rank >= CAPO_RANK_ERROR && has_rank(&e->findings[i], rank))
+                        return true;
+        }
+        return false;
+}
+
+int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict)
+{
+        struct failures s = {.e = e, .first = {.rank = -1}};
+        struct capo_diagnose_finding *f, before;
+        size_t at = verdict ? (size_t)(verdict - e->findings) : 0;
+
+        for (s.text = 0; s.text < e->n_texts; s.text++)
+                capo_evidence_each(e, s.text, "Root Cause", take_block, &s);
+        for (s.text = 0; s.text < e->n_texts && !s.any && !verdict; s.text++)
+                capo_evidence_each(e, s.text, "ChildFailedError", take_place, &s);
+        if (!s.first.mark.line || is_explained(e, s.first.rank))
+                return 0;
+        f = capo_evidence_finding(e);
+        if (!f)
+                return -ENOMEM;
+        f->rank = e->timed_out ? CAPO_RANK_NOTE : CAPO_RANK_UNDECIDED;
+        f->kind = "error";
+        f->sure = "unsure";
+        capo_finding_mark(f, s.first.mark);
+        if (!s.any) {
+                snprintf(f->headline, sizeof f->headline,
+                         "NOT DECIDED: a process failed, and its own error is not here");
+                snprintf(f->next, sizeof f->next,
+                         "the output of the process that torchrun names as the first to fail");
+                return 0;
+        }
+        tell_first(&s.first, f);
+        if (verdict && !strcmp(e->findings[at].kind, "error") && e->findings[at].n_ranks &&
+            !has_rank(&e->findings[at], s.first.rank)) { /* a later failure is no verdict */
+                before = e->findings[at];
+                e->findings[at] = *f;
+                *f = before;
+        }
+        return 0;
+}
+
+/* ---- the nodes that Slurm names ---- */
+
+/*
+ *      srun: error: Node failure on node117
+ *      slurmctld: error: Nodes node[117-118] not responding, setting DOWN
+ *      slurmstepd: error: *** JOB 991 ON node100 CANCELLED AT ... DUE TO NODE FAILURE ***
+ *
+ * "ON node100" in the last line is the sender of the message, not the failed node.
+ */
+static const char NAME_CHARS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                 "0123456789.-_[],";
+
+enum { NAMES_ROOM = 200 };
+
+struct names {
+        struct capo_evidence *e;
+        char text[NAMES_ROOM]; /* "node117,node[3-4]"; "": none */
+};
+
+static void add_name(struct names *names, const char *name, size_t n)
+{
+        const char *at = names->text;
+
+        while (n && strchr(".,", name[n - 1]))
+                n--;
+        while (n && (at = memmem(at, strlen(at), name, n))) {
+                if ((at == names->text || at[-1] == ',') && (!at[n] || at[n] == ','))
+                        return;
+                at++;
+        }
+        if (n && strlen(names->text) + n + 2 < sizeof names->text)
+                capo_append(names->text, sizeof names->text, "%s%.*s", *names->text ? "," : "",
+                            (int)n, name);
+}
+
+static int take_behind(const char *at, const char *line, uint32_t number, void *arg)
+{
+        const char *name = at + strlen("Node failure on ");
+
+        add_name(arg, name, strspn(name, NAME_CHARS));
+        return 0;
+}
+
+/* Take the word before " not responding", or the one before "is". */
+static int take_before(const char *at, const char *line, uint32_t number, void *arg)
+{
+        size_t head = (size_t)(at - line);
+        const char *end = at, *from;
+
+        if (!memmem(line, head, "slurmctld", 9) && !memmem(line, head, "Nodes ", 6))
+                return 0;
+        if (head > 3 && !strncmp(end - 3, " is", 3))
+                end -= 3;
+        for (from = end; from > line && strchr(NAME_CHARS, from[-1]);)
+                from--;
+        add_name(arg, from, (size_t)(end - from));
+        return 0;
+}
+
+static void name_nodes(struct capo_evidence *e)
+{
+        struct names names = {.e = e};
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                if (!e->texts[i].text)
+                        continue;
+                capo_evidence_each(e, i, "Node failure on ", take_behind, &names);
+                capo_evidence_each(e, i, " not responding", take_before, &names);
+        }
+        for (uint32_t i = 0; i < e->n_findings && *names.text; i++) {
+                struct capo_diagnose_finding *f = &e->findings[i];
+
+                if (!f->slurm_node)
+                        continue;
+                capo_append(f->headline, sizeof f->headline, ": %s", names.text);
+                snprintf(f->next, sizeof f->next,
+                         "leave it out (--exclude=%s); sinfo -R and slurmctld's log say why",
+                         names.text);
+        }
+}
+
+/* ---- exceptions ---- */
+
+/*
+ * A Python exception of one rank while others wait for it:
+ *
+ *      [rank5]: Traceback (most recent call last):
+ *      [rank5]:   File "train.py", line 212, in forward
+ *      [rank5]: ValueError: too many values to unpack
+ *
+ * It is the cause only if three conditions hold. Watchdogs of other ranks timed out and that rank's
+ * did not (else it continued after the exception). The exception came first (by line, or it is in
+ * another file). It is not one that the failure of another rank raises.
+ */
+struct exceptions {
+        struct capo_evidence *e;
+        struct capo_diagnose_finding *f; /* NULL: none so far */
+        uint32_t text, timeout;          /* timeout: line of the text's first timeout; 0: none */
+        bool *waits;                     /* by rank: it timed out */
+        uint32_t n_waits;                /* number of such ranks */
+};
+
+static int take_wait(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct exceptions *x = arg;
+        int32_t rank = capo_text_rank(&x->e->texts[x->text], line);
+
+        x->timeout = x->timeout ? x->timeout : number;
+        if (rank >= 0 && rank < MOST_RANK && !x->waits[rank]) {
+                x->waits[rank] = true;
+                x->n_waits++;
+        }
+        return 0;
+}
+
+/* Is it an exception that follows from another rank's failure, or from ending the job? */
+static bool is_consequence(const char *exception)
+{
+        static const char *const words[] = {
+                "NCCL",   "Dist",       "c10d",    "loo/",       "Socket",    "TCPStore",
+                "Signal", "Interrupt",  "Connect", "ChildFail",  "Broken",    "imed out",
+                "imeout", "SystemExit", "ray.",    "CUDA error", "HIP error", "Warning"};
+        size_t size = strcspn(exception, "\n");
+
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (memmem(exception, size, words[i], strlen(words[i])))
+                        return true;
+        }
+        return !memmem(exception, size, "Error", 5) && !memmem(exception, size, "Exception", 9);
+}
+
+static int take_traceback(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct exceptions *x = arg;
+        const char *exception = exception_line(at, line);
+        int32_t rank = capo_text_rank(&x->e->texts[x->text], line);
+
+        if (rank < 0 || rank >= MOST_RANK || exception == line || is_consequence(exception) ||
+            x->waits[rank] || (x->timeout && number > x->timeout))
+                return 0;
+        if (!x->f) {
+                x->f = capo_evidence_finding(x->e);
+                if (!x->f)
+                        return -1;
+                x->f->rank = CAPO_RANK_HANG;
+                x->f->kind = "exception";
+                capo_quote(exception, x->f->detail, sizeof x->f->detail);
+        }
+        capo_finding_rank_add(x->f, rank);
+        capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
+        return 0;
+}
+
+static int read_exceptions(struct capo_evidence *e)
+{
+        struct exceptions x = {.e = e};
+        char who[128];
+        int r = 0;
+
+        if (!capo_evidence_has(TIMEOUT, e))
+                return 0;
+        x.waits = calloc(MOST_RANK, sizeof *x.waits);
+        if (!x.waits)
+                return -ENOMEM;
+        for (x.text = 0; x.text < e->n_texts; x.text++)
+                capo_evidence_each(e, x.text, TIMEOUT, take_wait, &x);
+        for (x.text = 0; x.text < e->n_texts && x.n_waits && r == 0; x.text++) {
+                x.timeout = 0;
+                capo_evidence_each(e, x.text, TIMEOUT, take_first, &x.timeout);
+                if (capo_evidence_each(e, x.text, "Traceback (most recent call last)",
+                                       take_traceback, &x) < 0)
+                        r = -ENOMEM;
+        }
+        free(x.waits);
+        if (r < 0 || !x.f)
+                return r;
+        capo_rank_list(x.f->ranks, x.f->n_ranks, who);
+        snprintf(x.f->headline, sizeof x.f->headline,
+                 "%s RAISED AN EXCEPTION before others timed out", capo_rank_shout(who));
+        snprintf(x.f->next, sizeof x.f->next, "that exception and its traceback");
+        return 0;
+}
+
+/* ---- the tables ---- */
 
 #define CAUSE  CAPO_RANK_CAUSE
 #define ERROR  CAPO_RANK_ERROR
@@ -33,7 +446,7 @@ static const struct error_row {
 #undef ERROR
 #undef OTHERS
 
-enum { WORD_ROOM = 128 };
+enum { WORD_ROOM = 128, WARN_SHOWN = 200 };
 
 struct search {
         struct capo_evidence *e;
@@ -42,6 +455,7 @@ struct search {
         bool whole;                              /* no digit may follow */
         struct capo_diagnose_finding *f;         /* of this row; NULL: none so far */
         uint32_t text, timeout; /* timeout: line of the text's first timeout; 0: none */
+        uint16_t timeout_story;
 };
 
 static bool line_has(const char *line, const char *word)
@@ -77,7 +491,7 @@ static bool is_instance(const struct search *s, const char *at, const char *line
                 return false;
         if (!strncmp(at, "Traceback",
                      9)) /* the launcher's traceback only says that a process failed */
-                return !line_has(capo_exception_line(at, line), "ChildFailedError");
+                return !line_has(exception_line(at, line), "ChildFailedError");
         if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" means nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
         if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints about NICs has no prefix */
@@ -108,10 +522,11 @@ static bool is_last_resort(const struct error_row *row)
 
 /* Several lines can report the same in other words: use one finding. NULL: none so far. */
 static struct capo_diagnose_finding *find_same(const struct capo_evidence *e,
-                                               const struct error_row *row)
+                                               const struct error_row *row, uint16_t story)
 {
         for (uint32_t i = 0; i < e->n_findings; i++) {
-                if (!strcmp(e->findings[i].headline, row->headline))
+                if (e->findings[i].story == story &&
+                    !strcmp(e->findings[i].headline, row->headline))
                         return &e->findings[i];
         }
         return NULL;
@@ -121,25 +536,31 @@ static int32_t rank_of(const struct capo_evidence_text *t, const char *line)
 {
         int32_t rank = capo_text_rank(t, line);
 
-        return rank >= 0 ? rank : capo_torchrun_rank(t->text, line);
+        return rank >= 0 ? rank : torchrun_rank(t->text, line);
 }
 
 static int take_error(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
-        bool after = s->timeout && number > s->timeout &&
+        struct capo_evidence_text *t = &s->e->texts[s->text];
+        struct capo_record *record = capo_record_at(&t->records, at);
+        bool after = s->timeout && number > s->timeout && record->story == s->timeout_story &&
                      (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
 
         if (!is_instance(s, at, line))
                 return 0;
-        s->e->texts[s->text].n[s->row->of]++;
-        if (!s->f)
+        t->n[s->row->of]++;
+        record->known = true;
+        if (!s->f || s->f->story != record->story)
+                s->f = find_same(s->e, s->row, record->story);
+        if (!s->f) {
                 s->f = capo_evidence_finding(s->e);
-        if (!s->f)
-                return -1;
+                if (!s->f)
+                        return -1;
+                s->f->story = record->story;
+        }
         if (!s->f->n_marks) {
-                const char *detail =
-                        strncmp(at, "Traceback", 9) ? line : capo_exception_line(at, line);
+                const char *detail = strncmp(at, "Traceback", 9) ? line : exception_line(at, line);
 
                 s->f->rank = after ? CAPO_RANK_NOTE : s->row->rank;
                 s->f->kind = s->row->kind;
@@ -152,16 +573,19 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
         if (!line_has(line, "local_rank")) /* numbers within a node, not within the job */
-                capo_finding_rank_add(s->f, rank_of(&s->e->texts[s->text], line));
+                capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
         return 0;
 }
 
-static int take_first(const char *at, const char *line, uint32_t number, void *arg)
+static int take_timeout(const char *at, const char *line, uint32_t number, void *arg)
 {
-        uint32_t *first = arg;
+        struct search *s = arg;
 
-        *first = *first ? *first : number;
+        if (!s->timeout) {
+                s->timeout = number;
+                s->timeout_story = capo_text_story(&s->e->texts[s->text], at);
+        }
         return 0;
 }
 
@@ -171,30 +595,183 @@ static int find_word(struct search *s)
                 s->timeout = 0;
                 if (!capo_text_has(&s->e->texts[s->text], s->word))
                         continue;
-                capo_evidence_each(s->e, s->text, "Watchdog caught collective operation timeout",
-                                   take_first, &s->timeout);
+                capo_evidence_each(s->e, s->text, TIMEOUT, take_timeout, s);
                 if (capo_evidence_each(s->e, s->text, s->word, take_error, s) < 0)
                         return -1;
         }
         return 0;
 }
 
+static int find_row(struct capo_evidence *e, const struct error_row *row, bool *found)
+{
+        struct search s = {.e = e, .row = row};
+
+        for (const char *words = row->words; *words;) {
+                words = take_words(words, &s);
+                if (find_word(&s) < 0)
+                        return -ENOMEM;
+        }
+        *found = s.f != NULL;
+        return 0;
+}
+
+/* A warning of NCCL that no row has: it is nearer to the cause than the exception that follows. */
+static int take_warning(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct search *s = arg;
+        struct capo_evidence_text *t = &s->e->texts[s->text];
+        struct capo_record *record = capo_record_at(&t->records, at);
+        const char *said = at + strlen(" NCCL WARN ");
+
+        if (record->known || strcspn(said, "\n") < 4)
+                return 0;
+        if (!s->f) {
+                s->f = capo_evidence_finding(s->e);
+                if (!s->f)
+                        return -1;
+                s->f->rank = CAPO_RANK_UNDECIDED;
+                s->f->kind = "error";
+                s->f->sure = "unsure";
+                s->f->story = record->story;
+                snprintf(s->f->headline, sizeof s->f->headline, "NOT DECIDED: NCCL warns: \"%.*s\"",
+                         (int)strnlen(said, strcspn(said, "\r\n") < WARN_SHOWN
+                                                    ? strcspn(said, "\r\n")
+                                                    : WARN_SHOWN),
+                         said);
+                capo_quote(line, s->f->detail, sizeof s->f->detail);
+                snprintf(s->f->missing, sizeof s->f->missing,
+                         "what it means: capo has no advice for this line");
+                snprintf(s->f->next, sizeof s->f->next,
+                         "the lines of this process from just before it, with NCCL_DEBUG=INFO; an "
+                         "exception that follows is its consequence");
+        }
+        capo_finding_rank_add(s->f, rank_of(t, line));
+        capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
+        return 0;
+}
+
 int capo_errors_read(struct capo_evidence *e)
 {
         struct search s = {.e = e};
+        int r = read_exceptions(e);
+        bool found;
 
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                const struct capo_diagnose_finding *verdict = capo_evidence_verdict(e);
+        for (size_t i = 0; i < N_ELEMENTS(rows) && r == 0; i++) {
+                if (!is_last_resort(&rows[i]))
+                        r = find_row(e, &rows[i], &found);
+        }
+        for (s.text = 0; s.text < e->n_texts && r == 0; s.text++) {
+                if (capo_evidence_each(e, s.text, " NCCL WARN ", take_warning, &s) < 0)
+                        r = -ENOMEM;
+        }
+        name_nodes(e);
+        return r;
+}
 
-                s.row = &rows[i];
-                if (is_last_resort(s.row) && verdict && verdict->rank > CAPO_RANK_HEALTHY)
+int capo_last_errors_read(struct capo_evidence *e)
+{
+        bool found = false;
+        int r = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(rows) && r == 0 && !found; i++) {
+                if (is_last_resort(&rows[i]))
+                        r = find_row(e, &rows[i], &found);
+        }
+        return r;
+}
+
+/* ---- lines that nobody knows ---- */
+
+/* Whole words only: neither "errors: 0" nor NCCL_ASYNC_ERROR_HANDLING=1 counts; "ValueError" does.
+ */
+static bool has_word(const char *line, size_t size, const char *word)
+{
+        size_t n = strlen(word);
+
+        for (size_t i = 0; i + n <= size; i++) {
+                if ((line[i] | ' ') != (*word | ' ') || strncasecmp(line + i, word, n) != 0 ||
+                    (i && line[i - 1] == '_'))
                         continue;
-                s.f = find_same(e, s.row);
-                for (const char *words = s.row->words; *words;) {
-                        words = take_words(words, &s);
-                        if (find_word(&s) < 0)
-                                return -1;
+                if (i + n == size || (!isalnum((unsigned char)line[i + n]) && line[i + n] != '_'))
+                        return true;
+        }
+        return false;
+}
+
+/* NCCL's INFO lines report attempts that fail by design; "#" begins a header of nccl-tests. */
+static bool is_failure(const char *line, size_t size)
+{
+        static const char *const words[] = {"error",     "failed",    "failure",   "fatal",
+                                            "exception", "aborted",   "aborting",  "killed",
+                                            "panic",     "timed out", "NCCL WARN", "core dumped"};
+
+        if (*line == '#' || memmem(line, size, " NCCL INFO ", 11))
+                return false;
+        for (size_t i = 0; i < size; i++) { /* a binary */
+                if (iscntrl((unsigned char)line[i]) && !strchr("\t\r\033", line[i]))
+                        return false;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
+                if (has_word(line, size, words[i]))
+                        return true;
+        }
+        return false;
+}
+
+static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
+                        struct capo_evidence_mark mark, const char *line)
+{
+        e->texts[mark.text].n[CAPO_EVIDENCE_PROGRAM]++;
+        if (!*f) {
+                *f = capo_evidence_finding(e);
+                if (!*f)
+                        return -ENOMEM;
+                (*f)->rank = CAPO_RANK_UNDECIDED;
+                (*f)->kind = "error";
+                (*f)->sure = "unsure";
+                snprintf((*f)->headline, sizeof(*f)->headline,
+                         "NOT DECIDED: a line may be an error that capo does not know");
+                capo_quote(line, (*f)->detail, sizeof(*f)->detail);
+                snprintf((*f)->missing, sizeof(*f)->missing,
+                         "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
+                snprintf((*f)->next, sizeof(*f)->next, "read these lines: did the job fail?");
+        }
+        capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
+        capo_finding_mark(*f, mark);
+        return 0;
+}
+
+/* Output of nccl-tests that ended without an error: its warnings did no harm. */
+static bool has_ended_well(const struct capo_evidence *e, uint32_t text)
+{
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                if (e->findings[i].rank == CAPO_RANK_HEALTHY &&
+                    e->findings[i].marks[0].text == text)
+                        return true;
+        }
+        return false;
+}
+
+int capo_words_read(struct capo_evidence *e)
+{
+        struct capo_diagnose_finding *f = NULL;
+        int r = 0;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
+                        return 0; /* the verdict of capo hang is better */
+        }
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *records = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < records->n && r == 0 && !has_ended_well(e, i); k++) {
+                        const char *line = records->text + records->v[k].begin;
+
+                        if (is_failure(line, strcspn(line, "\n")))
+                                r = take_failure(e, &f,
+                                                 (struct capo_evidence_mark){i, records->v[k].line},
+                                                 line);
                 }
         }
-        return 0;
+        return r;
 }

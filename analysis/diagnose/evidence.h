@@ -2,12 +2,13 @@
 /*
  * Reads files that remain after a failure, and finds what they prove.
  *
- *      texts -> evidence.c: the kinds of each -> watchdog.c, debug_lines.c, error_lines.c: findings
- *            -> evidence.c: the strongest finding is the verdict
+ *      inputs -> records.c: records (who, where, when)
+ *             -> evidence_judge.c: stories, one per job and attempt
+ *             -> watchdog.c, debug_lines.c, error_lines.c, stack_judge.c: findings
+ *             -> evidence_judge.c: what explains the rest is the verdict
  *
- * Texts are searched as a whole: a launcher may put anything before a line, and a terminal may
- * break it. Dumps of the flight recorder and answers of RAS go to analysis/hang; its verdict is one
- * more finding here.
+ * The readers know evidence.c and nothing of each other; only evidence_judge.c knows all. Dumps of
+ * the flight recorder and answers of RAS go to analysis/hang; its verdict is one more finding here.
  */
 #ifndef CAPO_EVIDENCE_H
 #define CAPO_EVIDENCE_H
@@ -16,19 +17,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "analysis/diagnose/records.h"
+
 enum capo_evidence_kind {
 #define EVIDENCE(id, name, words) CAPO_EVIDENCE_##id,
 #include "analysis/diagnose/evidence_kinds.def"
         CAPO_EVIDENCE_KINDS,
-};
-
-/* What a launcher put before each line (line_labels.c). */
-enum capo_line_label {
-        CAPO_LABEL_NONE,
-        CAPO_LABEL_SRUN,
-        CAPO_LABEL_MPIRUN,
-        CAPO_LABEL_MPIEXEC,
-        CAPO_LABELS,
 };
 
 /* A place in an input: line 1 is the first, 0 means the whole input. */
@@ -38,29 +32,31 @@ struct capo_evidence_mark {
 
 struct capo_evidence_text {
         char *name;      /* as given by the user */
-        char *text;      /* zero-terminated; NULL: a binary, or passed on to another reader */
+        char *text;      /* that of the records; NULL: a binary, or passed on to another reader */
         uint64_t *grams; /* of the text (grams.h); NULL: none */
         uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines or items of each kind */
-        enum capo_line_label label;
+        struct capo_records records;
 };
 
 /* How strong a finding is; of two the stronger is the verdict, of equals the first. */
 enum capo_finding_rank {
         CAPO_RANK_NOTE,      /* no verdict */
         CAPO_RANK_HEALTHY,   /* it worked */
+        CAPO_RANK_SLOW,      /* it works, and is slower than it can be */
         CAPO_RANK_UNDECIDED, /* somebody waits, and it is not known for whom */
         CAPO_RANK_ERROR,     /* an error, which may be a consequence */
         CAPO_RANK_HANG,      /* who is the cause of a hang */
         CAPO_RANK_CAUSE,     /* what happened before all of it: killed, a broken GPU */
 };
 
-enum { CAPO_DIAGNOSE_MARKS = 12, CAPO_DIAGNOSE_RANKS = 16 };
+enum { CAPO_DIAGNOSE_MARKS = 12, CAPO_DIAGNOSE_RANKS = 16, CAPO_STORY_NAME = 96 };
 
 struct capo_diagnose_finding {
         enum capo_finding_rank rank;
         const char *kind; /* name in JSON: "missing", "killed", ...; as in docs/diagnose.md */
         const char *sure; /* "certain", "likely", "unsure" */
-        bool slurm_node;  /* about a node that Slurm's lines name (node_names.c) */
+        bool slurm_node;  /* about a node that Slurm's lines name */
+        uint16_t story;   /* of one job and attempt, in which it was found */
         char headline[448];
         char detail[768];  /* several lines; "": none */
         char missing[256]; /* what would make it more certain; "": nothing */
@@ -76,11 +72,13 @@ struct capo_evidence {
         uint32_t n_texts;
         struct capo_diagnose_finding *findings;
         uint32_t n_findings;
-        int nccl, ofi, torch; /* releases; 0 not known */
-        int32_t n_ranks;      /* of the job; 0 not known */
-        bool *seen;           /* by rank: there are lines of it */
-        uint32_t n_seen;      /* length of seen */
-        bool timed_out;       /* a watchdog reported a timeout */
+        int nccl, ofi, torch;             /* releases; 0 not known */
+        int32_t n_ranks;                  /* of the job; 0 not known */
+        bool *seen;                       /* by rank: there are lines of it */
+        uint32_t n_seen;                  /* length of seen */
+        bool timed_out;                   /* a watchdog reported a timeout */
+        char (*stories)[CAPO_STORY_NAME]; /* "attempt 2", "pod a"; what one job has is one */
+        uint32_t n_stories;
 };
 
 /** capo_evidence_add() - add a text; takes ownership of @text, copies @name. Return: its index;
@@ -107,8 +105,8 @@ void capo_evidence_finish(struct capo_evidence *e);
 const char *capo_evidence_name(enum capo_evidence_kind kind);
 const char *capo_evidence_words(enum capo_evidence_kind kind);
 
-/** capo_evidence_each() - call @found for every occurrence of @word in @text, with its line and
- * line number. Return: how many; -ENOMEM from @found. */
+/** capo_evidence_each() - call @found for every occurrence of @word in @text, with the begin and
+ * the input's line of its record; NULL: only count. Return: how many; -ENOMEM from @found. */
 int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char *word,
                        int (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg);
@@ -130,11 +128,11 @@ char *capo_rank_shout(char *text);
  * is too long. */
 size_t capo_take_word(const char *at, const char *chars, char *word, size_t room);
 
-/** capo_line_rank() - the rank in "[rank3]:", "[Rank 3]"; -1: none. capo_text_rank() - also from a
- * launcher's label ("3: " of srun) if capo_labels_read() found labels in the text. */
-int32_t capo_line_rank(const char *line);
+/** capo_text_rank() - the rank that a line names, or its launcher's label; -1: none. */
 int32_t capo_text_rank(const struct capo_evidence_text *t, const char *line);
-void capo_labels_read(struct capo_evidence_text *t);
+
+/** capo_text_story() - the story of the record that contains @at. */
+uint16_t capo_text_story(const struct capo_evidence_text *t, const char *at);
 
 /** capo_quote() - one line of an input, cut between words and marked "..." if it is long. */
 void capo_quote(const char *line, char *out, size_t room);
@@ -142,24 +140,18 @@ void capo_quote(const char *line, char *out, size_t room);
 /** capo_rank_seen() - note that there is a line of @rank. Return: 0; -ENOMEM. */
 int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
-/** capo_exception_line() - the exception of a traceback whose first line is @line: the first line
- * after it that is not indented. All lines may have the prefix before @at ("[rank0]: "). Return:
- * that line; @line if the traceback is cut. */
-const char *capo_exception_line(const char *at, const char *line);
-
-/** capo_torchrun_rank() - the rank that torchrun's list of failures names above this line, which
- * must be an "exitcode" or "traceback" line of it; else -1. @text: begin of the text. */
-int32_t capo_torchrun_rank(const char *text, const char *line);
-
-/* The readers: each adds its findings. Return: 0; -ENOMEM. */
+/* The readers, which evidence_judge.c calls: each adds its findings. Return: 0; -ENOMEM. */
+int capo_recognise(struct capo_evidence *e);
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
-int capo_torchrun_read(struct capo_evidence *e);
-int capo_nodes_name(struct capo_evidence *e);
+/* What only says that something failed: call it when nothing else was found. */
+int capo_last_errors_read(struct capo_evidence *e);
+/* @verdict: so far; NULL: none. */
+int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
+int capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
 int capo_stacks_read(struct capo_evidence *e);
-int capo_c10d_read(struct capo_evidence *e);
-int capo_exceptions_read(struct capo_evidence *e);
-int capo_words_read(struct capo_evidence *e);
+int capo_slow_read(struct capo_evidence *e);
+int capo_tests_read(struct capo_evidence *e);
 
 #endif

@@ -19,14 +19,44 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/diagnose/evidence.h"
 #include "core/base/array.h"
-#include "analysis/diagnose/watchdog.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
 
-enum { MOST_LINES = 8192, STATUS_ROOM = 400 };
+enum { WATCH_GROUP = 64, WATCH_WORD = 40 };
 
-static bool number_within(const char *from, size_t size, const char *word, int64_t *out)
+/* One rank in one process group. -1: not known. */
+struct watch {
+        int32_t rank;
+        uint16_t story;
+        char group[WATCH_GROUP]; /* "67", "0(default_pg)"; "": not known */
+        int64_t stuck;           /* number of the call that timed out */
+        char op[WATCH_WORD];
+        int64_t in, out;
+        int64_t enqueued, completed;
+        struct capo_evidence_mark mark;
+};
+
+struct watches {
+        struct capo_evidence *e;
+        uint32_t text;
+        struct watch *v;
+        uint32_t n;
+};
+
+enum {
+        MOST_LINES = 8192,
+        STATUS_ROOM = 400,
+        MOST_APART = 64, /* calls between ranks of one job */
+};
+
+/* A number that another writer's record cuts may lack digits. */
+static bool number_within(const struct watches *w, const char *from, size_t size, const char *word,
+                          int64_t *out)
 {
         const char *at = memmem(from, size, word, strlen(word));
+        const struct capo_record *record;
         char *end;
         long long n;
 
@@ -37,13 +67,16 @@ static bool number_within(const char *from, size_t size, const char *word, int64
         if (end == at || n < 0 ||
             n >= INT64_C(1) << 40) /* PyTorch 2.3 prints uninitialised values */
                 return false;
+        record = *end == '\n' ? capo_record_at(&w->e->texts[w->text].records, end) : NULL;
+        if (record && record->cut)
+                return false;
         *out = n;
         return true;
 }
 
-static bool number_after(const char *line, const char *word, int64_t *out)
+static bool number_after(const struct watches *w, const char *line, const char *word, int64_t *out)
 {
-        return number_within(line, strcspn(line, "\n"), word, out);
+        return number_within(w, line, strcspn(line, "\n"), word, out);
 }
 
 /*
@@ -85,6 +118,7 @@ static int take_timeout(const char *at, const char *line, uint32_t number, void 
 {
         struct watches *w = arg;
         struct watch new = {.rank = capo_text_rank(&w->e->texts[w->text], line),
+                            .story = capo_text_story(&w->e->texts[w->text], line),
                             .stuck = -1,
                             .in = -1,
                             .out = -1,
@@ -94,14 +128,14 @@ static int take_timeout(const char *at, const char *line, uint32_t number, void 
         const char *work = memmem(at, strnlen(at, 200), "WorkNCCL(", 9), *op;
 
         w->e->timed_out = true;
-        if (!work || new.rank < 0 || !number_after(work, "SeqNum=", &new.stuck))
+        if (!work || new.rank < 0 || !number_after(w, work, "SeqNum=", &new.stuck))
                 return 0;
         op = memmem(work, strnlen(work, 200), "OpType=", 7);
         if (op)
                 capo_take_word(op + 7, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", new.op,
                                sizeof new.op);
-        number_after(work, "NumelIn=", &new.in);
-        number_after(work, "NumelOut=", &new.out);
+        number_after(w, work, "NumelIn=", &new.in);
+        number_after(w, work, "NumelOut=", &new.out);
         find_group(line, at, new.group);
         return add_watch(w, &new);
 }
@@ -112,7 +146,8 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
         struct watches *w = arg;
         const char *text = w->e->texts[w->text].text,
                    *from = at - text > STATUS_ROOM ? at - STATUS_ROOM : text, *mark;
-        struct watch new = {.stuck = -1,
+        struct watch new = {.story = capo_text_story(&w->e->texts[w->text], at),
+                            .stuck = -1,
                             .in = -1,
                             .out = -1,
                             .enqueued = -1,
@@ -127,18 +162,18 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
                 line--;
         new.rank = capo_text_rank(&w->e->texts[w->text], line);
         size = strnlen(at, 120);
-        if (new.rank < 0 || (!number_within(at, size, "NCCL work: ", &new.enqueued) &&
-                             !number_within(at, size, "enqueued work: ", &new.enqueued) &&
-                             !number_within(at, size, "NCCL \nwork: ", &new.enqueued)))
+        if (new.rank < 0 || (!number_within(w, at, size, "NCCL work: ", &new.enqueued) &&
+                             !number_within(w, at, size, "enqueued work: ", &new.enqueued) &&
+                             !number_within(w, at, size, "NCCL \nwork: ", &new.enqueued)))
                 return 0;
-        if (!number_within(at, size, "completed NCCL work: ", &new.completed))
-                number_within(at, size, "completed work: ", &new.completed);
+        if (!number_within(w, at, size, "completed NCCL work: ", &new.completed))
+                number_within(w, at, size, "completed work: ", &new.completed);
         if (new.completed > new.enqueued)
                 new.completed = -1;
         size = (size_t)(at - mark);
-        if (!number_within(mark, size, "work sequence id: ", &new.stuck) &&
-            !number_within(mark, size, "watchdog at work: ", &new.stuck) &&
-            !number_within(mark, size, "Timeout at NCCL work: ", &new.stuck) &&
+        if (!number_within(w, mark, size, "work sequence id: ", &new.stuck) &&
+            !number_within(w, mark, size, "watchdog at work: ", &new.stuck) &&
+            !number_within(w, mark, size, "Timeout at NCCL work: ", &new.stuck) &&
             new.completed >= 0 && new.completed < new.enqueued)
                 new.stuck = new.completed + 1; /* the call it waits in while others time out */
         return add_watch(w, &new);
@@ -146,10 +181,15 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
 
 /* ---- one row for each rank and group ---- */
 
+static bool is_of(const struct watch *w, uint16_t story, const char *group)
+{
+        return w->story == story && !strcmp(w->group, group);
+}
+
 static struct watch *find_watch(struct watches *w, uint32_t n, const struct watch *key)
 {
         for (uint32_t i = 0; i < n; i++) {
-                if (w->v[i].rank == key->rank && !strcmp(w->v[i].group, key->group))
+                if (w->v[i].rank == key->rank && is_of(&w->v[i], key->story, key->group))
                         return &w->v[i];
         }
         return NULL;
@@ -161,7 +201,7 @@ static void name_groups(struct watches *w)
         for (uint32_t i = 0; i < w->n; i++) {
                 for (uint32_t k = 0; k < w->n && !*w->v[i].group; k++) {
                         if (*w->v[k].group && w->v[k].rank == w->v[i].rank &&
-                            w->v[k].stuck == w->v[i].stuck)
+                            w->v[k].story == w->v[i].story && w->v[k].stuck == w->v[i].stuck)
                                 memcpy(w->v[i].group, w->v[k].group, WATCH_GROUP);
                 }
         }
@@ -194,6 +234,578 @@ static void merge_watches(struct watches *w)
         w->n = n;
 }
 
+/* ---- who is missing, behind, or in another call ---- */
+
+/* Do all ranks use the same name for one group? */
+static bool is_one_group(const char *group)
+{
+        return *group && strncmp(group, "PG ", 3) != 0;
+}
+
+/* Add the ranks in @of's story and group that @chosen accepts to the text and to the finding. */
+static void name_ranks(const struct watches *w, const struct watch *of,
+                       struct capo_diagnose_finding *f,
+                       bool (*chosen)(const struct watch *, int64_t), int64_t seq, bool accused,
+                       char *text, uint32_t *n_out)
+{
+        int32_t list[256];
+        uint32_t n = 0, total = 0;
+
+        for (uint32_t i = 0; i < w->n; i++) {
+                const struct watch *at = &w->v[i];
+
+                if (!is_of(at, of->story, of->group) || !chosen(at, seq))
+                        continue;
+                total++;
+                if (n < N_ELEMENTS(list))
+                        list[n++] = at->rank;
+                if (accused)
+                        capo_finding_rank_add(f, at->rank);
+                capo_finding_mark(f, at->mark);
+        }
+        for (uint32_t i = 1; i < n; i++) {
+                for (uint32_t k = i; k && list[k - 1] > list[k]; k--) {
+                        int32_t other = list[k];
+
+                        list[k] = list[k - 1];
+                        list[k - 1] = other;
+                }
+        }
+        capo_rank_list(list, n, text);
+        *n_out = total;
+}
+
+static bool is_stuck_in(const struct watch *w, int64_t seq)
+{
+        return w->stuck == seq;
+}
+
+static bool is_not_stuck_in(const struct watch *w, int64_t seq)
+{
+        return w->stuck >= 0 && w->stuck != seq;
+}
+
+static bool has_not_enqueued(const struct watch *w, int64_t seq)
+{
+        return w->enqueued >= 0 && w->enqueued < seq && (w->stuck < 0 || w->stuck > w->enqueued);
+}
+
+struct front {
+        int64_t least, most;
+        const struct watch *first,
+                *differs; /* first: in the oldest call; differs: in another call */
+        uint32_t n_stuck, n_absent;
+        bool p2p;
+};
+
+/* Their numbers cannot be compared with other ranks'. */
+static bool is_p2p(const char *op)
+{
+        return !strcmp(op, "SEND") || !strcmp(op, "RECV") || !strcmp(op, "COALESCED") ||
+               !strcmp(op, "RECVANYSOURCE");
+}
+
+/* Must the number of elements be equal on all ranks? */
+static bool is_alike(const char *op)
+{
+        return !strcmp(op, "ALLREDUCE") || !strcmp(op, "BROADCAST") || !strcmp(op, "REDUCE") ||
+               !strcmp(op, "_ALLGATHER_BASE") || !strcmp(op, "_REDUCE_SCATTER_BASE");
+}
+
+static struct front read_front(const struct watches *w, const struct watch *of)
+{
+        struct front f = {.least = -1, .most = -1};
+
+        for (uint32_t i = 0; i < w->n; i++) {
+                const struct watch *at = &w->v[i];
+
+                if (!is_of(at, of->story, of->group) || at->stuck < 0)
+                        continue;
+                f.n_stuck++;
+                f.most = at->stuck > f.most ? at->stuck : f.most;
+                if (f.least < 0 || at->stuck <= f.least) {
+                        f.first = at->stuck < f.least || !f.first || !*f.first->op ? at : f.first;
+                        f.least = at->stuck;
+                }
+        }
+        if (!f.first) /* no rank of the group is stuck */
+                return f;
+        for (uint32_t i = 0; i < w->n; i++) {
+                const struct watch *at = &w->v[i];
+
+                if (!is_of(at, of->story, of->group))
+                        continue;
+                f.n_absent += has_not_enqueued(at, f.least);
+                f.p2p |= is_p2p(at->op);
+                if (at->stuck != f.least || !*at->op || !*f.first->op)
+                        continue;
+                if (strcmp(at->op, f.first->op) != 0 ||
+                    (is_alike(at->op) && at->in >= 0 && f.first->in >= 0 && at->in != f.first->in))
+                        f.differs = f.differs ? f.differs : at;
+        }
+        return f;
+}
+
+static const char *group_words(const char *group, char *text)
+{
+        snprintf(text, 96, *group ? "process group %s" : "an unnamed process group",
+                 group + (strncmp(group, "PG ", 3) ? 0 : 3));
+        return text;
+}
+
+static void judge_missing(const struct watches *w, const struct watch *of,
+                          const struct front *front, struct capo_diagnose_finding *f)
+{
+        char who[128], waiting[128], name[96];
+        uint32_t n, n_wait;
+
+        f->rank = CAPO_RANK_HANG;
+        f->kind = "missing";
+        name_ranks(w, of, f, is_stuck_in, front->least, false, waiting, &n_wait);
+        name_ranks(w, of, f, has_not_enqueued, front->least, true, who, &n);
+        capo_rank_shout(who);
+        snprintf(f->headline, sizeof f->headline, "%s %s NOT MADE %s number %lld of %s", who,
+                 n == 1 ? "HAS" : "HAVE", *front->first->op ? front->first->op : "call",
+                 (long long)front->least, group_words(of->group, name));
+        snprintf(f->detail, sizeof f->detail, "%s wait%s in it", waiting, n_wait == 1 ? "s" : "");
+        snprintf(f->missing, sizeof f->missing, "stacks of %s would say why: py-spy dump --pid PID",
+                 capo_rank_list(f->ranks, f->n_ranks, who));
+        snprintf(f->next, sizeof f->next,
+                 "look at what that rank does instead: data loading, a branch, an exception");
+}
+
+static void judge_behind(const struct watches *w, const struct watch *of, const struct front *front,
+                         struct capo_diagnose_finding *f)
+{
+        char who[128], shout[128], waiting[128], name[96], op[WATCH_WORD + 4] = "";
+        uint32_t n, n_wait;
+        const struct watch *behind = front->first;
+
+        name_ranks(w, of, f, is_stuck_in, front->most, false, waiting, &n_wait);
+        name_ranks(w, of, f, is_not_stuck_in, front->most, true, who, &n);
+        for (uint32_t i = 0; i < w->n; i++) {
+                if (is_of(&w->v[i], of->story, of->group) && w->v[i].stuck >= 0 &&
+                    w->v[i].stuck < front->most)
+                        behind = &w->v[i];
+        }
+        if (*behind->op)
+                snprintf(op, sizeof op, " (%s)", behind->op);
+        f->rank = is_one_group(of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        f->kind = is_one_group(of->group) ? "behind" : "undecided";
+        f->sure = is_one_group(of->group) ? "likely" : "unsure";
+        snprintf(shout, sizeof shout, "%s", who);
+        capo_rank_shout(shout);
+        if (front->most - front->least == 1)
+                snprintf(f->headline, sizeof f->headline, "%s %s ONE CALL BEHIND in %s%s", shout,
+                         n == 1 ? "IS" : "ARE", group_words(of->group, name), op);
+        else
+                snprintf(f->headline, sizeof f->headline, "%s %s UP TO %lld CALLS BEHIND in %s%s",
+                         shout, n == 1 ? "IS" : "ARE", (long long)(front->most - front->least),
+                         group_words(of->group, name), op);
+        snprintf(f->detail, sizeof f->detail, "%s wait%s in number %lld; %s %s in %lld", waiting,
+                 n_wait == 1 ? "s" : "", (long long)front->most, who, n == 1 ? "is" : "are",
+                 (long long)front->least);
+        if (behind->completed >= 0 && strlen(f->detail) < 300)
+                capo_append(f->detail, sizeof f->detail,
+                            "\nrank %d has completed %lld and enqueued %lld", behind->rank,
+                            (long long)behind->completed, (long long)behind->enqueued);
+        snprintf(f->missing, sizeof f->missing, "%s%s would say why: py-spy dump --pid PID",
+                 is_one_group(of->group) ? "stacks of "
+                                         : "which process group each line is of; stacks of ",
+                 capo_rank_list(f->ranks, f->n_ranks, who));
+        snprintf(f->next, sizeof f->next,
+                 "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before "
+                 "that call",
+                 who);
+}
+
+static void judge_differs(const struct watches *w, const struct watch *of,
+                          const struct front *front, struct capo_diagnose_finding *f)
+{
+        const struct watch *a = front->first, *b = front->differs;
+        char name[96];
+
+        f->rank = is_one_group(of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        f->kind = is_one_group(of->group) ? "mismatch" : "undecided";
+        f->sure = is_one_group(of->group) ? "likely" : "unsure";
+        capo_finding_mark(f, a->mark);
+        capo_finding_mark(f, b->mark);
+        capo_finding_rank_add(f, a->rank);
+        capo_finding_rank_add(f, b->rank);
+        snprintf(f->headline, sizeof f->headline,
+                 "RANKS %d AND %d MADE DIFFERENT CALLS as number %lld of %s", a->rank, b->rank,
+                 (long long)front->least, group_words(of->group, name));
+        snprintf(f->detail, sizeof f->detail,
+                 "rank %d: %s of %lld elements\nrank %d: %s of %lld elements", a->rank, a->op,
+                 (long long)a->in, b->rank, b->op, (long long)b->in);
+        snprintf(f->missing, sizeof f->missing,
+                 "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
+        snprintf(f->next, sizeof f->next,
+                 "what makes one rank call something else: a branch, the last batch, a shape");
+}
+
+static void judge_waiting(const struct watches *w, const struct watch *of,
+                          const struct front *front, struct capo_diagnose_finding *f)
+{
+        const char *op = *front->first->op ? front->first->op : "call";
+        char waiting[128], name[96];
+        uint32_t n;
+        bool all;
+
+        name_ranks(w, of, f, is_stuck_in, front->least, false, waiting, &n);
+        all = strstr(of->group, "default_pg") && w->e->n_ranks > 1 && n == (uint32_t)w->e->n_ranks;
+        f->rank = all ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        f->kind = all ? "running" : "undecided";
+        f->sure = all ? "likely" : "unsure";
+        group_words(of->group, name);
+        if (all) {
+                snprintf(f->headline, sizeof f->headline, "ALL RANKS ARE IN %s number %lld of %s",
+                         op, (long long)front->least, name);
+                snprintf(f->detail, sizeof f->detail, "a GPU or the network does not end it");
+                snprintf(f->next, sizeof f->next,
+                         "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; "
+                         "TORCH_NCCL_TRACE_BUFFER_SIZE=2000");
+                return;
+        }
+        snprintf(f->headline, sizeof f->headline,
+                 "NOT DECIDED WHO IS THE CAUSE: %s wait%s in %s number %lld of %s", waiting,
+                 n == 1 ? "s" : "", op, (long long)front->least, name);
+        snprintf(f->detail, sizeof f->detail, "%s",
+                 is_p2p(op) ? "sends and receives of different ranks have numbers of their own"
+                            : "no rank that printed anything is behind or ahead");
+        snprintf(f->missing, sizeof f->missing,
+                 "the lines of the other ranks of this group, or that there are none; dumps of the "
+                 "flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
+        snprintf(f->next, sizeof f->next,
+                 "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
+                 "the job under capo run");
+}
+
+/* A collective ends on no rank before all are in it, so ranks of one job are at most a few small
+ * broadcasts apart. */
+static void judge_apart(const struct watches *w, const struct watch *of, const struct front *front,
+                        struct capo_diagnose_finding *f)
+{
+        char waiting[128], others[128], name[96];
+        uint32_t n, n_others;
+
+        name_ranks(w, of, f, is_stuck_in, front->most, false, waiting, &n);
+        name_ranks(w, of, f, is_not_stuck_in, front->most, false, others, &n_others);
+        f->rank = CAPO_RANK_UNDECIDED;
+        f->kind = "undecided";
+        f->sure = "unsure";
+        snprintf(
+                f->headline, sizeof f->headline,
+                "NOT DECIDED: these lines are of more than one job, attempt or group, all named %s",
+                group_words(of->group, name));
+        snprintf(f->detail, sizeof f->detail,
+                 "%s wait%s in number %lld, %s in %lld: ranks of one job cannot be so far apart",
+                 waiting, n == 1 ? "s" : "", (long long)front->most, others,
+                 (long long)front->least);
+        snprintf(f->missing, sizeof f->missing,
+                 "the lines of one attempt of one job, of all its ranks");
+        snprintf(f->next, sizeof f->next,
+                 "capo diagnose of each job and attempt alone; which pod or host is each line of?");
+}
+
+/* Add the finding about the story and group of @of, if one of its ranks waits. */
+static int judge_group(const struct watches *w, const struct watch *of)
+{
+        struct front front = read_front(w, of);
+        struct capo_diagnose_finding *f;
+
+        if (!front.n_stuck)
+                return 0;
+        f = capo_evidence_finding(w->e);
+        if (!f)
+                return -ENOMEM;
+        f->story = of->story;
+        if (front.p2p)
+                judge_waiting(w, of, &front, f);
+        else if (front.differs) /* why the ranks behind it do not come on */
+                judge_differs(w, of, &front, f);
+        else if (front.most - front.least > MOST_APART)
+                judge_apart(w, of, &front, f);
+        else if (front.n_absent && is_one_group(of->group))
+                judge_missing(w, of, &front, f);
+        else if (front.least < front.most)
+                judge_behind(w, of, &front, f);
+        else
+                judge_waiting(w, of, &front, f);
+        return 0;
+}
+
+struct line_mark {
+        struct capo_diagnose_finding *f;
+        uint32_t text;
+};
+
+static int mark_line(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct line_mark *to = arg;
+
+        capo_finding_mark(to->f, (struct capo_evidence_mark){to->text, number});
+        return 0;
+}
+
+/* Add a finding if ranks timed out or received a dump signal, and none says what it waits in. */
+static int judge_silent(struct watches *w)
+{
+        static const char dump_signal[] = "dump signal due to a collective timeout",
+                          own[] = "Watchdog caught collective operation timeout";
+        const char *words = w->e->timed_out ? own : dump_signal;
+        struct capo_diagnose_finding *f;
+
+        for (uint32_t i = 0; i < w->n; i++) {
+                if (w->v[i].stuck >= 0)
+                        return 0;
+        }
+        if (!capo_evidence_has(words, w->e))
+                return 0;
+        f = capo_evidence_finding(w->e);
+        if (!f)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < w->e->n_texts; i++) {
+                if (w->e->texts[i].text)
+                        capo_evidence_each(w->e, i, words, mark_line, &(struct line_mark){f, i});
+        }
+        f->rank = CAPO_RANK_UNDECIDED;
+        f->kind = "undecided";
+        f->sure = "unsure";
+        snprintf(f->headline, sizeof f->headline,
+                 "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
+                 w->e->timed_out ? "its line has no usable number" : "its line is not here");
+        if (w->e->timed_out)
+                snprintf(f->detail, sizeof f->detail,
+                         "the line lacks its rank, or PyTorch printed no true SeqNum");
+        else if (w->n)
+                snprintf(f->detail, sizeof f->detail,
+                         "the ranks that print something have completed all calls of the groups "
+                         "they name");
+        snprintf(f->missing, sizeof f->missing, "the lines \"%s\" of all ranks", own);
+        snprintf(f->next, sizeof f->next,
+                 "the log of the rank that timed out; dumps of the flight recorder of all ranks");
+        return 0;
+}
+
+/* ---- barriers ---- */
+
+/* "[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms": rank 0 of a barrier over
+ * Gloo names the ranks that did not come. */
+static const char WORDS[] = " failed to pass monitoredBarrier";
+
+struct barrier {
+        struct capo_evidence *e;
+        struct capo_diagnose_finding *f; /* NULL: none so far */
+        uint32_t text;
+};
+
+/* Parse the list that ends at @at: back to the word "Rank" or "Ranks" before it. */
+static void take_ranks(const char *line, const char *at, struct capo_diagnose_finding *f)
+{
+        const char *from = at;
+
+        while (from > line && strchr("0123456789, ", from[-1]))
+                from--;
+        for (char *end; from < at; from = end) {
+                long rank = strtol(from, &end, 10);
+
+                if (end == from) {
+                        end++;
+                        continue;
+                }
+                if (rank >= 0 && rank < 1 << 20)
+                        capo_finding_rank_add(f, (int32_t)rank);
+        }
+}
+
+static int take_barrier(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct barrier *b = arg;
+
+        b->f = b->f ? b->f : capo_evidence_finding(b->e);
+        if (!b->f)
+                return -1;
+        take_ranks(line, at, b->f);
+        capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
+        return 0;
+}
+
+static int read_barriers(struct capo_evidence *e)
+{
+        struct barrier b = {.e = e};
+        char who[128];
+
+        for (b.text = 0; b.text < e->n_texts; b.text++) {
+                if (e->texts[b.text].text &&
+                    capo_evidence_each(e, b.text, WORDS, take_barrier, &b) < 0)
+                        return -ENOMEM;
+        }
+        if (!b.f)
+                return 0;
+        b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        b.f->kind = b.f->n_ranks ? "missing" : "undecided";
+        capo_rank_list(b.f->ranks, b.f->n_ranks, who);
+        snprintf(b.f->headline, sizeof b.f->headline, "%s DID NOT COME to monitoredBarrier()",
+                 b.f->n_ranks ? capo_rank_shout(who) : "SOME RANKS");
+        snprintf(b.f->detail, sizeof b.f->detail, "rank 0 says so: the barrier asks each rank");
+        snprintf(b.f->missing, sizeof b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
+        snprintf(b.f->next, sizeof b.f->next,
+                 "look at what these ranks do instead: their logs, exit status, data loading");
+        return 0;
+}
+
+/* ---- PyTorch's desync report ---- */
+
+/*
+ *      - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
+ *          [7] finished collective #182, but didn't join collective #183 (count from 1)
+ *          [3, 4] joined but didn't finish collective #183 (count from 1)
+ */
+static const char NOT_JOINED[] = "but didn't join collective #",
+                  NOT_FINISHED[] = "joined but didn't finish collective #";
+
+static int take_desync(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct barrier *b = arg;
+        const char *end = memchr(line, ']', (size_t)(at - line));
+        bool joined = !strncmp(at, NOT_FINISHED, sizeof NOT_FINISHED - 1);
+
+        if (!end)
+                return 0;
+        b->f = b->f ? b->f : capo_evidence_finding(b->e);
+        if (!b->f)
+                return -1;
+        take_ranks(line, end, b->f);
+        capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
+        if (!*b->f->detail) {
+                b->f->kind = joined ? "inside" : "missing";
+                snprintf(b->f->detail, sizeof b->f->detail, "collective #%ld",
+                         strtol(strchr(at, '#') + 1, NULL, 10));
+        }
+        return 0;
+}
+
+static int read_desync(struct capo_evidence *e)
+{
+        static const char *const words[] = {NOT_JOINED, NOT_FINISHED};
+        struct barrier b = {.e = e};
+        char who[128], which[40];
+
+        for (size_t i = 0; i < N_ELEMENTS(words) && !b.f; i++) {
+                for (b.text = 0; b.text < e->n_texts; b.text++) {
+                        if (capo_evidence_each(e, b.text, words[i], take_desync, &b) < 0)
+                                return -ENOMEM;
+                }
+        }
+        if (!b.f)
+                return 0;
+        b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        snprintf(which, sizeof which, "%.39s", b.f->detail);
+        capo_rank_list(b.f->ranks, b.f->n_ranks, who);
+        snprintf(b.f->headline, sizeof b.f->headline, "%s %s %s", capo_rank_shout(who),
+                 !strcmp(b.f->kind, "missing") ? "DID NOT JOIN" : "JOINED AND DID NOT FINISH",
+                 which);
+        snprintf(b.f->detail, sizeof b.f->detail,
+                 "PyTorch's desync report says so: it compares what all ranks wrote to the store");
+        snprintf(b.f->missing, sizeof b.f->missing, "stacks of %s: py-spy dump --native --pid PID",
+                 capo_rank_list(b.f->ranks, b.f->n_ranks, who));
+        snprintf(b.f->next, sizeof b.f->next,
+                 "look at what %s does instead: its log, its stack, dmesg on its node", who);
+        return 0;
+}
+
+/* ---- fingerprints ---- */
+
+enum { FINGERPRINT = 1200, WORD_ROOM = 40 };
+
+struct fingerprint {
+        long rank, number;
+        char op[WORD_ROOM];
+};
+
+/* Parse the next "Rank N is running collective: CollectiveFingerPrint(...". Return: the text after
+ * it; NULL: none. */
+static const char *take_fingerprint(const char *from, size_t size, struct fingerprint *out)
+{
+        static const char words[] = " is running collective: CollectiveFingerPrint(";
+        const char *at = memmem(from, size, words, sizeof words - 1), *rank = at, *number, *op;
+        size_t left;
+
+        if (!at)
+                return NULL;
+        while (rank > from && strchr("0123456789", rank[-1]))
+                rank--;
+        at += sizeof words - 1;
+        left = size - (size_t)(at - from);
+        number = memmem(at, left, "SequenceNumber=", 15);
+        op = memmem(at, left, "OpType=", 7);
+        if (!number || !op)
+                return NULL;
+        out->rank = strtol(rank, NULL, 10);
+        out->number = strtol(number + 15, NULL, 10);
+        capo_take_word(op + 7, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", out->op, sizeof out->op);
+        return op + 7;
+}
+
+static int take_mismatch(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct barrier *b = arg;
+        size_t size = strnlen(at, FINGERPRINT);
+        struct fingerprint one = {0}, other = {0};
+        const char *next = take_fingerprint(at, size, &one);
+        bool both = next && take_fingerprint(next, size - (size_t)(next - at), &other);
+        bool counts = both && !strcmp(one.op, other.op) && one.number != other.number;
+        struct capo_diagnose_finding *f;
+
+        if (b->f) {
+                capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
+                return 0;
+        }
+        f = b->f = capo_evidence_finding(b->e);
+        if (!f)
+                return -1;
+        capo_finding_mark(f, (struct capo_evidence_mark){b->text, number});
+        f->rank = counts ? CAPO_RANK_UNDECIDED : CAPO_RANK_CAUSE;
+        f->kind = counts ? "undecided" : "mismatch";
+        f->sure = counts ? "unsure" : "certain";
+        if (counts)
+                snprintf(f->headline, sizeof f->headline,
+                         "NOT DECIDED: ranks %ld and %ld make %s as numbers %ld and %ld", one.rank,
+                         other.rank, one.op, one.number, other.number);
+        else if (both)
+                snprintf(f->headline, sizeof f->headline,
+                         "RANKS MADE DIFFERENT CALLS as the same one: rank %ld %s, rank %ld %s",
+                         one.rank, one.op, other.rank, other.op);
+        else
+                snprintf(f->headline, sizeof f->headline,
+                         "RANKS MADE DIFFERENT CALLS as the same one");
+        if (counts)
+                snprintf(f->missing, sizeof f->missing,
+                         "flight recorder dumps of all ranks: did a rank skip a call, or join "
+                         "later?");
+        if (both && !counts) {
+                capo_finding_rank_add(f, (int32_t)one.rank);
+                capo_finding_rank_add(f, (int32_t)other.rank);
+        }
+        snprintf(f->next, sizeof f->next,
+                 "what makes one rank call something else: a branch, the last batch, a shape");
+        return 0;
+}
+
+static int read_mismatches(struct capo_evidence *e)
+{
+        struct barrier b = {.e = e};
+
+        for (b.text = 0; b.text < e->n_texts; b.text++) {
+                if (e->texts[b.text].text &&
+                    capo_evidence_each(e, b.text, "Detected mismatch between collectives on ranks",
+                                       take_mismatch, &b) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 int capo_watchdog_read(struct capo_evidence *e)
 {
         struct watches w = {.e = e};
@@ -213,11 +825,13 @@ int capo_watchdog_read(struct capo_evidence *e)
                 bool first = true;
 
                 for (uint32_t k = 0; k < i; k++)
-                        first &= strcmp(w.v[k].group, w.v[i].group) != 0;
+                        first &= !is_of(&w.v[k], w.v[i].story, w.v[i].group);
                 if (first)
-                        r = capo_watch_group(&w, w.v[i].group);
+                        r = judge_group(&w, &w.v[i]);
         }
-        r = r ?: capo_watch_undecided(&w);
+        r = r ?: judge_silent(&w);
         free(w.v);
-        return r;
+        r = r ?: read_barriers(e);
+        r = r ?: read_desync(e);
+        return r ?: read_mismatches(e);
 }

@@ -68,14 +68,19 @@ static char *marks_text(const struct capo_evidence *e, const struct capo_diagnos
         return text;
 }
 
-/* " (rank 5)": the rank of a headline that does not name it. */
-static const char *who_text(const struct capo_diagnose_finding *f, char text[140])
+/* " (rank 5, attempt 2)": the rank of a headline that does not name it, and which story it is. */
+static const char *who_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f,
+                            char text[240])
 {
+        const char *story = f->story < e->n_stories ? e->stories[f->story] : "";
         char list[128];
+        bool named = f->n_ranks != 1 ||
+                     strcasestr(f->headline, capo_rank_list(f->ranks, 1, list)) != NULL;
 
         *text = 0;
-        if (f->n_ranks == 1 && !strcasestr(f->headline, capo_rank_list(f->ranks, 1, list)))
-                snprintf(text, 140, " (%s)", list);
+        if (!named || *story)
+                snprintf(text, 240, " (%s%s%s)", named ? "" : list, !named && *story ? ", " : "",
+                         story);
         return text;
 }
 
@@ -166,6 +171,8 @@ static void add_read(const struct capo_evidence *e, struct cli_page *page)
         if (*text)
                 cli_section_line(s, "%s", text);
         add_ranks(e, s);
+        if (e->n_stories > 1)
+                cli_section_line(s, "of %u attempts or jobs; each is judged alone", e->n_stories);
 }
 
 static const struct cli_column sentence[] = {{NULL, "l~"}};
@@ -216,19 +223,19 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         struct cli_section *s = cli_page_section(page, "VERDICT", sentence, 1);
         _cleanup_free_ char *marks = v ? marks_text(e, v) : NULL;
         bool any = false;
-        char who[140];
+        char who[240];
 
         s->leads = true;
         for (uint32_t i = 0; i < e->n_texts; i++)
                 any |= !e->texts[i].n[CAPO_EVIDENCE_UNKNOWN];
         if (v) {
-                cli_section_cell(s, "%s%s, %s", v->headline, who_text(v, who), v->sure);
+                cli_section_cell(s, "%s%s, %s", v->headline, who_text(e, v, who), v->sure);
                 add_plain(s, v->detail);
                 cli_section_cell(s, "from %s", marks ? marks : "");
         } else {
                 cli_section_cell(
                         s, "%s",
-                        any ? "NO FAULT FOUND: no line here is one that capo knows as an error"
+                        any ? "NOT DECIDED: no line here shows a fault, nor that the job ended well"
                             : "NOTHING RECOGNISED in these inputs");
                 for (uint32_t i = 0; !any && i < e->n_texts && i < SEEN_SHOWN; i++)
                         add_seen(&e->texts[i], s);
@@ -240,7 +247,7 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
 {
         struct cli_section *s = cli_page_section(page, "ALSO", sentence, 1);
         unsigned others = 0;
-        char who[140];
+        char who[240];
 
         for (uint32_t i = 0; i < e->n_findings && others < OTHERS_SHOWN; i++) {
                 const struct capo_diagnose_finding *f = &e->findings[i];
@@ -249,7 +256,7 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
                 if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
                         continue;
                 marks = marks_text(e, f);
-                cli_section_cell(s, "%s%s   %s", f->headline, who_text(f, who), marks ? marks : "");
+                cli_section_cell(s, "%s%s   %s", f->headline, who_text(e, f, who), marks ? marks : "");
                 others++;
         }
 }

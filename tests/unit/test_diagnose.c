@@ -80,7 +80,7 @@ Test(diagnose, errors_that_nothing_explains)
         expect(trace, "error", 0, "raised an exception");
         cr_expect_str_eq(capo_evidence_verdict(&e)->detail, "[rank0]: KeyError: 'a'");
         expect("NCCL version 2.21.5\nFATAL: cannot open shard 7\n", "error", -1, "may be an error");
-        expect("a NCCL INFO b\nh:1:2 [0] NCCL WARN what is new\n", "error", -1, "may be an error");
+        expect("a NCCL INFO b\nh:1:2 [0] NCCL WARN what is new\n", "error", -1, "NCCL warns");
         expect("NCCL version 2.21.5\nNCCL INFO x\nNCCL_ASYNC_ERROR_HANDLING=1\nerrors: 0\n", "", -1,
                "");
         expect("h NCCL INFO NET/Plugin: Failed to find the plugin\n", "", -1, "");
@@ -451,4 +451,59 @@ Test(diagnose, the_rank_that_torchrun_saw_fail_first)
         expect(CHILD ROOT "  rank      : 5 (local_rank: 1)\n", "error", -1, "is not here");
         expect("Traceback (most recent call last):\n  File \"torchrun\", line 8\n" CHILD, "error",
                -1, "a process failed");
+}
+
+/* A record ends where the next writer's begins, whatever the line says. */
+Test(diagnose, two_writers_on_one_line)
+{
+        expect(WATCH(0, 10, "BROADCAST", 8) STATUS(
+                       0, G, 10, 20,
+                       9) "[rank1]:[E ProcessGroupNCCL.cpp:632] [Rank 1] Watchdog caught collective operation "
+                          "timeout: WorkNCCL(SeqNum=10, OpType=BROADCAST, NumelIn=8, NumelOut=8, "
+                          "Timeout(ms)=600000) ran for 600009 milliseconds" WATCH(
+                                  2, 9, "BROADCAST",
+                                  8) "[rank1]:[E ProcessGroupNCCL.cpp:2271] [PG " G
+                                     " Rank 1]  failure detected by "
+                                     "watchdog at work sequence id: 10 PG status: last enqueued work: 20, last completed "
+                                     "work: 9" STATUS(2, G, 9, 20, 8),
+               "behind", 2, "RANK 2 IS ONE CALL BEHIND");
+}
+
+#define LOKI(pod, line) \
+        "{\"stream\":{\"pod\":\"" pod "\"},\"values\":[[\"1790000000000000000\",\"" line "\"]]}"
+#define LINE(rank, seq)                                                       \
+        "[rank" #rank "]:[E ProcessGroupNCCL.cpp:2271] [PG " G " Rank " #rank \
+        "]  failure detected by watchdog at work sequence id: " #seq          \
+        " PG status: last enqueued work: 20, last completed work: 8"
+
+Test(diagnose, an_answer_of_a_log_store)
+{
+        expect("{\"data\":{\"result\":[" LOKI("w-0", LINE(0, 10)) "," LOKI("w-1", LINE(1, 9)) "]}}",
+               "behind", 1, "RANK 1 IS ONE CALL BEHIND");
+        /* the numbers of two jobs are not compared */
+        expect("{\"data\":{\"result\":[" LOKI("a-0", LINE(0, 10)) "," LOKI("b-0", LINE(1, 9)) "]}}",
+               "undecided", -1, "rank 0 waits");
+}
+
+Test(diagnose, attempts_are_judged_alone)
+{
+        static const char again[] =
+                "[default] Worker group FAILED. 3/3 attempts left; will restart "
+                "worker group\n";
+        _cleanup_free_ char *text = NULL;
+
+        cr_assert_gt(asprintf(&text, "%s%s%s", STATUS(0, G, 10, 20, 9) STATUS(1, G, 10, 20, 9),
+                              again, STATUS(0, G, 9, 20, 8)),
+                     0);
+        expect(text, "undecided", -1, "ranks 0, 1 wait in");
+        expect(STATUS(0, G, 9000, 9000, 8999) STATUS(1, G, 120, 121, 119), "undecided", -1,
+               "more than one job, attempt or group");
+}
+
+Test(diagnose, a_mismatch_explains_who_is_behind)
+{
+        expect(WATCH(0, 12, "ALLREDUCE", 8) STATUS(0, G, 12, 20, 11) WATCH(1, 10, "BROADCAST", 8)
+                       STATUS(1, G, 10, 20, 9) WATCH(2, 10, "BROADCAST", 64)
+                               STATUS(2, G, 10, 20, 9),
+               "mismatch", -1, "MADE DIFFERENT CALLS as number 10");
 }

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The stories that the records tell, one per job and attempt, and of all findings the one that
+ * explains the rest. */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/diagnose/evidence.h"
+#include "core/base/array.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+enum { MOST_RANK = 1 << 20, MOST_STORIES = 1000 };
+
+/* ---- stories ---- */
+
+/* "engine-a" of "engine-a-worker-0", "engine-a-0", "engine-a-7d9c5b6f4-x2lq8": what pods of one job
+ * share. */
+static void job_key(const char *pod, char key[CAPO_POD_NAME])
+{
+        static const char *const roles[] = {"master", "worker",  "launcher", "leader", "head",
+                                            "node",   "group",   "rank",     "chief",  "ps",
+                                            "server", "trainer", "default",  "w"};
+        *key = 0;
+        for (const char *at = pod; *at;) {
+                size_t n = strcspn(at, "-_."), digits = strspn(at, "0123456789"),
+                       plain = strspn(at, "abcdefghijklmnopqrstuvwxyz0123456789");
+                bool drop = digits >= n ||
+                            (plain >= n && n >= 5 && n <= 10 && strcspn(at, "0123456789") < n);
+
+                for (size_t i = 0; i < N_ELEMENTS(roles) && !drop; i++)
+                        drop = strlen(roles[i]) == n && !strncmp(at, roles[i], n);
+                if (!drop)
+                        capo_append(key, CAPO_POD_NAME, "%s%.*s", *key ? "-" : "", (int)n, at);
+                at += n + (at[n] != 0);
+        }
+}
+
+/* The jobs of the pods: @job by pod of a text. Pods whose names are alike are of one job, unless
+ * one rank prints in two of them. */
+static void find_jobs(const struct capo_records *r, char (*job)[CAPO_POD_NAME])
+{
+        uint16_t *owner = calloc(1 << 12, sizeof *owner); /* by rank: the pod that it printed in */
+        bool *twice = calloc(r->n_pods + 1, sizeof *twice);
+
+        for (uint32_t i = 0; i < r->n_pods; i++)
+                job_key(r->pods[i], job[i + 1]);
+        for (uint32_t i = 0; i < r->n && owner && twice; i++) {
+                uint16_t pod = r->v[i].pod;
+                int32_t rank = pod ? capo_line_rank(r->text + r->v[i].begin) : -1;
+
+                if (rank < 0 || rank >= 1 << 12)
+                        continue;
+                if (owner[rank] && owner[rank] != pod)
+                        twice[pod] = twice[owner[rank]] = true;
+                owner[rank] = pod;
+        }
+        for (uint32_t i = 1; i <= r->n_pods && twice; i++) {
+                if (twice[i])
+                        memcpy(job[i], r->pods[i - 1], CAPO_POD_NAME);
+        }
+        free(owner);
+        free(twice);
+}
+
+static int find_story(struct capo_evidence *e, const char *job, uint32_t attempt, bool name_attempt)
+{
+        char name[CAPO_STORY_NAME] = "";
+
+        if (*job)
+                snprintf(name, sizeof name, "pod %.60s", job);
+        if (name_attempt)
+                capo_append(name, sizeof name, "%sattempt %u", *name ? ", " : "", attempt + 1);
+        for (uint32_t i = 0; i < e->n_stories; i++) {
+                if (!strcmp(e->stories[i], name))
+                        return (int)i;
+        }
+        if (e->n_stories == MOST_STORIES)
+                return (int)e->n_stories - 1;
+        if (capo_array_room(&e->stories, e->n_stories, sizeof *e->stories) < 0)
+                return -ENOMEM;
+        memcpy(e->stories[e->n_stories], name, sizeof name);
+        return (int)e->n_stories++;
+}
+
+/* What is of no job or attempt belongs to the last one: dmesg, stacks, a launcher's end. */
+static int read_stories(struct capo_evidence *e)
+{
+        uint32_t attempts = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *records = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < records->n; k++)
+                        attempts =
+                                records->v[k].attempt > attempts ? records->v[k].attempt : attempts;
+        }
+        for (uint32_t i = 0; i < e->n_texts && r >= 0; i++) {
+                struct capo_records *records = &e->texts[i].records;
+                char(*job)[CAPO_POD_NAME] = calloc(records->n_pods + 1, sizeof *job);
+                bool numbered = records->n && records->v[records->n - 1].attempt;
+                uint32_t last_attempt = UINT32_MAX, last_pod = UINT32_MAX, n_jobs = 0;
+
+                if (!job)
+                        return -ENOMEM;
+                find_jobs(records, job);
+                for (uint32_t k = 1; k <= records->n_pods; k++)
+                        n_jobs += strcmp(job[k], job[1]) != 0;
+                for (uint32_t k = 0; k < records->n && r >= 0; k++) {
+                        struct capo_record *one = &records->v[k];
+                        uint32_t attempt = numbered ? one->attempt : attempts;
+
+                        if (attempt != last_attempt || one->pod != last_pod)
+                                r = find_story(e, n_jobs ? job[one->pod] : "", attempt,
+                                               attempts > 0);
+                        last_attempt = attempt;
+                        last_pod = one->pod;
+                        one->story = (uint16_t)(r < 0 ? 0 : r);
+                }
+                free(job);
+        }
+        return r < 0 ? r : 0;
+}
+
+/* ---- which finding explains the rest ---- */
+
+static const struct capo_record *mark_record(const struct capo_evidence *e,
+                                             struct capo_evidence_mark mark)
+{
+        const struct capo_records *r = &e->texts[mark.text].records;
+        uint32_t first = 0, end = r->n;
+
+        while (first < end) {
+                uint32_t middle = first + (end - first) / 2;
+
+                if (r->v[middle].line < mark.line)
+                        first = middle + 1;
+                else
+                        end = middle;
+        }
+        return first < r->n && mark.line ? &r->v[first] : NULL;
+}
+
+/* Did @a happen before @b? By line in one text, by time in two; false: also if it is not known. */
+static bool is_earlier(const struct capo_evidence *e, const struct capo_diagnose_finding *a,
+                       const struct capo_diagnose_finding *b)
+{
+        const struct capo_record *ra, *rb;
+        int64_t ta, tb;
+
+        if (!a->n_marks || !b->n_marks)
+                return false;
+        if (a->marks[0].text == b->marks[0].text)
+                return a->marks[0].line < b->marks[0].line;
+        ra = mark_record(e, a->marks[0]);
+        rb = mark_record(e, b->marks[0]);
+        ta = ra ? capo_record_when(e->texts[a->marks[0].text].text + ra->begin) : -1;
+        tb = rb ? capo_record_when(e->texts[b->marks[0].text].text + rb->begin) : -1;
+        return ta >= 0 && tb >= 0 && ta < tb;
+}
+
+static bool is_kind(const struct capo_diagnose_finding *f, const char *kind)
+{
+        return !strcmp(f->kind, kind);
+}
+
+static bool is_of_stacks(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
+{
+        return f->n_marks && e->texts[f->marks[0].text].n[CAPO_EVIDENCE_STACKS];
+}
+
+/* Does @cause explain @f, so that @f is no verdict? */
+static bool explains(const struct capo_evidence *e, const struct capo_diagnose_finding *cause,
+                     const struct capo_diagnose_finding *f)
+{
+        bool other = cause->marks[0].text != f->marks[0].text;
+
+        if (cause == f || cause->story != f->story || !cause->n_marks || !f->n_marks)
+                return false;
+        if (is_kind(f, "time-limit") || is_kind(f, "cancelled")) /* it hung, and was ended */
+                return cause->rank >= CAPO_RANK_UNDECIDED && !is_kind(cause, "cancelled") &&
+                       !is_kind(cause, "time-limit") && !is_kind(cause, "error") &&
+                       (other || is_earlier(e, cause, f));
+        if (is_kind(f, "killed") && strcmp(f->sure, "certain") != 0)
+                return cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause);
+        return false;
+}
+
+static void order_findings(struct capo_evidence *e)
+{
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                struct capo_diagnose_finding *f = &e->findings[i];
+                const struct capo_record *r = f->n_marks ? mark_record(e, f->marks[0]) : NULL;
+
+                f->story = r && !f->story ? r->story : f->story;
+        }
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                for (uint32_t k = 0; k < e->n_findings; k++) {
+                        if (explains(e, &e->findings[k], &e->findings[i]))
+                                e->findings[i].rank = CAPO_RANK_NOTE;
+                }
+        }
+}
+
+const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e)
+{
+        const struct capo_diagnose_finding *best = NULL;
+
+        for (uint32_t i = 0; i < e->n_findings; i++) {
+                const struct capo_diagnose_finding *f = &e->findings[i];
+
+                if (f->rank == CAPO_RANK_NOTE || (best && f->rank < best->rank))
+                        continue;
+                if (!best || f->rank > best->rank ||
+                    (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch") &&
+                     !is_kind(best, "mismatch")))
+                        best = f;
+        }
+        return best;
+}
+
+int capo_evidence_judge(struct capo_evidence *e)
+{
+        const struct capo_diagnose_finding *verdict;
+        int r = read_stories(e);
+
+        r = r ?: capo_recognise(e);
+        r = r ?: capo_watchdog_read(e);
+        r = r ?: capo_stacks_read(e);
+        r = r ?: capo_debug_read(e);
+        r = r ?: capo_errors_read(e);
+        verdict = capo_evidence_verdict(e);
+        if (r == 0 && !verdict)
+                r = capo_last_errors_read(e);
+        r = r ?: capo_torchrun_read(e, capo_evidence_verdict(e));
+        r = r ?: capo_tests_read(e);
+        order_findings(e);
+        verdict = capo_evidence_verdict(e);
+        if (r == 0 && (!verdict || verdict->rank <= CAPO_RANK_SLOW))
+                r = capo_words_read(e);
+        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+                struct capo_evidence_text *t = &e->texts[i];
+                bool any = false;
+
+                for (unsigned k = 0; k < CAPO_EVIDENCE_UNKNOWN; k++)
+                        any |= k != CAPO_EVIDENCE_LINES && t->n[k] > 0;
+                if (any) /* other readers identified them better */
+                        t->n[CAPO_EVIDENCE_LINES] = 0;
+                t->n[CAPO_EVIDENCE_UNKNOWN] = !any && !t->n[CAPO_EVIDENCE_LINES];
+        }
+        return r;
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What each text is, and the releases and ranks that it names. */
+#include <ctype.h>
+#include <errno.h>
+#include <string.h>
+
+#include "analysis/diagnose/evidence.h"
+#include "core/base/nccl_release.h"
+#include "core/base/util.h"
+
+/* Find the first release after the word: digits, a point, digits. The "13" of "cu13" does not
+ * count. */
+static int find_release(const char *at, const char *line, uint32_t number, void *arg)
+{
+        const char *end = at + strcspn(at, "\n");
+        int *release = arg;
+        char word[32];
+
+        for (const char *p = at; p < end && !*release; p++) {
+                size_t n = strspn(p, "0123456789");
+
+                if (n && p[n] == '.' && isdigit((unsigned char)p[n + 1]) &&
+                    capo_take_word(p, "0123456789.", word, sizeof word)) {
+                        *release = capo_nccl_named(word);
+                        break;
+                }
+                p += n;
+        }
+        return 0;
+}
+
+static int take_rank(const char *at, const char *line, uint32_t number, void *arg)
+{
+        return capo_rank_seen(arg, capo_line_rank(at));
+}
+
+static const struct {
+        enum capo_evidence_kind kind;
+        const char *word;
+} signs[] = {
+#define EVIDENCE_SIGN(kind, word) {CAPO_EVIDENCE_##kind, word},
+#include "analysis/diagnose/evidence_signs.def"
+};
+
+/* "[core_client.py:425]", "worker.cc:382]": the word is followed by a number of a source line. */
+static int take_source(const char *at, const char *line, uint32_t number, void *arg)
+{
+        *(uint32_t *)arg += isdigit((unsigned char)strchr(at, ':')[1]) != 0;
+        return 0;
+}
+
+static int recognise_text(struct capo_evidence *e, uint32_t text)
+{
+        static const char *const sources[] = {".py:", ".cc:", ".cpp:"};
+        struct capo_evidence_text *t = &e->texts[text];
+
+        for (size_t i = 0; i < N_ELEMENTS(signs); i++) {
+                int n = capo_evidence_each(e, text, signs[i].word, NULL, NULL);
+
+                t->n[signs[i].kind] += n > 0 ? (uint32_t)n : 0;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(sources); i++)
+                capo_evidence_each(e, text, sources[i], take_source, &t->n[CAPO_EVIDENCE_LINES]);
+        capo_evidence_each(e, text, "NCCL version ", find_release, &e->nccl);
+        capo_evidence_each(e, text, "nvidia-nccl-cu", find_release, &e->nccl);
+        capo_evidence_each(e, text, "using nccl==", find_release, &e->nccl);
+        capo_evidence_each(e, text, "Initializing aws-ofi-nccl ", find_release, &e->ofi);
+        capo_evidence_each(e, text, "PyTorch version: ", find_release, &e->torch);
+        return capo_evidence_each(e, text, "[rank", take_rank, e) < 0 ? -ENOMEM : 0;
+}
+
+int capo_recognise(struct capo_evidence *e)
+{
+        int r = 0;
+
+        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+                if (e->texts[i].text)
+                        r = recognise_text(e, i);
+        }
+        return r;
+}
