@@ -442,9 +442,34 @@ static const struct error_row {
         {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
 #include "analysis/diagnose/nccl_lines.def"
 };
+
+#define NOTE CAPO_RANK_NOTE
+enum warn_class {
+#define WARN_CLASS(id, rank, kind, sure, headline, next) WARN_##id,
+#define NCCL_WARN(class, words)
+#include "analysis/diagnose/nccl_warns.def"
+        WARN_UNKNOWN,
+};
+
+static const struct error_row warn_classes[] = {
+#define WARN_CLASS(id, rank, kind, sure, headline, next) \
+        {"", CAPO_EVIDENCE_DEBUG, rank, kind, sure, headline, next},
+#define NCCL_WARN(class, words)
+#include "analysis/diagnose/nccl_warns.def"
+};
 #undef CAUSE
 #undef ERROR
 #undef OTHERS
+#undef NOTE
+
+static const struct {
+        enum warn_class class;
+        const char *words;
+} warns[] = {
+#define WARN_CLASS(id, rank, kind, sure, headline, next)
+#define NCCL_WARN(class, words) {WARN_##class, words},
+#include "analysis/diagnose/nccl_warns.def"
+};
 
 enum { WORD_ROOM = 128, WARN_SHOWN = 200 };
 
@@ -539,16 +564,12 @@ static int32_t rank_of(const struct capo_evidence_text *t, const char *line)
         return rank >= 0 ? rank : torchrun_rank(t->text, line);
 }
 
-static int take_error(const char *at, const char *line, uint32_t number, void *arg)
+/* Note that the line at @line is one of @s's row. @after: it is a consequence, no verdict. */
+static int add_line(struct search *s, const char *at, const char *line, uint32_t number, bool after)
 {
-        struct search *s = arg;
         struct capo_evidence_text *t = &s->e->texts[s->text];
         struct capo_record *record = capo_record_at(&t->records, at);
-        bool after = s->timeout && number > s->timeout && record->story == s->timeout_story &&
-                     (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
 
-        if (!is_instance(s, at, line))
-                return 0;
         t->n[s->row->of]++;
         record->known = true;
         if (!s->f || s->f->story != record->story)
@@ -576,6 +597,16 @@ static int take_error(const char *at, const char *line, uint32_t number, void *a
                 capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
         return 0;
+}
+
+static int take_error(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct search *s = arg;
+        bool after = s->timeout && number > s->timeout &&
+                     capo_text_story(&s->e->texts[s->text], at) == s->timeout_story &&
+                     (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
+
+        return is_instance(s, at, line) ? add_line(s, at, line, number, after) : 0;
 }
 
 static int take_timeout(const char *at, const char *line, uint32_t number, void *arg)
@@ -615,16 +646,60 @@ static int find_row(struct capo_evidence *e, const struct error_row *row, bool *
         return 0;
 }
 
-/* A warning of NCCL that no row has: it is nearer to the cause than the exception that follows. */
+/* How many letters of the line the words of a row cover; 0: it is another line. */
+static size_t cover_line(const char *said, size_t size, const char *words)
+{
+        size_t covered = 0;
+
+        while (*words) {
+                size_t n = strcspn(words, "*");
+                const char *at = memmem(said, size, words, n);
+
+                if (!at)
+                        return 0;
+                size -= (size_t)(at + n - said);
+                said = at + n;
+                covered += n;
+                words += n + (words[n] == '*');
+        }
+        return covered;
+}
+
+/* The class of a warning: of the row that covers most of it. */
+static enum warn_class find_class(const char *said)
+{
+        size_t size = strcspn(said, "\r\n"), best = 0;
+        enum warn_class class = WARN_UNKNOWN;
+
+        for (size_t i = 0; i < N_ELEMENTS(warns); i++) {
+                size_t covered = cover_line(said, size, warns[i].words);
+
+                if (covered > best) {
+                        best = covered;
+                        class = warns[i].class;
+                }
+        }
+        return class;
+}
+
+/* A warning of NCCL that no other row has. One of the class UNKNOWN is shown itself: it is nearer to
+ * the cause than the exception that follows. */
 static int take_warning(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
         struct capo_evidence_text *t = &s->e->texts[s->text];
         struct capo_record *record = capo_record_at(&t->records, at);
         const char *said = at + strlen(" NCCL WARN ");
+        struct search known = {.e = s->e, .text = s->text};
+        enum warn_class class;
 
         if (record->known || strcspn(said, "\n") < 4)
                 return 0;
+        class = find_class(said);
+        if (class != WARN_UNKNOWN) {
+                known.row = &warn_classes[class];
+                return add_line(&known, at, line, number, false);
+        }
         if (!s->f) {
                 s->f = capo_evidence_finding(s->e);
                 if (!s->f)

@@ -142,6 +142,7 @@ int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
 /* The readers, which evidence_judge.c calls: each adds its findings. Return: 0; -ENOMEM. */
 int capo_recognise(struct capo_evidence *e);
+int capo_causes_read(struct capo_evidence *e);
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);

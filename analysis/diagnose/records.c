@@ -255,11 +255,27 @@ static void read_attempt(struct maker *m, const char *line, size_t size)
 
 /* ---- records ---- */
 
+/* NCCL before 2.4 wrote "transport/p2p.cu:526 WARN" without its name. The text has room for it. */
+static size_t name_library(char *line, size_t size)
+{
+        char *at = memmem(line, size, " WARN ", 6), *file;
+
+        if (!at || memmem(line, size, " NCCL ", 6))
+                return size;
+        for (file = at; file > line && strchr("0123456789", file[-1]);)
+                file--;
+        if (file == at || file - line < 4 || strncmp(file - 4, ".cu:", 4) != 0)
+                return size;
+        memmove(at + 5, at, (size_t)(line + size + 1 - at));
+        memcpy(at, " NCCL", 5);
+        return size + 5;
+}
+
 static void add_record(struct maker *m, const char *prefix, size_t n_prefix, const char *line,
                        size_t size, bool cut)
 {
         struct capo_records *r = m->r;
-        size_t need = r->size + n_prefix + size + 2, kept = 0;
+        size_t need = r->size + n_prefix + size + 8, kept = 0;
         char *at;
 
         if (size > LINE_MOST) {
@@ -291,6 +307,8 @@ static void add_record(struct maker *m, const char *prefix, size_t n_prefix, con
                         at[n_prefix + kept++] = line[i];
         }
         kept += n_prefix;
+        at[kept] = 0;
+        kept = name_library(at, kept);
         at[kept] = '\n';
         at[kept + 1] = 0;
         read_attempt(m, at, kept);

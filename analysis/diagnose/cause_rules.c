@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Causes that several lines show together; cause_rules.def has them. */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/diagnose/evidence.h"
+#include "core/base/util.h"
+
+#define CAUSE  CAPO_RANK_CAUSE
+#define HANG   CAPO_RANK_HANG
+#define ERROR  CAPO_RANK_ERROR
+#define OTHERS CAPO_RANK_UNDECIDED
+#define SLOW   CAPO_RANK_SLOW
+static const struct cause_rule {
+        const char *all, *none;
+        enum capo_finding_rank rank;
+        const char *kind, *sure, *headline, *next;
+} rules[] = {
+#define CAUSE_RULE(all, none, rank, kind, sure, headline, next) \
+        {all, none, rank, kind, sure, headline, next},
+#include "analysis/diagnose/cause_rules.def"
+};
+#undef CAUSE
+#undef HANG
+#undef ERROR
+#undef OTHERS
+#undef SLOW
+
+enum { WORD_ROOM = 128 };
+
+struct place {
+        const char *behind; /* must follow in the line; "": nothing */
+        const char *line;
+        struct capo_evidence_mark mark;
+        uint32_t text;
+};
+
+static int take_place(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct place *p = arg;
+
+        if (!p->line &&
+            (!*p->behind || memmem(at, strcspn(at, "\n"), p->behind, strlen(p->behind)))) {
+                p->line = line;
+                p->mark = (struct capo_evidence_mark){p->text, number};
+        }
+        return 0;
+}
+
+/* Find a line with one of the words: "A|B*C", up to @size bytes of @words. */
+static bool find_words(const struct capo_evidence *e, const char *words, size_t size,
+                       struct place *found)
+{
+        while (size) {
+                const char *bar = memchr(words, '|', size);
+                size_t n = bar ? (size_t)(bar - words) : size;
+                char word[WORD_ROOM], *star;
+
+                snprintf(word, sizeof word, "%.*s", (int)n, words);
+                star = strchr(word, '*');
+                if (star)
+                        *star = 0;
+                *found = (struct place){.behind = star ? star + 1 : ""};
+                for (found->text = 0; found->text < e->n_texts && !found->line; found->text++)
+                        capo_evidence_each(e, found->text, word, take_place, found);
+                if (found->line)
+                        return true;
+                size -= n + (bar != NULL);
+                words += n + (bar != NULL);
+        }
+        return false;
+}
+
+static int try_rule(struct capo_evidence *e, const struct cause_rule *rule)
+{
+        struct place first = {0}, found, marks[CAPO_DIAGNOSE_MARKS];
+        struct capo_diagnose_finding *f;
+        unsigned n = 0;
+
+        for (const char *words = rule->all; *words;) {
+                const char *and = strstr(words, " & ");
+                size_t size = and? (size_t)(and-words) : strlen(words);
+
+                if (!find_words(e, words, size, &found))
+                        return 0;
+                if (n < N_ELEMENTS(marks))
+                        marks[n++] = found;
+                words += size + (and? 3 : 0);
+        }
+        if (find_words(e, rule->none, strlen(rule->none), &first))
+                return 0;
+        f = capo_evidence_finding(e);
+        if (!f)
+                return -ENOMEM;
+        f->rank = rule->rank;
+        f->kind = rule->kind;
+        f->sure = rule->sure;
+        snprintf(f->headline, sizeof f->headline, "%s", rule->headline);
+        snprintf(f->next, sizeof f->next, "%s", rule->next);
+        capo_quote(marks[0].line, f->detail, sizeof f->detail);
+        for (unsigned i = 0; i < n; i++) {
+                capo_finding_mark(f, marks[i].mark);
+                capo_finding_rank_add(f,
+                                      capo_text_rank(&e->texts[marks[i].mark.text], marks[i].line));
+        }
+        return 0;
+}
+
+int capo_causes_read(struct capo_evidence *e)
+{
+        int r = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(rules) && r == 0; i++)
+                r = try_rule(e, &rules[i]);
+        return r;
+}
