@@ -205,6 +205,17 @@ static void order_findings(struct capo_evidence *e)
         }
 }
 
+/* Of findings of one strength: a mismatch explains who is behind, and a stack shows where it is; that
+ * a communicator was not created often only means that the log ends. */
+static int find_weight(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
+{
+        int weight = 8 * (int)f->rank;
+
+        if (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch"))
+                weight += is_of_stacks(e, f) ? 2 : 1;
+        return is_kind(f, "birth") ? weight - 1 : weight;
+}
+
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *best = NULL;
@@ -212,11 +223,8 @@ const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evid
         for (uint32_t i = 0; i < e->n_findings; i++) {
                 const struct capo_diagnose_finding *f = &e->findings[i];
 
-                if (f->rank == CAPO_RANK_NOTE || (best && f->rank < best->rank))
-                        continue;
-                if (!best || f->rank > best->rank ||
-                    (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch") &&
-                     !is_kind(best, "mismatch")))
+                if (f->rank != CAPO_RANK_NOTE &&
+                    (!best || find_weight(e, f) > find_weight(e, best)))
                         best = f;
         }
         return best;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Stacks of several ranks: which rank does something else while the others wait in a collective?
+ * Stacks of several ranks: which rank does something else while others wait in a collective, and
+ * where do their ways part?
  *
- * Only the main thread of each process counts, and only host work that is recognised by its frames
- * counts against a rank. py-spy prints no rank: it is taken from the file name ("rank3.txt"), else
- * the process is named by its pid.
+ * Only the main thread of each process counts. Its innermost frame that stack_words.def knows says
+ * what it does. The outermost frames are compared: where two ranks are in one function at different
+ * lines, a call lies between that one of them made and the other did not.
+ *
+ * The rank is in the file's name ("rank3.txt") or in the line of the process; else it has its pid.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -17,27 +20,31 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/evidence.h"
 
-enum { MOST_PROCESSES = 4096, NAMED = 4, PID_ROOM = 1 << 16 };
+enum { MOST_PROCESSES = 4096, NAMED = 4, PID_ROOM = 1 << 16, FRAMES = 64, FRAME_NAME = 96 };
 
-enum doing { DOING_OTHER, DOING_BUSY, DOING_WAITS, DOINGS };
+enum doing { DOING_OTHER, DOING_BUSY, DOING_LEAVES, DOING_WAITS, DOINGS };
 
-#define BUSY  DOING_BUSY
-#define WAITS DOING_WAITS
 static const struct {
         enum doing doing;
         const char *word, *words;
 } stack_words[] = {
-#define STACK_WORD(doing, word, words) {doing, word, words},
+#define STACK_WORD(doing, word, words) {DOING_##doing, word, words},
 #include "analysis/diagnose/stack_words.def"
 };
-#undef BUSY
-#undef WAITS
+
+/* A line of a stack: "main (train.py:70)", "File "train.py", line 70 in main", "#1 main () at t.c:7". */
+struct frame {
+        const char *at; /* its first letter that is no blank */
+        size_t size;
+};
 
 struct stack_process {
         int32_t rank; /* -1 not known */
         long pid;     /* 0 not known */
         enum doing doing;
         const char *words; /* what it does; static text */
+        struct frame frames[FRAMES];
+        uint32_t n_frames; /* innermost first */
         struct capo_evidence_mark mark;
 };
 
@@ -48,35 +55,28 @@ struct stacks {
         uint32_t n;
 };
 
-/* Rank from a file name: "rank3", "rank_3", "rank-3". */
-static int32_t name_rank(const char *name)
+/* ---- reading ---- */
+
+/* The number behind the first of the words in the line; -1: none. */
+static int32_t number_behind(const char *line, size_t size, const char *const *words)
 {
-        const char *at = strstr(capo_base_name(name), "rank");
+        for (; *words; words++) {
+                size_t n = strlen(*words);
 
-        if (!at)
-                return -1;
-        at += 4 + (at[4] == '_' || at[4] == '-');
-        return isdigit((unsigned char)*at) ? (int32_t)strtol(at, NULL, 10) : -1;
-}
+                for (const char *at = line;
+                     (at = memmem(at, size - (size_t)(at - line), *words, n)); at++) {
+                        const char *digit = at + n + (at[n] == '_' || at[n] == '-' || at[n] == ' ');
 
-/* Length of the frames below a thread's line: up to an empty line or the next thread. */
-static size_t frames_size(const char *from)
-{
-        const char *end = from;
-
-        while (*end) {
-                size_t n = strcspn(end, "\n");
-
-                if (!n || !strncmp(end, "Thread ", 7) || !strncmp(end, "Current thread ", 15) ||
-                    !strncmp(end, "Process ", 8))
-                        break;
-                end += n + (end[n] == '\n');
+                        if (isdigit((unsigned char)*digit) &&
+                            (at == line || !isalpha((unsigned char)at[-1])))
+                                return (int32_t)(strtoul(digit, NULL, 10) & 0xfffff);
+                }
         }
-        return (size_t)(end - from);
+        return -1;
 }
 
-/* The pid in the last "Process N:" before @line. */
-static long find_pid(const char *text, const char *line)
+/* The last "Process N: command" before @line; NULL: none. */
+static const char *find_process(const char *text, const char *line)
 {
         static const char mark[] = "Process ";
         const char *found = NULL, *from = line - text > PID_ROOM
@@ -88,27 +88,54 @@ static long find_pid(const char *text, const char *line)
                 if (at == text || at[-1] == '\n')
                         found = at;
         }
-        return found ? strtol(found + sizeof mark - 1, NULL, 10) : 0;
+        return found;
+}
+
+/* The frames below a thread's line: up to an empty line or the next thread. */
+static void read_frames(const char *from, struct stack_process *p)
+{
+        while (*from && p->n_frames < FRAMES) {
+                size_t n = strcspn(from, "\n"), blank = strspn(from, " \t");
+
+                if (blank >= n || !strncmp(from, "Thread ", 7) ||
+                    !strncmp(from, "Current thread ", 15) || !strncmp(from, "Process ", 8))
+                        break;
+                p->frames[p->n_frames++] = (struct frame){from + blank, n - blank};
+                from += n + (from[n] == '\n');
+        }
+}
+
+static void find_doing(struct stack_process *p)
+{
+        for (uint32_t i = 0; i < p->n_frames; i++) {
+                for (size_t k = 0; k < N_ELEMENTS(stack_words); k++) {
+                        if (!memmem(p->frames[i].at, p->frames[i].size, stack_words[k].word,
+                                    strlen(stack_words[k].word)))
+                                continue;
+                        p->doing = stack_words[k].doing;
+                        p->words = stack_words[k].words;
+                        return;
+                }
+        }
 }
 
 static int add_process(struct stacks *s, const char *line, uint32_t number)
 {
+        static const char *const words[] = {"rank", "Rank", "task", "Worker_TP", "TP", NULL};
         const struct capo_evidence_text *t = &s->e->texts[s->text];
-        const char *frames = line + strcspn(line, "\n");
-        struct stack_process new = {.rank = name_rank(t->name),
-                                    .pid = find_pid(t->text, line),
-                                    .mark = {s->text, number}};
-        size_t size;
+        const char *frames = line + strcspn(line, "\n"), *process = find_process(t->text, line),
+                   *name = capo_base_name(t->name);
+        struct stack_process new = {.rank = -1, .mark = {s->text, number}};
 
-        frames += *frames == '\n';
-        size = frames_size(frames);
-        for (size_t i = 0; i < N_ELEMENTS(stack_words) && new.doing == DOING_OTHER; i++) {
-                if (memmem(frames, size, stack_words[i].word, strlen(stack_words[i].word))) {
-                        new.doing = stack_words[i].doing;
-                        new.words = stack_words[i].words;
-                }
+        if (process) {
+                new.pid = strtol(process + strlen("Process "), NULL, 10);
+                new.rank = number_behind(process, strcspn(process, "\n"), words);
         }
-        if (!size || s->n == MOST_PROCESSES)
+        if (new.rank < 0)
+                new.rank = number_behind(name, strlen(name), words);
+        read_frames(frames + (*frames == '\n'), &new);
+        find_doing(&new);
+        if (!new.n_frames || s->n == MOST_PROCESSES)
                 return 0;
         if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
                 return -ENOMEM;
@@ -126,6 +153,46 @@ static int take_first_thread(const char *at, const char *line, uint32_t number, 
         return at == line ? add_process(arg, line, number) : 0;
 }
 
+/* ---- where ways part ---- */
+
+/* "evaluate (run_eval.py" and 77 of "evaluate (run_eval.py:77)". Return: is it such a frame? */
+static bool read_place(const struct frame *f, char name[FRAME_NAME], long *line)
+{
+        const char *end = f->at + f->size, *colon = memrchr(f->at, ':', f->size);
+        char *after;
+
+        if (!colon || f->size >= FRAME_NAME || end[-1] != ')')
+                return false;
+        *line = strtol(colon + 1, &after, 10);
+        snprintf(name, FRAME_NAME, "%.*s)", (int)(colon - f->at), f->at);
+        return after == end - 1 && *line > 0;
+}
+
+enum { SKIPPED = 3 }; /* outer frames that only one of two dumps may have */
+
+/* The outermost function that both are in at different lines. Return: is there one? */
+static bool find_parting(const struct stack_process *a, const struct stack_process *b,
+                         char name[FRAME_NAME], long *line_a, long *line_b)
+{
+        for (uint32_t skip = 0; skip <= 2 * SKIPPED; skip++) {
+                uint32_t skip_a = skip & 1 ? 0 : skip / 2, skip_b = skip & 1 ? skip / 2 + 1 : 0;
+                bool same = true;
+
+                for (uint32_t i = skip_a; i < a->n_frames && same; i++) {
+                        uint32_t k = i - skip_a + skip_b;
+                        char other[FRAME_NAME];
+
+                        same = k < b->n_frames &&
+                               read_place(&a->frames[a->n_frames - 1 - i], name, line_a) &&
+                               read_place(&b->frames[b->n_frames - 1 - k], other, line_b) &&
+                               !strcmp(name, other);
+                        if (same && *line_a != *line_b)
+                                return true;
+                }
+        }
+        return false;
+}
+
 static char *process_words(const struct stack_process *p, char text[32])
 {
         if (p->rank >= 0)
@@ -137,7 +204,62 @@ static char *process_words(const struct stack_process *p, char text[32])
         return text;
 }
 
-static void name_busy(const struct stacks *s, struct capo_diagnose_finding *f, uint32_t n)
+/* "rank 0: line 77, now in all_gather_into_tensor (distributed_c10d.py:3357)". */
+static void tell_place(struct capo_diagnose_finding *f, const struct stack_process *p, long line)
+{
+        char who[32];
+        const struct frame *in = &p->frames[0];
+
+        if (strlen(f->detail) > 500)
+                return;
+        capo_append(f->detail, sizeof f->detail, "%s%s: line %ld, now in %.*s",
+                    *f->detail ? "\n" : "", process_words(p, who), line,
+                    (int)(in->size < 120 ? in->size : 120), in->at);
+        capo_finding_rank_add(f, p->rank);
+        capo_finding_mark(f, p->mark);
+}
+
+static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *f)
+{
+        char name[FRAME_NAME], who[32], other[32];
+        long line, line_other;
+
+        for (uint32_t i = 1; i < s->n; i++) {
+                const struct stack_process *a = &s->v[0], *b = &s->v[i];
+
+                if (!a->doing || !b->doing ||
+                    (a->doing != DOING_WAITS && b->doing != DOING_WAITS) ||
+                    !find_parting(a, b, name, &line, &line_other))
+                        continue;
+                f->rank = CAPO_RANK_HANG;
+                f->kind = "mismatch";
+                f->sure = "likely";
+                snprintf(
+                        f->headline, sizeof f->headline,
+                        "%s AND %s ARE AT DIFFERENT PLACES of %s: one makes a call that the other does "
+                        "not make",
+                        capo_rank_shout(process_words(a, who)),
+                        capo_rank_shout(process_words(b, other)), name);
+                tell_place(f, a, line);
+                tell_place(f, b, line_other);
+                snprintf(f->missing, sizeof f->missing,
+                         "a second dump a minute later: do these stacks change?");
+                snprintf(
+                        f->next, sizeof f->next,
+                        "what lies between lines %ld and %ld: a collective under a condition (if rank == "
+                        "0), or a loop that ends earlier on one rank (its data, its sequences): make it "
+                        "on all ranks, as often",
+                        line < line_other ? line : line_other,
+                        line < line_other ? line_other : line);
+                return true;
+        }
+        return false;
+}
+
+/* ---- who does something else ---- */
+
+static void name_others(const struct stacks *s, struct capo_diagnose_finding *f, enum doing doing,
+                        uint32_t n)
 {
         const struct stack_process *first = NULL;
         char who[32];
@@ -145,13 +267,15 @@ static void name_busy(const struct stacks *s, struct capo_diagnose_finding *f, u
         for (uint32_t i = 0, shown = 0; i < s->n && shown < NAMED; i++) {
                 const struct stack_process *p = &s->v[i];
 
-                if (p->doing != DOING_BUSY)
+                if (p->doing != doing)
                         continue;
                 first = first ? first : p;
                 capo_finding_rank_add(f, p->rank);
                 capo_finding_mark(f, p->mark);
-                capo_append(f->detail, sizeof f->detail, "%s%s: %s", shown++ ? "\n" : "",
-                            process_words(p, who), p->words);
+                capo_append(f->detail, sizeof f->detail, "%s%s: %s, in %.*s", shown++ ? "\n" : "",
+                            process_words(p, who), p->words,
+                            (int)(p->frames[0].size < 100 ? p->frames[0].size : 100),
+                            p->frames[0].at);
         }
         if (!first)
                 return;
@@ -165,27 +289,40 @@ static void name_busy(const struct stacks *s, struct capo_diagnose_finding *f, u
                          "%u PROCESSES ARE NOT IN A COLLECTIVE that the others wait in", n);
 }
 
+static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing doing,
+                         struct capo_diagnose_finding *f)
+{
+        if (!n[doing] || !n[DOING_WAITS] || n[doing] > (s->n + 1) / 2 ||
+            n[DOING_OTHER] > n[DOING_WAITS])
+                return false;
+        f->rank = CAPO_RANK_HANG;
+        f->kind = "missing";
+        f->sure = "likely";
+        name_others(s, f, doing, n[doing]);
+        capo_append(f->detail, sizeof f->detail,
+                    "\n%u other%s wait%s in a collective or for %s GPU", n[DOING_WAITS],
+                    n[DOING_WAITS] == 1 ? "" : "s", n[DOING_WAITS] == 1 ? "s" : "",
+                    n[DOING_WAITS] == 1 ? "its" : "their");
+        snprintf(f->missing, sizeof f->missing,
+                 "a second dump a minute later: does that stack change?");
+        snprintf(
+                f->next, sizeof f->next,
+                doing == DOING_LEAVES
+                        ? "why did that process end its work before the others: an exception, fewer "
+                          "batches, a call under a condition"
+                        : "look at what that process does: files, network storage, a compilation, data "
+                          "of that rank; a longer timeout if it only takes long");
+        return true;
+}
+
 static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_diagnose_finding *f)
 {
-        bool few = n[DOING_BUSY] == 1 || n[DOING_BUSY] <= s->n / 4;
-
+        if (judge_others(s, n, DOING_BUSY, f) || judge_parting(s, f) ||
+            judge_others(s, n, DOING_LEAVES, f))
+                return;
         f->rank = CAPO_RANK_UNDECIDED;
         f->kind = "undecided";
         f->sure = "unsure";
-        if (n[DOING_BUSY] && few && n[DOING_WAITS] >= 2 && n[DOING_OTHER] <= n[DOING_WAITS]) {
-                f->rank = CAPO_RANK_HANG;
-                f->kind = "missing";
-                f->sure = "likely";
-                name_busy(s, f, n[DOING_BUSY]);
-                capo_append(f->detail, sizeof f->detail,
-                            "\n%u others wait in a collective or for their GPU", n[DOING_WAITS]);
-                snprintf(f->missing, sizeof f->missing,
-                         "a second dump a minute later: does that stack change?");
-                snprintf(f->next, sizeof f->next,
-                         "look at what that process does: files, network storage, data of that "
-                         "rank");
-                return;
-        }
         for (uint32_t i = 0; i < s->n; i++)
                 capo_finding_mark(f, s->v[i].mark);
         snprintf(f->headline, sizeof f->headline,

@@ -49,6 +49,7 @@ enum {
         MOST_LINES = 8192,
         STATUS_ROOM = 400,
         MOST_APART = 64, /* calls between ranks of one job */
+        MOST_BEHIND = 4, /* more of them, in other calls: the ranks run different code */
 };
 
 /* A number that another writer's record cuts may lack digits. */
@@ -99,6 +100,8 @@ static const char *find_group(const char *from, const char *at, char *group)
         guid = memmem(mark, (size_t)(end - mark), "GUID ", 5);
         mark = guid ? guid + 5 : mark;
         snprintf(word, sizeof word, "%.*s", (int)(end - mark), mark);
+        for (char *blank; (blank = strstr(word, " (default"));) /* one group, written in two ways */
+                memmove(blank, blank + 1, strlen(blank));
         snprintf(group, WATCH_GROUP, "%s%s", guid || strstr(word, "default_pg") ? "" : "PG ", word);
         return found;
 }
@@ -293,7 +296,8 @@ static bool has_not_enqueued(const struct watch *w, int64_t seq)
 struct front {
         int64_t least, most;
         const struct watch *first,
-                *differs; /* first: in the oldest call; differs: in another call */
+                *differs;          /* first: in the oldest call; differs: in another call */
+        const struct watch *apart; /* in another call, more than one further */
         uint32_t n_stuck, n_absent;
         bool p2p;
 };
@@ -337,7 +341,11 @@ static struct front read_front(const struct watches *w, const struct watch *of)
                         continue;
                 f.n_absent += has_not_enqueued(at, f.least);
                 f.p2p |= is_p2p(at->op);
-                if (at->stuck != f.least || !*at->op || !*f.first->op)
+                if (at->stuck < 0 || !*at->op || !*f.first->op)
+                        continue;
+                if (at->stuck > f.least + MOST_BEHIND && strcmp(at->op, f.first->op) != 0)
+                        f.apart = f.apart ? f.apart : at;
+                if (at->stuck != f.least)
                         continue;
                 if (strcmp(at->op, f.first->op) != 0 ||
                     (is_alike(at->op) && at->in >= 0 && f.first->in >= 0 && at->in != f.first->in))
@@ -419,29 +427,74 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
                  who);
 }
 
+enum { LISTED = 64 };
+
+/* Ranks in the oldest call that make the same as the first of them, or not. Return: how many, the
+ * first LISTED of them in @list, in order. */
+static uint32_t list_alike(const struct watches *w, const struct watch *of,
+                           const struct front *front, bool alike, int32_t list[LISTED])
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < w->n && n < LISTED; i++) {
+                const struct watch *at = &w->v[i];
+                bool same = !strcmp(at->op, front->first->op) &&
+                            (at->in == front->first->in || !is_alike(at->op));
+                uint32_t k;
+
+                if (!is_of(at, of->story, of->group) || at->stuck != front->least || !*at->op ||
+                    same != alike)
+                        continue;
+                for (k = n++; k && list[k - 1] > at->rank; k--)
+                        list[k] = list[k - 1];
+                list[k] = at->rank;
+        }
+        return n;
+}
+
 static void judge_differs(const struct watches *w, const struct watch *of,
                           const struct front *front, struct capo_diagnose_finding *f)
 {
-        const struct watch *a = front->first, *b = front->differs;
-        char name[96];
+        const struct watch *a = front->first, *b = front->differs ? front->differs : front->apart;
+        int32_t lists[2][LISTED];
+        uint32_t n[2] = {list_alike(w, of, front, true, lists[0]),
+                         list_alike(w, of, front, false, lists[1])},
+                 few = n[1] < n[0];
+        char name[96], who[128];
 
         f->rank = is_one_group(of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
         f->kind = is_one_group(of->group) ? "mismatch" : "undecided";
         f->sure = is_one_group(of->group) ? "likely" : "unsure";
         capo_finding_mark(f, a->mark);
         capo_finding_mark(f, b->mark);
-        capo_finding_rank_add(f, a->rank);
-        capo_finding_rank_add(f, b->rank);
-        snprintf(f->headline, sizeof f->headline,
-                 "RANKS %d AND %d MADE DIFFERENT CALLS as number %lld of %s", a->rank, b->rank,
-                 (long long)front->least, group_words(of->group, name));
+        group_words(of->group, name);
+        if (a->stuck != b->stuck || n[0] == n[1] || n[few] > CAPO_DIAGNOSE_RANKS) {
+                capo_finding_rank_add(f, a->rank);
+                capo_finding_rank_add(f, b->rank);
+                snprintf(
+                        f->headline, sizeof f->headline,
+                        a->stuck == b->stuck
+                                ? "RANKS %d AND %d MADE DIFFERENT CALLS as number %lld of %s"
+                                : "RANKS %d AND %d ARE IN DIFFERENT CALLS, from number %lld on, of %s",
+                        a->rank, b->rank, (long long)front->least, name);
+        } else {
+                for (uint32_t i = 0; i < n[few]; i++)
+                        capo_finding_rank_add(f, lists[few][i]);
+                capo_rank_list(lists[few], n[few], who);
+                snprintf(f->headline, sizeof f->headline,
+                         "%s MADE ANOTHER CALL than the others as number %lld of %s",
+                         capo_rank_shout(who), (long long)front->least, name);
+        }
         snprintf(f->detail, sizeof f->detail,
-                 "rank %d: %s of %lld elements\nrank %d: %s of %lld elements", a->rank, a->op,
-                 (long long)a->in, b->rank, b->op, (long long)b->in);
+                 "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number "
+                 "%lld)",
+                 a->rank, a->op, (long long)a->in, (long long)a->stuck, b->rank, b->op,
+                 (long long)b->in, (long long)b->stuck);
         snprintf(f->missing, sizeof f->missing,
                  "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
         snprintf(f->next, sizeof f->next,
-                 "what makes one rank call something else: a branch, the last batch, a shape");
+                 "what makes one rank call something else: a branch, a shape, or a loop that ends "
+                 "earlier there (fewer batches): the same number of steps on all ranks");
 }
 
 static void judge_waiting(const struct watches *w, const struct watch *of,
@@ -526,6 +579,8 @@ static int judge_group(const struct watches *w, const struct watch *of)
                 judge_differs(w, of, &front, f);
         else if (front.most - front.least > MOST_APART)
                 judge_apart(w, of, &front, f);
+        else if (front.apart && is_one_group(of->group))
+                judge_differs(w, of, &front, f);
         else if (front.n_absent && is_one_group(of->group))
                 judge_missing(w, of, &front, f);
         else if (front.least < front.most)

@@ -62,7 +62,7 @@ expect 1 'RANK 2 LEFT NO DUMP' -- pickles
 python3 -c 'import os, pickle, sys; pickle.dump(os.getcwd, open(sys.argv[1], "wb"))' evil
 expect 3 'nothing of it is run' -- evil
 
-# stacks: who does something else while the others wait; fewer than three processes decide nothing
+# stacks: who does something else while the others wait; two processes suffice
 mkdir stacks
 stack() {
         printf 'Process %d: python train.py\nPython v3.10.12 (/usr/bin/python3.10)\n\nThread %d (idle): "MainThread"\n    %s\n    <module> (train.py:99)\n' "$1" "$1" "$2"
@@ -73,8 +73,17 @@ stack 702 '_try_get_data (torch/utils/data/dataloader.py:1132)' >stacks/rank2.tx
 expect 1 'RANK 2 IS NOT IN A COLLECTIVE that the others wait in: it is' -- stacks
 cat stacks/*.txt >stacks.txt
 expect 1 'PID 702 IS NOT IN A COLLECTIVE' -- stacks.txt
-expect 3 'NOT DECIDED' -- stacks/rank0.txt stacks/rank2.txt
+expect 1 'RANK 2 IS NOT IN A COLLECTIVE' -- stacks/rank0.txt stacks/rank2.txt
 expect 3 'of 3 stacks 3 wait' -- stacks/rank0.txt stacks/rank1.txt stacks/rank3.txt
+# two ranks that wait in different places of one function: a call lies between that one of them does not make
+mkdir parting
+for i in 0:88:barrier 1:91:all_reduce; do
+        IFS=: read -r rank line call <<EOP
+$i
+EOP
+        stack 80"$rank" "$call (torch/distributed/distributed_c10d.py:2501)" | sed "s/(train.py:99)/(train.py:$line)/" >"parting/rank$rank.txt"
+done
+expect 1 'RANK 0 AND RANK 1 ARE AT DIFFERENT PLACES of <module>' -- parting
 printf '%s\n' 'Thread 1 (Thread 0x7f (LWP 5) "python"):' '#0  0x00 in ncclAllReduce ()' >gdb.txt
 expect 3 'of 1 stacks 1 wait' -- gdb.txt
 echo 'RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms' >barrier.txt
