@@ -59,6 +59,7 @@ void capo_evidence_finish(struct capo_evidence *e)
         free(e->findings);
         free(e->seen);
         free(e->stories);
+        free(e->runs);
         *e = (struct capo_evidence){0};
 }
 
@@ -71,7 +72,7 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
         const struct capo_evidence_text *t = &e->texts[text];
         int n = 0;
 
-        if (!t->text || !capo_grams_may_have(t->grams, word))
+        if (!t->text || !*word || !capo_grams_may_have(t->grams, word))
                 return 0;
         for (const char *at = t->text; (at = strstr(at, word)); at += strlen(word), n++) {
                 const struct capo_record *r = found ? capo_record_at(&t->records, at) : NULL;

@@ -67,6 +67,18 @@ struct capo_diagnose_finding {
         uint32_t n_marks;
 };
 
+/* What nccl-tests measured in one text: its largest size. */
+struct capo_tests_run {
+        uint32_t text, line; /* line: of that row; 0: there is none */
+        char test[24];       /* "all_reduce"; "": not known */
+        char gpu[48];        /* "NVIDIA H100 80GB HBM3"; "": not known */
+        uint64_t bytes;
+        double busbw; /* GB/s, the better of out of place and in place */
+        int32_t n_ranks;
+        int nccl;
+        bool ended;
+};
+
 struct capo_evidence {
         struct capo_evidence_text *texts;
         uint32_t n_texts;
@@ -79,6 +91,8 @@ struct capo_evidence {
         bool timed_out;                   /* a watchdog reported a timeout */
         char (*stories)[CAPO_STORY_NAME]; /* "attempt 2", "pod a"; what one job has is one */
         uint32_t n_stories;
+        struct capo_tests_run *runs;
+        uint32_t n_runs;
 };
 
 /** capo_evidence_add() - add a text; takes ownership of @text, copies @name. Return: its index;
@@ -152,7 +166,6 @@ int capo_last_errors_read(struct capo_evidence *e);
 int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
 int capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
 int capo_stacks_read(struct capo_evidence *e);
-int capo_slow_read(struct capo_evidence *e);
 int capo_tests_read(struct capo_evidence *e);
 
 #endif

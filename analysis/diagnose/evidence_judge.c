@@ -213,6 +213,10 @@ static int find_weight(const struct capo_evidence *e, const struct capo_diagnose
 
         if (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch"))
                 weight += is_of_stacks(e, f) ? 2 : 1;
+        if (f->rank == CAPO_RANK_SLOW) /* two measurements show more than a line of a log */
+                weight += f->n_marks && f->marks[0].text != f->marks[f->n_marks - 1].text ? 2
+                          : strcmp(f->sure, "unsure") != 0                                ? 1
+                                                                                          : 0;
         return is_kind(f, "birth") ? weight - 1 : weight;
 }
 

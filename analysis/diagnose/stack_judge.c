@@ -32,7 +32,7 @@ static const struct {
 #include "analysis/diagnose/stack_words.def"
 };
 
-/* A line of a stack: "main (train.py:70)", "File "train.py", line 70 in main", "#1 main () at t.c:7". */
+/* A line of a stack: "main (FILE:70)", "File FILE, line 70 in main", "#1 main () at FILE:70". */
 struct frame {
         const char *at; /* its first letter that is no blank */
         size_t size;
@@ -155,7 +155,7 @@ static int take_first_thread(const char *at, const char *line, uint32_t number, 
 
 /* ---- where ways part ---- */
 
-/* "evaluate (run_eval.py" and 77 of "evaluate (run_eval.py:77)". Return: is it such a frame? */
+/* "evaluate (FILE)" and 77 of "evaluate (FILE:77)". Return: is it such a frame? */
 static bool read_place(const struct frame *f, char name[FRAME_NAME], long *line)
 {
         const char *end = f->at + f->size, *colon = memrchr(f->at, ':', f->size);
@@ -204,7 +204,7 @@ static char *process_words(const struct stack_process *p, char text[32])
         return text;
 }
 
-/* "rank 0: line 77, now in all_gather_into_tensor (distributed_c10d.py:3357)". */
+/* "rank 0: line 77, now in all_gather_into_tensor (FILE:3357)". */
 static void tell_place(struct capo_diagnose_finding *f, const struct stack_process *p, long line)
 {
         char who[32];

@@ -15,7 +15,8 @@ def score(capo, folder, row):
     page = json.loads(run.stdout)
     verdict = page["verdict"]
     kind = verdict["kind"] if verdict else "undecided"
-    kind = "undecided" if kind == "error" else kind  # an error that capo cannot explain
+    if kind == "error" or (verdict and verdict["sure"] == "unsure"):  # what capo cannot explain, or only supposes
+        kind = "undecided"
     parsed = all("unknown" not in r["kinds"] for r in page["read"])
     if run.returncode != page["status"]:
         return "wrong", parsed, f"exit status {run.returncode}, status {page['status']}"

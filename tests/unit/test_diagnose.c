@@ -471,17 +471,19 @@ Test(diagnose, two_writers_on_one_line)
 
 #define LOKI(pod, line) \
         "{\"stream\":{\"pod\":\"" pod "\"},\"values\":[[\"1790000000000000000\",\"" line "\"]]}"
-#define LINE(rank, seq)                                                       \
+#define STUCK(rank, seq)                                                      \
         "[rank" #rank "]:[E ProcessGroupNCCL.cpp:2271] [PG " G " Rank " #rank \
         "]  failure detected by watchdog at work sequence id: " #seq          \
         " PG status: last enqueued work: 20, last completed work: 8"
 
 Test(diagnose, an_answer_of_a_log_store)
 {
-        expect("{\"data\":{\"result\":[" LOKI("w-0", LINE(0, 10)) "," LOKI("w-1", LINE(1, 9)) "]}}",
+        expect("{\"data\":{\"result\":[" LOKI("w-0", STUCK(0, 10)) "," LOKI("w-1",
+                                                                            STUCK(1, 9)) "]}}",
                "behind", 1, "RANK 1 IS ONE CALL BEHIND");
         /* the numbers of two jobs are not compared */
-        expect("{\"data\":{\"result\":[" LOKI("a-0", LINE(0, 10)) "," LOKI("b-0", LINE(1, 9)) "]}}",
+        expect("{\"data\":{\"result\":[" LOKI("a-0", STUCK(0, 10)) "," LOKI("b-0",
+                                                                            STUCK(1, 9)) "]}}",
                "undecided", -1, "rank 0 waits");
 }
 

@@ -1,0 +1,475 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Output of nccl-tests and of perftest: did it end, are its results right, and is one of several runs
+ * of one test slower than the others? cause_rules.def has what makes a job slow by what its log says;
+ * capo expect compares with other machines.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/diagnose/evidence.h"
+#include "core/base/array.h"
+#include "core/base/nccl_release.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };
+
+static const double APART = 1.5; /* runs of one test that differ by this factor are not alike */
+
+struct run {
+        struct capo_tests_run r;
+        char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
+        char hosts[HOSTS][32];
+        uint32_t n_hosts, wrong; /* wrong: line of the first wrong row; 0: none */
+        bool begun, old;         /* old: its last column is an error, not a count of wrong values */
+};
+
+/* ---- reading ---- */
+
+/* A row of results: size, count, type, redop, root (not in old releases), then twice time, algbw,
+ * busbw and wrong values, which old releases print as an error. */
+static bool read_row(const char *line, size_t size, uint64_t *bytes, double busbw[2],
+                     double wrong[2])
+{
+        char row[ROW], type[16];
+        unsigned long long b;
+        int n;
+
+        snprintf(row, sizeof row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        wrong[0] = wrong[1] = busbw[1] = 0;
+        n = sscanf(row, "%llu %*u %15[a-z0-9_] %*s %*d %*f %*f %lf %lf %*f %*f %lf %lf", &b, type,
+                   &busbw[0], &wrong[0], &busbw[1], &wrong[1]);
+        if (n < 3 || strspn(row, " 0123456789") < 4) {
+                n = sscanf(row, "%llu %*u %15[a-z0-9_] %*s %*f %*f %lf %*s %*f %*f %lf", &b, type,
+                           &busbw[0], &busbw[1]);
+        }
+        *bytes = b;
+        return n >= 3 && busbw[0] > 0 && busbw[0] < 1e6 && b >= 4;
+}
+
+/* Old releases have no column "root": then its columns would be read one to the left. */
+static bool read_old_row(const char *line, size_t size, uint64_t *bytes, double busbw[2])
+{
+        char row[ROW];
+        unsigned long long b;
+        int n;
+
+        snprintf(row, sizeof row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        busbw[1] = 0;
+        n = sscanf(row, "%llu %*u %*15[a-z0-9_] %*s %*f %*f %lf %*s %*f %*f %lf", &b, &busbw[0],
+                   &busbw[1]);
+        *bytes = b;
+        return n >= 2 && busbw[0] > 0 && busbw[0] < 1e6;
+}
+
+/* "-x NCCL_IB_ECE_ENABLE=0", "NCCL_ALGO=Ring ./all_reduce_perf". */
+static void read_settings(struct run *run, const char *line, size_t size)
+{
+        for (const char *at = line; (at = memmem(at, size - (size_t)(at - line), "NCCL_", 5));) {
+                size_t left = size - (size_t)(at - line), n = 0;
+
+                while (n < left && !strchr(" \t\"'", at[n]))
+                        n++;
+                if (memchr(at, '=', n) && n < 80 && strlen(run->settings) + n + 2 < SETTINGS)
+                        capo_append(run->settings, SETTINGS, "%.*s ", (int)n, at);
+                at += n;
+        }
+}
+
+static void add_host(struct run *run, const char *name)
+{
+        char host[32];
+
+        if (!capo_take_word(name,
+                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_",
+                            host, sizeof host))
+                return;
+        for (uint32_t i = 0; i < run->n_hosts; i++) {
+                if (!strcmp(run->hosts[i], host))
+                        return;
+        }
+        if (run->n_hosts < HOSTS)
+                memcpy(run->hosts[run->n_hosts++], host, sizeof host);
+}
+
+/* "#  Rank  0 Group  0 Pid 2000 on node-a device 0 [0x1d] NVIDIA A100-SXM-64GB". */
+static void read_device(struct run *run, const char *line, size_t size)
+{
+        const char *on = memmem(line, size, " on ", 4), *gpu = memchr(line, ']', size);
+
+        run->r.n_ranks++;
+        if (on)
+                add_host(run, on + 4 + strspn(on + 4, " "));
+        if (gpu && !*run->r.gpu)
+                snprintf(run->r.gpu, sizeof run->r.gpu, "%.*s",
+                         (int)((size_t)(line + size - gpu) > 2 ? (size_t)(line + size - gpu) - 2
+                                                               : 0),
+                         gpu + 2);
+}
+
+static void read_test_line(struct run *run, const char *line, size_t size, uint32_t number)
+{
+        const char *test = memmem(line, size, "_perf", 5), *from = test;
+        double busbw[2], wrong[2];
+        uint64_t bytes;
+
+        while (from && from > line && (islower((unsigned char)from[-1]) || from[-1] == '_'))
+                from--;
+        if (test && test > from && test - from < (long)sizeof run->r.test && !*run->r.test)
+                snprintf(run->r.test, sizeof run->r.test, "%.*s", (int)(test - from), from);
+        if (test || memmem(line, size, "mpirun", 6) || memmem(line, size, "srun", 4))
+                read_settings(run, line, size);
+        if (*line == '#') {
+                run->begun |= !strncmp(line, "# nThread ", 10);
+                run->r.ended |= !strncmp(line, "# Avg bus bandwidth", 19);
+                run->old |= memmem(line, size, "busbw", 5) && memmem(line, size, " error", 6);
+                if (memmem(line, size, " Rank ", 6) && memmem(line, size, " device ", 8))
+                        read_device(run, line, size);
+                if (!strncmp(line, "# Out of bounds values", 22) &&
+                    strtoul(line + 22 + strspn(line + 22, " :"), NULL, 10))
+                        run->wrong = number;
+                return;
+        }
+        if (memmem(line, size, "NCCL version ", 13) && !run->r.nccl)
+                run->r.nccl =
+                        capo_nccl_named((const char *)memmem(line, size, "NCCL version ", 13) + 13);
+        if (!(!run->old ? read_row(line, size, &bytes, busbw, wrong)
+                        : read_old_row(line, size, &bytes, busbw)))
+                return;
+        if (!run->old && (wrong[0] > 0 || wrong[1] > 0) && !run->wrong)
+                run->wrong = number;
+        if (bytes >= run->r.bytes) {
+                run->r.bytes = bytes;
+                run->r.busbw = busbw[0] > busbw[1] ? busbw[0] : busbw[1];
+                run->r.line = number;
+        }
+}
+
+/* ---- one run ---- */
+
+/* @name as a word for a shell; FILE if it is too long. */
+static const char *quote_name(const char *name, char *out, size_t room)
+{
+        size_t n = 0;
+
+        if (*name && *name != '-' &&
+            !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+                               "/._-+:@,=%")])
+                return strlen(name) < room ? name : "FILE";
+        out[n++] = '\'';
+        for (; *name && n + 6 < room; name++) {
+                if (*name == '\'')
+                        n += (size_t)snprintf(out + n, room - n, "'\\''");
+                else
+                        out[n++] = *name;
+        }
+        if (*name)
+                return "FILE";
+        out[n++] = '\'';
+        out[n] = 0;
+        return out;
+}
+
+static int judge_run(struct capo_evidence *e, const struct run *run)
+{
+        struct capo_diagnose_finding *f = capo_evidence_finding(e);
+        char quoted[300];
+
+        if (!f)
+                return -ENOMEM;
+        f->sure = "certain";
+        capo_finding_mark(
+                f, (struct capo_evidence_mark){run->r.text, run->wrong ? run->wrong : run->r.line});
+        if (run->wrong) {
+                f->rank = CAPO_RANK_CAUSE;
+                f->kind = "wrong-results";
+                snprintf(f->headline, sizeof f->headline,
+                         "NCCL-TESTS FOUND WRONG RESULTS: data was corrupted on its way");
+                snprintf(f->next, sizeof f->next,
+                         "run it per pair of GPUs and nodes to find which; then NCCL_PROTO=^LL128");
+        } else if (run->r.ended || run->r.bytes) {
+                f->rank = run->r.ended ? CAPO_RANK_HEALTHY : CAPO_RANK_NOTE;
+                f->kind = "healthy";
+                snprintf(f->headline, sizeof f->headline,
+                         run->r.ended
+                                 ? "NCCL-TESTS ENDED WITHOUT AN ERROR"
+                                 : "NCCL-TESTS MEASURED, and the end of its output is not here");
+                if (run->r.bytes)
+                        snprintf(f->detail, sizeof f->detail,
+                                 "%s: bus bandwidth %.4g GB/s at its largest size, %llu bytes",
+                                 *run->r.test ? run->r.test : "its test", run->r.busbw,
+                                 (unsigned long long)run->r.bytes);
+                snprintf(f->next, sizeof f->next,
+                         "is its bandwidth normal? capo expect %s --platform NAME",
+                         quote_name(e->texts[run->r.text].name, quoted, sizeof quoted));
+        } else {
+                f->rank = CAPO_RANK_UNDECIDED;
+                f->kind = "undecided";
+                f->sure = "unsure";
+                snprintf(f->headline, sizeof f->headline,
+                         "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
+                snprintf(f->missing, sizeof f->missing, "the same run with NCCL_DEBUG=INFO");
+                snprintf(
+                        f->next, sizeof f->next,
+                        "NCCL_DEBUG=INFO, then NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
+        }
+        return 0;
+}
+
+/* ---- several runs of one test ---- */
+
+static bool is_same_test(const struct run *a, const struct run *b)
+{
+        bool sizes = a->r.bytes >= b->r.bytes / 4 && b->r.bytes >= a->r.bytes / 4;
+
+        return sizes && a->r.bytes && b->r.bytes && a->r.n_ranks == b->r.n_ranks &&
+               (!*a->r.test || !*b->r.test || !strcmp(a->r.test, b->r.test));
+}
+
+/* The first setting of @a that @b has not; "": none. */
+static const char *find_setting(const struct run *a, const struct run *b, char one[96])
+{
+        for (const char *at = a->settings; *at; at += strcspn(at, " ") + 1) {
+                snprintf(one, 96, "%.*s", (int)(strcspn(at, " ") < 95 ? strcspn(at, " ") : 95), at);
+                if (!strstr(b->settings, one))
+                        return one;
+        }
+        return "";
+}
+
+static bool has_host(const struct run *run, const char *host)
+{
+        for (uint32_t i = 0; i < run->n_hosts; i++) {
+                if (!strcmp(run->hosts[i], host))
+                        return true;
+        }
+        return false;
+}
+
+/* A host of slow runs that no fast run has; NULL: none. */
+static const char *find_slow_host(const struct run *runs, uint32_t n, const struct run *fast)
+{
+        const char *found = NULL;
+        uint32_t most = 0;
+
+        for (uint32_t i = 0; i < n; i++) {
+                for (uint32_t h = 0; h < runs[i].n_hosts; h++) {
+                        const char *host = runs[i].hosts[h];
+                        uint32_t slow = 0, quick = 0;
+
+                        for (uint32_t k = 0; k < n; k++) {
+                                bool in = is_same_test(&runs[k], fast) && has_host(&runs[k], host);
+
+                                slow += in && runs[k].r.busbw * APART < fast->r.busbw;
+                                quick += in && runs[k].r.busbw * APART >= fast->r.busbw;
+                        }
+                        if (!quick && slow > most) {
+                                most = slow;
+                                found = host;
+                        }
+                }
+        }
+        return found;
+}
+
+static void tell_rates(const struct capo_evidence *e, const struct run *runs, uint32_t n,
+                       const struct run *fast, struct capo_diagnose_finding *f)
+{
+        char release[16];
+
+        for (uint32_t i = 0; i < n && strlen(f->detail) < 560; i++) {
+                const struct run *run = &runs[i];
+
+                if (!is_same_test(run, fast))
+                        continue;
+                capo_append(f->detail, sizeof f->detail, "%s%.60s: %.4g GB/s",
+                            *f->detail ? "\n" : "", e->texts[run->r.text].name, run->r.busbw);
+                if (run->r.nccl)
+                        capo_append(f->detail, sizeof f->detail, ", NCCL %s",
+                                    capo_nccl_text((uint32_t)run->r.nccl, release, sizeof release));
+                capo_finding_mark(f, (struct capo_evidence_mark){run->r.text, run->r.line});
+        }
+}
+
+static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t n,
+                      const struct run *fast, const struct run *slow)
+{
+        const char *host = find_slow_host(runs, n, fast), *setting;
+        struct capo_diagnose_finding *f = capo_evidence_finding(e);
+        char one[96], a[16], b[16];
+
+        if (!f)
+                return -ENOMEM;
+        f->rank = CAPO_RANK_SLOW;
+        f->kind = "slow";
+        tell_rates(e, runs, n, fast, f);
+        if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
+                snprintf(f->headline, sizeof f->headline,
+                         "NCCL %s IS SLOWER THAN %s in the same test: %.4g of %.4g GB/s",
+                         capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),
+                         capo_nccl_text((uint32_t)fast->r.nccl, b, sizeof b), slow->r.busbw,
+                         fast->r.busbw);
+                snprintf(
+                        f->next, sizeof f->next,
+                        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH,TUNING of both: channels, NICs, rings "
+                        "and trees; the known bugs of that release: capo diagnose --bugs %s; the other "
+                        "release meanwhile",
+                        capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a));
+        } else if (*(setting = find_setting(fast, slow, one)) ||
+                   *(setting = find_setting(slow, fast, one))) {
+                bool of_fast = strstr(fast->settings, setting) != NULL;
+
+                snprintf(f->headline, sizeof f->headline,
+                         "%s MAKES THE SAME TEST %s: %.4g against %.4g GB/s", setting,
+                         of_fast ? "FASTER" : "SLOWER", of_fast ? fast->r.busbw : slow->r.busbw,
+                         of_fast ? slow->r.busbw : fast->r.busbw);
+                snprintf(f->next, sizeof f->next,
+                         "%s it; why it matters on this machine is not shown by these numbers",
+                         of_fast ? "keep" : "unset");
+        } else if (host) {
+                snprintf(f->headline, sizeof f->headline,
+                         "THE RUNS WITH %s ARE SLOW: %.4g GB/s where others reach %.4g", host,
+                         slow->r.busbw, fast->r.busbw);
+                snprintf(
+                        f->next, sizeof f->next,
+                        "leave %s out; its NICs, PCIe links, clocks and firmware against a good node; "
+                        "each NIC alone with NCCL_IB_HCA",
+                        host);
+        } else {
+                f->sure = "unsure";
+                snprintf(
+                        f->headline, sizeof f->headline,
+                        "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s, and nothing here says why",
+                        slow->r.busbw, fast->r.busbw);
+                snprintf(f->missing, sizeof f->missing,
+                         "what differs between them: nodes, settings, releases, other jobs");
+                snprintf(
+                        f->next, sizeof f->next,
+                        "the same run several times on each: does it vary by itself (a shared or unstable "
+                        "network), or by node?");
+        }
+        return 0;
+}
+
+static int compare_runs(struct capo_evidence *e, const struct run *runs, uint32_t n)
+{
+        const struct run *fast = NULL, *slow = NULL;
+
+        for (uint32_t i = 0; i < n; i++) {
+                for (uint32_t k = 0; k < n; k++) {
+                        const struct run *a = &runs[i], *b = &runs[k];
+
+                        if (i != k && is_same_test(a, b) && a->r.busbw > APART * b->r.busbw &&
+                            (!fast || a->r.busbw / b->r.busbw > fast->r.busbw / slow->r.busbw)) {
+                                fast = a;
+                                slow = b;
+                        }
+                }
+        }
+        return fast ? judge_pair(e, runs, n, fast, slow) : 0;
+}
+
+/* ---- perftest ---- */
+
+struct link {
+        double rate; /* of a link, Gb/s; 0: not known */
+        double got;  /* measured, Gb/s; 0: none */
+        struct capo_evidence_mark mark;
+};
+
+static void read_link(struct link *link, const char *line, size_t size,
+                      struct capo_evidence_mark mark, double unit)
+{
+        double peak, average;
+        char row[ROW];
+        const char *at;
+
+        snprintf(row, sizeof row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        if ((at = strstr(row, "Speed: ")) && strstr(at, "Mb/s"))
+                link->rate = strtod(at + 7, NULL) / 1000;
+        if ((at = strstr(row, "ate: ")) && strtod(at + 5, NULL) >= 10 &&
+            strtod(at + 5, NULL) <= 1600)
+                link->rate = strtod(at + 5, NULL) > link->rate ? strtod(at + 5, NULL) : link->rate;
+        if (unit > 0 && sscanf(row, "%*u %*u %lf %lf %*f", &peak, &average) == 2 && average > 0 &&
+            average * unit > link->got) {
+                link->got = average * unit;
+                link->mark = mark;
+        }
+}
+
+static int judge_link(struct capo_evidence *e, const struct link *link)
+{
+        struct capo_diagnose_finding *f;
+
+        if (link->rate <= 0 || link->got <= 0 || link->got > 0.4 * link->rate)
+                return 0;
+        f = capo_evidence_finding(e);
+        if (!f)
+                return -ENOMEM;
+        f->rank = CAPO_RANK_SLOW;
+        f->kind = "slow";
+        capo_finding_mark(f, link->mark);
+        snprintf(f->headline, sizeof f->headline,
+                 "A LINK CARRIES %.3g OF %.4g Gb/s: NCCL cannot be faster than it", link->got,
+                 link->rate);
+        snprintf(
+                f->detail, sizeof f->detail,
+                "perftest without NCCL and GPUs measures it, so NCCL's settings are not the cause");
+        snprintf(
+                f->next, sizeof f->next,
+                "the NIC's PCIe link (lspci -vvv: LnkSta), firmware and power; a cold start of the node "
+                "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
+        return 0;
+}
+
+/* ---- all texts ---- */
+
+int capo_tests_read(struct capo_evidence *e)
+{
+        struct run *runs = NULL;
+        struct link link = {0};
+        uint32_t n = 0;
+        int r = 0;
+
+        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+                const struct capo_records *records = &e->texts[i].records;
+                bool tests = capo_text_has(&e->texts[i], "algbw") ||
+                             capo_text_has(&e->texts[i], "# nThread ");
+                double unit = capo_text_has(&e->texts[i], "BW average[Gb/sec]")   ? 1
+                              : capo_text_has(&e->texts[i], "BW average[MB/sec]") ? 8.388608e-3
+                                                                                  : 0;
+                struct run run = {.r.text = i};
+
+                for (uint32_t k = 0; k < records->n; k++) {
+                        const char *line = records->text + records->v[k].begin;
+                        size_t size = strcspn(line, "\n");
+
+                        read_link(&link, line, size,
+                                  (struct capo_evidence_mark){i, records->v[k].line}, unit);
+                        if (tests)
+                                read_test_line(&run, line, size, records->v[k].line);
+                }
+                if ((!run.begun && !run.r.bytes) || n == RUNS_MOST)
+                        continue;
+                if (capo_array_room(&runs, n, sizeof *runs) < 0)
+                        r = -ENOMEM;
+                else
+                        runs[n++] = run;
+        }
+        for (uint32_t i = 0; i < n && r == 0; i++)
+                r = judge_run(e, &runs[i]);
+        r = r ?: compare_runs(e, runs, n);
+        r = r ?: judge_link(e, &link);
+        for (uint32_t i = 0; i < n && r == 0; i++) {
+                if (capo_array_room(&e->runs, e->n_runs, sizeof *e->runs) < 0)
+                        r = -ENOMEM;
+                else
+                        e->runs[e->n_runs++] = runs[i].r;
+        }
+        free(runs);
+        return r;
+}
