@@ -84,6 +84,7 @@ enum {
         CAPO_FRAME_FABRIC = 9,
         CAPO_FRAME_RULES = 10,
         CAPO_FRAME_HANG = 11,
+        CAPO_FRAME_MACHINE = 12,
 };
 
 #endif

@@ -49,6 +49,7 @@ struct capo_py_layout {
         uint16_t thread_id;        /* PyThreadState: pthread_self() of its thread, a word */
         uint16_t native_id; /* PyThreadState: gettid() of its thread, a word; 0: it has none */
         uint16_t thread_interpreter; /* PyThreadState: its interpreter */
+        uint16_t collecting; /* interpreter: an int, 1 while it collects garbage; 0 not known */
 };
 
 /* Every object: its type. A str, bytes, a tuple, since 3.11 code: how long; the items of a tuple;

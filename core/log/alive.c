@@ -59,7 +59,7 @@ uint64_t capo_alive_since(int pid)
         return strtoull(since, NULL, 10);
 }
 
-bool capo_alive_last(void)
+bool capo_alive_last(long own)
 {
         char path[64], text[512];
         const char *state;
@@ -67,7 +67,7 @@ bool capo_alive_last(void)
         /* its thread's own: the process's would sum up over all threads */
         snprintf(path, sizeof path, "/proc/self/task/%d/stat", (int)getpid());
         return capo_alive_text(path, text, sizeof text) > 0 && (state = find_stat_field(text, 3)) &&
-               *state == 'Z' && threads_left(text) == 1;
+               *state == 'Z' && threads_left(text) == own;
 }
 
 uint64_t capo_alive_namespace(void)

@@ -21,7 +21,7 @@ uint64_t capo_alive_since(int pid);
 
 /** capo_alive_last() - has the process's first thread ended, and every other but the calling one?
  * Then the process waits for this one. */
-bool capo_alive_last(void);
+bool capo_alive_last(long own);
 
 /** capo_alive_namespace() - the inode of our pid namespace; 0 not known. */
 uint64_t capo_alive_namespace(void);

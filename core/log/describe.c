@@ -22,7 +22,7 @@ static void copy_text(const struct capo_describe *d, uint64_t at, void *out, siz
 static bool is_text(uint32_t type)
 {
         return type == CAPO_FRAME_INFO || type == CAPO_FRAME_FABRIC || type == CAPO_FRAME_RULES ||
-               type == CAPO_FRAME_HANG;
+               type == CAPO_FRAME_HANG || type == CAPO_FRAME_MACHINE;
 }
 
 void capo_describe_texts(struct capo_describe *d)

@@ -226,6 +226,19 @@ void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn fou
         of_comms(&f, seg);
 }
 
+static void note_inside(enum capo_unfinished_where where, const struct capo_record *r, void *inside)
+{
+        *(bool *)inside |= where == CAPO_UNFINISHED_HOST || where == CAPO_UNFINISHED_ENDS;
+}
+
+bool capo_unfinished_inside(const struct capo_segment *seg, const struct capo_ring *ring)
+{
+        bool inside = false;
+
+        of_ring(&(struct finder){note_inside, &inside}, seg, ring);
+        return inside;
+}
+
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room)
 {
         struct lines l = {.clock = &seg->header->clock, .text = text, .room = room};

@@ -38,6 +38,10 @@ typedef void (*capo_unfinished_fn)(enum capo_unfinished_where where, const struc
                                    void *arg);
 void capo_unfinished_each(const struct capo_segment *seg, capo_unfinished_fn found, void *arg);
 
+struct capo_ring;
+/** capo_unfinished_inside() - is the thread of @ring inside an NCCL call? */
+bool capo_unfinished_inside(const struct capo_segment *seg, const struct capo_ring *ring);
+
 /**
  * capo_unfinished() - the lines of INFO `unfinished` (include/capo/log_keys.def), before anything
  * takes the segment over

@@ -153,7 +153,7 @@ void capo_gpu_describe(int device)
 
                 snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_BUSID, device);
                 capo_shim_info(key, "%s", text);
-                capo_speed_watch(device, text);
+                capo_machine_part.watch(device, text);
                 if (is_slice(device)) {
                         snprintf(key, sizeof key, "%s.%d", CAPO_INFO_GPU_MIG, device);
                         capo_shim_info(key, "1");

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring that a thread records its calls into: where it comes from, and whether it has room. */
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "capo/call_ids.h"
 #include "core/base/write_signals.h"
@@ -50,6 +52,7 @@ static void own_ring(struct capo_tls *t, struct capo_ring *ring, struct capo_sit
         t->head = atomic_load_explicit(&ring->head, memory_order_relaxed);
         t->limit = t->head;
         atomic_store_explicit(&ring->thread, t->thread, memory_order_relaxed);
+        atomic_store_explicit(&ring->tid, (uint32_t)syscall(SYS_gettid), memory_order_relaxed);
         atomic_store_explicit(&ring->state, CAPO_RING_LIVE, memory_order_release);
 }
 

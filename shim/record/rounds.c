@@ -176,7 +176,6 @@ static unsigned round_once(void)
 static int write_checkpoint(void)
 {
         capo_nccl_tell();
-        capo_speed_tell();
         CALL_ALL(checkpoint, false);
         return capo_drain_checkpoint(drain);
 }
@@ -243,7 +242,6 @@ static void last_words(void)
         if (h->cost_ns == 0) /* a short process: it had not come to that */
                 h->cost_ns = capo_cost_measure();
         make_log(true);
-        capo_speed_tell();
         CALL_ALL(checkpoint, true);
         atomic_store(&h->ended, 1);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER); /* threads that have a ring go on */
@@ -319,7 +317,9 @@ static bool check_last_thread(void)
                 return false;
         next_ns = now_ns + ALONE_NS;
         capo_segment_hold(&capo_seg);
-        no_thread = capo_alive_last();
+        no_thread = capo_alive_last(1 + (long)capo_machine_part.threads());
+        if (no_thread)
+                capo_machine_part.end();
         return no_thread;
 }
 
@@ -361,6 +361,7 @@ static void *drain_main(void *unused)
                                                         which communicators */
                         early = false;
                         failed = write_checkpoint() < 0;
+                        capo_machine_part.begin();
                 }
                 hangs = log_file.made && capo_hang_check();
                 if (hangs)
@@ -381,7 +382,9 @@ static void *drain_main(void *unused)
                 capo_unlock(&drain_lock);
                 if (check_last_thread())
                         return NULL;
-                capo_speed_poll(hangs);
+                capo_machine_part.round(interval, stopped_ns);
+                if (hangs)
+                        capo_machine_part.ask();
                 interval = full > 0.25 ? interval / 2 : interval + interval / 2;
                 interval = interval < NAP_LEAST_NS  ? NAP_LEAST_NS
                            : interval > NAP_MOST_NS ? NAP_MOST_NS
@@ -432,7 +435,7 @@ static uint64_t gets_on(void)
                __atomic_load_n(&h->calls, __ATOMIC_RELAXED);
 }
 
-bool capo_rounds_ask(enum capo_wish wish, bool here)
+bool capo_rounds_ask(enum capo_wish wish)
 {
         const struct timespec nap = {0, NAP_MOST_NS};
         uint64_t at = gets_on();
@@ -444,7 +447,7 @@ bool capo_rounds_ask(enum capo_wish wish, bool here)
                 return false;
         atomic_store(&wanted, wish);
         begin_thread();
-        if ((no_thread || here) && capo_trylock(&drain_lock)) {
+        if (no_thread && capo_trylock(&drain_lock)) {
                 obey_wish();
                 capo_unlock(&drain_lock);
                 return true;

@@ -47,10 +47,8 @@ static struct capo_env env;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t thread_key;
 static bool key_made;
-static bool emptied;      /* the kernel empties capo_life in every copy of the process */
-static bool hooks_set;    /* atexit, atfork, key: once per program, forks included */
-static bool sample_hangs; /* a sample of the GPUs' clocks does not come back, nor the drain thread,
-                           which makes it */
+static bool emptied;   /* the kernel empties capo_life in every copy of the process */
+static bool hooks_set; /* atexit, atfork, key: once per program, forks included */
 static _Atomic int
         lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
 #define IN_BETWEEN (-1)
@@ -214,8 +212,8 @@ static void at_exit(int status, void *unused)
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
         atomic_store(&capo_seg.header->exit_status, 1 + (uint32_t)(status & 0xff));
-        sample_hangs = !capo_speed_stop();
-        if (!atomic_load(&capo_gpu_on) || !capo_rounds_ask(CAPO_WISH_GPU, sample_hangs))
+        capo_machine_part.end();
+        if (!atomic_load(&capo_gpu_on) || !capo_rounds_ask(CAPO_WISH_GPU))
                 capo_gpu_stop();
 }
 
@@ -228,14 +226,14 @@ static void at_fork_child_of(int was)
         capo_loader_child();
         capo_rounds_fork(lived);
         capo_info_fork();
-        sample_hangs = folder_waits = false;
+        folder_waits = false;
         pthread_mutex_init(&start_lock, NULL);
         capo_segment_forget(&capo_seg);
         pthread_mutex_init(&capo_seg.lock, NULL);
         capo_record_fork();
         capo_comm_fork();
         capo_gpu_fork();
-        capo_speed_fork();
+        capo_machine_part.fork();
         capo_stream_fork();
         capo_kernel_fork();
         capo_site_fork();
@@ -365,7 +363,7 @@ __attribute__((destructor)) static void end_recording(void)
         pthread_setcanceltype(PTHREAD_CANCEL_DEFERRED, NULL); /* as core/base/lock.c has it */
         if (atomic_load(&capo_life.state) != CAPO_SHIM_ON || capo_seg.header->pid != getpid())
                 return;
-        if (capo_rounds_ask(CAPO_WISH_END, sample_hangs))
+        if (capo_rounds_ask(CAPO_WISH_END))
                 return;
         /* it hangs in a write, most likely: do not hang the job's exit too; the segment stays for
          * `capo report --recover` */

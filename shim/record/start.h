@@ -42,14 +42,13 @@ const char *capo_rest_goes(void);
 /**
  * capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
  * @wish: a last poll of the GPU, and no more of it; then also all that is left to say
- * @here: the drain thread is known not to come: by this one
  *
  * The drain thread is made where there is none yet. Return: false: it has not got on for five
  * seconds, or this thread holds a lock that it may wait for; then what is left is for `capo
  * recover`.
  */
 enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
-bool capo_rounds_ask(enum capo_wish wish, bool here);
+bool capo_rounds_ask(enum capo_wish wish);
 
 /** capo_report_reached() - at the start of a process: CAPO_VERBOSE asks which ones the preload
  * reaches; and if it is the command of capo run, its end says when nothing was recorded
@@ -111,19 +110,21 @@ void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns);
 /** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */
 void capo_gpu_stop(void);
 
-/**
- * capo_speed_watch(), _poll(), _tell(), _stop() - the clocks of the GPUs that are used here
- * (speed.c)
- *
- * watch: CUDA device @device, 0 to 63, is one of them, and this its PCI bus id; any thread, once
- * per device. poll: on the drain thread, without its lock: samples every ten seconds, and at once
- * where @now. tell: INFO gpu.clocks.<device> of what the log does not know yet. stop: no more
- * samples; waits a second at most for one that is under way: false when that is not enough.
- */
-void capo_speed_watch(int device, const char *busid);
-void capo_speed_poll(bool now);
-void capo_speed_tell(void);
-bool capo_speed_stop(void);
+/* Readings of the machine (shim/machine), by a thread of their own. */
+extern const struct capo_machine_part {
+        void (*begin)(void); /* on the drain thread, once: starts the thread */
+        void (*ask)(void);   /* a reading now */
+        /* on each round of the drain thread, after a nap of @nap_ns that took @late_ns longer: a
+         * source that does not answer goes into the log */
+        void (*round)(uint64_t nap_ns, uint64_t late_ns);
+        /* a last reading, and no more; waits a second at most: false when that is not enough */
+        bool (*end)(void);
+        /* CUDA device @device, 0 to 63, is used here, and this is its PCI bus id; any thread */
+        void (*watch)(int device, const char *busid);
+        unsigned (*threads)(void); /* 1 while the thread lives */
+        int (*tid)(void);          /* its id; 0: it does not live */
+        void (*fork)(void);
+} capo_machine_part;
 
 /** capo_kernel_poll() - on the drain thread: let go of records whose GPU stamps never came; @all:
  * of all of them. */
@@ -139,7 +140,6 @@ void capo_comm_fork(void);
 void capo_nccl_fork(void);
 void capo_kernel_fork(void);
 void capo_gpu_fork(void);
-void capo_speed_fork(void);
 void capo_stream_fork(void);
 void capo_site_fork(void);
 

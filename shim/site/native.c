@@ -22,6 +22,7 @@
 #include "core/base/util.h"
 #include "shim/find/maps.h"
 #include "shim/record/state.h"
+#include "shim/record/start.h"
 #include "shim/site/cfi.h"
 #include "shim/site/native.h"
 
@@ -32,22 +33,22 @@ struct where {
         uint64_t sp, pc;
 };
 
-/* Objects that were asked for, so that the kernel's list is not read for each frame. Of the drain
- * thread alone. */
-static struct {
+/* Objects that were asked for, so that the kernel's list is not read for each frame. One of the drain
+ * thread, one of the thread that reads the machine. */
+static struct maps {
         struct capo_map v[MAPS];
         unsigned n;
-} maps;
+} drain_maps, machine_maps;
 
-static const struct capo_map *map_of(uint64_t pc)
+static const struct capo_map *map_of(struct maps *maps, uint64_t pc)
 {
-        for (unsigned i = 0; i < maps.n; i++) {
-                if (pc >= maps.v[i].begin && pc < maps.v[i].end)
-                        return &maps.v[i];
+        for (unsigned i = 0; i < maps->n; i++) {
+                if (pc >= maps->v[i].begin && pc < maps->v[i].end)
+                        return &maps->v[i];
         }
-        if (maps.n == MAPS)
-                maps.n = 0;
-        return capo_map_of(pc, &maps.v[maps.n]) == 0 ? &maps.v[maps.n++] : NULL;
+        if (maps->n == MAPS)
+                maps->n = 0;
+        return capo_map_of(pc, &maps->v[maps->n]) == 0 ? &maps->v[maps->n++] : NULL;
 }
 
 /* The first line of a file of the thread. "" where it cannot be read. */
@@ -98,7 +99,8 @@ static unsigned put_frame(const struct capo_map *m, uint64_t pc, bool after_call
 }
 
 /* From where it stands upwards. */
-static unsigned put_stack(const struct where *w, uint64_t began_ns, char *text, unsigned room)
+static unsigned put_stack(struct maps *maps, const struct where *w, uint64_t began_ns, char *text,
+                          unsigned room)
 {
         struct capo_cfi c = {.known = UINT64_C(1) << CAPO_CFI_SP};
         unsigned n = 0;
@@ -108,7 +110,7 @@ static unsigned put_stack(const struct where *w, uint64_t began_ns, char *text, 
         c.v[CAPO_CFI_PC] = w->pc;
         for (unsigned i = 0; i < FRAMES && r > 0; i++) {
                 bool after_call = i > 0, name = capo_clock_mono() - began_ns < MOST_NS / 2;
-                const struct capo_map *m = map_of(c.v[CAPO_CFI_PC] - after_call);
+                const struct capo_map *m = map_of(maps, c.v[CAPO_CFI_PC] - after_call);
                 unsigned more =
                         put_frame(m, c.v[CAPO_CFI_PC], after_call, name, text + n, room - 5 - n);
 
@@ -141,7 +143,7 @@ static bool one_thread(int tid, uint64_t began_ns, struct printed_stack *printed
                 return true;
         read_file(tid, "wchan", t.wait, sizeof t.wait);
         if (read_where(tid, &w)) {
-                n = put_stack(&w, began_ns, text, room);
+                n = put_stack(&drain_maps, &w, began_ns, text, room);
                 t.running = !read_where(tid, &again) || again.sp != w.sp || again.pc != w.pc;
         } else {
                 t.running = true;
@@ -163,12 +165,24 @@ static bool one_thread(int tid, uint64_t began_ns, struct printed_stack *printed
         return found(&t, text, arg);
 }
 
+unsigned capo_native_stack(int tid, char *text, unsigned room)
+{
+        struct where w;
+        unsigned n;
+
+        machine_maps.n = 0;
+        n = read_where(tid, &w) ? put_stack(&machine_maps, &w, capo_clock_mono(), text, room) : 0;
+
+        text[n] = 0;
+        return n;
+}
+
 unsigned capo_native_threads(char *text, unsigned room,
                              bool (*found)(const struct capo_native *thread, char *text, void *arg),
                              void *arg)
 {
         int fd = open("/proc/self/task", O_RDONLY | O_DIRECTORY | O_CLOEXEC),
-            self = (int)syscall(SYS_gettid);
+            self = (int)syscall(SYS_gettid), reads = capo_machine_part.tid();
         struct printed_stack printed[THREADS + 1] = {0};
         uint64_t began_ns = capo_clock_mono();
         bool more = true;
@@ -178,7 +192,7 @@ unsigned capo_native_threads(char *text, unsigned room,
 
         if (fd < 0)
                 return 0;
-        maps.n = 0;
+        drain_maps.n = 0;
         while ((got = syscall(SYS_getdents64, fd, list, sizeof list)) >
                0) { /* readdir() would allocate */
                 for (long at = 0; at < got;) {
@@ -187,7 +201,7 @@ unsigned capo_native_threads(char *text, unsigned room,
 
                         at += e->d_reclen;
                         n += tid > 0;
-                        if (tid > 0 && tid != self && n <= THREADS && more &&
+                        if (tid > 0 && tid != self && tid != reads && n <= THREADS && more &&
                             capo_clock_mono() - began_ns < MOST_NS)
                                 more = one_thread(tid, began_ns, printed, text, room, found, arg);
                 }

@@ -166,6 +166,50 @@ uintptr_t capo_python_place(void)
         return likely(is_first_thread()) ? place_of(thread) : place_read(thread);
 }
 
+/* The state of Python's first thread: it lives as long as the interpreter. 0: there is none. */
+static uint64_t find_main_thread(void)
+{
+        static uint64_t found, of;
+        uint64_t main, next = 0, thread = 0;
+
+        if (!atomic_load_explicit(&capo_python_seen, memory_order_acquire) ||
+            !capo_py.Py_IsInitialized())
+                return 0;
+        main = (uintptr_t)capo_py.PyInterpreterState_Main();
+        if (!main || main == of)
+                return main ? found : 0;
+        if (capo_py.it.layout->minor >= 11)
+                next = (uintptr_t)capo_py.PyInterpreterState_ThreadHead((void *)main);
+        else if (!capo_py_get(&capo_py.it, main, capo_py.it.layout->threads, &next, sizeof next))
+                return 0;
+        for (int i = 0; next && i < THREADS; i++) { /* the newest first */
+                thread = next;
+                if (!capo_py_get(&capo_py.it, thread, CAPO_PY_NEXT, &next, sizeof next))
+                        return 0;
+        }
+        if (next)
+                return 0;
+        of = main;
+        return found = thread;
+}
+
+uintptr_t capo_python_main_place(void)
+{
+        uint64_t thread = find_main_thread();
+
+        return thread ? place_read((const void *)(uintptr_t)thread) : 0;
+}
+
+bool capo_python_collects(void)
+{
+        int collecting = 0;
+
+        return find_main_thread() && capo_py.it.layout->collecting &&
+               capo_py_get(&capo_py.it, (uintptr_t)capo_py.PyInterpreterState_Main(),
+                           capo_py.it.layout->collecting, &collecting, sizeof collecting) &&
+               collecting == 1;
+}
+
 /* The frame this thread is in; 0: none, or no Python that we know. */
 static uint64_t find_inner_frame(void)
 {
@@ -231,6 +275,16 @@ unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg),
                 if (size)
                         found(n - 1 - i, text, arg);
         }
+        return n;
+}
+
+unsigned capo_python_main_text(char *text, unsigned room)
+{
+        uint64_t thread = find_main_thread();
+        unsigned n =
+                thread ? frames_from(capo_py_innermost(&capo_py.it, thread), text, room - 1) : 0;
+
+        text[n] = 0;
         return n;
 }
 

@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 /**
  * capo_python_frames() - the Python frames of this thread, innermost first, "file.py:12 function\n"
@@ -30,5 +31,19 @@ unsigned capo_python_frames(char *text, unsigned room);
  * Return: whether there is such a text, and it is not empty; then it is in @value, cut to @room.
  */
 bool capo_python_local(const char *function, const char *variable, char *value, size_t room);
+
+/**
+ * capo_python_main_place(), capo_python_main_text() - where Python's first thread is
+ *
+ * The first is a number of the place, as capo_python_place(); 0: not known. The second is its
+ * frames, as capo_python_frames(). Both by the thread that reads the machine alone: nothing of the
+ * interpreter is changed, and what is read may be gone by the next reading.
+ */
+uintptr_t capo_python_main_place(void);
+unsigned capo_python_main_text(char *text, unsigned room);
+
+/** capo_python_collects() - does the main interpreter collect garbage now? False: no, or not known.
+ */
+bool capo_python_collects(void);
 
 #endif

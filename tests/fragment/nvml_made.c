@@ -6,7 +6,14 @@
  *   clocks MHZ MAX CELSIUS REASONS   of the GPU above; REASONS in hexadecimal, as nvml.h has them.
  *                                    Without such a line that is
  *                            not supported. Of a machine without CAPO_TEST_NVML nothing is.
+ *   pcie WIDTH MAX GEN MAXGEN REPLAYS   of the GPU above
+ *   throttled FIELD NS       field value FIELD of the GPU above (74 power cap, 251 software thermal,
+ *                            252 hardware thermal, 253 power brake): ns held back so far
+ *   nvlink CRC REPLAYS RECOVERIES       counters of link 0 of the GPU above; it needs a line link
+ *   ecc UNCORRECTED PENDING  memory errors, rows that wait to be remapped
+ *   xid N                    an Xid error happened, told once
  *   hang                     the driver never answers.
+ * The file is read again at each nvmlInit_v2(): counters grow by writing a new one in its place.
  */
 #include <stdbool.h>
 #include <stdio.h>
@@ -27,6 +34,11 @@ struct made {
         bool has_clocks;
         unsigned mhz, max_mhz, celsius;
         unsigned long long reasons;
+        unsigned pcie[5];
+        bool has_pcie, has_link_errors, has_ecc;
+        unsigned long long field[512], link_errors[3], ecc;
+        bool has_field[512];
+        unsigned pending, xid;
 };
 
 struct pci_info { /* nvmlPciInfo_t */
@@ -64,6 +76,50 @@ NVML nvmlDeviceGetNvLinkState(const struct made *dev, unsigned link, int *active
 NVML nvmlDeviceGetNvLinkRemotePciInfo_v2(const struct made *dev, unsigned link,
                                          struct pci_info *pci);
 
+struct field_value { /* nvmlFieldValue_t */
+        unsigned field, scope;
+        long long timestamp, latency;
+        int type, result;
+        unsigned long long value;
+};
+struct event { /* nvmlEventData_t */
+        const struct made *device;
+        unsigned long long type, data;
+        unsigned gi, ci;
+};
+NVML nvmlDeviceGetFieldValues(const struct made *dev, int n, struct field_value *v);
+NVML nvmlDeviceGetCurrPcieLinkWidth(const struct made *dev, unsigned *v);
+NVML nvmlDeviceGetMaxPcieLinkWidth(const struct made *dev, unsigned *v);
+NVML nvmlDeviceGetCurrPcieLinkGeneration(const struct made *dev, unsigned *v);
+NVML nvmlDeviceGetMaxPcieLinkGeneration(const struct made *dev, unsigned *v);
+NVML nvmlDeviceGetPcieReplayCounter(const struct made *dev, unsigned *v);
+NVML nvmlDeviceGetNvLinkErrorCounter(const struct made *dev, unsigned link, int counter,
+                                     unsigned long long *v);
+NVML nvmlDeviceGetTotalEccErrors(const struct made *dev, int type, int counter,
+                                 unsigned long long *v);
+NVML nvmlDeviceGetRemappedRows(const struct made *dev, unsigned *correctable,
+                               unsigned *uncorrectable, unsigned *pending, unsigned *failed);
+NVML nvmlEventSetCreate(void **set);
+NVML nvmlDeviceRegisterEvents(const struct made *dev, unsigned long long types, void *set);
+NVML nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout_ms);
+
+static void read_errors(const char *line, struct made *d)
+{
+        unsigned long long ns;
+        unsigned field;
+
+        d->has_pcie |= sscanf(line, "pcie %u %u %u %u %u", &d->pcie[0], &d->pcie[1], &d->pcie[2],
+                              &d->pcie[3], &d->pcie[4]) == 5;
+        d->has_link_errors |= sscanf(line, "nvlink %llu %llu %llu", &d->link_errors[2],
+                                     &d->link_errors[0], &d->link_errors[1]) == 3;
+        d->has_ecc |= sscanf(line, "ecc %llu %u", &d->ecc, &d->pending) == 2;
+        sscanf(line, "xid %u", &d->xid);
+        if (sscanf(line, "throttled %u %llu", &field, &ns) == 2 && field < 512) {
+                d->field[field] = ns;
+                d->has_field[field] = true;
+        }
+}
+
 NVML nvmlInit_v2(void)
 {
         const char *path = getenv("CAPO_TEST_NVML");
@@ -92,6 +148,8 @@ NVML nvmlInit_v2(void)
                                               &devices[gpu].max_mhz, &devices[gpu].celsius,
                                               &devices[gpu].reasons) == 4) {
                         devices[gpu].has_clocks = true;
+                } else if (gpu >= 0 && strncmp(line, "slice", 5)) {
+                        read_errors(line, &devices[gpu]);
                 } else if (sscanf(line, "slice %95s %u %u", d->uuid, &d->gi, &d->ci) == 3 &&
                            gpu >= 0) {
                         d->gpu = gpu;
@@ -254,4 +312,95 @@ NVML nvmlDeviceGetCurrentClocksThrottleReasons(const struct made *dev, unsigned 
 {
         *reasons = dev->reasons;
         return dev->has_clocks ? 0 : NOT_SUPPORTED;
+}
+
+static int tell_pcie(const struct made *dev, int which, unsigned *to)
+{
+        *to = dev->pcie[which];
+        return dev->has_pcie ? 0 : NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetCurrPcieLinkWidth(const struct made *dev, unsigned *v)
+{
+        return tell_pcie(dev, 0, v);
+}
+
+NVML nvmlDeviceGetMaxPcieLinkWidth(const struct made *dev, unsigned *v)
+{
+        return tell_pcie(dev, 1, v);
+}
+
+NVML nvmlDeviceGetCurrPcieLinkGeneration(const struct made *dev, unsigned *v)
+{
+        return tell_pcie(dev, 2, v);
+}
+
+NVML nvmlDeviceGetMaxPcieLinkGeneration(const struct made *dev, unsigned *v)
+{
+        return tell_pcie(dev, 3, v);
+}
+
+NVML nvmlDeviceGetPcieReplayCounter(const struct made *dev, unsigned *v)
+{
+        return tell_pcie(dev, 4, v);
+}
+
+NVML nvmlDeviceGetFieldValues(const struct made *dev, int n, struct field_value *v)
+{
+        for (int i = 0; i < n; i++) {
+                bool known = v[i].field < 512 && dev->has_field[v[i].field];
+
+                v[i].result = known ? 0 : NOT_SUPPORTED;
+                v[i].value = known ? dev->field[v[i].field] : 0;
+        }
+        return 0;
+}
+
+NVML nvmlDeviceGetNvLinkErrorCounter(const struct made *dev, unsigned link, int counter,
+                                     unsigned long long *v)
+{
+        if (!dev->has_link_errors || counter < 0 || counter > 2)
+                return NOT_SUPPORTED;
+        *v = link ? 0 : dev->link_errors[counter];
+        return 0;
+}
+
+NVML nvmlDeviceGetTotalEccErrors(const struct made *dev, int type, int counter,
+                                 unsigned long long *v)
+{
+        *v = type == 1 ? dev->ecc : 0;
+        return dev->has_ecc ? 0 : NOT_SUPPORTED;
+}
+
+NVML nvmlDeviceGetRemappedRows(const struct made *dev, unsigned *correctable,
+                               unsigned *uncorrectable, unsigned *pending, unsigned *failed)
+{
+        *correctable = *uncorrectable = *failed = 0;
+        *pending = dev->pending;
+        return dev->has_ecc ? 0 : NOT_SUPPORTED;
+}
+
+NVML nvmlEventSetCreate(void **set)
+{
+        *set = &n_devices;
+        return 0;
+}
+
+NVML nvmlDeviceRegisterEvents(const struct made *dev, unsigned long long types, void *set)
+{
+        return types & 8 ? 0 : NOT_SUPPORTED;
+}
+
+NVML nvmlEventSetWait_v2(void *set, struct event *event, unsigned timeout_ms)
+{
+        static unsigned told[64];
+
+        for (int k = 0; k < n_devices; k++) {
+                if (devices[k].xid == told[k])
+                        continue;
+                told[k] = devices[k].xid;
+                *event = (struct event){.device = &devices[k], .type = 8, .data = devices[k].xid};
+                return 0;
+        }
+        return 10; /* NVML_ERROR_TIMEOUT */
 }

@@ -205,9 +205,9 @@ static void *last_of_all(void *arg)
         const int *ends = arg;
         char byte;
 
-        for (int i = 0; i < 6000 && !capo_alive_last(); i++)
+        for (int i = 0; i < 6000 && !capo_alive_last(1); i++)
                 usleep(10000);
-        if (!capo_alive_last() || write(ends[1], "", 1) != 1 || read(ends[2], &byte, 1) != 1)
+        if (!capo_alive_last(1) || write(ends[1], "", 1) != 1 || read(ends[2], &byte, 1) != 1)
                 _exit(1);
         return NULL;
 }
@@ -220,7 +220,7 @@ Test(take_over, one_whose_first_thread_has_ended_lives)
         char byte;
 
         cr_assert(pipe(ends) == 0 && pipe(ends + 2) == 0);
-        cr_expect_not(capo_alive_last());
+        cr_expect_not(capo_alive_last(1));
         child = fork();
         if (!child) {
                 pthread_create(&t, NULL, last_of_all, ends);

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One reading of everything in the list, and the frame of it. A frame has what changed since the
+ * last one: of a quiet machine a few lines.
+ */
+#include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "capo/env.h"
+#include "capo/frame_types.h"
+#include "core/base/clock.h"
+#include "core/base/util.h"
+#include "core/log/segment_calls.h"
+#include "core/log/machine_frame.h"
+#include "shim/machine/between.h"
+#include "shim/machine/machine_cgroup.h"
+#include "shim/machine/machine_gpu.h"
+#include "shim/machine/machine_read.h"
+#include "shim/machine/machine_source.h"
+#include "shim/record/state.h"
+
+enum { OBJECTS = 192, THREADS = 16, NICS = 64, NETIFS = 16, PIECE = 24000 };
+#define SLOW_NS UINT64_C(100000000)
+
+static struct {
+        struct machine_object *object; /* OBJECTS of them; NULL: no memory yet */
+        unsigned n;
+        char text[PIECE + 8192];
+        size_t size, at;
+        int node; /* a socket by whose name this process is the one that reads the node; -1: it is
+                     not */
+        uint64_t waited_us; /* of this thread, when the reading began */
+        unsigned readings;
+} own = {.node = -1};
+
+/* ---- the frame ---- */
+
+static void begin_text(void)
+{
+        uint64_t now = capo_clock_mono(), t0 = capo_seg.header->clock.t0_mono_ns;
+
+        own.size = (size_t)snprintf(own.text, sizeof own.text, "at\t%llu\n",
+                                    (unsigned long long)(now > t0 ? now - t0 : 0));
+        own.at = own.size;
+}
+
+static void flush_text(void)
+{
+        if (own.size > own.at)
+                capo_shim_text(CAPO_FRAME_MACHINE, own.text, own.size);
+        begin_text();
+}
+
+/* ---- objects ---- */
+
+static struct machine_object *get_object(enum capo_machine_scope scope, const char *name)
+{
+        struct machine_object *o = NULL;
+
+        for (unsigned i = 0; i < own.n; i++) {
+                if (own.object[i].used && own.object[i].scope == scope &&
+                    !strcmp(own.object[i].name, name))
+                        o = &own.object[i];
+        }
+        for (unsigned i = 0; !o && i < OBJECTS; i++) {
+                if (own.object[i].used)
+                        continue;
+                o = &own.object[i];
+                *o = (struct machine_object){.scope = scope, .used = true, .device = -1};
+                snprintf(o->name, sizeof o->name, "%s", name);
+                own.n = i >= own.n ? i + 1 : own.n;
+        }
+        if (o)
+                o->seen = true;
+        return o;
+}
+
+static unsigned count_objects(enum capo_machine_scope scope)
+{
+        unsigned n = 0;
+
+        for (unsigned i = 0; i < own.n; i++)
+                n += own.object[i].used && own.object[i].seen && own.object[i].scope == scope;
+        return n;
+}
+
+static void find_process(void)
+{
+        struct machine_object *o = get_object(CAPO_MACHINE_PROCESS, "-");
+
+        if (o)
+                capo_machine_path(o->dir, sizeof o->dir, "%.180s", capo_machine_proc);
+}
+
+/* Does the thread call NCCL? The main thread counts as one that does. */
+static bool is_caller(int tid)
+{
+        uint32_t n = atomic_load_explicit(&capo_seg.header->areas[CAPO_AREA_RINGS].used,
+                                          memory_order_acquire);
+
+        if (tid == getpid())
+                return true;
+        for (uint32_t i = 0; i < n; i++) {
+                const struct capo_ring *r = capo_area_at(&capo_seg, CAPO_AREA_RINGS, i);
+
+                if (atomic_load(&r->state) == CAPO_RING_LIVE && (int)r->tid == tid)
+                        return true;
+        }
+        return false;
+}
+
+static void add_thread(const char *name, void *unused)
+{
+        char path[320], comm[20], label[48];
+        int tid = atoi(name);
+        bool caller;
+        struct machine_object *o;
+
+        if (tid <= 0 || count_objects(CAPO_MACHINE_THREAD) >= THREADS)
+                return;
+        capo_machine_path(path, sizeof path, "%s/self/task/%d/comm", capo_machine_proc, tid);
+        if (!capo_machine_text(path, comm, sizeof comm))
+                return;
+        comm[strcspn(comm, "\n")] = 0;
+        for (char *c = comm; *c; c++)
+                *c = (unsigned char)*c < ' ' || *c == '=' ? ' ' : *c;
+        caller = is_caller(tid);
+        if (!caller && strncasecmp(comm, "nccl", 4))
+                return;
+        capo_machine_path(label, sizeof label, "%d:%s:%s", tid, caller ? "calls" : "nccl", comm);
+        o = get_object(CAPO_MACHINE_THREAD, label);
+        if (!o)
+                return;
+        o->tid = tid;
+        capo_machine_path(o->dir, sizeof o->dir, "%.150s/self/task/%d", capo_machine_proc, tid);
+}
+
+/* An abstract name that the kernel gives once in a network namespace and takes back when its
+ * process has gone: the processes of one job agree on it by the folder of their logs. */
+static bool own_node(void)
+{
+        struct sockaddr_un name = {.sun_family = AF_UNIX};
+        const char *path = capo_seg.header->log_path, *slash = strrchr(path, '/');
+        uint64_t h = 14695981039346656037u;
+        int fd, n;
+
+        if (own.node >= 0)
+                return true;
+        for (const char *s = path; slash && s < slash; s++)
+                h = (h ^ (unsigned char)*s) * 1099511628211u;
+        fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+        if (fd < 0)
+                return false;
+        n = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "capo-node-%d-%016llx",
+                     (int)getuid(), (unsigned long long)h);
+        if (bind(fd, (struct sockaddr *)&name,
+                 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n)) == 0)
+                own.node = fd;
+        else
+                close(fd);
+        return own.node >= 0;
+}
+
+static void add_port(const char *port, void *nic)
+{
+        char label[48];
+        struct machine_object *o;
+
+        if (count_objects(CAPO_MACHINE_NIC) >= NICS)
+                return;
+        capo_machine_path(label, sizeof label, "%.38s/%.8s", (const char *)nic, port);
+        o = get_object(CAPO_MACHINE_NIC, label);
+        if (o && !capo_machine_path(o->dir, sizeof o->dir, "%s/class/infiniband/%s/ports/%s",
+                                    capo_machine_sys, (const char *)nic, port))
+                o->left = "its path is too long";
+}
+
+static void add_nic(const char *name, void *unused)
+{
+        char folder[320];
+
+        capo_machine_path(folder, sizeof folder, "%s/class/infiniband/%.60s/ports",
+                          capo_machine_sys, name);
+        capo_machine_names(folder, add_port, (void *)name);
+}
+
+static void add_cxi(const char *name, void *unused)
+{
+        char label[48];
+        struct machine_object *o;
+
+        capo_machine_path(label, sizeof label, "%.40s", name);
+        o = count_objects(CAPO_MACHINE_NIC) < NICS ? get_object(CAPO_MACHINE_NIC, label) : NULL;
+        if (o && !capo_machine_path(o->dir, sizeof o->dir, "%s/class/cxi/%s/device",
+                                    capo_machine_sys, name))
+                o->left = "its path is too long";
+}
+
+/* Interfaces of hardware first: a node may have hundreds of others. */
+static void add_netif(const char *name, void *hardware)
+{
+        char path[320], label[48];
+        struct machine_object *o;
+
+        capo_machine_path(path, sizeof path, "%s/class/net/%.60s/device", capo_machine_sys, name);
+        if (!strcmp(name, "lo") || count_objects(CAPO_MACHINE_NETIF) >= NETIFS ||
+            (hardware != NULL) != (access(path, F_OK) == 0))
+                return;
+        capo_machine_path(label, sizeof label, "%.40s", name);
+        o = get_object(CAPO_MACHINE_NETIF, label);
+        if (o &&
+            !capo_machine_path(o->dir, sizeof o->dir, "%s/class/net/%s", capo_machine_sys, name))
+                o->left = "its path is too long";
+}
+
+static void find_node(void)
+{
+        struct machine_object *o;
+        char folder[320];
+
+        if (!own_node())
+                return;
+        o = get_object(CAPO_MACHINE_NODE, "-");
+        if (o)
+                capo_machine_path(o->dir, sizeof o->dir, "%.180s", capo_machine_proc);
+        capo_machine_path(folder, sizeof folder, "%s/class/infiniband", capo_machine_sys);
+        capo_machine_names(folder, add_nic, NULL);
+        capo_machine_path(folder, sizeof folder, "%s/class/cxi", capo_machine_sys);
+        capo_machine_names(folder, add_cxi, NULL);
+        capo_machine_path(folder, sizeof folder, "%s/class/net", capo_machine_sys);
+        capo_machine_names(folder, add_netif, folder);
+        capo_machine_names(folder, add_netif, NULL);
+}
+
+static void find_gpus(void)
+{
+        char busid[OBJECTS / 3][32];
+        int device[OBJECTS / 3];
+        unsigned n = capo_shim_env()->gpu_sample > 0
+                             ? capo_machine_gpus_watched(busid, device, OBJECTS / 3)
+                             : 0;
+
+        for (unsigned i = 0; i < n; i++) {
+                char label[48];
+                struct machine_object *o;
+
+                capo_machine_path(label, sizeof label, "%d:%s", device[i], busid[i]);
+                o = get_object(CAPO_MACHINE_GPU, label);
+                if (o)
+                        o->device = device[i];
+        }
+}
+
+static void find_objects(void)
+{
+        char folder[320];
+
+        for (unsigned i = 0; i < own.n; i++)
+                own.object[i].seen = false;
+        find_process();
+        capo_machine_path(folder, sizeof folder, "%s/self/task", capo_machine_proc);
+        capo_machine_names(folder, add_thread, NULL);
+        find_node();
+        find_gpus();
+}
+
+/* ---- reading ---- */
+
+static bool read_row(struct machine_object *o, unsigned reading, uint64_t *value)
+{
+        const struct capo_machine_reading *r = &capo_machine_readings[reading];
+
+        if (o->scope == CAPO_MACHINE_GPU)
+                return capo_machine_gpu(o, reading, value);
+        if (!strcmp(r->source, "CPU") || !strcmp(r->source, "MEM"))
+                return capo_machine_cgroup(r->source, r->key, value);
+        return capo_machine_number(o, r->source, r->key, value);
+}
+
+static uint64_t own_wait_us(void)
+{
+        struct machine_object me = {0};
+        uint64_t us = 0;
+
+        capo_machine_path(me.dir, sizeof me.dir, "/proc/thread-self");
+        capo_machine_forget();
+        capo_machine_number(&me, "schedstat", "2", &us);
+        capo_machine_forget();
+        return us;
+}
+
+static void put_row(const struct capo_machine_reading *r, const struct machine_object *o,
+                    bool there, uint64_t value, bool *begun)
+{
+        if (!*begun)
+                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
+                                             "%s\t%s", capo_machine_scopes[o->scope], o->name);
+        *begun = true;
+        if (there)
+                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
+                                             "\t%s=%llu", r->name, (unsigned long long)value);
+        else
+                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
+                                             "\t%s=-", r->name);
+}
+
+/* A source that takes so long, though this thread had a CPU, is not asked again. */
+static void check_time(struct machine_object *o, uint64_t began_ns)
+{
+        uint64_t took = capo_clock_mono() - began_ns, waited;
+
+        if (took <= SLOW_NS)
+                return;
+        waited = (own_wait_us() - own.waited_us) * 1000;
+        if (took > waited + SLOW_NS)
+                o->left = "slow to answer";
+        if (o->left)
+                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
+                                             "left\t%s\t%s\tit took %llu ms to answer\n",
+                                             capo_machine_scopes[o->scope], o->name,
+                                             (unsigned long long)(took / 1000000));
+}
+
+static void read_object(struct machine_object *o)
+{
+        uint64_t began = capo_clock_mono();
+        bool begun = false;
+
+        capo_machine_forget();
+        for (unsigned i = 0; i < CAPO_MACHINE_READINGS && !o->left; i++) {
+                const struct capo_machine_reading *r = &capo_machine_readings[i];
+                uint64_t bit = UINT64_C(1) << r->row, value = 0;
+                bool there;
+
+                if (r->scope != o->scope || o->missing & bit)
+                        continue;
+                there = o->seen && read_row(o, i, &value);
+                if (there && (!(o->known & bit) || o->value[r->row] != value))
+                        put_row(r, o, true, value, &begun);
+                else if (!there && o->known & bit)
+                        put_row(r, o, false, 0, &begun);
+                if (there)
+                        o->known |= bit;
+                else if (o->known & bit || o->scope == CAPO_MACHINE_NIC)
+                        o->missing |= bit, o->known &= ~bit; /* and not tried again */
+                o->value[r->row] = value;
+        }
+        if (begun)
+                own.text[own.size++] = '\n';
+        check_time(o, began);
+        if (!o->seen)
+                o->used = false;
+        if (own.size > PIECE)
+                flush_text();
+}
+
+void capo_machine_read(bool report, void (*busy)(const char *what))
+{
+        bool gpus = false;
+
+        if (!own.object)
+                own.object = capo_shim_alloc(OBJECTS * sizeof *own.object);
+        if (!own.object)
+                return;
+        busy("the folders of /proc and /sys");
+        own.waited_us = own_wait_us();
+        begin_text();
+        capo_machine_cgroups();
+        find_objects();
+        for (unsigned i = 0; i < own.n; i++) {
+                struct machine_object *o = &own.object[i];
+
+                if (!o->used || o->scope == CAPO_MACHINE_GPU)
+                        continue;
+                busy(o->name);
+                read_object(o);
+        }
+        if (count_objects(CAPO_MACHINE_GPU)) {
+                busy("the GPU driver (NVML)");
+                gpus = capo_machine_gpus_begin();
+        }
+        for (unsigned i = 0; gpus && i < own.n; i++) {
+                if (own.object[i].used && own.object[i].scope == CAPO_MACHINE_GPU)
+                        read_object(&own.object[i]);
+        }
+        own.readings++;
+        if (gpus)
+                capo_machine_gpus_end(report || (own.readings & (own.readings - 1)) == 0);
+        busy(NULL);
+        own.size += capo_between_print(own.text + own.size, sizeof own.text - own.size);
+        flush_text();
+}
+
+void capo_machine_read_fork(void)
+{
+        if (own.node >= 0)
+                close(own.node);
+        own.node = -1;
+        own.n = own.readings = 0;
+        own.object = NULL;
+}

@@ -1,0 +1,74 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""What the recorder reads of the machine: readings.py BUILD. Two ranks on the stand-in, a made /sys and /proc, a made NVML. Checks that
+what is there is in the log, that what is not there is not zero, and that each setting does what it says."""
+import os
+import re
+import subprocess
+import sys
+import tempfile
+
+BUILD = os.path.abspath(sys.argv[1])
+JOB = [BUILD + "/tests/jobs/launch", "-n", "2", "--timeout", "100", "--", BUILD + "/tests/jobs/ddp_train", "--epochs"]
+FILES = {
+    "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n",
+    "sys/class/infiniband/mlx5_0/ports/1/rate": "400 Gb/sec (4X NDR)\n",
+    "sys/class/infiniband/mlx5_0/ports/1/hw_counters/packet_seq_err": "17\n",
+    "sys/class/infiniband/mlx5_0/ports/1/hw_counters/out_of_sequence": "not a number\n",
+    "sys/class/net/eth9/statistics/rx_dropped": "18446744073709551615\n",
+    "sys/class/net/eth9/speed": "-1\n",
+    "proc/self/cgroup": "0::/job\n",
+    "sys/fs/cgroup/job/cpu.stat": "usage_usec 9\nnr_periods 50\nnr_throttled 40\nthrottled_usec 123456\n",
+    "sys/fs/cgroup/job/cpu.max": "15000 100000\n",
+    "sys/fs/cgroup/job/memory.events": "low 0\nhigh 3\nmax 7\noom 0\noom_kill 1\n",
+    "proc/self/stat": "1 (a ) b) S 1 2 3 4 5 6 7 8 101 11 102 103 14\n",
+    "proc/net/snmp": "Tcp: RtoMin RetransSegs OutSegs\nTcp: 5 31 1000\n",
+    "proc/net/netstat": "TcpExt: TW TCPTimeouts\nTcpExt: 1 6\n",
+    "proc/pressure/cpu": "some avg10=1.00 avg60=2.00 avg300=3.00 total=777\nfull avg10=0 avg60=0 avg300=0 total=1\n",
+    "proc/stat": "cpu  1 2 3 4 5 6 7 88 9 10\ncpu0 0 0 0 0 0 0 0 0 0 0\n",
+}
+WANT = {
+    "process -": "cpu.user=102 cpu.system=103 faults.major=101 cpu.limit=150 cpu.periods=50 cpu.throttled_periods=40 cpu.throttled=123456 "
+                 "memory.max=7 memory.high=3 memory.oom_kill=1",
+    "node -": "pressure.cpu=777 cpu.idle=4 cpu.steal=88 tcp.sent=1000 tcp.retransmitted=31 tcp.timeouts=6",
+    "nic mlx5_0/1": "state=4 rate=400 packet_seq_err=17",
+    "netif eth9": "rx_dropped=18446744073709551615",
+}
+
+
+def run(epochs=30, **settings):
+    with tempfile.TemporaryDirectory(prefix="capo-readings-") as logs:
+        env = {**os.environ, "CAPO_DIR": logs, "LD_PRELOAD": BUILD + "/shim/libcapo.so", "CAPO_CONF": "none", **settings}
+        subprocess.run([*JOB, str(epochs)], env=env, check=True, stdout=subprocess.DEVNULL)
+        dumps = [subprocess.run([BUILD + "/cli/capo", "dump", os.path.join(logs, log)], capture_output=True, text=True, check=True).stdout
+                 for log in sorted(os.listdir(logs)) if log.endswith(".capo")]
+    assert len(dumps) == 2, dumps
+    return ["".join(re.findall(r"^\d+ MACHINE \d+\n((?:    .*\n)*)", dump, re.M)) for dump in dumps]
+
+
+with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
+    for name, text in FILES.items():
+        path = os.path.join(root, name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path, "w") as f:
+            f.write(text)
+    frames = run(CAPO_MACHINE_ROOT=root)
+    nodes = [text for text in frames if "\n    node\t-" in text]
+    assert nodes, frames  # one process of the node reads what is the node's; another one when it has ended
+    for what, readings in WANT.items():
+        lines = [line.split("\t") for line in (frames[0] if what.startswith("process") else nodes[0]).splitlines()]
+        got = {word for line in lines if line[0].strip() + " " + line[1] == what for word in line[2:]}
+        missing = set(readings.split()) - got
+        assert not missing, (what, missing, got)
+        assert not [word for word in got if word.startswith(("out_of_sequence", "speed", "memory.stall"))], got
+
+epochs = 100
+frames = run(epochs)
+while not all("samples" in text for text in frames) and epochs < 100000:  # a process that lives shortly is not sampled
+    epochs *= 4
+    frames = run(epochs)
+assert all(re.search(r"\n    thread\t\d+:calls:\S+\trun=\d+\twait=\d+\tcpus=\d+", text) for text in frames), frames
+assert all(re.search(r"\n    samples\t\d+\t\d+\t100000000\n", text) for text in frames), frames
+assert not any("samples" in text for text in run(epochs, CAPO_MACHINE_SAMPLES="0"))
+assert run(epochs, CAPO_MACHINE="0") == ["", ""]
+print("readings ok")
