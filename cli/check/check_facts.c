@@ -10,17 +10,24 @@
 #include <sys/utsname.h>
 #include <unistd.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/check/check.h"
+#include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
 #include "cli/doctor/sysfs.h"
+#include "core/base/file.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
 extern char **environ;
+
+enum { LIBRARY_MOST = 256 << 20 };
 
 /* Two digits: equal machines differ in what their firmware reserves. */
 static const char *about_text(double bytes, char *room)
@@ -71,6 +78,41 @@ static const char *locked_text(char *room)
                 return "unlimited";
         snprintf(room, CLI_ROOM, "%lu KiB", (unsigned long)limit.rlim_cur >> 10);
         return room;
+}
+
+static const char *files_text(char *room)
+{
+        struct rlimit limit;
+
+        if (getrlimit(RLIMIT_NOFILE, &limit))
+                return NULL;
+        snprintf(room, CLI_ROOM, "%lu", (unsigned long)limit.rlim_cur);
+        return room;
+}
+
+/* "PATH, a digest of the file": equal paths can be different builds. */
+static const char *file_text(const char *path, char *room)
+{
+        _cleanup_free_ char *bytes = NULL, *real = *path ? realpath(path, NULL) : NULL;
+        size_t n;
+
+        *room = 0;
+        if (!real)
+                return room;
+        if (capo_file_read(real, LIBRARY_MOST, &bytes, &n) < 0)
+                snprintf(room, CLI_ROOM, "%s, cannot be read", real);
+        else
+                snprintf(room, CLI_ROOM, "%s, %zu bytes, %08x", real, n,
+                         (unsigned)XXH3_64bits(bytes, n));
+        return room;
+}
+
+static const char *net_plugin_text(const struct capo_reach *reach, char *room)
+{
+        char path[4096];
+
+        capo_doctor_net_plugin(reach->version, path, sizeof path);
+        return file_text(path, room);
 }
 
 static const char *sysfs_value(const char *path, char *room)
@@ -136,6 +178,7 @@ struct node {
         struct capo_nvml *nvml; /* NULL: no such library */
         const struct capo_reach *reach;
         char cpus[16];
+        struct capo_fabric_found fabric;
 };
 
 #define FACT_FIELDS(F)                                                                       \
@@ -150,6 +193,7 @@ struct node {
           about_text((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), room)) \
         F("?/dev/shm", TEXT, shm_text(room))                                                 \
         F("?ulimit -l", TEXT, locked_text(room))                                             \
+        F("?ulimit -n", TEXT, files_text(room))                                              \
         F("?iommu", TEXT, sysfs_value("kernel/iommu_groups/0/type", room))                   \
         F("?cpu governor", TEXT,                                                             \
           sysfs_value("devices/system/cpu/cpu0/cpufreq/scaling_governor", room))             \
@@ -160,7 +204,11 @@ struct node {
         F("?nccl", TEXT,                                                                     \
           of->reach->version ? capo_nccl_text((uint32_t)of->reach->version, room, CLI_ROOM)  \
                              : NULL)                                                         \
-        F("?libnccl", TEXT, of->reach->library)
+        F("?libnccl", TEXT, of->reach->library)                                              \
+        F("?net plugin", TEXT, net_plugin_text(of->reach, room))                             \
+        F("?libfabric", TEXT, of->fabric.version)                                            \
+        F("?libfabric.so", TEXT, file_text(of->fabric.path, room))                           \
+        F("?fabric providers", TEXT, of->fabric.names)
 CLI_ENTITY(node_facts, struct node, void, FACT_FIELDS);
 
 /* Is the variable expected to be equal in all processes of a job? */
@@ -199,6 +247,7 @@ json_t *check_facts(const struct capo_reach *reach)
         json_t *facts;
 
         uname(&node.u);
+        capo_fabric_providers(&node.fabric);
         snprintf(node.cpus, sizeof node.cpus, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
         if (nvml && capo_nvml_read(nvml, why, sizeof why) == 0)
                 node.nvml = nvml;

@@ -90,12 +90,13 @@ static void check_ports(struct capo_findings *f, const struct capo_network *d)
 static void check_providers(struct capo_findings *f, const struct capo_network *d)
 {
         const char *wanted = d->of[CAPO_NET_EFA] ? "efa" : d->of[CAPO_NET_CXI] ? "cxi" : NULL;
-        char names[400];
+        struct capo_fabric_found found;
+        const char *names = found.names;
         int r;
 
         if (!wanted)
                 return;
-        r = capo_fabric_providers(names, sizeof names);
+        r = capo_fabric_providers(&found);
         if (r == -ENOENT)
                 capo_finding_add(f, CAPO_FINDING_WARN, "network",
                                  "no libfabric.so.1 is found here: NCCL cannot use the %s devices",

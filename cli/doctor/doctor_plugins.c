@@ -184,6 +184,14 @@ static void check_net_name(struct capo_findings *f, const char *plugin)
                         name, plugin);
 }
 
+bool capo_doctor_net_plugin(int version, char *path, size_t room)
+{
+        const char *value = getenv("NCCL_NET_PLUGIN");
+
+        *path = 0;
+        return !capo_plugin_off(value) && find_plugin(version, "net", value, path, room);
+}
+
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
 {
         static const struct {
@@ -196,8 +204,7 @@ void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
         };
         char net[4096], path[4096];
         const char *value = getenv("NCCL_NET_PLUGIN");
-        bool has_net =
-                !capo_plugin_off(value) && find_plugin(version, "net", value, net, sizeof net);
+        bool has_net = capo_doctor_net_plugin(version, net, sizeof net);
 
         if (has_net)
                 capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "net plugin: %s", net);

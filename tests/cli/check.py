@@ -46,6 +46,15 @@ with tempfile.TemporaryDirectory() as folder:
     page = json.loads(one.stdout)
     assert page["capo_check"] == 1 and page["verdict"].startswith("ready") and not one.returncode, one
     assert {"kernel", "glibc", "capo", "cpus", "memory"} <= set(page["nodes"][0]["facts"]), page
+    assert "ulimit -n" in page["nodes"][0]["facts"], page
+    plugins = []
+    for text in ("one", "two"):  # equal paths, other files
+        os.makedirs(f"{folder}/ofi", exist_ok=True)
+        with open(f"{folder}/ofi/libnccl-net.so", "w") as out:
+            out.write(text)
+        facts = json.loads(check("--json", CAPO_SYSFS=sysfs, LD_LIBRARY_PATH=f"{folder}/ofi").stdout)["nodes"][0]["facts"]
+        plugins.append(facts["net plugin"])
+    assert plugins[0] != plugins[1] and all(f"{folder}/ofi/libnccl-net.so, 3 bytes, " in p for p in plugins), plugins
     expect(0, "a preload works", check(CAPO_SYSFS=sysfs))
     expect(1, "0 GPUs are here, 8 are expected", check("--gpus", "8", CAPO_SYSFS=sysfs))
     expect(1, "0 GPUs are here, 8 are expected", check("--platform", "p5", CAPO_SYSFS=sysfs))
