@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the machine that a command line names. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,7 +8,9 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli_machine.h"
+#include "cli/base/near_word.h"
 #include "cli/base/plan_tools.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 #include "profiles/plan/plan_machine.h"
@@ -45,6 +48,43 @@ static bool ends_in_nccl_xml(const struct capo_topology *t)
         return t->xml && !strcmp(t->xml->name, "system");
 }
 
+/* Lower case, without what is neither letter nor digit: "DGX-H100" is dgxh100. */
+static void reduce_name(const char *name, char *to, size_t room)
+{
+        size_t n = 0;
+
+        for (; *name && n + 1 < room; name++) {
+                if (isalnum((unsigned char)*name))
+                        to[n++] = (char)tolower((unsigned char)*name);
+        }
+        to[n] = 0;
+}
+
+char *cli_platform_meant(const char *wrong, char *text, size_t room)
+{
+        const struct capo_platform *p;
+        struct cli_near_word near = {0};
+        char name[64], known[64];
+
+        *text = 0;
+        reduce_name(wrong, name, sizeof name);
+        if (strlen(name) > 5 && !strncmp(name + 1, "gx", 2)) /* of dgxh100 and hgxh100: h100 */
+                memmove(name, name + 3, strlen(name + 3) + 1);
+        for (size_t i = 0; (p = capo_platform_at(i)); i++) {
+                if (!capo_platform_find(p->name))
+                        continue;
+                reduce_name(p->name, known, sizeof known);
+                cli_near_word_try(&near, wrong, p->name);
+                if (strlen(name) > 2 && (strstr(known, name) || strstr(name, known)))
+                        capo_append(text, room, "%s%s", *text ? " or " : ", is it ", p->name);
+        }
+        if (!*text && near.word)
+                capo_append(text, room, ", is it %s", near.word);
+        if (*text)
+                capo_append(text, room, "?");
+        return text;
+}
+
 int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct capo_topology **t,
                      struct cli_machine_source *s)
 {
@@ -59,10 +99,12 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
                 r = capo_topology_made(o->platform, o->brick_gbs, t, why, sizeof why);
         if (r == -ENOENT && o->platform && !o->topo &&
             cli_topology_find(o->platform, s->path, sizeof s->path) < 0) {
-                char names[512];
+                char names[512], meant[200];
 
-                r = capo_why(-ENODEV, why, sizeof why, "platform \"%.64s\" is not known; one of%s",
-                             o->platform, capo_platform_names(true, names, sizeof names));
+                r = capo_why(-ENODEV, why, sizeof why,
+                             "platform \"%.64s\" is not known%s; one of%s", o->platform,
+                             cli_platform_meant(o->platform, meant, sizeof meant),
+                             capo_platform_names(true, names, sizeof names));
         }
         if (r == -ENOENT && !*s->path)
                 r = capo_topology_this_machine(o->brick_gbs, t, why, sizeof why);

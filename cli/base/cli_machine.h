@@ -17,6 +17,10 @@ struct cli_machine_source {
         const char *platform; /* completes it, or NULL */
 };
 
+/** cli_platform_meant() - ", is it hgxh100?": the names that a wrong one may mean; "": none.
+ * @text: set. Return: @text. */
+char *cli_platform_meant(const char *wrong, char *text, size_t room);
+
 /** cli_machine_load() - load the machine of @words; end it with capo_topology_free(). Return: 0;
  * negative errno, printed with @verb; -ENODEV: unknown platform. */
 int cli_machine_load(const char *verb, const struct cli_machine_words *words,

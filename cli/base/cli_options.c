@@ -203,6 +203,31 @@ static int add_operand(const struct parser *p, struct words *w, char *word)
         return w->command->take ? w->command->take(p->options, word) : 0;
 }
 
+/* A beginning of a name is not taken for it: "--top 3" would be --topo 3. @value: of the option,
+ * which may be a word of its own. Return: 0; -EINVAL, printed. */
+static int check_whole(const struct parser *p, const char *name, char *const *argv,
+                       const char *value)
+{
+        const char *word = argv[optind - 1];
+
+        if (value && value == word)
+                word = argv[optind - 2];
+        if (strncmp(word, "--", 2) != 0 || strcspn(word + 2, "=") == strlen(name))
+                return 0;
+        return report_unknown_option(p, word);
+}
+
+/* "-profile", of which getopt takes each letter for an option: suggest --profile. */
+static int report_unknown_letter(const struct parser *p, const char *word)
+{
+        char whole[64], letter[] = {'-', (char)optopt, 0};
+
+        if (!word || word[0] != '-' || word[1] != optopt || strlen(word) < 3)
+                return report_unknown_option(p, letter);
+        snprintf(whole, sizeof whole, "-%s", word);
+        return report_unknown_option(p, whole);
+}
+
 /* Return: 0; 1: help was requested; 2: all of it; -EINVAL, printed. */
 static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 {
@@ -241,22 +266,22 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
                         continue;
                 }
                 if (c == ':' || (c == '?' && optopt)) {
-                        char letter[] = {'-', (char)optopt, 0};
-
                         if (c == ':')
                                 capo_error("%s: %s needs a value", p->verb, argv[optind - 1]);
                         else if (optopt >= FIRST)
                                 capo_error("%s: --%s takes no value", p->verb,
                                            p->found[optopt - FIRST].row->name);
                         else
-                                report_unknown_option(p, letter);
+                                report_unknown_letter(p, argv[optind]);
                         return -EINVAL;
                 }
                 if (c == '?')
                         return report_unknown_option(p, argv[optind - 1]);
+                if (c >= FIRST)
+                        r = check_whole(p, longs[c - FIRST].name, argv, optarg);
                 while (c < FIRST && p->found[i].row->letter != c)
                         i++;
-                r = set_option(p, &p->found[c < FIRST ? i : (unsigned)c - FIRST], optarg);
+                r = r ?: set_option(p, &p->found[c < FIRST ? i : (unsigned)c - FIRST], optarg);
         }
         for (int i = optind; i < argc && r == 0; i++)
                 r = add_operand(p, w, argv[i]);

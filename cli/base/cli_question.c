@@ -226,6 +226,7 @@ static int find_machine(struct cli_question *q, const char *verb)
 
         if (!q->n_topo && q->platform) {
                 const struct capo_platform *p = capo_platform_find(q->platform);
+                char meant[200];
 
                 if (p && p->tray) {
                         q->domain = q->domain ? q->domain : p->trays;
@@ -234,8 +235,8 @@ static int find_machine(struct cli_question *q, const char *verb)
                 if (cli_topology_find(q->platform, q->stored, sizeof q->stored) < 0)
                         return capo_fail(
                                 -ENODEV,
-                                "--platform %s: not one of those that capo plan --help=all lists",
-                                q->platform);
+                                "--platform %s: not one of those that capo plan --help=all lists%s",
+                                q->platform, cli_platform_meant(q->platform, meant, sizeof meant));
                 q->topo[q->n_topo++] = q->stored;
         }
         if (!q->n_topo)

@@ -16,6 +16,7 @@
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/check/check.h"
+#include "cli/doctor/doctor_plugins.h"
 #include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
 #include "cli/doctor/sysfs.h"

@@ -93,10 +93,6 @@ void capo_doctor_own(struct capo_findings *f, int version);
  */
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own);
 
-/** capo_doctor_net_plugin() - the net plugin that release @version would load here. Return: is there
- * one? @path is empty if not. */
-bool capo_doctor_net_plugin(int version, char *path, size_t room);
-
 /** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them,
  * MIG slices. Return: their number, 0 where it is not known. */
 int capo_doctor_gpus(struct capo_findings *f);

@@ -16,20 +16,56 @@
 #include "core/base/util.h"
 #include "core/profile/profile_find.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_own.h"
 #include "cli/base/near_word.h"
 
 extern char **environ;
 
-static void report_unknown_setting(struct capo_findings *f, const char *name)
+/* Is it a setting whose name lacks a word? */
+static bool is_part(const char *name, const char *known)
+{
+        const char *part = name + strlen("CAPO");
+
+        return strlen(part) > 3 && strstr(known, part);
+}
+
+/* The setting that a name which is none may mean; NULL: none. */
+static const char *find_meant(const char *name)
 {
         struct cli_near_word near = {0};
+        const char *whole = NULL;
 
-#define ENV(field, type, known, def, help) cli_near_word_try(&near, name, known);
+#define ENV(field, type, known, def, help)     \
+        cli_near_word_try(&near, name, known); \
+        if (!whole && is_part(name, known))    \
+                whole = known;
 #include "capo/env.def"
+        return near.word ? near.word : whole;
+}
+
+static void report_unknown_setting(struct capo_findings *f, const char *name)
+{
+        const char *meant = find_meant(name);
+
         capo_finding_add(f, CAPO_FINDING_WARN, "settings",
                          "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
-                         near.word ? "; did you mean " : "", near.word ? near.word : "",
-                         near.word ? "?" : "");
+                         meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+}
+
+void capo_doctor_misspelt(void (*say)(const char *name, const char *meant))
+{
+        for (char **e = environ; *e; e++) {
+                const char *equals = strchr(*e, '='), *type, *meant;
+                char name[64];
+
+                if (!equals || strncmp(*e, "CAPO_", 5) != 0)
+                        continue;
+                snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
+                meant = capo_env_understood(name, equals + 1, &type) == -ENOENT ? find_meant(name)
+                                                                                : NULL;
+                if (meant)
+                        say(name, meant);
+        }
 }
 
 /* A misspelt name is silently ignored, and an invalid value is silently replaced by the default in

@@ -17,6 +17,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_plugins.h"
 #include "cli/doctor/elf_file.h"
 
 /* The file that dlopen(name) would open, without opening it: a path, LD_LIBRARY_PATH, or the usual

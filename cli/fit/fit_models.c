@@ -35,7 +35,7 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
         static char tools[4096], libnccl[4096], topo[4096];
         struct capo_fit_machine machine = {tools, libnccl, m->topo, m->platform};
         struct capo_fit_modelled done;
-        char why[512];
+        char why[512], meant[200];
         int r;
 
         if (!m->n)
@@ -48,8 +48,8 @@ int fit_models_measured(struct fit_models *m, const struct capo_fit *fit,
                 if (cli_topology_find(m->platform, topo, sizeof topo) < 0)
                         return capo_fail(
                                 -ENODEV,
-                                "fit: --platform %s: not one of those that capo plan --help=all lists",
-                                m->platform);
+                                "fit: --platform %s: not one of those that capo plan --help=all lists%s",
+                                m->platform, cli_platform_meant(m->platform, meant, sizeof meant));
         }
         for (size_t i = 0; i < m->n; i++) {
                 if (capo_fit_model(fit, &machine, m->alloc[i], options, profile, &done, why,

@@ -30,6 +30,7 @@
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_own.h"
 #include "cli/run/profile_auto.h"
 #include "cli/run/run_command.h"
 #include "cli/run/run_loader.h"
@@ -214,6 +215,11 @@ static void say_class(const struct capo_profile *profile, const char *here)
                         here);
 }
 
+static void say_misspelt(const char *name, const char *meant)
+{
+        capo_warn("%s is set: capo has no such setting; did you mean %s?", name, meant);
+}
+
 /* What the job will be, as far as it is known before it starts. Return: false: not known. */
 static bool expect_shape(const struct capo_layout_launch *launch, const struct capo_env *env,
                          int nccl, bool allow_modelled, struct capo_shape *shape, char *layout,
@@ -360,6 +366,7 @@ int run_exec(const struct run *asked, char **command)
                 return CAPO_EXIT_FAIL;
         capo_env_read(&env);
         run->quiet |= env.quiet;
+        capo_doctor_misspelt(say_misspelt);
         if (run_refused(command, library, path, dir, sizeof path)) {
                 capo_warn(
                         "not recording: %s does not start with libcapo.so, which needs glibc, and "

@@ -75,13 +75,21 @@ done >missing
 refused completion tcsh
 says 'expected bash, zsh or fish'
 
-# A name nearly right is suggested, a beginning that could be several is not guessed, one that can be one is taken.
+# A name nearly right is suggested, a beginning of a name is not taken for it.
 refused report --jsno
 says 'is it --json?'
-refused report --co=x --no-such-option
+refused report --comm=x --no-such-option
 says 'unknown option "--no-such-option"'
 refused report --c x
 says 'may be --c'
+refused report --top 3
+says 'is it --topo?'
+refused run -profile x
+says 'is it --profile?'
+refused plan --platform h100
+says 'is it hgxh100'
+refused topo --platform dgxh100
+says 'is it hgxh100'
 refused store frob
 says 'expected one of add, list, query, fit, rm; found "frob"'
 refused store
