@@ -11,6 +11,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_job.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"
@@ -24,6 +25,8 @@
 #include "core/base/util.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_diff.h"
+
+enum { ROWS_SHOWN = 20 };
 
 struct options {
         double min_change;
@@ -54,7 +57,7 @@ static size_t load_runs(const char *path, struct capo_job **runs)
 }
 
 /* "Ring LL -> Tree Simple", or the common choice. */
-static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
+static char *what_ran(const struct capo_diff_row *r, char *room)
 {
         char a[24], b[24];
 
@@ -62,13 +65,11 @@ static char *what_ran(const struct capo_diff_row *r, char *text, size_t room)
                  capo_ran_proto(r->algo_proto_a));
         snprintf(b, sizeof b, "%s %s", capo_ran_algo(r->algo_proto_b),
                  capo_ran_proto(r->algo_proto_b));
-        if (!r->algo_proto_a && !r->algo_proto_b)
-                text[0] = 0;
-        else if (r->algo_proto_a == r->algo_proto_b)
-                snprintf(text, room, "%s", a);
-        else
-                snprintf(text, room, "%s -> %s", a, b);
-        return text;
+        *room = 0;
+        if (r->algo_proto_a || r->algo_proto_b)
+                snprintf(room, CLI_ROOM, r->algo_proto_a == r->algo_proto_b ? "%s" : "%s -> %s", a,
+                         b);
+        return room;
 }
 
 static const char *change_text(const struct capo_diff_row *r, char text[64])
@@ -113,30 +114,55 @@ static char *size_text(const struct capo_diff *d, size_t n, const struct capo_di
         return text;
 }
 
-static void add_changes(const struct capo_diff *d, struct cli_section *s, size_t most)
+/* The row of the profile that decided afterwards; NULL: none. */
+static const char *rule_place(const struct capo_diff *d, const struct capo_diff_row *r, char *room)
 {
-        for (size_t i = 0; i < d->n_rows && i < most; i++) {
-                const struct capo_diff_row *r = &d->rows[i];
-                char text[300], rule[300] = "";
-
-                if (r->rule_b)
-                        capo_rules_place(d->rules, r->rule_b, rule, sizeof rule);
-                cli_section_cell(s, "%.16s", r->comm);
-                cli_section_cell(s, "%s", capo_call_name(r->call));
-                cli_section_cell(
-                        s, "%s",
-                        size_text(d, most < d->n_rows ? most : d->n_rows, r, text, sizeof text));
-                cli_section_cell(s, "%llu", (unsigned long long)r->count_b);
-                cli_section_cell(s, "%s", capo_text_duration(1e3 * r->p50_a_us, text));
-                cli_section_cell(s, "%s", capo_text_duration(1e3 * r->p50_b_us, text));
-                cli_section_cell(s, "%s", change_text(r, text));
-                cli_section_cell(s, "%s", seconds_text(r, text));
-                what_ran(r, text, 64);
-                cli_section_cell(s, "%s%s%s", text, *rule ? "  " : "", rule);
-        }
-        if (d->n_rows > most)
-                cli_section_line(s, "%zu more rows: --all", d->n_rows - most);
+        return r->rule_b ? capo_rules_place(d->rules, r->rule_b, room, CLI_ROOM) : NULL;
 }
+
+static const char *ran_text(const struct capo_diff *d, const struct capo_diff_row *r, char *room)
+{
+        char place[CLI_ROOM];
+
+        what_ran(r, room);
+        return rule_place(d, r, place) ? capo_append(room, CLI_ROOM, "  %s", place) : room;
+}
+
+struct changes {
+        const struct capo_diff *d;
+        size_t shown;
+};
+
+static const char *const verdicts[] = {"noise", "small", "faster", "slower", "noise", "noise"};
+
+#define KNOWN(value) (isnan(of->change) ? NAN : (value))
+
+#define CHANGE_FIELDS(F)                                                            \
+        F("comm", TEXT, of->comm, "comm", "l/d")                                    \
+        F("call", WORD, capo_call_name(of->call), "call", "l")                      \
+        F("bytes", BYTES, of->bytes)                                                \
+        F(NULL, TEXT, size_text(in->d, in->shown, of, room, CLI_ROOM), "size", "r") \
+        F("calls_before", COUNT, of->count_a)                                       \
+        F("calls_after", COUNT, of->count_b, "calls", "r/b")                        \
+        F("clock", TEXT, capo_clock_name(of->clock))                                \
+        F("before_p50_us", EXACT, of->p50_a_us)                                     \
+        F(NULL, DURATION, 1e3 * of->p50_a_us, "before p50", "r")                    \
+        F("after_p50_us", EXACT, of->p50_b_us)                                      \
+        F(NULL, DURATION, 1e3 * of->p50_b_us, "after p50", "r")                     \
+        F("change", EXACT, of->change)                                              \
+        F("half_width", EXACT, KNOWN(of->half_width))                               \
+        F("low", EXACT, KNOWN(of->low))                                             \
+        F("high", EXACT, KNOWN(of->high))                                           \
+        F(NULL, TEXT, change_text(of, room), "change (95 %)", "r")                  \
+        F("seconds", EXACT, of->seconds)                                            \
+        F(NULL, TEXT, seconds_text(of, room), "seconds", "r")                       \
+        F("verdict", WORD, verdicts[of->verdict])                                   \
+        F("judged", FLAG, of->verdict < CAPO_DIFF_HOST_TIMES)                       \
+        F("rule", COUNT, of->rule_b)                                                \
+        F("rule_at", TEXT, rule_place(in->d, of, room))                             \
+        F("ran", TEXT, what_ran(of, room))                                          \
+        F(NULL, TEXT, ran_text(in->d, of, room), "what ran", "l~/a")
+CLI_ENTITY(change, struct capo_diff_row, struct changes, CHANGE_FIELDS);
 
 static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
                       struct cli_section *s)
@@ -169,10 +195,7 @@ static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
 static struct cli_page *make_page(const char *before, const char *after, const struct capo_diff *d,
                                   const struct diff_steps *steps, bool all)
 {
-        static const struct cli_column columns[] = {
-                {"comm", "l/d"},        {"call", "l"},       {"size", "r"},
-                {"calls", "r/b"},       {"before p50", "r"}, {"after p50", "r"},
-                {"change (95 %)", "r"}, {"seconds", "r"},    {"what ran", "l~/a"}};
+        struct changes changes = {d, all || d->n_rows < ROWS_SHOWN ? d->n_rows : ROWS_SHOWN};
         struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
@@ -186,48 +209,35 @@ static struct cli_page *make_page(const char *before, const char *after, const s
                        capo_text_plural(d->runs_a, "run", NULL), d->runs_b,
                        d->between_runs ? "the variation between them"
                                        : "that within the runs; how much runs differ is not known");
-        s = cli_page_section(page, "CHANGES", columns, N_ELEMENTS(columns));
-        add_changes(d, s, all ? SIZE_MAX : 20);
+        s = cli_page_entity(page, "CHANGES", &change);
+        for (size_t i = 0; i < changes.shown; i++)
+                cli_section_entity(s, &changes, &d->rows[i]);
+        if (d->n_rows > changes.shown)
+                cli_section_line(s, "%zu more rows: --all", d->n_rows - changes.shown);
         add_total(d, steps, s);
         return page;
 }
 
-static json_t *make_json(const struct capo_diff *d, const struct diff_steps *steps)
-{
-        static const char *const verdicts[] = {"noise",  "small", "faster",
-                                               "slower", "noise", "noise"};
-        json_t *rows = json_array();
+#define STEPS_FIELDS(F)                                    \
+        F("uncertain", FLAG, of->uncertain)                \
+        F("before", REAL, of->n_a ? (double)of->n_a : NAN) \
+        F("after", REAL, of->n_b ? (double)of->n_b : NAN)  \
+        F("before_p50_s", DURATION, of->p50_a)             \
+        F("after_p50_s", DURATION, of->p50_b)              \
+        F("change", REAL, of->p50_b / of->p50_a - 1)       \
+        F("before_nccl_share", SHARE, of->nccl_a)          \
+        F("after_nccl_share", SHARE, of->nccl_b)
+CLI_ENTITY(step_change, struct diff_steps, void, STEPS_FIELDS);
 
-        for (size_t i = 0; i < d->n_rows; i++) {
-                const struct capo_diff_row *r = &d->rows[i];
-                char ran[64], place[300];
-
-                json_array_append_new(
-                        rows,
-                        json_pack(
-                                "{s:s, s:s, s:I, s:I, s:I, s:s, s:f, s:f, s:o, s:o, s:o, s:o, s:f, s:s, s:b, s:i, s:s?, s:s}",
-                                "comm", r->comm, "call", capo_call_name(r->call), "bytes",
-                                (json_int_t)r->bytes, "calls_before", (json_int_t)r->count_a,
-                                "calls_after", (json_int_t)r->count_b, "clock",
-                                capo_clock_name(r->clock), "before_p50_us", r->p50_a_us,
-                                "after_p50_us", r->p50_b_us, "change",
-                                isnan(r->change) ? json_null() : json_real(r->change), "half_width",
-                                isnan(r->change) ? json_null() : json_real(r->half_width), "low",
-                                isnan(r->change) ? json_null() : json_real(r->low), "high",
-                                isnan(r->change) ? json_null() : json_real(r->high), "seconds",
-                                r->seconds, "verdict", verdicts[r->verdict], "judged",
-                                r->verdict < CAPO_DIFF_HOST_TIMES, "rule", (int)r->rule_b,
-                                "rule_at",
-                                r->rule_b
-                                        ? capo_rules_place(d->rules, r->rule_b, place, sizeof place)
-                                        : NULL,
-                                "ran", what_ran(r, ran, sizeof ran)));
-        }
-        return json_pack("{s:I, s:I, s:f, s:I, s:I, s:o, s:o}", "matched",
-                         (json_int_t)d->matched / 2, "unmatched", (json_int_t)d->unmatched,
-                         "seconds", d->seconds, "faster", (json_int_t)d->n_faster, "slower",
-                         (json_int_t)d->n_slower, "steps", diff_steps_json(steps), "rows", rows);
-}
+#define DIFF_FIELDS(F)                                                               \
+        F("matched", COUNT, of->matched / 2)                                         \
+        F("unmatched", COUNT, of->unmatched)                                         \
+        F("seconds", EXACT, of->seconds)                                             \
+        F("faster", COUNT, of->n_faster)                                             \
+        F("slower", COUNT, of->n_slower)                                             \
+        F("steps", JSON, cli_entity_json(&step_change, NULL, in->known ? in : NULL)) \
+        F("rows", JSON, CLI_ENTITIES(change, (&(struct changes){of, 0}), of->rows, of->n_rows))
+CLI_ENTITY(comparison, struct capo_diff, struct diff_steps, DIFF_FIELDS);
 
 static int run_diff(void *options, int n, char **paths)
 {
@@ -261,8 +271,8 @@ static int run_diff(void *options, int n, char **paths)
                         "diff: the recordings have no call in common (communicators are matched by name)");
         } else {
                 if (CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &steps, o->all),
-                                   make_json(&d, &steps), JSON_INDENT(1) | JSON_REAL_PRECISION(9),
-                                   "rows") == -ENOMEM)
+                                   cli_entity_json(&comparison, &steps, &d),
+                                   JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows") == -ENOMEM)
                         capo_error("diff: no memory");
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }

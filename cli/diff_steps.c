@@ -6,7 +6,6 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/job_diff.h"
 #include "analysis/steps/job_steps.h"
-#include "cli/base/cli_json.h"
 #include "cli/diff_steps.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
@@ -83,22 +82,4 @@ char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, si
                 capo_append(text, room, "; the calls: %+.3f ms per step",
                             seconds * 1e3 / (double)s->n_b);
         return text;
-}
-
-static json_t *number_if(bool known, double number)
-{
-        return known ? cli_json_number(number) : json_null();
-}
-
-json_t *diff_steps_json(const struct diff_steps *s)
-{
-        if (!s->known)
-                return json_null();
-        return json_pack(
-                "{s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "uncertain", s->uncertain, "before",
-                number_if(s->n_a, (double)s->n_a), "after", number_if(s->n_b, (double)s->n_b),
-                "before_p50_s", cli_json_number(s->p50_a / 1e9), "after_p50_s",
-                cli_json_number(s->p50_b / 1e9), "change", cli_json_number(s->p50_b / s->p50_a - 1),
-                "before_nccl_share", number_if(s->nccl_a >= 0, s->nccl_a), "after_nccl_share",
-                number_if(s->nccl_b >= 0, s->nccl_b));
 }

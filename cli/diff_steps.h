@@ -2,8 +2,6 @@
 #ifndef CAPO_DIFF_STEPS_H
 #define CAPO_DIFF_STEPS_H
 
-#include <jansson.h>
-
 #include "analysis/job/job.h"
 
 /* Steps before and after (analysis/steps/job_steps.h). */
@@ -22,7 +20,5 @@ int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *cons
 /** diff_steps_text() - a sentence; "": not known. @seconds: gained or lost in total on one rank.
  * Return: @text. */
 char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, size_t room);
-/** diff_steps_json() - the value of "steps"; null: not known. */
-json_t *diff_steps_json(const struct diff_steps *s);
 
 #endif

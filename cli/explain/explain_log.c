@@ -10,6 +10,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/explain/cmd_explain.h"
@@ -122,21 +123,37 @@ static bool settle_size(struct explain *e, const struct capo_job *job)
         return false;
 }
 
-static json_t *row_json(const struct capo_job *job, const struct capo_job_row *row,
-                        const char *rules)
-{
-        enum capo_clock clock = capo_job_row_clock(row);
-        struct capo_sampled s = capo_job_row_sampled(row);
-        char text[1024];
+struct ran {
+        const struct capo_job *job;
+        const struct capo_job_row *row;
+        const char *rules;
+        struct capo_sampled times;
+};
 
-        return json_pack("{s:s, s:I, s:s, s:s, s:i, s:I, s:s, s:f, s:f, s:s}", "comm",
-                         comm_of(job, row), "bytes", (json_int_t)row->bytes, "algo",
-                         capo_ran_algo(row->algo_proto), "proto", capo_ran_proto(row->algo_proto),
-                         "channels", row->channels, "count", (json_int_t)row->count, "clock",
-                         capo_clock_name(clock), "p50_us", capo_sampled_quantile(&s, 0.5) / 1e3,
-                         "p95_us", capo_sampled_quantile(&s, 0.95) / 1e3, "rule",
-                         rule_text(rules, row->rule, text, sizeof text));
+static const char *ran_text(uint16_t ran, char *room)
+{
+        snprintf(room, CLI_ROOM, "%s %s", capo_ran_algo(ran), capo_ran_proto(ran));
+        return room;
 }
+
+#define RULE (rule_text(of->rules, of->row->rule, room, CLI_ROOM))
+
+#define RAN_FIELDS(F)                                                                  \
+        F("comm", TEXT, comm_of(of->job, of->row), "comm", "l")                        \
+        F("bytes", RANK, of->row->bytes, "bytes", "r")                                 \
+        F("algo", TEXT, capo_ran_algo(of->row->algo_proto))                            \
+        F("proto", TEXT, capo_ran_proto(of->row->algo_proto))                          \
+        F(NULL, TEXT, ran_text(of->row->algo_proto, room), "ran", "l")                 \
+        F("channels", RANK, of->row->channels, "ch", "r/c")                            \
+        F("count", COUNT, of->row->count, "calls", "r/d")                              \
+        F(NULL, DURATION, capo_sampled_quantile(&of->times, 0.5), "p50", "r")          \
+        F(NULL, DURATION, capo_sampled_quantile(&of->times, 0.95), "p95", "r/b")       \
+        F("clock", TEXT, capo_clock_name(capo_job_row_clock(of->row)), "clock", "l/a") \
+        F("p50_us", EXACT, capo_sampled_quantile(&of->times, 0.5) / 1e3)               \
+        F("p95_us", EXACT, capo_sampled_quantile(&of->times, 0.95) / 1e3)              \
+        F("rule", TEXT, RULE)                                                          \
+        F(NULL, TEXT, of->row->rule ? RULE : "NCCL itself", "decided by", "l~")
+CLI_ENTITY(ran_row, struct ran, void, RAN_FIELDS);
 
 /* What the program itself asked for in these calls, if anything. */
 static void add_asked(struct cli_page *page, const struct explain *e, const struct capo_job *job)
@@ -262,10 +279,6 @@ static json_t *machine_json(const struct explain *e, const struct capo_job *job)
 static struct cli_page *make_page(const struct explain *e, const struct capo_job *job,
                                   const char *rules)
 {
-        static const struct cli_column columns[] = {
-                {"comm", "l"},  {"bytes", "r"},   {"ran", "l"},
-                {"ch", "r/c"},  {"calls", "r/d"}, {"p50", "r"},
-                {"p95", "r/b"}, {"clock", "l/a"}, {"decided by", "l~"}};
         struct cli_page *page = cli_page_new();
         struct cli_section *t;
         bool unknown = false;
@@ -274,24 +287,15 @@ static struct cli_page *make_page(const struct explain *e, const struct capo_job
                 return NULL;
         cli_page_title(page, "capo explain   %s %s in %s (recorded)", capo_call_name(e->call),
                        e->size, e->log);
-        t = cli_page_section(page, "RAN", columns, N_ELEMENTS(columns));
+        t = cli_page_entity(page, "RAN", &ran_row);
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
-                struct capo_sampled s = capo_job_row_sampled(row);
-                char text[1024], p50[32], p95[32];
+                struct ran ran = {job, row, rules, capo_job_row_sampled(row)};
 
                 if (!matches_query(e, job, row))
                         continue;
                 unknown |= !row->algo_proto;
-                cli_section_row(t, "%s\t%llu\t%s %s\t%u\t%llu\t%s\t%s\t%s\t%s", comm_of(job, row),
-                                (unsigned long long)row->bytes, capo_ran_algo(row->algo_proto),
-                                capo_ran_proto(row->algo_proto), row->channels,
-                                (unsigned long long)row->count,
-                                capo_text_duration(capo_sampled_quantile(&s, 0.5), p50),
-                                capo_text_duration(capo_sampled_quantile(&s, 0.95), p95),
-                                capo_clock_name(capo_job_row_clock(row)),
-                                row->rule ? rule_text(rules, row->rule, text, sizeof text)
-                                          : "NCCL itself");
+                cli_section_entity(t, NULL, &ran);
         }
         if (unknown)
                 cli_section_note(page, t,
@@ -308,8 +312,11 @@ static json_t *make_json(const struct explain *e, const struct capo_job *job, co
         json_t *rows = json_array();
 
         for (uint32_t i = 0; i < job->n_rows; i++) {
-                if (matches_query(e, job, &job->rows[i]))
-                        json_array_append_new(rows, row_json(job, &job->rows[i], rules));
+                const struct capo_job_row *row = &job->rows[i];
+                struct ran ran = {job, row, rules, capo_job_row_sampled(row)};
+
+                if (matches_query(e, job, row))
+                        json_array_append_new(rows, cli_entity_json(&ran_row, NULL, &ran));
         }
         return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "capo_explain", 1, "call",
                          capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
