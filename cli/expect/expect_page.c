@@ -5,8 +5,8 @@
 
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/job/figures.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_page.h"
 #include "cli/expect/cmd_expect.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
@@ -91,13 +91,42 @@ static size_t count_larger(const struct expect_page *page, size_t i)
         return n;
 }
 
+#define RATE_FIELDS(F)                      \
+        F("platform", TEXT, of->platform)   \
+        F("layout", TEXT, of->layout)       \
+        F("bytes", BYTES, of->bytes)        \
+        F("busbw_gbs", RATE, of->busbw_gbs) \
+        F("nccl", COUNT, of->nccl)          \
+        F("source", TEXT, of->source)
+CLI_ENTITY(public_rate, struct capo_public_rate, void, RATE_FIELDS);
+
+/* 0: not known. */
+#define POSITIVE(gbs) ((gbs) > 0 ? (gbs) : -1)
+/* The choice that NCCL predicts for an item of in->rows. */
+#define RAN in->ran[of - in->rows]
+
+#define ROW_FIELDS(F)                                                                              \
+        F("call", WORD, capo_call_name(of->call), "call", "l")                                     \
+        F("bytes", BYTES, of->bytes, "size", "r")                                                  \
+        F("busbw_gbs", RATE, of->measured, "measured", "r")                                        \
+        F(NULL, RATE, of->n_rates ? of->rates[0]->busbw_gbs : -1, "public", "r")                   \
+        F("normal_gbs", RATE, POSITIVE(of->normal))                                                \
+        F("predicted_gbs", RATE, POSITIVE(of->predicted), "NCCL predicts", "r")                    \
+        F(NULL, TEXT, RAN, "", "l/b")                                                              \
+        F("predicted_choice", TEXT, *RAN ? RAN : NULL)                                             \
+        F("ceiling_gbs", RATE, POSITIVE(of->ceiling), "best possible", "r")                        \
+        F("public", JSON,                                                                          \
+          CLI_EACH(unsigned k = 0; k < of->n_rates;                                                \
+                   k++, cli_entity_json(&public_rate, NULL, of->rates[k])))                        \
+        F("by", TEXT, capo_expected_by_word(of->by))                                               \
+        F("verdict", TEXT, capo_expected_word(of->verdict))                                        \
+        F(NULL, TEXT, of->verdict == CAPO_EXPECTED_UNKNOWN ? "" : capo_expected_word(of->verdict), \
+          "", "l")
+CLI_ENTITY(expected_row, struct capo_expected_row, struct expect_page, ROW_FIELDS);
+
 static struct cli_section *add_rows(const struct expect_page *page, struct cli_page *out)
 {
-        static const struct cli_column columns[] = {
-                {"call", "l"},          {"size", "r"}, {"measured", "r"},      {"public", "r"},
-                {"NCCL predicts", "r"}, {"", "l/b"},   {"best possible", "r"}, {"", "l"}};
-        struct cli_section *s =
-                cli_page_section(out, "BUS BANDWIDTH", columns, N_ELEMENTS(columns));
+        struct cli_section *s = cli_page_entity(out, "BUS BANDWIDTH", &expected_row);
         size_t each = count_calls(page) ? ROWS_SHOWN / count_calls(page) : 0, left_out = 0;
 
         cli_section_of(s, "GB/s");
@@ -106,28 +135,10 @@ static struct cli_section *add_rows(const struct expect_page *page, struct cli_p
                 "measurements, those of the named platform before others. NCCL predicts: its own model, asked on virtual GPUs. best possible: "
                 "no software exceeds it on these links.";
         for (size_t i = 0; i < page->n_rows; i++) {
-                const struct capo_expected_row *row = &page->rows[i];
-                char text[40];
-
-                if (count_larger(page, i) >= (each > 2 ? each : 2)) {
+                if (count_larger(page, i) >= (each > 2 ? each : 2))
                         left_out++;
-                        continue;
-                }
-                cli_section_cell(s, "%s", capo_call_name(row->call));
-                cli_section_cell(s, "%s", capo_size_print(row->bytes, text, sizeof text));
-                cli_section_cell(s, "%s", capo_text_gbs(row->measured, text));
-                cli_section_cell(s, "%s",
-                                 row->n_rates ? capo_text_gbs(row->rates[0]->busbw_gbs, text)
-                                              : "-");
-                cli_section_cell(s, "%s",
-                                 row->predicted > 0 ? capo_text_gbs(row->predicted, text) : "-");
-                cli_section_cell(s, "%s", page->ran[i]);
-                cli_section_cell(s, "%s",
-                                 row->ceiling > 0 ? capo_text_gbs(row->ceiling, text) : "-");
-                cli_section_cell(s, "%s",
-                                 row->verdict == CAPO_EXPECTED_UNKNOWN
-                                         ? ""
-                                         : capo_expected_word(row->verdict));
+                else
+                        cli_section_entity(s, page, &page->rows[i]);
         }
         if (left_out)
                 cli_section_line(s, "%zu smaller sizes: --json", left_out);
@@ -237,85 +248,51 @@ struct cli_page *expect_sheet(struct expect_page *page)
 
 /* ---- JSON ---- */
 
-static json_t *pack_rates(const struct capo_expected_row *row)
-{
-        json_t *list = json_array();
+#define CAUSE_FIELDS(F)                                 \
+        F("name", TEXT, of->name)                       \
+        F("text", TEXT, of->text)                       \
+        F("next", TEXT, of->next)                       \
+        F("proof", TEXT, *of->proof ? of->proof : NULL) \
+        F("from", TEXT, *of->proof ? expect_found_in(in, of->proof, room) : NULL)
+CLI_ENTITY(cause, struct capo_expected_cause, struct expect_page, CAUSE_FIELDS);
 
-        for (unsigned i = 0; i < row->n_rates; i++) {
-                const struct capo_public_rate *r = row->rates[i];
-
-                json_array_append_new(list, json_pack("{s:s, s:s, s:I, s:o, s:i, s:s}", "platform",
-                                                      r->platform, "layout", r->layout, "bytes",
-                                                      (json_int_t)r->bytes, "busbw_gbs",
-                                                      cli_json_number(r->busbw_gbs), "nccl",
-                                                      r->nccl, "source", r->source));
-        }
-        return list;
-}
-
-static json_t *number_or_null(double value)
-{
-        return value > 0 ? cli_json_number(value) : json_null();
-}
-
-static json_t *pack_rows(const struct expect_page *page)
-{
-        json_t *list = json_array();
-
-        for (size_t i = 0; i < page->n_rows; i++) {
-                const struct capo_expected_row *r = &page->rows[i];
-
-                json_array_append_new(
-                        list,
-                        json_pack("{s:s, s:I, s:o, s:o, s:o, s:s?, s:o, s:o, s:s, s:s}", "call",
-                                  capo_call_name(r->call), "bytes", (json_int_t)r->bytes,
-                                  "busbw_gbs", cli_json_number(r->measured), "normal_gbs",
-                                  number_or_null(r->normal), "predicted_gbs",
-                                  number_or_null(r->predicted), "predicted_choice",
-                                  *page->ran[i] ? page->ran[i] : NULL, "ceiling_gbs",
-                                  number_or_null(r->ceiling), "public", pack_rates(r), "by",
-                                  capo_expected_by_word(r->by), "verdict",
-                                  capo_expected_word(r->verdict)));
-        }
-        return list;
-}
-
-static json_t *pack_causes(struct expect_page *page)
+static json_t *causes_json(struct expect_page *page, const struct capo_expected_row *row)
 {
         struct capo_expected_cause causes[CAPO_EXPECTED_CAUSES];
-        const struct capo_expected_row *row = expect_main(page);
-        unsigned n =
-                is_low(row) ? capo_expected_causes(&page->shape, row, expect_has, page, causes) : 0;
-        json_t *list = json_array();
-        char place[600];
 
-        for (unsigned i = 0; i < n; i++)
-                json_array_append_new(
-                        list, json_pack("{s:s, s:s, s:s, s:s?, s:o}", "name", causes[i].name,
-                                        "text", causes[i].text, "next", causes[i].next, "proof",
-                                        *causes[i].proof ? causes[i].proof : NULL, "from",
-                                        *causes[i].proof ? cli_json_text(expect_found_in(
-                                                                   page, causes[i].proof, place))
-                                                         : json_null()));
-        return list;
+        return CLI_ENTITIES(
+                cause, page, causes,
+                is_low(row) ? capo_expected_causes(&page->shape, row, expect_has, page, causes)
+                            : 0);
 }
+
+static json_t *bugs_json(const struct expect_page *page, const struct capo_expected_row *row)
+{
+        const struct capo_known_bug *bug;
+        json_t *bugs = json_array();
+        size_t from = 0;
+
+        while (is_low(row) && (bug = find_bug(page, &from)))
+                json_array_append_new(bugs, cli_json_bug(bug, "maybe"));
+        return bugs;
+}
+
+#define PAGE_FIELDS(F)                                                                   \
+        F("capo_expect", COUNT, 1)                                                       \
+        F("verdict", TEXT, capo_expected_word(in ? in->verdict : CAPO_EXPECTED_UNKNOWN)) \
+        F("platform", TEXT, *of->shape.platform ? of->shape.platform : NULL)             \
+        F("layout", TEXT, *of->layout ? of->layout : NULL)                               \
+        F("gpu", TEXT, *of->gpu ? of->gpu : NULL)                                        \
+        F("nccl", COUNT, of->nccl)                                                       \
+        F("nccl_asked", COUNT, of->asked)                                                \
+        F("rows", JSON, CLI_ENTITIES(expected_row, of, of->rows, of->n_rows))            \
+        F("causes", JSON, causes_json((struct expect_page *)(uintptr_t)of, in))          \
+        F("known_bugs", JSON, bugs_json(of, in))                                         \
+        F("not_known", JSON,                                                             \
+          CLI_EACH(unsigned k = 0; k < of->n_not_known; k++, cli_json_text(of->not_known[k])))
+CLI_ENTITY(expectation, struct expect_page, struct capo_expected_row, PAGE_FIELDS);
 
 json_t *expect_json(struct expect_page *page)
 {
-        json_t *missing = json_array(), *bugs = json_array();
-        const struct capo_expected_row *row = expect_main(page);
-        const struct capo_known_bug *bug;
-        size_t from = 0;
-
-        for (unsigned i = 0; i < page->n_not_known; i++)
-                json_array_append_new(missing, cli_json_text(page->not_known[i]));
-        while (is_low(row) && (bug = find_bug(page, &from)))
-                json_array_append_new(bugs, cli_json_bug(bug, "maybe"));
-        return json_pack(
-                "{s:i, s:s, s:s?, s:s?, s:s?, s:i, s:i, s:o, s:o, s:o, s:o}", "capo_expect", 1,
-                "verdict", capo_expected_word(row ? row->verdict : CAPO_EXPECTED_UNKNOWN),
-                "platform", *page->shape.platform ? page->shape.platform : NULL, "layout",
-                *page->layout ? page->layout : NULL, "gpu", *page->gpu ? page->gpu : NULL, "nccl",
-                (int)page->nccl, "nccl_asked", (int)page->asked, "rows", pack_rows(page), "causes",
-                pack_causes(page), "known_bugs", bugs, "not_known", missing);
+        return cli_entity_json(&expectation, expect_main(page), page);
 }
