@@ -24,7 +24,7 @@
 #include "analysis/hang/foreign.h"
 #include "analysis/hang/hang_load.h"
 
-enum { DEBUG_NAME = 96, DEBUG_KEY = 96, DEBUG_MOST = 4096, DEBUG_HEADS = 4096 };
+enum { SOLE_MOST = 512, DEBUG_NAME = 96, DEBUG_KEY = 96, DEBUG_MOST = 4096, DEBUG_HEADS = 4096 };
 
 struct debug_process {
         char name[DEBUG_NAME]; /* "host:pid" */
@@ -68,6 +68,7 @@ struct debug {
         uint32_t last; /* process of the line before */
         uint32_t process_heads[DEBUG_HEADS],
                 comm_heads[DEBUG_HEADS]; /* newest item of a hash, + 1 */
+        bool sole;                       /* all comms are one, which each process has (is_sole()) */
         bool cut; /* more processes or communicators than can be kept: calls prove nothing */
 };
 
@@ -250,6 +251,8 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
             capo_call_kind(call.call) > CAPO_KIND_SCATTER)
                 return;
         c = find_comm(d, process, address, false);
+        if (!c && !d->e->texts[d->text].n[CAPO_EVIDENCE_INIT])
+                c = find_comm(d, process, address, true); /* only its calls were logged */
         if (!c)
                 return;
         if (c->n_ranks < 0 && integer_after(said, size, "[nranks=", &n_ranks) && n_ranks > 0)
@@ -295,8 +298,25 @@ static int take_line(const char *at, const char *line, uint32_t number, void *ar
 
 /* ---- which communicators belong together ---- */
 
-static bool is_alike(const struct debug_comm *a, const struct debug_comm *b)
+/* Is there one communicator in each process, with as many ranks as there are processes? */
+static bool is_sole(const struct debug *d)
 {
+        for (uint32_t i = 0; i < d->n_comms; i++) {
+                if (*d->comms[i].key || d->comms[i].n_ranks != (int32_t)d->n_processes ||
+                    d->comms[i].began)
+                        return false;
+                for (uint32_t k = 0; k < i; k++) {
+                        if (d->comms[k].process == d->comms[i].process)
+                                return false;
+                }
+        }
+        return d->n_comms == d->n_processes && d->n_processes <= SOLE_MOST;
+}
+
+static bool is_alike(const struct debug *d, const struct debug_comm *a, const struct debug_comm *b)
+{
+        if (d->sole)
+                return true;
         if (*a->key || *b->key)
                 return !strcmp(a->key, b->key) && a->n_ranks == b->n_ranks;
         return a->n_calls && a->n_calls == b->n_calls && a->hash == b->hash &&
@@ -313,7 +333,7 @@ static bool is_whole(const struct debug *d, uint32_t first, uint32_t *seen)
         if (*a->key)
                 return true;
         for (uint32_t i = 0; i < d->n_comms; i++) {
-                if (!is_alike(a, &d->comms[i]))
+                if (!is_alike(d, a, &d->comms[i]))
                         continue;
                 if (seen[d->comms[i].process] == first + 1)
                         return false;
@@ -350,7 +370,7 @@ static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *m
                 snprintf(name, sizeof name, "communicator 0x%llx", (unsigned long long)c->address);
                 comm = capo_hang_foreign_comm(to, name, 0, c->n_ranks);
                 for (uint32_t k = i; k < d->n_comms && comm >= 0; k++) {
-                        if (k != i && !is_alike(c, &d->comms[k]))
+                        if (k != i && !is_alike(d, c, &d->comms[k]))
                                 continue;
                         m = capo_hang_foreign_member(to, (uint32_t)comm, d->comms[k].process,
                                                      d->comms[k].rank >= 0 ? d->comms[k].rank
@@ -421,6 +441,7 @@ static int make_job(struct debug *d, struct capo_hang_foreign *to)
                     0)
                         r = -ENOMEM;
         }
+        d->sole = is_sole(d);
         r = r ?: join_comms(d, to, member, seen);
         r = r ?: give_calls(d, to, member);
         free(member);

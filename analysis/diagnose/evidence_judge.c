@@ -184,6 +184,12 @@ static bool explains(const struct capo_evidence *e, const struct capo_diagnose_f
                 return cause->rank >= CAPO_RANK_UNDECIDED && !is_kind(cause, "cancelled") &&
                        !is_kind(cause, "time-limit") && !is_kind(cause, "error") &&
                        (other || is_earlier(e, cause, f));
+        /* what works was created, and needs no port that is down */
+        if (is_kind(f, "birth") ||
+            (is_kind(f, "undecided") && e->texts[f->marks[0].text].n[CAPO_EVIDENCE_NODE] &&
+             !e->texts[f->marks[0].text].n[CAPO_EVIDENCE_WATCHDOG]))
+                return cause->rank == CAPO_RANK_HEALTHY ||
+                       (cause->rank == CAPO_RANK_SLOW && strcmp(cause->sure, "unsure") != 0);
         if (is_kind(f, "killed") && strcmp(f->sure, "certain") != 0)
                 return cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause);
         return false;

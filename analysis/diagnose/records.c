@@ -221,7 +221,7 @@ static bool number_in(const char *line, size_t size, const char *word, unsigned 
 static void read_attempt(struct maker *m, const char *line, size_t size)
 {
         static const char *const begins[] = {"will restart worker group", "DUE TO JOB REQUEUE",
-                                             "Restarting the job"};
+                                             "Restarting the job", "gang restart"};
         unsigned long n, of;
         const char *left;
 
@@ -248,9 +248,10 @@ static void read_attempt(struct maker *m, const char *line, size_t size)
                     memmem(line, size, begins[i], strlen(begins[i]))) {
                         m->attempt++;
                         m->began = false;
+                        return;
                 }
         }
-        m->began |= memmem(line, size, "[rank", 5) || memmem(line, size, " NCCL ", 6);
+        m->began |= size > 0;
 }
 
 /* ---- records ---- */

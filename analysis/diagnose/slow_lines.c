@@ -18,7 +18,8 @@
 
 enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };
 
-static const double APART = 1.5; /* runs of one test that differ by this factor are not alike */
+/* Runs of one test that differ by this factor are not alike; of two releases, by the second. */
+static const double APART = 1.5, RELEASES_APART = 1.25;
 
 struct run {
         struct capo_tests_run r;
@@ -363,7 +364,10 @@ static int compare_runs(struct capo_evidence *e, const struct run *runs, uint32_
                 for (uint32_t k = 0; k < n; k++) {
                         const struct run *a = &runs[i], *b = &runs[k];
 
-                        if (i != k && is_same_test(a, b) && a->r.busbw > APART * b->r.busbw &&
+                        bool other = a->r.nccl && b->r.nccl && a->r.nccl != b->r.nccl;
+                        double apart = other ? RELEASES_APART : APART;
+
+                        if (i != k && is_same_test(a, b) && a->r.busbw > apart * b->r.busbw &&
                             (!fast || a->r.busbw / b->r.busbw > fast->r.busbw / slow->r.busbw)) {
                                 fast = a;
                                 slow = b;

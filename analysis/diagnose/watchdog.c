@@ -198,10 +198,23 @@ static struct watch *find_watch(struct watches *w, uint32_t n, const struct watc
         return NULL;
 }
 
-/* The group of a timeout is in the status line with the same rank and number. */
+/* Their numbers cannot be compared with other ranks'. */
+static bool is_p2p(const char *op)
+{
+        return !strcmp(op, "SEND") || !strcmp(op, "RECV") || !strcmp(op, "COALESCED") ||
+               !strcmp(op, "RECVANYSOURCE");
+}
+
+/* The group of a timeout is in the status line with the same rank and number, and its operation in
+ * the timeout's. */
 static void name_groups(struct watches *w)
 {
         for (uint32_t i = 0; i < w->n; i++) {
+                for (uint32_t k = 0; k < w->n && !*w->v[i].op; k++) {
+                        if (w->v[k].rank == w->v[i].rank && w->v[k].story == w->v[i].story &&
+                            w->v[k].stuck == w->v[i].stuck && is_p2p(w->v[k].op))
+                                memcpy(w->v[i].op, w->v[k].op, WATCH_WORD);
+                }
                 for (uint32_t k = 0; k < w->n && !*w->v[i].group; k++) {
                         if (*w->v[k].group && w->v[k].rank == w->v[i].rank &&
                             w->v[k].story == w->v[i].story && w->v[k].stuck == w->v[i].stuck)
@@ -301,13 +314,6 @@ struct front {
         uint32_t n_stuck, n_absent;
         bool p2p;
 };
-
-/* Their numbers cannot be compared with other ranks'. */
-static bool is_p2p(const char *op)
-{
-        return !strcmp(op, "SEND") || !strcmp(op, "RECV") || !strcmp(op, "COALESCED") ||
-               !strcmp(op, "RECVANYSOURCE");
-}
 
 /* Must the number of elements be equal on all ranks? */
 static bool is_alike(const char *op)
