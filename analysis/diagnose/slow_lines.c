@@ -6,6 +6,7 @@
  */
 #include <ctype.h>
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ struct run {
         char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
         char hosts[HOSTS][32];
         uint32_t n_hosts, wrong; /* wrong: line of the first wrong row; 0: none */
-        bool begun, old;         /* old: its last column is an error, not a count of wrong values */
+        bool begun, commanded,
+                old; /* old: its last column is an error, not a count of wrong values */
 };
 
 /* ---- reading ---- */
@@ -122,8 +124,10 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
                 from--;
         if (test && test > from && test - from < (long)sizeof run->r.test && !*run->r.test)
                 snprintf(run->r.test, sizeof run->r.test, "%.*s", (int)(test - from), from);
-        if (test || memmem(line, size, "mpirun", 6) || memmem(line, size, "srun", 4))
+        if (test || memmem(line, size, "mpirun", 6) || memmem(line, size, "srun", 4)) {
+                run->commanded = true;
                 read_settings(run, line, size);
+        }
         if (*line == '#') {
                 run->begun |= !strncmp(line, "# nThread ", 10);
                 run->r.ended |= !strncmp(line, "# Avg bus bandwidth", 19);
@@ -231,12 +235,23 @@ static bool is_same_test(const struct run *a, const struct run *b)
                (!*a->r.test || !*b->r.test || !strcmp(a->r.test, b->r.test));
 }
 
-/* The first setting of @a that @b has not; "": none. */
-static const char *find_setting(const struct run *a, const struct run *b, char one[96])
+/* The first setting of @a that no run of the same test on the other side of @middle (GB/s) has, of
+ * those whose command line is here; "": none. */
+static const char *find_setting(const struct run *runs, uint32_t n, const struct run *a,
+                                double middle, char one[96])
 {
         for (const char *at = a->settings; *at; at += strcspn(at, " ") + 1) {
+                uint32_t without = 0, with = 0;
+
                 snprintf(one, 96, "%.*s", (int)(strcspn(at, " ") < 95 ? strcspn(at, " ") : 95), at);
-                if (!strstr(b->settings, one))
+                for (uint32_t i = 0; i < n; i++) {
+                        if (!runs[i].commanded || !is_same_test(&runs[i], a) ||
+                            (runs[i].r.busbw > middle) == (a->r.busbw > middle))
+                                continue;
+                        with += strstr(runs[i].settings, one) != NULL;
+                        without += strstr(runs[i].settings, one) == NULL;
+                }
+                if (without && !with)
                         return one;
         }
         return "";
@@ -300,6 +315,7 @@ static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t 
                       const struct run *fast, const struct run *slow)
 {
         const char *host = find_slow_host(runs, n, fast), *setting;
+        double middle = sqrt(fast->r.busbw * slow->r.busbw);
         struct capo_diagnose_finding *f = capo_evidence_finding(e);
         char one[96], a[16], b[16];
 
@@ -320,8 +336,8 @@ static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t 
                         "and trees; the known bugs of that release: capo diagnose --bugs %s; the other "
                         "release meanwhile",
                         capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a));
-        } else if (*(setting = find_setting(fast, slow, one)) ||
-                   *(setting = find_setting(slow, fast, one))) {
+        } else if (*(setting = find_setting(runs, n, fast, middle, one)) ||
+                   *(setting = find_setting(runs, n, slow, middle, one))) {
                 bool of_fast = strstr(fast->settings, setting) != NULL;
 
                 snprintf(f->headline, sizeof f->headline,
@@ -457,6 +473,7 @@ int capo_tests_read(struct capo_evidence *e)
                         if (tests)
                                 read_test_line(&run, line, size, records->v[k].line);
                 }
+                run.r.n_nodes = (int32_t)run.n_hosts;
                 if ((!run.begun && !run.r.bytes) || n == RUNS_MOST)
                         continue;
                 if (capo_array_room(&runs, n, sizeof *runs) < 0)

@@ -84,6 +84,8 @@ static int run_diagnose(void *options, int n, char **words)
         r = diagnose_read(&in, n, words);
         r = r ?: capo_evidence_judge(&in.evidence);
         r = r ?: diagnose_flight(&in);
+        if (r == 0)
+                diagnose_norms(&in.evidence);
         if (r == -ENOMEM)
                 capo_error("no memory");
         status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);

@@ -256,7 +256,8 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
                 if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
                         continue;
                 marks = marks_text(e, f);
-                cli_section_cell(s, "%s%s   %s", f->headline, who_text(e, f, who), marks ? marks : "");
+                cli_section_cell(s, "%s%s   %s", f->headline, who_text(e, f, who),
+                                 marks ? marks : "");
                 others++;
         }
 }

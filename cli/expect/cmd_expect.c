@@ -229,8 +229,17 @@ static int find_normal(const struct options *o, struct expect_page *page)
                 ask_nccl(o, page, &source, t, gpus, (size_t)a.n_ranks);
                 capo_alloc_free(&a);
         }
-        for (size_t i = 0; i < page->n_rows && r >= 0; i++)
-                capo_expected_judge(&page->shape, &page->rows[i]);
+        for (size_t i = 0; i < page->n_rows && r >= 0; i++) {
+                struct capo_expected_shape like =
+                        page->shape; /* of such GPUs, on a machine not known */
+
+                if (r == 0 || !capo_expected_by_gpu(page->gpu, &like, &page->rows[i])) {
+                        capo_expected_judge(&page->shape, &page->rows[i]);
+                } else {
+                        page->shape.nvlink = like.nvlink;
+                        page->shape.sharp = like.sharp;
+                }
+        }
         if (r < 0)
                 return r;
         return CLI_FORM_PRINT(o->form, expect_sheet(page), expect_json(page),

@@ -8,11 +8,15 @@
 #include "profiles/fragment/expected.h"
 #include "profiles/machine/platform.h"
 
-#define PUBLIC_RATE(platform, layout, call, bytes, busbw, nccl, source) \
-        {platform, layout, CAPO_CALL_##call, bytes, busbw, nccl, source},
+#define NORMAL false
+#define LOW    true
+#define PUBLIC_RATE(as, platform, layout, call, bytes, busbw, nccl, source) \
+        {platform, layout, CAPO_CALL_##call, bytes, busbw, nccl, source, as},
 const struct capo_public_rate capo_public_rates[] = {
 #include "profiles/fragment/public_rates.def"
 };
+#undef NORMAL
+#undef LOW
 const size_t capo_n_public_rates = N_ELEMENTS(capo_public_rates);
 
 /* From this size on, larger messages are not slower. */
@@ -67,9 +71,10 @@ static void add_rates(const struct capo_expected_shape *shape, struct capo_expec
         for (size_t i = 0; i < capo_n_public_rates; i++) {
                 const struct capo_public_rate *rate = &capo_public_rates[i];
 
-                if (rate->call != row->call || !is_same_size(row->bytes, rate->bytes) ||
-                    row->n_rates == CAPO_EXPECTED_RATES || !is_same_machine(shape, rate) ||
-                    !is_same_layout(shape, rate->layout) || is_named(shape, rate) != named)
+                if (rate->low || rate->call != row->call ||
+                    !is_same_size(row->bytes, rate->bytes) || row->n_rates == CAPO_EXPECTED_RATES ||
+                    !is_same_machine(shape, rate) || !is_same_layout(shape, rate->layout) ||
+                    is_named(shape, rate) != named)
                         continue;
                 row->rates[row->n_rates++] = rate;
                 for (unsigned k = row->n_rates - 1;
@@ -205,34 +210,65 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
         return n;
 }
 
+/* ---- GPUs by their names ---- */
+
+enum gpu_form { CARD, MODULE, FEWER };
+
+static const struct known_gpu {
+        const char *name;
+        int sm;
+        enum gpu_form form;
+        double link, peer;
+        const char *platform;
+} known_gpus[] = {
+#define KNOWN_GPU(name, sm, form, link, peer, platform) {name, sm, form, link, peer, platform},
+#include "profiles/fragment/known_gpus.def"
+};
+
+static const struct known_gpu *find_gpu(const char *gpu)
+{
+        for (size_t i = 0; *gpu && i < N_ELEMENTS(known_gpus); i++) {
+                if (strstr(gpu, known_gpus[i].name))
+                        return &known_gpus[i];
+        }
+        return NULL;
+}
+
 const char *capo_expected_misfit(const char *gpu, int sm, bool named)
 {
-        enum {
-                CARD,
-                MODULE,
-                FEWER
-        }; /* FEWER: a module with fewer NVLinks than others of its series */
-        static const struct {
-                const char *name;
-                int sm, form;
-        } names[] = {{"GB200", 100, MODULE}, {"GB300", 100, MODULE}, {"H800", 90, FEWER},
-                     {"A800", 80, FEWER},    {"PCI", 0, CARD},       {"NVL", 90, CARD},
-                     {"P100", 60, MODULE},   {"V100", 70, MODULE},   {"A100", 80, MODULE},
-                     {"GH200", 90, MODULE},  {"H100", 90, MODULE},   {"H200", 90, MODULE},
-                     {"H20", 90, MODULE},    {"B200", 100, MODULE},  {"B300", 100, MODULE}};
+        const struct known_gpu *known = find_gpu(gpu);
 
-        for (size_t i = 0; *gpu && i < N_ELEMENTS(names); i++) {
-                if (!strstr(gpu, names[i].name))
-                        continue;
-                if (named && names[i].form == CARD)
-                        return "is a card, and that machine has modules with NVLink";
-                if (named && names[i].form == FEWER)
-                        return "has fewer NVLinks than the GPUs of that machine";
-                return names[i].sm && sm && names[i].sm != (sm == 103 ? 100 : sm)
-                               ? "is not the GPU of that machine"
-                               : NULL;
-        }
-        return *gpu && named ? "is not known to be in that machine" : NULL;
+        if (!known || (!known->sm && known->form == MODULE)) /* of another maker */
+                return *gpu && named ? "is not known to be in that machine" : NULL;
+        if (named && known->form == CARD)
+                return "is a card, and that machine has modules with NVLink";
+        if (named && known->form == FEWER)
+                return "has fewer NVLinks than the GPUs of that machine";
+        return known->sm && sm && known->sm != (sm == 103 ? 100 : sm)
+                       ? "is not the GPU of that machine"
+                       : NULL;
+}
+
+bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
+                          struct capo_expected_row *row)
+{
+        const struct known_gpu *known = find_gpu(gpu);
+        unsigned n = shape->layout.n_ranks;
+        double link;
+
+        if (!known || shape->layout.n_nodes != 1 || n < 2)
+                return false;
+        link = known->peer > 0 && known->peer * (n - 1) < known->link ? known->peer * (n - 1)
+                                                                      : known->link;
+        shape->platform = known->platform;
+        shape->named = false;
+        shape->nvlink = known->form != CARD;
+        shape->sharp = known->form != CARD && known->sm >= 90;
+        /* switches that add: each GPU sends once what a ring sends 2 (n - 1) / n times */
+        row->ceiling =
+                shape->sharp && row->call == CAPO_CALL_ALLREDUCE ? link * 2 * (n - 1) / n : link;
+        capo_expected_judge(shape, row);
+        return row->by != CAPO_BY_NOTHING;
 }
 
 const char *capo_expected_word(enum capo_expected_verdict verdict)

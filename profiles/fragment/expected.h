@@ -20,6 +20,7 @@ struct capo_public_rate {
         double busbw_gbs;
         int nccl; /* 0 not known */
         const char *source;
+        bool low; /* out of a complaint: what a fault left */
 };
 
 extern const struct capo_public_rate capo_public_rates[];
@@ -93,6 +94,17 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
  * machine is from platforms.def, whose GPUs are all modules with NVLink. Return: text to follow the
  * GPU's name; NULL: they apply. */
 const char *capo_expected_misfit(const char *gpu, int sm, bool named);
+
+/**
+ * capo_expected_by_gpu() - judge a row of one node by the name of its GPUs alone
+ * @gpu: "NVIDIA H100 80GB HBM3"
+ * @shape: its layout is set; the rest is set here
+ * @row: its ceiling and verdict are set: by public measurements of such nodes, else by the GPU's links
+ *
+ * Return: is there something to compare it with? false: also for several nodes.
+ */
+bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
+                          struct capo_expected_row *row);
 
 /** capo_expected_word() - in JSON: "normal", "low", "not-normal", "impossible", "unknown";
  * capo_expected_by_word() - "public", "nccl", "ceiling", "". Static. */
