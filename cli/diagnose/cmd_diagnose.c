@@ -4,11 +4,15 @@
 #include <limits.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "cli/diagnose/cmd_diagnose.h"
+#include "core/base/calls.h"
 #include "core/base/nccl_release.h"
+#include "core/base/text.h"
+#include "profiles/fragment/expected.h"
 #include "analysis/diagnose/known_bugs.h"
 
 enum { UNDECIDED_EXIT = 3 };
@@ -25,6 +29,53 @@ int diagnose_exit(const struct diagnose_inputs *in)
         if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED)
                 return UNDECIDED_EXIT;
         return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+}
+
+static uint8_t test_call(const char *test)
+{
+        uint8_t call = *test ? (uint8_t)capo_call_find(test) : 0;
+
+        return call ? call : (uint8_t)CAPO_CALL_ALLREDUCE;
+}
+
+/* Is what nccl-tests measured in one node normal for its GPUs? The finding of the run then says so. */
+static void judge_rates(struct capo_evidence *e)
+{
+        for (uint32_t i = 0; i < e->n_runs; i++) {
+                const struct capo_tests_run *run = &e->runs[i];
+                struct capo_expected_shape shape = {.platform = ""};
+                struct capo_expected_row row = {
+                        .call = test_call(run->test), .bytes = run->bytes, .measured = run->busbw};
+
+                if (run->n_nodes != 1 || run->n_ranks < 2 || !run->bytes ||
+                    capo_layout_add(&shape.layout, (uint32_t)run->n_ranks, 1) < 0 ||
+                    !capo_expected_by_gpu(run->gpu, &shape, &row))
+                        continue;
+                for (uint32_t k = 0; k < e->n_findings; k++) {
+                        struct capo_diagnose_finding *f = &e->findings[k];
+
+                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text)
+                                continue;
+                        capo_append(f->detail, sizeof f->detail, "\n%d x %s: %.4g GB/s by %s",
+                                    run->n_ranks, run->gpu, row.normal,
+                                    row.by == CAPO_BY_PUBLIC
+                                            ? "public measurements"
+                                            : "the links, which no software reaches");
+                        if (row.verdict == CAPO_EXPECTED_NORMAL) {
+                                capo_append(f->headline, sizeof f->headline,
+                                            ": ITS BANDWIDTH IS NORMAL");
+                                snprintf(f->next, sizeof f->next, "nothing; read busbw, not algbw");
+                        } else if (row.verdict == CAPO_EXPECTED_LOW ||
+                                   row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
+                                f->rank = CAPO_RANK_SLOW;
+                                f->kind = "slow";
+                                f->sure = "likely";
+                                snprintf(f->headline, sizeof f->headline,
+                                         "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
+                                         row.measured, row.normal);
+                        }
+                }
+        }
 }
 
 /* With only capo logs, run capo hang, which knows more about them. A single word may be their
@@ -85,7 +136,7 @@ static int run_diagnose(void *options, int n, char **words)
         r = r ?: capo_evidence_judge(&in.evidence);
         r = r ?: diagnose_flight(&in);
         if (r == 0)
-                diagnose_norms(&in.evidence);
+                judge_rates(&in.evidence);
         if (r == -ENOMEM)
                 capo_error("no memory");
         status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);

@@ -34,8 +34,6 @@ int diagnose_flight(struct diagnose_inputs *in);
 /* diagnose_logs() - add a finding about the job of the capo logs. A job that cannot be judged gives
  * a warning. Return: 0; -ENOMEM. */
 int diagnose_logs(struct diagnose_inputs *in);
-/* diagnose_norms() - say of runs of nccl-tests whether their bandwidth is normal. */
-void diagnose_norms(struct capo_evidence *e);
 int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 
 /** diagnose_page(), diagnose_json() - print the page; @markdown: for pasting into an issue.

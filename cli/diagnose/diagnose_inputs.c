@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads folders, compressed files, dumps and texts; the kind of each is detected by its content. */
+/* Reads folders, compressed files, dumps and texts; the kind of each is detected by its content. An
+ * input of any length takes a bounded memory. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <spawn.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 #include <unistd.h>
+#include <zlib.h>
+#include <zstd.h>
 
 #include "capo/log_layout.h"
 #include "capo/msg.h"
@@ -20,9 +21,8 @@
 #include "core/base/util.h"
 #include "analysis/diagnose/pickle.h"
 
-enum { MOST_DEPTH = 4 };
-
-static const size_t MOST_BYTES = (size_t)4 << 30;
+/* What is kept of an input: 88 MiB; with the text made of it the memory stays below 256. */
+enum { MOST_DEPTH = 4, CHUNK = 1 << 18, HEAD_BYTES = 24 << 20, TAIL_BYTES = 64 << 20 };
 
 static int add_path(struct diagnose_paths *paths, const char *path)
 {
@@ -36,51 +36,200 @@ static int add_path(struct diagnose_paths *paths, const char *path)
         return 0;
 }
 
-/* ---- compressed ---- */
+/* ---- the bytes of an input ---- */
 
-static const char *unpacker_of(const char *text, size_t size)
+/* The first and the last bytes of an input of any length. */
+struct keep {
+        char *head, *tail; /* tail: a ring */
+        size_t n_head, room;
+        uint64_t total;
+};
+
+static int keep_bytes(struct keep *k, const char *bytes, size_t n)
 {
-        if (size > 2 && !memcmp(text, "\x1f\x8b", 2))
-                return "gzip";
-        if (size > 4 && !memcmp(text, "\x28\xb5\x2f\xfd", 4))
-                return "zstd";
-        return size > 6 && !memcmp(text,
-                                   "\xfd"
-                                   "7zXZ",
-                                   5)
-                       ? "xz"
-                       : NULL;
+        size_t part = HEAD_BYTES - k->n_head < n ? HEAD_BYTES - k->n_head : n;
+
+        if (k->n_head + part >= k->room) {
+                size_t room = 2 * (k->n_head + part) + 1;
+                char *larger = realloc(k->head, room);
+
+                if (!larger)
+                        return -ENOMEM;
+                k->head = larger;
+                k->room = room;
+        }
+        memcpy(k->head + k->n_head, bytes, part);
+        k->n_head += part;
+        k->total += part;
+        if (part < n && !k->tail && !(k->tail = malloc(TAIL_BYTES)))
+                return -ENOMEM;
+        for (size_t at; part < n; part += at, k->total += at) {
+                size_t place = (size_t)(k->total - HEAD_BYTES) % TAIL_BYTES;
+
+                at = TAIL_BYTES - place < n - part ? TAIL_BYTES - place : n - part;
+                memcpy(k->tail + place, bytes + part, at);
+        }
+        return 0;
 }
 
-/* Decompress the file with that program. Return: 0; 1: only its beginning, for the rest is missing
- * or damaged; -EBADMSG: nothing of it. */
-static int unpack_file(const char *program, const char *path, char **text, size_t *size)
+/* What was kept, with a 0 behind it. Return: 0; 1: its middle is left out; -ENOMEM. */
+static int give_kept(struct keep *k, char **text, size_t *size)
 {
-        _cleanup_close_ int in = open(path, O_RDONLY | O_CLOEXEC);
-        char *argv[] = {(char *)(uintptr_t)program, (char *)(uintptr_t) "-dc", NULL};
-        posix_spawn_file_actions_t actions;
-        int pipes[2], r, status = 0;
-        pid_t pid;
+        uint64_t behind = k->total - k->n_head;
+        size_t n = (size_t)(behind < TAIL_BYTES ? behind : TAIL_BYTES),
+               first = behind > TAIL_BYTES ? (size_t)(behind % TAIL_BYTES) : 0;
+        char *all = realloc(k->head, k->n_head + n + 1);
 
-        if (in < 0 || pipe2(pipes, O_CLOEXEC) < 0)
-                return -errno;
-        posix_spawn_file_actions_init(&actions);
-        posix_spawn_file_actions_adddup2(&actions, in, STDIN_FILENO);
-        posix_spawn_file_actions_adddup2(&actions, pipes[1], STDOUT_FILENO);
-        posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-        r = -posix_spawnp(&pid, program, &actions, NULL, argv, environ);
-        posix_spawn_file_actions_destroy(&actions);
-        close(pipes[1]);
-        if (r == 0) {
-                r = capo_file_read_fd(pipes[0], MOST_BYTES, text, size);
-                close(pipes[0]);
-                if (waitpid(pid, &status, 0) == pid && r == 0 && *size < MOST_BYTES &&
-                    (!WIFEXITED(status) || WEXITSTATUS(status)))
-                        r = *size ? 1 : -EBADMSG;
-                return r;
+        if (!all)
+                return -ENOMEM;
+        memcpy(all + k->n_head, k->tail + first, n - first);
+        memcpy(all + k->n_head + n - first, k->tail, first);
+        all[k->n_head + n] = 0;
+        k->head = NULL;
+        *text = all;
+        *size = k->n_head + n;
+        return behind > TAIL_BYTES;
+}
+
+static int inflate_bytes(z_stream *z, const char *in, size_t n, struct keep *k, char *out)
+{
+        int r = Z_OK;
+
+        z->next_in = (Bytef *)(uintptr_t)in;
+        z->avail_in = (uInt)n;
+        do {
+                z->next_out = (Bytef *)out;
+                z->avail_out = CHUNK;
+                if (r == Z_STREAM_END) /* another member follows */
+                        inflateReset(z);
+                r = inflate(z, Z_NO_FLUSH);
+                if (keep_bytes(k, out, CHUNK - z->avail_out) < 0)
+                        return -ENOMEM;
+        } while ((r == Z_OK || r == Z_STREAM_END) && (z->avail_in || !z->avail_out));
+        return r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR ? 0 : -EBADMSG;
+}
+
+static int expand_bytes(ZSTD_DStream *z, const char *in, size_t n, struct keep *k, char *out)
+{
+        ZSTD_inBuffer from = {in, n, 0};
+
+        for (ZSTD_outBuffer to = {out, CHUNK, CHUNK}; from.pos < n || to.pos == CHUNK;) {
+                to.pos = 0;
+                if (ZSTD_isError(ZSTD_decompressStream(z, &to, &from)))
+                        return -EBADMSG;
+                if (keep_bytes(k, out, to.pos) < 0)
+                        return -ENOMEM;
         }
-        close(pipes[0]);
+        return 0;
+}
+
+/* Read all of @fd, through the library of its compression. Return: 0; -EBADMSG: damaged; -errno. */
+static int read_all(int fd, struct keep *k, char *in, char *out)
+{
+        z_stream gzip = {0};
+        ZSTD_DStream *zstd = NULL;
+        bool zipped = false, first = true;
+        ssize_t n;
+        int r = 0;
+
+        while (r == 0 && (n = read(fd, in, CHUNK)) != 0) {
+                if (n < 0) {
+                        r = errno == EINTR ? 0 : -errno;
+                        continue;
+                }
+                if (first && n > 4 && !memcmp(in, "\x1f\x8b", 2))
+                        zipped = inflateInit2(&gzip, 15 + 32) == Z_OK;
+                else if (first && n > 4 && !memcmp(in, "\x28\xb5\x2f\xfd", 4))
+                        zstd = ZSTD_createDStream();
+                first = false;
+                r = zipped ? inflate_bytes(&gzip, in, (size_t)n, k, out)
+                    : zstd ? expand_bytes(zstd, in, (size_t)n, k, out)
+                           : keep_bytes(k, in, (size_t)n);
+        }
+        if (zipped)
+                inflateEnd(&gzip);
+        ZSTD_freeDStream(zstd);
         return r;
+}
+
+/* Return: 0; 1: only part of it, which was said; -errno. */
+static int read_input(const char *path, char **text, size_t *size)
+{
+        _cleanup_close_ int fd =
+                strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+        _cleanup_free_ char *in = malloc(CHUNK), *out = malloc(CHUNK);
+        struct keep k = {0};
+        int r = fd < 0 ? -errno : in && out ? read_all(fd, &k, in, out) : -ENOMEM, middle;
+
+        if (r == -EBADMSG && k.total) {
+                capo_warn("%s: truncated or damaged: only its first %llu bytes of text are read",
+                          path, (unsigned long long)k.total);
+                r = 0;
+        }
+        if (r == 0 && !k.head)
+                k.head = calloc(1, 1);
+        if (r == 0) {
+                r = k.head ? give_kept(&k, text, size) : -ENOMEM;
+                middle = r;
+                if (middle > 0)
+                        capo_warn(
+                                "%s: %llu MiB of text: only its first %d and last %d MiB are read",
+                                path, (unsigned long long)(k.total >> 20), HEAD_BYTES >> 20,
+                                TAIL_BYTES >> 20);
+        }
+        free(k.head);
+        free(k.tail);
+        return r < 0 ? r : 0;
+}
+
+/* UTF-16 with its mark to UTF-8, in place: it is never longer. */
+static void read_utf16(char *text, size_t *size)
+{
+        const uint8_t *from = (const uint8_t *)text;
+        bool big = *size > 2 && from[0] == 0xfe && from[1] == 0xff;
+        size_t n = 0;
+
+        if (*size < 4 || (!big && (from[0] != 0xff || from[1] != 0xfe)))
+                return;
+        for (size_t i = 2; i + 1 < *size; i += 2) {
+                unsigned c = big ? (unsigned)from[i] << 8 | from[i + 1]
+                                 : (unsigned)from[i + 1] << 8 | from[i];
+
+                text[n++] = c && c < 0x80 ? (char)c : '?';
+        }
+        text[n] = 0;
+        *size = n;
+}
+
+/* A file that is no text, in words with what to do; NULL: it may be text. */
+static const char *name_binary(const char *text, size_t size)
+{
+        static const struct {
+                const char *begin, *words;
+        } kinds[] = {
+                {"\x89PNG", "a picture (PNG): copy its text into a file"},
+                {"\xff\xd8\xff", "a picture (JPEG): copy its text into a file"},
+                {"GIF8", "a picture (GIF): copy its text into a file"},
+                {"%PDF-", "a PDF: pdftotext FILE makes a text of it"},
+                {"PK\x03\x04", "a ZIP archive: unzip it first"},
+                {"\xfd"
+                 "7zXZ",
+                 "compressed by xz: xz -d it first"},
+                {"BZh", "compressed by bzip2: bzip2 -d it first"},
+                {"SQLite format 3", "an SQLite database (nsys?): export its text first"},
+                {"\x7f"
+                 "ELF",
+                 "a program or a core file: gdb PROGRAM CORE, then bt"},
+        };
+
+        for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
+                size_t n = strlen(kinds[i].begin);
+
+                if (size >= n && !memcmp(text, kinds[i].begin, n))
+                        return kinds[i].words;
+        }
+        return size > 262 && !memcmp(text + 257, "ustar", 5) ? "a tar archive: tar -x it first"
+                                                             : NULL;
 }
 
 /* ---- dumps ---- */
@@ -122,11 +271,16 @@ static int add_pickle(struct diagnose_inputs *in, const char *path, const char *
         return add_path(&in->flight, copy);
 }
 
+/* By words near its begin: a dump may be long, or cut. */
 static enum capo_evidence_kind kind_of_json(const char *text)
 {
-        json_t *doc = json_loads(text, 0, NULL);
+        json_t *doc;
         enum capo_evidence_kind kind = CAPO_EVIDENCE_UNKNOWN;
 
+        if (!strstr(text, "\"entries\"") && !strstr(text, "\"pg_config\"") &&
+            !strstr(text, "\"communicators\""))
+                return kind;
+        doc = json_loads(text, 0, NULL);
         if (json_is_array(json_object_get(doc, "entries")) ||
             json_is_object(json_object_get(doc, "pg_config")))
                 kind = CAPO_EVIDENCE_FLIGHT;
@@ -215,6 +369,10 @@ static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, 
                 }
         }
         r = capo_evidence_add(&in->evidence, path, text);
+        if (r >= 0 && in->evidence.texts[r].records.n_cut_lines)
+                capo_warn("%s: %u line%s longer than 64 KiB: only the begin of each is read", path,
+                          in->evidence.texts[r].records.n_cut_lines,
+                          in->evidence.texts[r].records.n_cut_lines == 1 ? " is" : "s are");
         return r < 0 ? r : 0;
 }
 
@@ -245,11 +403,11 @@ static int take_folder(struct diagnose_inputs *in, const char *path, int depth)
 
 static int take_path(struct diagnose_inputs *in, const char *path, int depth)
 {
-        const char *program;
+        const char *binary;
         struct stat st;
         bool known = strcmp(path, "-") != 0 && stat(path, &st) == 0;
         char *text = NULL;
-        size_t size;
+        size_t size = 0;
         int r;
 
         if (known && S_ISDIR(st.st_mode))
@@ -260,25 +418,18 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
                 in->n_files++;
                 return take_log(in, path);
         }
-        r = capo_file_is_fifo(path) ? -ESPIPE : capo_file_read(path, MOST_BYTES, &text, &size);
-        if (r == 0 && (program = unpacker_of(text, size)) && strcmp(path, "-") != 0) {
-                free(steal(&text));
-                r = unpack_file(program, path, &text, &size);
-                if (r > 0)
-                        capo_warn("%s: truncated or damaged: only its first %zu bytes of text are "
-                                  "read",
-                                  path, size);
-                if (r == -EBADMSG)
-                        free(steal(&text));
-        }
+        r = capo_file_is_fifo(path) ? -ESPIPE : read_input(path, &text, &size);
         if (r < 0) {
                 capo_warn("left out %s: %s", path,
-                          r == -E2BIG     ? "larger than 4 GiB"
-                          : r == -EBADMSG ? "truncated or damaged, nothing can be decompressed"
-                          : r == -ESPIPE  ? "a named pipe, not a regular file"
-                                          : strerror(-r));
+                          r == -EBADMSG  ? "truncated or damaged, nothing can be decompressed"
+                          : r == -ESPIPE ? "a named pipe, not a regular file"
+                                         : strerror(-r));
                 return r == -ENOMEM ? r : 0;
         }
+        binary = name_binary(text, size);
+        if (binary)
+                capo_warn("not read: %s is %s", path, binary);
+        read_utf16(text, &size);
         in->n_files++;
         return take_bytes(in, path, text, size);
 }

@@ -12,8 +12,6 @@
 #include "core/base/util.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/hang/ras.h"
-#include "capo/call_ids.h"
-#include "profiles/fragment/expected.h"
 
 /* "AllReduce #12 of dp". */
 static char *call_words(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
@@ -260,55 +258,6 @@ int diagnose_flight(struct diagnose_inputs *in)
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&hang);
         return r;
-}
-
-/* ---- what is normal ---- */
-
-static uint8_t test_call(const char *test)
-{
-        uint8_t call = *test ? (uint8_t)capo_call_find(test) : 0;
-
-        return call ? call : (uint8_t)CAPO_CALL_ALLREDUCE;
-}
-
-/* Is what nccl-tests measured in one node normal for its GPUs? The finding of the run then says so. */
-void diagnose_norms(struct capo_evidence *e)
-{
-        for (uint32_t i = 0; i < e->n_runs; i++) {
-                const struct capo_tests_run *run = &e->runs[i];
-                struct capo_expected_shape shape = {.platform = ""};
-                struct capo_expected_row row = {
-                        .call = test_call(run->test), .bytes = run->bytes, .measured = run->busbw};
-
-                if (run->n_nodes != 1 || run->n_ranks < 2 || !run->bytes ||
-                    capo_layout_add(&shape.layout, (uint32_t)run->n_ranks, 1) < 0 ||
-                    !capo_expected_by_gpu(run->gpu, &shape, &row))
-                        continue;
-                for (uint32_t k = 0; k < e->n_findings; k++) {
-                        struct capo_diagnose_finding *f = &e->findings[k];
-
-                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text)
-                                continue;
-                        capo_append(f->detail, sizeof f->detail, "\n%d x %s: %.4g GB/s by %s",
-                                    run->n_ranks, run->gpu, row.normal,
-                                    row.by == CAPO_BY_PUBLIC
-                                            ? "public measurements"
-                                            : "the links, which no software reaches");
-                        if (row.verdict == CAPO_EXPECTED_NORMAL) {
-                                capo_append(f->headline, sizeof f->headline,
-                                            ": ITS BANDWIDTH IS NORMAL");
-                                snprintf(f->next, sizeof f->next, "nothing; read busbw, not algbw");
-                        } else if (row.verdict == CAPO_EXPECTED_LOW ||
-                                   row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
-                                f->rank = CAPO_RANK_SLOW;
-                                f->kind = "slow";
-                                f->sure = "likely";
-                                snprintf(f->headline, sizeof f->headline,
-                                         "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
-                                         row.measured, row.normal);
-                        }
-                }
-        }
 }
 
 /* ---- RAS ---- */
