@@ -22,7 +22,7 @@ struct capo_ring {
                                         group; 0 not */
         _Atomic uint64_t dropped_at; /* ticks: when the last one dropped began */
         uint32_t size;               /* of records, a power of two; not above header.ring_records */
-        _Atomic uint32_t tid; /* of its thread, as the kernel counts */
+        _Atomic uint32_t tid;        /* of its thread, as the kernel counts */
         char pad1[64 - 48];
         _Atomic uint64_t tail; /* records taken out */
         char pad2[64 - 8];

@@ -96,7 +96,7 @@ struct capo_plan_comparison {
                                  library does */
         bool turned_dead;     /* this release has no calls that accept these overrides */
         unsigned modelled_left; /* predicted rules that are not used because they are not allowed */
-        char why[CAPO_NEAREST_TEXT + 128];          /* the text of no_match */
+        char why[CAPO_NEAREST_TEXT + 128]; /* the text of no_match */
 };
 
 /** capo_plan_compare() - @with NULL: evaluate @own alone. @by: NULL, or with a profile. Return: 0;
