@@ -15,13 +15,19 @@ elif [ -n "$machine" ]; then
         echo "package: expected aarch64 or nothing, found \"$machine\""
         exit 2
 fi
+# Equal sources give equal bytes: one time for all files, and no folder of this machine in them.
+SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y meson.build)}
+export SOURCE_DATE_EPOCH
+say() { echo "$(date +%H:%M:%S)  $*"; }
 # configured anew each time: Slurm's headers may have come since
 # shellcheck disable=SC2046,SC2086
-meson setup $([ ! -e $portable/build.ninja ] || echo --reconfigure) $portable $cross --buildtype=release --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
+meson setup $([ ! -e $portable/build.ninja ] || echo --reconfigure) $portable $cross --buildtype=release -Ddebug=true "-Dc_args=-ffile-prefix-map=$PWD=/usr/src/capo ${CFLAGS-}" --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
         -Dpkgconfig.relocatable=true >$portable.log 2>&1 || { tail -n 20 $portable.log; exit 1; }
 rm -f $portable.log
+say "building in $portable: about 8 minutes on two processors, seconds when little changed"
 ninja -C $portable >$portable/ninja.log 2>&1 || { grep -v '^\[' $portable/ninja.log | head -n 40; exit 1; }
 rm -rf $dist
+say "making the packages in $dist"
 python3 deploy/package/package.py $portable $dist || exit 1
 
 # What can be tried of another machine's files here: the command runs, finds its data, and reads a log.
@@ -44,7 +50,7 @@ root_of() {
         mirror=$(grep -rhsoE 'https?://[^ ]*/debian/?( |$)' /etc/apt/sources.list /etc/apt/sources.list.d | head -n 1)
         mkdir -p .deps/roots
         rm -rf ".deps/roots/$1"
-        echo "making a bare root of $1"
+        say "making a bare root of $1"
         # shellcheck disable=SC2086
         debootstrap --variant=minbase --include=python3-venv "$1" ".deps/roots/$1.part" $mirror >".deps/roots/$1.log" 2>&1 &&
                 mv ".deps/roots/$1.part" ".deps/roots/$1"
@@ -54,6 +60,7 @@ status=0
 for release in bookworm bullseye; do
         root_of $release || { echo "not tried: no bare root of $release can be had: $(tail -n 1 .deps/roots/$release.log)"; rm -rf ".deps/roots/$release.part"; continue; }
         for kind in tarball wheel deb rpm; do
+                say "trying the $kind in a bare root of $release"
                 deploy/package/try_package.sh $kind .deps/roots/$release dist "$build/tests/preload/fake/libnccl.so.2" || status=1
         done
 done

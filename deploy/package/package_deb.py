@@ -4,7 +4,7 @@ import os
 import shutil
 import tempfile
 
-from package_tree import DEBIAN, SLURM, files_of, part_of, parts_of, run, slurm_releases
+from package_tree import DEBIAN, SLURM, files_of, part_of, parts_of, run, settle, slurm_releases
 
 DEPENDS = {
     "capo": "libcapo (= {v}), libnccl-tuner-capo (= {v}), ",
@@ -43,5 +43,6 @@ def debs(tree, version, machine, glibc, out):
             with open(os.path.join(root, "DEBIAN/control"), "w", encoding="utf-8") as f:
                 f.write(control(name, summary, version, machine, glibc, more))
             made.append(os.path.join(out, f"{name}_{version}_{DEBIAN[machine]}.deb"))
-            run("dpkg-deb", "-Zxz", "--root-owner-group", "--build", root, made[-1])
+            settle(root)
+            run("dpkg-deb", "-Zxz", "--threads-max=1", "--root-owner-group", "--build", root, made[-1])
     return made

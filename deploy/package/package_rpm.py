@@ -12,6 +12,9 @@ SPEC = """%define _build_id_links none
 %define debug_package %{{nil}}
 %define __os_install_post %{{nil}}
 %define _binary_payload w9.gzdio
+%define _buildhost reproducible
+%define use_source_date_epoch_as_buildtime 1
+%define clamp_mtime_to_source_date_epoch 1
 %global __provides_exclude_from ^/usr/lib/capo/
 Name: capo
 Version: {version}

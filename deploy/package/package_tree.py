@@ -7,6 +7,8 @@ import shutil
 import struct
 import subprocess
 
+from package_sbom import sbom
+
 SUMMARY = "records what NCCL collectives of unmodified jobs cost, explains hangs, tunes NCCL"
 # The archives of these Debian packages are linked into bin/capo; their licences come along.
 LINKED = ["libexpat1-dev", "libhwloc-dev", "libjansson-dev", "libncurses-dev", "libsqlite3-dev", "libxxhash-dev", "libzstd-dev",
@@ -25,6 +27,16 @@ PARTS = [
 OLDEST_GLIBC = (2, 28)  # core/base/old_glibc.c
 MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine
 DEBIAN = {"x86_64": "amd64", "aarch64": "arm64"}
+
+
+SBOM = "share/doc/capo/sbom.cdx.json"
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
+TOO_LARGE = 300 << 10  # of what a page links to
+
+
+def epoch():
+    """The time of every file in the packages."""
+    return int(os.environ.get("SOURCE_DATE_EPOCH") or os.path.getmtime(os.path.join(SOURCE, "meson.build")))
 
 
 def run(*command, **more):
@@ -59,7 +71,11 @@ def slurm_releases(tree):
 
 
 def machine_of(tree):
-    with open(os.path.join(tree, "bin/capo"), "rb") as f:
+    return machine_of_file(os.path.join(tree, "bin/capo"))
+
+
+def machine_of_file(path):
+    with open(path, "rb") as f:
         return MACHINES[struct.unpack_from("<H", f.read(20), 18)[0]]
 
 
@@ -81,16 +97,51 @@ def glibc_needed(tree):
     return max(found)
 
 
-def install(build, out):
-    """What `meson install` makes, with the licences; returns the tree (its usr)."""
+def copy_pages(docs):
+    """README, docs/ and the small files that they link to, at the same places below share/doc/capo: the links work there."""
+    for name in ("LICENSE", "README.md", "CHANGELOG.md", "SECURITY.md", "CONTRIBUTING.md", "HACKING.md"):
+        shutil.copy(os.path.join(SOURCE, name), docs)
+    shutil.copytree(os.path.join(SOURCE, "docs"), os.path.join(docs, "docs"), ignore=shutil.ignore_patterns("meson.build", "*.in", "*.py"))
+    for folder, _, names in list(os.walk(docs)):
+        for page in (os.path.join(folder, n) for n in names if n.endswith(".md")):
+            with open(page, encoding="utf-8") as f:
+                links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", f.read())
+            for link in links:
+                to = os.path.normpath(os.path.join(folder, link))
+                source = os.path.join(SOURCE, os.path.relpath(to, docs))
+                if not to.startswith(docs) or os.path.exists(to) or not os.path.exists(source):
+                    continue
+                os.makedirs(os.path.dirname(to), exist_ok=True)
+                if os.path.isdir(source):
+                    shutil.copytree(source, to)
+                elif os.path.getsize(source) <= TOO_LARGE:
+                    shutil.copy(source, to)
+
+
+def settle(tree):
+    """Modes and times that do not depend on who installed it, and when."""
+    for folder, folders, names in os.walk(tree):
+        for path in [folder] + [os.path.join(folder, n) for n in names]:
+            if not os.path.islink(path):
+                os.chmod(path, 0o755 if os.path.isdir(path) or os.access(path, os.X_OK) else 0o644)
+            os.utime(path, (epoch(), epoch()), follow_symlinks=False)
+
+
+def install(build, out, version):
+    """What `meson install` makes, with pages, licences and the bill of materials; returns the tree (its usr)."""
     shutil.rmtree(out, ignore_errors=True)
     run("meson", "install", "-C", build, "--no-rebuild", "--strip", "--destdir", os.path.abspath(out))
     tree = os.path.join(out, "usr")
-    source = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../..")
     docs = os.path.join(tree, "share/doc/capo")
     os.makedirs(os.path.join(docs, "licenses"))
-    for name in ("LICENSE", "README.md", "CHANGELOG.md"):
-        shutil.copy(os.path.join(source, name), docs)
+    copy_pages(docs)
+    for name in ("kubernetes", "modules"):
+        shutil.copytree(os.path.join(SOURCE, "deploy", name), os.path.join(tree, "share/capo", name), ignore=shutil.ignore_patterns("__pycache__"))
     for package in LINKED:
         shutil.copy(f"/usr/share/doc/{package}/copyright", os.path.join(docs, "licenses", package))
+    machine = machine_of(tree)
+    root = os.path.join(SOURCE, ".deps/aarch64/root") if machine != os.uname().machine else None
+    with open(os.path.join(tree, SBOM), "w", encoding="utf-8") as f:
+        f.write(sbom(version, machine, LINKED, epoch(), root))
+    settle(tree)
     return tree

@@ -8,7 +8,8 @@ import zipfile
 from package_tree import SLURM, SUMMARY, files_of, part_of
 
 PACKAGE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "python")
-NOT_IN_A_VENV = ("include/", "lib/pkgconfig/", "share/bash-completion/", "share/zsh/", "share/fish/")
+NOT_IN_A_VENV = ("include/", "lib/pkgconfig/", "share/bash-completion/", "share/zsh/", "share/fish/", "share/doc/capo/docs/", "share/capo/kubernetes/",
+                 "lib/systemd/")
 
 
 def record_line(name, data):

@@ -25,17 +25,20 @@ if [ "$(cat "$root/ready" 2>/dev/null)" != "$packages" ]; then
         find "$root" -type l -lname '/*' | while read -r link; do ln -sfn "$root$(readlink "$link")" "$link"; done
         echo "$packages" >"$root/ready"
 fi
+# Without the kernel's entry for qemu-user (binfmt_misc), meson starts what it built by this.
+wrapper="needs_exe_wrapper = false" run=
+[ -e /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || wrapper="needs_exe_wrapper = true" run="exe_wrapper = 'qemu-aarch64-static'"
 cat >"$deps/cross.ini" <<END
 [binaries]
 c = ['aarch64-linux-gnu-gcc', '--sysroot=$root']
 ar = 'aarch64-linux-gnu-ar'
 strip = 'aarch64-linux-gnu-strip'
 pkgconfig = 'pkg-config'
+$run
 [properties]
 sys_root = '$root'
 pkg_config_libdir = '$root/usr/lib/aarch64-linux-gnu/pkgconfig:$root/usr/share/pkgconfig'
-# programs run by the kernel's entry for qemu-user
-needs_exe_wrapper = false
+$wrapper
 [host_machine]
 system = 'linux'
 cpu_family = 'aarch64'
