@@ -18,7 +18,7 @@ LINKED = ["libexpat1-dev", "libhwloc-dev", "libjansson-dev", "libncurses-dev", "
 SLURM = "capo-slurm"
 PLUGSTACK = "share/capo/slurm/plugstack.conf"
 PARTS = [
-    ("capo", "capo", "the capo command: reports, hangs, fits and plans of NCCL jobs", []),
+    ("capo", "capo", "reports, hangs, fits and plans of NCCL jobs, by one command", []),
     ("libcapo", "libcapo", "capo's preload library, which records NCCL calls", ["lib/libcapo.so"]),
     ("libnccl-tuner-capo", "libnccl-tuner-capo", "capo's tuner and profiler plugin for NCCL", ["lib/libnccl-tuner-capo.so"]),
     ("libcapo-dev", "libcapo-devel", "headers of capo's logs", ["include/*", "lib/pkgconfig/*"]),
@@ -123,7 +123,8 @@ def settle(tree):
     for folder, folders, names in os.walk(tree):
         for path in [folder] + [os.path.join(folder, n) for n in names]:
             if not os.path.islink(path):
-                os.chmod(path, 0o755 if os.path.isdir(path) or os.access(path, os.X_OK) else 0o644)
+                runs = os.access(path, os.X_OK) and not path.endswith(".so")
+                os.chmod(path, 0o755 if os.path.isdir(path) or runs else 0o644)
             os.utime(path, (epoch(), epoch()), follow_symlinks=False)
 
 
