@@ -4,11 +4,14 @@
  * the profile's rules for the job's shape; NCCL's predicted costs on virtual GPUs, before and after
  * the tuner; what a recorded job really ran.
  */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 
+#include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/near_word.h"
 #include "cli/explain/cmd_explain.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
@@ -31,17 +34,45 @@ static int load_profile(struct explain *e)
         return 0;
 }
 
+static void copy_lower(const char *name, char *to, size_t room)
+{
+        snprintf(to, room, "%s", name);
+        for (; *to; to++)
+                *to = (char)tolower((unsigned char)*to);
+}
+
+/* Say what the first word may mean: the two words the other way round, or a name that is near. */
+static int refuse_call(const char *word, const char *size)
+{
+        char wrong[64], known[64], meant[160] = "";
+        unsigned least = 3;
+        uint64_t bytes;
+
+        copy_lower(word, wrong, sizeof wrong);
+        for (unsigned i = 1; i < CAPO_CALLS; i++) {
+                if (capo_coll_of_call((uint8_t)i) < 0)
+                        continue;
+                copy_lower(capo_call_name(i), known, sizeof known);
+                if (cli_count_edits(wrong, known) < least) {
+                        least = cli_count_edits(wrong, known);
+                        snprintf(meant, sizeof meant, ", is it %s?", known);
+                }
+        }
+        if (capo_size_parse(word, &bytes) == 0)
+                snprintf(meant, sizeof meant, ", is it a size? Try: capo explain %.20s %.20s", size,
+                         word);
+        return capo_fail(-EINVAL, "explain: \"%s\" is not a call NCCL asks a tuner about%s", word,
+                         *meant ? meant
+                                : ": allreduce, broadcast, reduce, allgather, reducescatter");
+}
+
 /* Parse the operands. Return: 0; -EINVAL, printed. */
 static int parse_query(struct explain *e, char **words)
 {
         e->call = capo_call_find(words[0]);
         e->coll = capo_coll_of_call(e->call);
         if (!e->call || (e->coll < 0 && !e->log))
-                return capo_fail(
-                        -EINVAL,
-                        "explain: \"%s\" is not a call NCCL asks a tuner about: allreduce, broadcast, reduce, "
-                        "allgather, reducescatter",
-                        words[0]);
+                return refuse_call(words[0], words[1]);
         if (capo_size_range(words[1], &e->bytes, &e->bytes_max) ||
             (e->bytes != e->bytes_max && !e->log))
                 return capo_fail(-EINVAL, "explain: \"%s\" is not a size, such as 64K or 25M",

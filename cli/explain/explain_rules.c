@@ -223,9 +223,11 @@ int explain_shape(struct explain *e)
         page = cli_page_new();
         if (!page)
                 return capo_fail(CAPO_EXIT_FAIL, "explain: no memory");
-        cli_page_title(page, "capo explain   %s %s   %d ranks on %d nodes%s%s",
-                       capo_call_name(e->call), e->size, d.shape.n_ranks, d.shape.n_nodes,
-                       d.shape.layout ? ": " : "", d.shape.layout ? d.shape.layout : "");
+        cli_page_title(page, "capo explain   %s %s   %d rank%s on %d node%s%s%s",
+                       capo_call_name(e->call), e->size, d.shape.n_ranks,
+                       d.shape.n_ranks == 1 ? "" : "s", d.shape.n_nodes,
+                       d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ": " : "",
+                       d.shape.layout ? d.shape.layout : "");
         cli_page_under(page, "the tuner would answer: %s",
                        choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk,
                                    what, sizeof what));
