@@ -86,6 +86,10 @@ refused report --top 3
 says 'is it --topo?'
 refused run -profile x
 says 'is it --profile?'
+refused explain 4M allreduce
+says 'Try: capo explain allreduce 4M'
+refused explain allredcue 4M
+says 'is it allreduce?'
 refused plan --platform h100
 says 'is it hgxh100'
 refused topo --platform dgxh100
