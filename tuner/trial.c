@@ -34,6 +34,8 @@ int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t
                         t.mode = CAPO_TRIAL_PREDICTED;
                 else if (!strcmp(word, "guard"))
                         t.mode = CAPO_TRIAL_GUARD;
+                else if (!strcmp(word, "tune"))
+                        t.mode = CAPO_TRIAL_TUNE;
                 else if (!strncmp(word, "period=", 7) && read_number(word + 7, 1, 1000000, &n))
                         t.period = (uint32_t)n;
                 else if (!strncmp(word, "calls=", 6) && read_number(word + 6, 1, UINT32_MAX, &n))
@@ -41,35 +43,48 @@ int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t
                 else
                         return capo_why(
                                 -EINVAL, why, room,
-                                "CAPO_TRIAL: expected predicted or guard, period=N, calls=N, "
+                                "CAPO_TRIAL: expected predicted, guard or tune, period=N, calls=N, "
                                 "found \"%s\"",
                                 word);
         }
         if (*text && t.mode == CAPO_TRIAL_OFF)
                 return capo_why(-EINVAL, why, room,
-                                "CAPO_TRIAL: expected predicted or guard, found \"%s\"", text);
+                                "CAPO_TRIAL: expected predicted, guard or tune, found \"%s\"",
+                                text);
         *out = t;
         return 0;
 }
 
+static void set_bit(uint8_t *bits, uint32_t at)
+{
+        bits[at / 8] |= (uint8_t)(1u << at % 8);
+}
+
 int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *p)
 {
-        trial->rows = calloc(p->n_rows / 8 + 1, 1);
-        if (!trial->rows)
+        size_t bytes = p->n_rows / 8 + 1;
+
+        trial->predicted = calloc(2, bytes);
+        if (!trial->predicted)
                 return -ENOMEM;
+        trial->guarded = trial->predicted + bytes;
         trial->n_rows = p->n_rows;
         for (uint32_t r = 0; r < p->n_rules; r++) {
                 const struct capo_rule *rule = &p->rules[r];
-                bool all = trial->mode == CAPO_TRIAL_GUARD || rule->basis == CAPO_BASIS_MODELLED;
 
                 for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
                         for (uint32_t k = 0; k < rule->count[c]; k++) {
                                 uint32_t at = rule->first[c] + k;
+                                bool predicted =
+                                        rule->basis == CAPO_BASIS_MODELLED || p->rows[at].predicted;
 
                                 /* calls are turned before NCCL asks: another way, not tried */
-                                if (p->rows[at].algo && !capo_row_turned(&p->rows[at]) &&
-                                    (all || p->rows[at].predicted))
-                                        trial->rows[at / 8] |= (uint8_t)(1u << at % 8);
+                                if (!p->rows[at].algo || capo_row_turned(&p->rows[at]))
+                                        continue;
+                                if (predicted && trial->mode & CAPO_TRIAL_PREDICTED)
+                                        set_bit(trial->predicted, at);
+                                else if (trial->mode & CAPO_TRIAL_GUARD)
+                                        set_bit(trial->guarded, at);
                         }
                 }
         }
@@ -83,11 +98,11 @@ bool capo_trial_turn(const struct capo_trial *t, uint64_t comm, uint64_t nth)
         return nth % t->period == mix_bits(mix_bits(comm) + nth / t->period) % t->period;
 }
 
-static bool is_on_trial(const struct capo_trial *t, struct capo_choice c)
+static bool is_set(const struct capo_trial *t, const uint8_t *bits, struct capo_choice c)
 {
         uint32_t at = c.rule - 1u;
 
-        return c.rule && at < t->n_rows && (t->rows[at / 8] >> at % 8 & 1);
+        return c.rule && at < t->n_rows && (bits[at / 8] >> at % 8 & 1);
 }
 
 /* By NCCL's own predictions. */
@@ -112,11 +127,11 @@ struct capo_choice capo_trial_choose(const struct capo_trial *t, const struct ca
         bool turn;
 
         if (!c.algo || c.rule == UINT16_MAX) /* which row the last number stands for nobody knows */
-                return t->mode == CAPO_TRIAL_PREDICTED && c.algo ? leave : c;
-        if (!is_on_trial(t, c))
+                return t->mode & CAPO_TRIAL_PREDICTED && c.algo ? leave : c;
+        if (!is_set(t, t->predicted, c) && !is_set(t, t->guarded, c))
                 return c;
         turn = capo_trial_turn(t, a->comm, a->nth);
-        if (t->mode == CAPO_TRIAL_GUARD)
+        if (is_set(t, t->guarded, c))
                 return turn ? leave : c;
         return turn && is_worth_a_try(a, c) ? c : leave;
 }

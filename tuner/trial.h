@@ -3,7 +3,8 @@
  * Trials: a job spends one call in `period` on finding out whether a row of the profile is faster
  * than NCCL's own choice. With predicted rows (basis "modelled") the call in question runs the row,
  * and all others NCCL's choice; a guard is the other way round: rows decide, and the call in
- * question runs NCCL's choice. Nothing is concluded inside the job: ranks that switched by their
+ * question runs NCCL's choice. "tune" is both: predicted rows are tried, measured ones guarded. Nothing
+ * is concluded inside the job: ranks that switched by their
  * own times would disagree. capo fit, or the next capo run, reads the log.
  *
  * Which question it is must be known to all ranks alike. NCCL asks a communicator's tuner the same
@@ -13,7 +14,10 @@
  * rank asks on a thread of NCCL's, where nobody knows the call. Only a group that is simulated is
  * asked about on one rank alone; such questions are not counted.
  *
- * CAPO_TRIAL is "predicted" or "guard", then ",period=N" and ",calls=N" (questions per
+ * A question asked while a graph is captured has its turn as any other; capo fit leaves captured
+ * calls out, which nothing times.
+ *
+ * CAPO_TRIAL is "predicted", "guard" or "tune", then ",period=N" and ",calls=N" (questions per
  * communicator).
  */
 #ifndef CAPO_TRIAL_H
@@ -21,13 +25,18 @@
 
 #include "core/profile/profile_table.h"
 
-enum capo_trial_mode { CAPO_TRIAL_OFF, CAPO_TRIAL_PREDICTED, CAPO_TRIAL_GUARD };
+enum capo_trial_mode {
+        CAPO_TRIAL_OFF,
+        CAPO_TRIAL_PREDICTED = 1, /* bits */
+        CAPO_TRIAL_GUARD = 2,
+        CAPO_TRIAL_TUNE = 3
+};
 
 struct capo_trial {
         enum capo_trial_mode mode;
         uint32_t period; /* one call in so many */
         uint64_t calls;  /* questions of a communicator; afterwards no more are spent */
-        uint8_t *rows;   /* a bit per row of the profile: is it on trial? */
+        uint8_t *predicted, *guarded; /* a bit per row of the profile */
         uint32_t n_rows;
 };
 

@@ -92,12 +92,15 @@ void report_trials(const struct report_view *view, struct cli_page *page)
         s = cli_page_section(page, "TRIALS", columns, N_ELEMENTS(columns));
         if (s && for_each_found(fit, s, add_cells))
                 cli_section_line(s, "the next capo run with %s uses what was decided",
-                                 mode[0] == 'g' ? "--guard" : "--allow-predicted");
+                                 mode[0] == 'g'   ? "--guard"
+                                 : mode[0] == 't' ? "--tune"
+                                                  : "--allow-predicted");
         else if (s)
                 cli_section_line(
                         s,
-                        "nothing to compare: no row of the profile holds for a call that was timed, or "
-                        "NCCL does not offer it or predicts it to take more than twice the time");
+                        "nothing to compare: no timed call had a turn yet, no row of the profile holds "
+                        "for one, NCCL's own choice is the row, or NCCL does not offer it or predicts "
+                        "it to take more than twice the time");
         capo_fit_free(fit);
 }
 

@@ -35,6 +35,7 @@
 #include "cli/run/run_command.h"
 #include "cli/run/run_loader.h"
 #include "cli/run/run_trial.h"
+#include "cli/run/run_tune.h"
 
 static const char *forwarded[64];
 static unsigned n_forwarded;
@@ -283,11 +284,16 @@ static int set_profile(const struct run *run, char **command, const char *librar
                     : capo_profile_auto(cli_shipped_profiles(), NULL, run->platform, path,
                                         sizeof path, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
-        if (*run_trial_text(run->guard             ? "guard"
+        if (*run_trial_text(run->tune              ? "tune"
+                            : run->guard           ? "guard"
                             : run->allow_predicted ? "predicted"
                                                    : "",
-                            run->budget, trial, sizeof trial))
+                            run->budget, trial, sizeof trial)) {
+                snprintf(absolute, sizeof absolute, "%s", path);
                 run_trial_learn(path, sizeof path, key);
+                if (strcmp(path, absolute) && !run->quiet)
+                        capo_info("what earlier jobs tried of %s is in %s", absolute, path);
+        }
         if (!realpath(path, absolute))
                 return capo_fail(-EINVAL, "%s: %s", path, strerror(errno));
         if (capo_profile_load(absolute, &profile, &fault))
@@ -297,7 +303,8 @@ static int set_profile(const struct run *run, char **command, const char *librar
         if (*launch.said)
                 capo_warn("%s", launch.said);
         capo_env_read(&env);
-        allow_modelled = run->allow_modelled || run->allow_predicted || env.allow_modelled;
+        allow_modelled =
+                run->allow_modelled || run->allow_predicted || run->tune || env.allow_modelled;
         n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
         if (n)
                 capo_info(
@@ -356,6 +363,7 @@ int run_exec(const struct run *asked, char **command)
         struct capo_env env;
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[32];
         char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT], why[PATH_MAX + 256];
+        char tune[PATH_MAX] = "";
         _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
         int r = run_find_command(command[0]);
@@ -395,7 +403,8 @@ int run_exec(const struct run *asked, char **command)
         }
         if (run->trace)
                 run_setenv(CAPO_ENV_trace, run->trace);
-        if (run->sample >= 0 || run->allow_predicted || run->guard) { /* a trial is timed */
+        if (run->sample >= 0 || run->allow_predicted || run->guard ||
+            run->tune) { /* a trial is timed */
                 snprintf(sample, sizeof sample, "%d", run->sample >= 0 ? run->sample : 1);
                 run_setenv(CAPO_ENV_gpu_sample, sample);
         }
@@ -407,6 +416,13 @@ int run_exec(const struct run *asked, char **command)
                 run_setenv(CAPO_ENV_allow_modelled, "1");
         if (run->quiet)
                 run_setenv(CAPO_ENV_quiet, "1");
+        if (run->tune) {
+                const struct run_tune asked_of = {run->profile, run->platform, run->layout,
+                                                  run->budget, run->quiet};
+
+                run->tune = run_tune_profile(&asked_of, command, tune, sizeof tune) == 0 && *tune;
+                run->profile = *tune ? tune : NULL;
+        }
         if (run->profile && set_profile(run, command, library, path)) {
                 remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
@@ -440,7 +456,9 @@ int run_exec(const struct run *asked, char **command)
         capo_site_read(site, fault);
         snprintf(pid, sizeof pid, "%d@%08x", (int)getpid(), capo_site_hash(site, fault));
         run_setenv(CAPO_ENV_run_pid, pid);
-        return run_become_command(command);
+        return run->tune && getenv(CAPO_ENV_profile)
+                       ? run_tune_wait(command, path, tune, run->quiet)
+                       : run_become_command(command);
 }
 
 static const char *take_layout(void *layout, const char *value)
@@ -489,9 +507,11 @@ static int exec_words(void *options, int n, char **words)
         const struct run *run = options;
 
         if (((run->allow_predicted || run->guard) && !run->profile) ||
-            run->allow_predicted + run->guard + run->allow_modelled > 1)
-                return capo_fail(CAPO_EXIT_USAGE, "run: expected --profile with one of "
-                                                  "--allow-predicted, --guard, --allow-modelled");
+            run->allow_predicted + run->guard + run->allow_modelled + run->tune > 1)
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "run: expected --tune, or --profile with one of --allow-predicted, "
+                        "--guard, --allow-modelled");
         return run_exec(options, words);
 }
 
@@ -503,6 +523,8 @@ static const struct cli_option options[] = {
          .example = "all"},
         {"sample", CLI_COUNT(struct run, sample, "N", 0, INT_MAX),
          "time one in N calls on the GPU with an event pair (default 8; 0: host times only)"},
+        {"tune", CLI_FLAG(struct run, tune),
+         "tune by itself: find the rules of this machine, compare them with NCCL's choice in one call in 100, keep what was faster for the next job, and say at the end what was gained"},
         {"profile", CLI_FILE(struct run, profile, "P"),
          "tune by this profile: a file, a stored profile's name, or auto"},
         {"allow-modelled", CLI_FLAG(struct run, allow_modelled),
@@ -512,7 +534,8 @@ static const struct cli_option options[] = {
         {"guard", CLI_FLAG(struct run, guard),
          "check the profile's rows: they decide, and one call in 100 measures NCCL's choice; the next capo run with --guard leaves out what lost"},
         {"budget", CLI_NUMBER(struct run, budget, "P", 0.01, 50),
-         "percent of the calls that --allow-predicted and --guard spend (default 1)", .rare = true},
+         "percent of the calls that --tune, --allow-predicted and --guard spend (default 1)",
+         .rare = true},
         {NULL, CLI_KIND_TABLE, 0, {.table = run_options}},
         {0}};
 
@@ -529,7 +552,8 @@ const struct cli_command run_command = {
                 "\n"
                 "  capo run -- torchrun --nproc-per-node 8 train.py\n"
                 "  capo run --trace all --dir /scratch/me/logs -- mpirun -n 16 ./all_reduce_perf -b 8 -e 1G -f 2\n"
-                "  capo run --profile mycluster.json -- srun python train.py",
+                "  capo run --profile mycluster.json -- srun python train.py\n"
+                "  capo run --tune -- torchrun --nproc-per-node 8 train.py",
         .status =
                 "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
         .operand = "COMMAND",

@@ -16,6 +16,7 @@ struct run {
         const char *gpus, *alloc;    /* the allocation on it */
         bool allow_modelled;         /* or CAPO_ALLOW_MODELLED */
         bool allow_predicted;        /* predicted rows are tried in few calls */
+        bool tune;                   /* all of it by itself (run_tune.h) */
         bool guard;                  /* the profile's rows are compared with NCCL's choice */
         double budget;               /* percent of the calls that trials take */
         bool quiet;

@@ -174,13 +174,13 @@ static void say_found(const struct capo_profile *p, const struct capo_trial_foun
 
         if (f->verdict == CAPO_TRIAL_OPEN)
                 return;
-        capo_info(
-                "tried in earlier jobs: %s %s on %d ranks by %s %s: %.1f %% %s than NCCL's choice "
-                "(%.1f to %.1f, %u calls in %s): %s from now on",
-                capo_call_name(f->call), capo_size_print(f->bytes, size, sizeof size), f->n_ranks,
-                capo_algo_name(row->algo), capo_proto_name(row->proto), change.percent, change.word,
-                change.lo, change.hi, f->n_row, capo_text_plural((uint64_t)f->n_jobs, "job", NULL),
-                f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL");
+        capo_info("tried: %s %s on %d ranks by %s %s: %.1f %% %s than NCCL's choice "
+                  "(%.1f to %.1f, %u calls in %s): %s from now on",
+                  capo_call_name(f->call), capo_size_print(f->bytes, size, sizeof size), f->n_ranks,
+                  capo_algo_name(row->algo), capo_proto_name(row->proto), change.percent,
+                  change.word, change.lo, change.hi, f->n_row,
+                  capo_text_plural((uint64_t)f->n_jobs, "job", NULL),
+                  f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL");
 }
 
 static bool same_content(const char *path, const char *text, size_t size)
@@ -334,6 +334,15 @@ static bool is_one_rank(void)
         return false;
 }
 
+int run_trial_store(const struct capo_profile *profile, const char *name, char *path, size_t room)
+{
+        bool wrote;
+
+        return is_one_rank() || !tried_file(name, "json", path, room)
+                       ? -ENOENT
+                       : write_user_profile(profile, path, &wrote);
+}
+
 /* The key of the profile at @path, and that profile. Return: false: nothing can be kept of it. */
 static bool open_profile(const char *path, char key[KEY], struct capo_profile **p)
 {
@@ -368,7 +377,6 @@ void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY])
         }
         if (access(learned, R_OK) || strlen(learned) >= room)
                 return;
-        capo_info("%s: what earlier jobs tried of it is in %s, which is used", path, learned);
         strcpy(path, learned);
 }
 

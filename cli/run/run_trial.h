@@ -23,6 +23,11 @@ enum { RUN_TRIAL_KEY = 128 };
  */
 void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY]);
 
+/** run_trial_store() - keep @profile as "tried/NAME.json"; a file with the same content stays. Return:
+ * 0 with @path set; negative errno. */
+struct capo_profile;
+int run_trial_store(const struct capo_profile *profile, const char *name, char *path, size_t room);
+
 /** run_trial_note() - note for a later capo run that this job tries the profile of @key and logs to
  * @dir. */
 void run_trial_note(const char *dir, const char *key);

@@ -60,7 +60,7 @@ Test(trial, one_call_of_each_period)
         cr_expect_eq(tried, 100, "%u of 100 places are ever tried", tried);
         for (uint32_t seq = 0; seq <= 4; seq++)
                 cr_expect_eq(ask(&t, 1, seq).algo, 0, "connections are set up in the first calls");
-        free(t.rows);
+        free(t.predicted);
 }
 
 Test(trial, a_guard_is_the_other_way_round)
@@ -69,8 +69,8 @@ Test(trial, a_guard_is_the_other_way_round)
 
         for (uint32_t seq = 0; seq < 1000; seq++)
                 cr_assert_neq(ask(&t, 7, seq).algo == 0, ask(&p, 7, seq).algo == 0);
-        free(t.rows);
-        free(p.rows);
+        free(t.predicted);
+        free(p.predicted);
 }
 
 Test(trial, what_is_not_known_is_not_tried)
@@ -92,8 +92,8 @@ Test(trial, what_is_not_known_is_not_tried)
         cr_expect_eq(ask(&t, 3, 50).algo, 0, "NCCL predicts it to be far slower");
         table[0][2] = -1;
         cr_expect_eq(ask(&t, 3, 50).algo, 0, "not available");
-        free(t.rows);
-        free(g.rows);
+        free(t.predicted);
+        free(g.predicted);
 }
 
 Test(trial, texts)

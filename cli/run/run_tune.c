@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A job of --tune spends one call in 100 on a comparison (tuner/trial.h). Between jobs the verdicts
+ * are kept by run_trial.c. Where no rule holds there is nothing to compare, so the file "explore"
+ * lists one other choice per size for this very layout and release: Tree, and on one node Ring from
+ * 4 MiB on, where NCCL tends to prefer NVLS (docs/internals/models.md). It is a profile as any other, of predicted rows; NCCL's own choice decides all other calls.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "analysis/job/figures.h"
+#include "analysis/steps/job_steps.h"
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
+#include "capo/env.h"
+#include "capo/msg.h"
+#include "capo/profile.h"
+#include "cli/base/cli_job.h"
+#include "cli/base/cli_machine.h"
+#include "cli/base/install_paths.h"
+#include "cli/doctor/doctor.h"
+#include "cli/run/profile_auto.h"
+#include "cli/run/run_command.h"
+#include "cli/run/run_trial.h"
+#include "cli/run/run_tune.h"
+#include "core/base/nccl_release.h"
+#include "core/base/util.h"
+#include "core/profile/match.h"
+#include "core/profile/profile_find.h"
+#include "profiles/fit/fit_trial.h"
+#include "profiles/machine/topology.h"
+
+/* ---- before the job ---- */
+
+/* What the launcher and the command's NCCL tell of the job; layout.n_nodes 0: not known. */
+struct expected {
+        struct capo_layout_launch launch;
+        struct capo_reach reach;
+        struct capo_shape shape;
+        char layout[CAPO_LAYOUT_TEXT], nccl[32];
+};
+
+static void expect_job(const struct run_tune *run, char **command, struct expected *x)
+{
+        struct capo_findings findings = {0};
+        static struct capo_env env;
+
+        capo_env_read(&env);
+        capo_doctor_command(&findings, command, &x->reach);
+        capo_findings_finish(&findings);
+        if (capo_layout_from_launcher(capo_getenv, NULL, &x->launch) < 0)
+                x->launch.layout = (struct capo_layout){0};
+        if (run->layout)
+                (void)capo_layout_parse(run->layout, &x->launch.layout, NULL);
+        capo_layout_print(&x->launch.layout, x->layout, sizeof x->layout);
+        snprintf(x->nccl, sizeof x->nccl, "an unknown release");
+        if (x->reach.version)
+                capo_nccl_text((uint32_t)x->reach.version, x->nccl, sizeof x->nccl);
+        x->shape = (struct capo_shape){.n_ranks = (int)x->launch.layout.n_ranks,
+                                       .n_nodes = (int)x->launch.layout.n_nodes,
+                                       .min_local = (int)capo_layout_smallest(&x->launch.layout),
+                                       .max_local = (int)capo_layout_largest(&x->launch.layout),
+                                       .nccl = x->reach.version,
+                                       .allow_modelled = true,
+                                       .layout = x->layout,
+                                       .class_name = *env.class_name ? env.class_name : NULL};
+        snprintf(x->shape.trays, sizeof x->shape.trays, "%s", x->layout);
+}
+
+/* The name of this machine, by its links; "": none of those that capo knows. */
+static void name_machine(const struct run_tune *run, char *name, size_t room)
+{
+        static const char *const shapes[] = {"pcie", "nvlink", "xgmi", "nvswitch"};
+        struct capo_topology *t = NULL;
+        struct cli_machine_words words = {0};
+        struct cli_machine_source source;
+
+        snprintf(name, room, "%s", run->platform ? run->platform : "");
+        if (*name || access("/proc/driver/nvidia/gpus", F_OK) ||
+            cli_machine_load("run", &words, &t, &source) < 0)
+                return;
+        snprintf(name, room, "%s", t->platform);
+        for (size_t i = 0; i < N_ELEMENTS(shapes); i++) {
+                if (!strcmp(name, shapes[i]))
+                        *name = 0;
+        }
+        capo_topology_free(t);
+}
+
+static int add_alternatives(struct capo_profile *p, bool network)
+{
+        static const struct {
+                uint64_t upto;
+                uint8_t proto;
+        } rows[] = {{64 << 10, CAPO_PROTO_LL},
+                    {4 << 20, CAPO_PROTO_LL128},
+                    {UINT64_MAX, CAPO_PROTO_SIMPLE}};
+        int e = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(rows) && e == 0; i++) {
+                struct capo_row row = {.upto = rows[i].upto,
+                                       .coll = CAPO_COLL_ALLREDUCE,
+                                       .algo = network || rows[i].proto != CAPO_PROTO_SIMPLE
+                                                       ? CAPO_ALGO_TREE
+                                                       : CAPO_ALGO_RING,
+                                       .proto = rows[i].proto,
+                                       .us = NAN,
+                                       .spread_us = NAN,
+                                       .gain = NAN};
+
+                e = capo_profile_row(p, &row);
+        }
+        return e;
+}
+
+/* Write the alternatives for this layout and release. Return: false: not possible. */
+static bool write_explore(const struct expected *x, char *path, size_t room)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p =
+                capo_profile_new("NCCL's other choices, to be measured");
+        uint32_t minor = (uint32_t)x->reach.version / 100 * 100;
+        struct capo_rule *rule = p ? capo_profile_rule(p, CAPO_BASIS_MODELLED) : NULL;
+        char name[64 + CAPO_LAYOUT_TEXT];
+        int n;
+
+        if (!rule || !x->launch.layout.n_nodes || !minor || x->launch.layout.n_ranks < 2)
+                return false;
+        rule->when.ranks = (struct capo_range){x->shape.n_ranks, x->shape.n_ranks};
+        rule->when.nodes = (struct capo_range){x->shape.n_nodes, x->shape.n_nodes};
+        rule->when.nccl = (struct capo_range){minor, minor + 99};
+        if (x->shape.n_nodes > 1)
+                rule->when.layout = capo_profile_keep(p, x->layout);
+        n = snprintf(name, sizeof name, "explore-%s-%u.%u", x->layout, minor / 10000,
+                     minor / 100 % 100);
+        for (int i = 0; i < n; i++)
+                name[i] = name[i] == ' ' || name[i] == '.' ? '_' : name[i];
+        return add_alternatives(p, x->shape.n_nodes > 1) == 0 &&
+               run_trial_store(p, name, path, room) == 0;
+}
+
+int run_tune_profile(const struct run_tune *run, char **command, char *path, size_t room)
+{
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+        _cleanup_free_ struct expected *x = calloc(1, sizeof *x);
+        char machine[64], why[CAPO_NEAREST_TEXT] = "", line[PATH_MAX + 1536];
+        struct capo_fault fault;
+        bool known;
+
+        *path = 0;
+        if (!x)
+                return -ENOMEM;
+        expect_job(run, command, x);
+        known = x->launch.layout.n_nodes && x->reach.version;
+        if (run->profile && strcmp(run->profile, "auto")) {
+                if (capo_profile_find(run->profile, cli_shipped_profiles(), path, room, &fault) <
+                            0 ||
+                    capo_profile_load(path, &p, &fault) < 0)
+                        return capo_fail(-EINVAL, "%s", fault.text);
+        } else {
+                name_machine(run, machine, sizeof machine);
+                if (capo_profile_auto(cli_shipped_profiles(), NULL, *machine ? machine : NULL, path,
+                                      room, &fault) < 0 ||
+                    capo_profile_load(path, &p, &fault) < 0)
+                        *path = 0;
+        }
+        if (p && p->n_rules && !(known && *capo_match_nearest(p, &x->shape, why, sizeof why))) {
+                snprintf(line, sizeof line,
+                         "the rules of %s are compared with NCCL's choice in one call of %.0f, and "
+                         "what is faster is kept for the next job",
+                         path, 100 / run->budget);
+        } else if (write_explore(x, path, room)) {
+                snprintf(line, sizeof line,
+                         "%s%s for layout %s with NCCL %s%s%s: this job measures another choice in "
+                         "one call of %.0f",
+                         p ? "no rule of " : "no stored rule", p ? capo_base_name(p->file) : "",
+                         x->layout, x->nccl, *why ? ", by " : "", why, 100 / run->budget);
+        } else {
+                *path = 0;
+                snprintf(
+                        line, sizeof line, "nothing is tried, because %s",
+                        !x->launch.layout.n_nodes
+                                ? "the launcher does not tell the ranks per node before the start; "
+                                  "--layout 3+5 does"
+                        : !x->reach.version ? "the release of NCCL is not known before the start"
+                                            : "no state can be kept");
+        }
+        if (!run->quiet)
+                capo_info("--tune: %s", line);
+        return 0;
+}
+
+/* ---- after the job ---- */
+
+static double row_gain_us(const struct capo_trial_found *found, int n,
+                          const struct capo_job_row *row)
+{
+        for (int i = 0; i < n; i++) {
+                if (found[i].row + 1 == row->rule && found[i].bytes == row->bytes &&
+                    found[i].call == row->call)
+                        return found[i].own_us - found[i].row_us;
+        }
+        return 0;
+}
+
+static void say_gain(struct capo_job *job, const struct capo_profile *p)
+{
+        _cleanup_(capo_fit_freep) struct capo_fit *fit = NULL;
+        _cleanup_free_ struct capo_trial_found *found = NULL;
+        static const struct capo_fit_options options = {.min_gain = 0.01, .force = true};
+        struct capo_job_steps steps = {0};
+        struct capo_samples set = {0};
+        struct capo_fault fault;
+        char error[512];
+        double saved_s = 0;
+        int n = 0;
+
+        if (capo_import_job(job, NULL, &set, error, sizeof error) == 0 &&
+            capo_fit_make(&set, &options, &fit, &fault) == 0)
+                n = capo_fit_trials(fit, p, &found);
+        capo_samples_free(&set);
+        for (uint32_t i = 0; n > 0 && i < job->n_rows; i++)
+                saved_s += row_gain_us(found, n, &job->rows[i]) * (double)job->rows[i].count / 1e6;
+        if (n <= 0) {
+                capo_info("--tune: nothing was compared: no call had a turn, none was timed on the "
+                          "GPU, or NCCL's own choice is the row");
+                return;
+        }
+        if (capo_job_steps(job, &steps) == 0 && steps.total)
+                capo_info(
+                        "--tune: calls by the rules took %.3g s %s than NCCL's choices would have, "
+                        "%.3g ms per step of %.3g ms, by the calls' own times (%s)",
+                        fabs(saved_s), saved_s < 0 ? "more" : "less",
+                        1e3 * fabs(saved_s) / (double)steps.total, steps.steps.p50_ns / 1e6,
+                        capo_text_plural((uint64_t)n, "comparison", NULL));
+        else
+                capo_info(
+                        "--tune: calls by the rules took %.3g s %s than NCCL's choices would have, "
+                        "by the calls' own times (%s); steps are not known",
+                        fabs(saved_s), saved_s < 0 ? "more" : "less",
+                        capo_text_plural((uint64_t)n, "comparison", NULL));
+        capo_job_steps_finish(&steps);
+}
+
+static volatile sig_atomic_t child_pid;
+
+static void pass_on(int signal)
+{
+        if (child_pid > 0)
+                kill((pid_t)child_pid, signal);
+}
+
+int run_tune_wait(char **command, const char *dir, const char *asked, bool quiet)
+{
+        static const int passed[] = {SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+        _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+        struct capo_job *job;
+        char path[PATH_MAX], key[RUN_TRIAL_KEY];
+        int status;
+        pid_t child = fork();
+
+        if (child < 0)
+                return run_become_command(command);
+        if (child == 0)
+                _exit(run_become_command(command));
+        child_pid = child;
+        signal(SIGINT, SIG_IGN);
+        signal(SIGQUIT, SIG_IGN);
+        for (size_t i = 0; i < N_ELEMENTS(passed); i++)
+                signal(passed[i], pass_on);
+        while (waitpid(child, &status, 0) < 0 && errno == EINTR)
+                ;
+        child_pid = 0;
+        if (!quiet && access(dir, F_OK) == 0 &&
+            capo_profile_load(getenv(CAPO_ENV_profile), &p, NULL) == 0 &&
+            (job = cli_job_load(dir))) {
+                say_gain(job, p);
+                capo_job_free(job);
+        }
+        snprintf(path, sizeof path, "%s", asked);
+        run_trial_learn(path, sizeof path, key);
+        return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

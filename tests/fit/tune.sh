@@ -1,0 +1,60 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# usage: tune.sh CAPO    capo run --tune on the stand-in: what it says and keeps, the command's status and signals. Which choice is
+# faster is told by the clock, so nothing here depends on a verdict (trial.sh does that).
+set -u
+capo=$(realpath "$1")
+build=$(realpath "$(dirname "$1")/..")
+tmp=$(mktemp -d) || exit 1
+trap 'rm -rf "$tmp"' EXIT
+status=0
+fail() { echo "FAIL: $*"; status=1; }
+[ -x "$build/tests/jobs/coll_perf" ] || { echo "SKIPPED: no test jobs in this build"; exit 77; }
+LD_LIBRARY_PATH=$build/tests/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
+unset RANK SLURM_PROCID PMI_RANK OMPI_COMM_WORLD_RANK CAPO_LAYOUT SLURM_TASKS_PER_NODE SLURM_STEP_TASKS_PER_NODE
+export LD_LIBRARY_PATH XDG_CONFIG_HOME="$tmp/config"
+kept=$tmp/config/capo/tried
+job() { # folder, options of capo run
+        dir=$1
+        shift
+        "$capo" run --tune --budget 10 --dir "$tmp/$dir" "$@" -- "$build/tests/jobs/launch" -n 2 --timeout 300 -- \
+                "$build/tests/jobs/coll_perf" allreduce -b 32K -e 32K -n 60 -c 1 > "$tmp/$dir.out" 2>&1 || fail "$dir: $(cat "$tmp/$dir.out")"
+}
+
+# The layout is not known before the start: nothing is tried, and the line says what would help. The job runs as ever.
+job unknown
+grep -q 'nothing is tried, because the launcher does not tell the ranks per node.*--layout' "$tmp/unknown.out" || fail "$(cat "$tmp/unknown.out")"
+[ ! -e "$kept" ] || fail "something is kept: $(ls "$kept")"
+# No stored rule: another choice of this layout is measured, in one call of ten, on both ranks alike.
+job one --layout 2
+grep -q 'no stored rule for layout 2 with NCCL 2.28.9: this job measures another choice in one call of 10' "$tmp/one.out" || fail "$(cat "$tmp/one.out")"
+grep -q 'took .* than NCCL.s choices would have' "$tmp/one.out" || fail "nothing at the end: $(cat "$tmp/one.out")"
+"$capo" profile check "$kept"/explore-2-2_28.json > "$tmp/check" || fail "$(cat "$tmp/check")"
+for log in "$tmp"/one/*.capo; do
+        "$capo" export "$log" | awk -F, 'NR > 1 {print $21, $13}' | sort -n > "$log.rules"
+        awk '$2 == "Tree" {n++} END {exit !(n >= 5 && n <= NR / 10 + 1)}' "$log.rules" || fail "budget: $(sort -k2 "$log.rules" | uniq -cf1)"
+done
+cmp -s "$tmp"/one/*.rules || fail "ranks decide differently"
+[ "$(wc -l < "$(ls "$kept"/*.tsv)")" = 1 ] || fail "not one comparison is kept: $(cat "$kept"/*.tsv)"
+# The next job of this kind adds to it; one of another layout has its own.
+job two --layout 2
+[ "$(wc -l < "$(ls "$kept"/*.tsv)")" = 2 ] || fail "the second job is not kept: $(cat "$kept"/*.tsv)"
+job other --layout 1+1
+ls "$kept" | grep -q 'explore-1+1-2_28.json' || fail "another layout: $(ls "$kept")"
+# A profile whose rules are for another release is named with what it is for.
+echo '{"capo_profile": 1, "rules": [{"when": {"layout": "2", "nccl": "2.99"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]}' > "$tmp/p.json"
+job named --layout 2 --profile "$tmp/p.json"
+grep -q 'no rule of p.json for layout 2 with NCCL 2.28.9, by nccl; the nearest rule, the only one, is for layout=2 nccl=2.99' "$tmp/named.out" || fail "$(cat "$tmp/named.out")"
+# The command's status, and signals that reach it.
+"$capo" run --tune --layout 2 --quiet --dir "$tmp/status" -- sh -c 'exit 7' > "$tmp/out" 2>&1
+[ $? = 7 ] || fail "the status is lost: $(cat "$tmp/out")"
+[ -s "$tmp/out" ] && fail "not quiet: $(cat "$tmp/out")"
+"$capo" run --tune --layout 2 --quiet --dir "$tmp/signal" -- sh -c 'trap "echo reached; exit 3" TERM; echo ready; while :; do sleep 0.1; done' > "$tmp/out" 2>&1 &
+pid=$!
+while ! grep -q ready "$tmp/out"; do sleep 0.1; done
+kill -TERM $pid
+wait $pid
+[ $? = 3 ] && grep -q reached "$tmp/out" || fail "the signal did not reach the command: $(cat "$tmp/out")"
+"$capo" run --tune --guard --profile "$tmp/p.json" -- true > "$tmp/out" 2>&1
+[ $? = 2 ] || fail "--tune with --guard: $(cat "$tmp/out")"
+exit $status
