@@ -30,7 +30,7 @@ def ask(capo, platform, split, lib, work):
         with tempfile.TemporaryDirectory(dir=work) as tmp:
             out = os.path.join(tmp, "p.json")
             run = subprocess.run([capo, "fit", "--model", split + (" in any order" if "+" in split else ""), "--platform", platform, "--sizes", SIZES,
-                                  "--json", "-o", out], capture_output=True, text=True, timeout=300, env={**os.environ, "CAPO_NCCL": lib})
+                                  "--json", "-o", out], capture_output=True, text=True, timeout=900, env={**os.environ, "CAPO_NCCL": lib})
             if run.returncode:
                 return None, (run.stderr.strip().splitlines() or ["no answer"])[-1]
             rules = []

@@ -9,6 +9,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/near_word.h"
+#include "profiles/fragment/fragment_orders.h"
 #include "cli/base/plan_tools.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -137,4 +138,22 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
         out->machine = (struct fragment_machine){out->tools, out->libnccl, source->path,
                                                  source->platform, t};
         return 0;
+}
+
+char *cli_machine_order(const struct cli_machine_words *words, const char *alloc, bool counts,
+                        const char *libnccl, char *text, size_t room)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
+        struct cli_machine_source source;
+        struct capo_alloc a = {0};
+        char why[512];
+
+        *text = 0;
+        if (asker && cli_machine_load("plan", words, &t, &source) == 0 &&
+            capo_alloc_parse(t, alloc, counts, &a, why, sizeof why) == 0 && a.n_nodes > 2 &&
+            cli_machine_asker(&source, t, libnccl, asker, why, sizeof why) == 0)
+                fragment_orders_ask(&asker->machine, &a, text, room);
+        capo_alloc_free(&a);
+        return text;
 }

@@ -38,4 +38,9 @@ struct cli_machine_asker {
 int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
                       const char *libnccl, struct cli_machine_asker *out, char *why, size_t room);
 
+/** cli_machine_order() - the best order of the nodes of an allocation (fragment_orders_ask()), "" if
+ * it does not matter or cannot be known. @counts: as capo_alloc_parse(). Returns @text. */
+char *cli_machine_order(const struct cli_machine_words *words, const char *alloc, bool counts,
+                        const char *libnccl, char *text, size_t room);
+
 #endif

@@ -7,6 +7,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_machine.h"
 #include "cli/base/cli_screen.h"
 #include "cli/plan/cmd_plan.h"
 #include "core/base/util.h"
@@ -53,6 +54,13 @@ static int answer_question(struct plan_options *o)
         struct capo_plan_answer answers[2] = {0};
         int status = cli_question_ask(&o->q, "plan", true, answers);
 
+        if (status == CAPO_EXIT_OK && o->q.n_topo < 2 && o->q.domain < 2 && !o->q.nccl_2)
+                cli_machine_order(&(struct cli_machine_words){.topo = o->q.topo[0],
+                                                              .platform = o->q.platform},
+                                  o->q.gpus    ? o->q.gpus
+                                  : o->q.alloc ? o->q.alloc
+                                               : "",
+                                  !o->q.gpus, o->q.nccl, o->order, sizeof o->order);
         if (status == CAPO_EXIT_OK)
                 status = print_plan(o, &answers[0],
                                     o->q.profile || o->q.tuner || o->q.nccl_2 ? &answers[1] : NULL);

@@ -15,7 +15,8 @@ struct plan_options {
         double timeout_s;   /* 0: the default */
         enum cli_form form;
         bool graph, all;
-        bool by_rules; /* the profile was read here (it is no stored one's name): differences name
+        char order[512]; /* the best order of the nodes; "": none is better */
+        bool by_rules;   /* the profile was read here (it is no stored one's name): differences name
                           its rows */
 };
 

@@ -6,6 +6,7 @@
 
 #include "capo/algorithms.h"
 #include "cli/plan/cmd_plan.h"
+#include "profiles/fragment/fragment_orders.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/size.h"
@@ -320,6 +321,8 @@ static void add_notes(struct cli_page *page, const struct plan_options *o,
                       const struct capo_plan_answer *plain, const struct capo_plan_comparison *c)
 {
         add_unloaded(page, o, (uint32_t)plain->version);
+        if (*o->order)
+                cli_section_note(page, NULL, "%s; %s", o->order, FRAGMENT_ORDER_HOW);
         if (c->no_match)
                 cli_page_problem(page, "no rule of %s can hold here: %s",
                                  capo_base_name(o->q.profile), c->no_match);

@@ -7,6 +7,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
+#include "profiles/fragment/fragment_orders.h"
 #include "core/base/util.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
@@ -87,8 +88,9 @@ static void topo_ask(const struct topo_options *o, const struct cli_machine_sour
         _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
 
         if (asker &&
-            cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0)
-                (void)fragment_nccl_ask(&asker->machine, a, nccl);
+            cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0 &&
+            fragment_nccl_ask(&asker->machine, a, nccl) == 0)
+                fragment_orders_ask(&asker->machine, a, nccl->order, sizeof nccl->order);
 }
 
 static int print_allocation(const struct topo_options *o, struct capo_topology *t,

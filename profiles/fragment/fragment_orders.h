@@ -50,6 +50,15 @@ bool fragment_orders_matter(const struct fragment_orders *o);
  */
 char *fragment_orders_text(const struct fragment_orders *o, const struct fragment_model *f,
                            int n_ranks, char *text, size_t room);
+/**
+ * fragment_orders_ask() - ask NCCL about an all-reduce of 1 GiB on @a, and say which order is best
+ * @text: "" where the order does not matter, or NCCL has no answer. Returns @text. A second or more,
+ * unless all nodes are alike or there are fewer than three.
+ */
+char *fragment_orders_ask(const struct fragment_machine *m, const struct capo_alloc *a, char *text,
+                          size_t room);
+#define FRAGMENT_ORDER_TEXT 512
+
 #define FRAGMENT_ORDER_HOW                                                                   \
         "a hostfile in this order sets it (mpirun; srun -m arbitrary with SLURM_HOSTFILE), " \
         "or torchrun --node-rank"

@@ -27,6 +27,7 @@ struct fragment_nccl {
                 char what[40]; /* "Ring Simple 4 ch" */
         } broadcast, allgather, allreduce;
         char ring[80], tree[80]; /* "2 x 20 GB/s NVB" */
+        char order[512];         /* the best order of the nodes, in a sentence; "" none is better */
         char why_not[512];
 };
 
