@@ -325,6 +325,7 @@ static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t 
         f->kind = "slow";
         tell_rates(e, runs, n, fast, f);
         if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
+                e->nccl = slow->r.nccl; /* whose known bugs count */
                 snprintf(f->headline, sizeof f->headline,
                          "NCCL %s IS SLOWER THAN %s in the same test: %.4g of %.4g GB/s",
                          capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),

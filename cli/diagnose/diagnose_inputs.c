@@ -18,6 +18,7 @@
 #include "analysis/log/pack.h"
 #include "core/base/array.h"
 #include "core/base/file.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/diagnose/pickle.h"
 
@@ -313,6 +314,87 @@ static int add_ras(struct diagnose_inputs *in, const char *path, char *text)
         return diagnose_ras(&in->evidence, answer, (uint32_t)n);
 }
 
+/* ---- what capo wrote ---- */
+
+/* Add the verdict of a page of capo hang, report or check that was kept as text. Return: 1: it is one;
+ * 0: it is not; -ENOMEM. */
+static int add_page(struct diagnose_inputs *in, const char *path, const char *text)
+{
+        static const struct {
+                const char *begin, *kind;
+        } pages[] = {
+                {"capo hang  ", "hang"}, {"capo report   ", "report"}, {"capo check", "check"}};
+        struct capo_diagnose_finding *f;
+        const char *line, *next = strstr(text, "\nNEXT");
+        size_t i = 0;
+        int r;
+
+        while (i < N_ELEMENTS(pages) && strncmp(text, pages[i].begin, strlen(pages[i].begin)) != 0)
+                i++;
+        if (i == N_ELEMENTS(pages))
+                return 0;
+        line = strstr(text, "\n! ") ?: strstr(text, "\nNOT READY") ?: strchr(text, '\n');
+        line = line ? line + 1 + 2 * !strncmp(line, "\n! ", 3) : text;
+        r = capo_evidence_add(&in->evidence, path, NULL);
+        f = r < 0 ? NULL : capo_evidence_finding(&in->evidence);
+        if (!f)
+                return -ENOMEM;
+        in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
+        capo_finding_mark(f, (struct capo_evidence_mark){(uint32_t)r, 0});
+        f->kind = pages[i].kind;
+        f->rank = strncmp(line, "NOTHING HUNG", 12) && strncmp(line, "NOTHING HANGS", 13) &&
+                                  strncmp(line, "READY", 5) && (i != 1 || line[-1] == ' ')
+                          ? !strncmp(line, "UNDECIDED", 9) || !strncmp(line, "NOT DECIDED", 11)
+                                    ? CAPO_RANK_UNDECIDED
+                            : i == 1 ? CAPO_RANK_SLOW
+                                     : CAPO_RANK_HANG
+                          : CAPO_RANK_HEALTHY;
+        snprintf(f->headline, sizeof f->headline, "capo %s SAYS: ", pages[i].kind);
+        if (i == 1 && f->rank == CAPO_RANK_HEALTHY)
+                capo_append(f->headline, sizeof f->headline, "no problem");
+        else
+                capo_quote(line, f->headline + strlen(f->headline),
+                           sizeof f->headline - strlen(f->headline));
+        if (next)
+                capo_quote(next + 5 + strspn(next + 5, " "), f->next, sizeof f->next);
+        return 1;
+}
+
+/* The same of the JSON of capo hang. */
+static int add_page_json(struct diagnose_inputs *in, const char *path, const char *text)
+{
+        json_t *doc = strstr(text, "\"capo_hang\"") ? json_loads(text, 0, NULL) : NULL, *one;
+        const char *kind = json_string_value(json_object_get(doc, "verdict"));
+        struct capo_diagnose_finding *f;
+        char who[128];
+        size_t i;
+        int r;
+
+        if (!kind) {
+                json_decref(doc);
+                return 0;
+        }
+        r = capo_evidence_add(&in->evidence, path, NULL);
+        f = r < 0 ? NULL : capo_evidence_finding(&in->evidence);
+        if (f) {
+                in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
+                capo_finding_mark(f, (struct capo_evidence_mark){(uint32_t)r, 0});
+                json_array_foreach(json_object_get(doc, "culprits"), i, one) capo_finding_rank_add(
+                        f, (int32_t)json_integer_value(json_object_get(one, "rank")));
+                f->kind = "hang";
+                f->rank = !strcmp(kind, "healthy")     ? CAPO_RANK_HEALTHY
+                          : !strcmp(kind, "undecided") ? CAPO_RANK_UNDECIDED
+                                                       : CAPO_RANK_HANG;
+                snprintf(f->headline, sizeof f->headline, "capo hang SAYS: %.60s%s%s", kind,
+                         f->n_ranks ? ", " : "",
+                         f->n_ranks ? capo_rank_list(f->ranks, f->n_ranks, who) : "");
+                snprintf(f->next, sizeof f->next,
+                         "capo hang of the same logs: its page says what to do");
+        }
+        json_decref(doc);
+        return f ? 1 : -ENOMEM;
+}
+
 /* ---- one file ---- */
 
 static int take_log(struct diagnose_inputs *in, const char *path)
@@ -343,6 +425,11 @@ static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, 
         }
         for (size_t i = 0; i < size; i++) /* searches end at a 0 */
                 text[i] = text[i] ? text[i] : '?';
+        r = *begin == '{' ? add_page_json(in, path, text) : add_page(in, path, begin);
+        if (r) {
+                free(text);
+                return r < 0 ? r : 0;
+        }
         if (*begin == '{')
                 kind = kind_of_json(text);
         if (kind == CAPO_EVIDENCE_FLIGHT && strcmp(path, "-") != 0) {

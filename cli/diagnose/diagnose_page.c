@@ -31,14 +31,14 @@ static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
         bool hangs = v && strcmp(v->kind, "error") != 0 &&
                      (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
-             crashed = v && !strcmp(v->kind, "crash");
+             crashed = v && !strcmp(v->kind, "crash"), slow = v && v->rank == CAPO_RANK_SLOW;
         enum capo_bug_match m;
 
         if (v && v->rank == CAPO_RANK_HEALTHY)
                 return CAPO_BUG_NO;
         m = capo_bug_match(bug, release_of(e, bug->of), capo_evidence_has, e);
         if (m == CAPO_BUG_MAYBE && !(hangs && bug->effect == CAPO_BUG_HANG) &&
-            !(crashed && bug->effect == CAPO_BUG_CRASH))
+            !(crashed && bug->effect == CAPO_BUG_CRASH) && !(slow && bug->effect == CAPO_BUG_SLOW))
                 return CAPO_BUG_NO;
         return m;
 }

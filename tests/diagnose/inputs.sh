@@ -48,6 +48,24 @@ expect 1 'of ranks 0, 1, 3' -- "$reports/vllm-23448.log"
 gzip -c "$reports/vllm-23448.log" >job.log.gz
 expect 1 'from job.log.gz:1,3,5' -- job.log.gz
 
+zstd -q -c "$reports/vllm-23448.log" >job.zst 2>/dev/null && expect 1 'from job.zst:1,3,5' -- job.zst
+PATH=/nowhere "$capo" diagnose job.log.gz 2>/dev/null | /usr/bin/env grep -q 'RANK 3' || { echo 'gzip needs a program'; bad=1; }
+head -c 3000 job.log.gz | head -c 400 >cut.gz
+expect 3 'truncated or damaged' -- cut.gz
+# inputs of any length: a line of 5 MB, UTF-16, a picture
+{ head -c 5000000 /dev/zero | tr '\0' x; echo; echo '[rank3]: CUDA out of memory'; } >long.txt
+expect 1 '1 line is longer than 64 KiB' -- long.txt
+expect 1 'A GPU RAN OUT OF MEMORY (rank 3)' -- long.txt
+python3 -c 'open("wide.txt", "wb").write("CUDA out of memory\n".encode("utf-16"))'
+expect 1 'A GPU RAN OUT OF MEMORY' -- wide.txt
+printf '\211PNG\r\n' >shot.png
+expect 3 'shot.png is a picture (PNG)' -- shot.png
+# what capo itself wrote
+printf 'capo hang  job 1  ended at 14:03:12\nRANK 1 IS MISSING from Bcast #5       certain\nNEXT  look there\n' >hang.page
+expect 1 'capo hang SAYS: RANK 1 IS MISSING' -- hang.page
+echo '{"capo_hang": 1, "verdict": "missing", "culprits": [{"rank": 7}]}' >hang.json
+expect 1 'capo hang SAYS: missing, rank 7' -- hang.json
+
 flight=$root/tests/hang/flight/missing
 expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- "$flight"
 mkdir dumps pickles
