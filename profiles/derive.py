@@ -72,10 +72,13 @@ def same_place(a, b):
 
 
 def over_releases(by_release):
-    """Rules of neighbouring releases that choose alike are one."""
-    done, going = [], []
+    """Rules of releases that follow each other and choose alike are one."""
+    done, going, last = [], [], None
     for release, rules in by_release:
-        still = []
+        still, minor = [], int(release.split(".")[1])
+        if last is not None and minor != last + 1:
+            going = []  # one in between was not asked
+        last = minor
         for rule in rules:
             old = next((g for g in going if same_place(g[0], rule) and choices(g[0]) == choices(rule)), None)
             if old is None:
@@ -88,8 +91,8 @@ def over_releases(by_release):
             old[2] = release
             still.append(old)
         going = still
-    for rule, first, last in done:
-        rule["when"]["nccl"] = first if first == last else f"{first}-{last}"
+    for rule, first, end in done:
+        rule["when"]["nccl"] = first if first == end else f"{first}-{end}"
     return [d[0] for d in done]
 
 
