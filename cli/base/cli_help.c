@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Prints --help, the manual page and a table for tests, from the option tables. */
+/* Prints --help and the manual page from the option tables. */
 #include <ctype.h>
 #include <string.h>
 
@@ -330,37 +330,3 @@ void cli_manual(FILE *out)
 }
 
 /* ---- for tests ---- */
-
-static const char *format_example(const struct cli_option *o, char *text, size_t room)
-{
-        double some = o->least > 1 ? o->least : o->most < 1 ? o->most : 1;
-
-        switch (o->kind) {
-        case CLI_KIND_COUNT:
-        case CLI_KIND_NUMBER:
-        case CLI_KIND_SECONDS: snprintf(text, room, "%g", some); break;
-        case CLI_KIND_PERCENT: snprintf(text, room, "%g%%", some); break;
-        case CLI_KIND_CHOICE: snprintf(text, room, "%s", o->words[0]); break;
-        default: snprintf(text, room, "x");
-        }
-        return o->example ? o->example : text;
-}
-
-void cli_table(FILE *out)
-{
-        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                struct cli_found found[CLI_OPTIONS_MAX];
-                unsigned n = cli_options(v->command, found);
-                char text[64];
-
-                fprintf(out, "%s\thelp\th\t0\t\n", v->name);
-                for (unsigned i = 0; i < n; i++) {
-                        const struct cli_option *o = found[i].row;
-                        char letter[2] = {o->letter, 0};
-
-                        fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name,
-                                *letter ? letter : "-", cli_has_value(o),
-                                cli_has_value(o) ? format_example(o, text, sizeof text) : "");
-                }
-        }
-}

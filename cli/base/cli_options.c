@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses command lines by the tables of cli_options.h. getopt_long() splits the words; values and
- * all messages are handled here. */
+ * all messages are handled here. Also lists all options. */
 #include <ctype.h>
 #include <errno.h>
 #include <getopt.h>
@@ -318,4 +318,38 @@ int cli_run(const struct cli_verb *verb, int argc, char **argv)
         if (command->finish)
                 command->finish(options);
         return r;
+}
+
+static const char *format_example(const struct cli_option *o, char *text, size_t room)
+{
+        double some = o->least > 1 ? o->least : o->most < 1 ? o->most : 1;
+
+        switch (o->kind) {
+        case CLI_KIND_COUNT:
+        case CLI_KIND_NUMBER:
+        case CLI_KIND_SECONDS: snprintf(text, room, "%g", some); break;
+        case CLI_KIND_PERCENT: snprintf(text, room, "%g%%", some); break;
+        case CLI_KIND_CHOICE: snprintf(text, room, "%s", o->words[0]); break;
+        default: snprintf(text, room, "x");
+        }
+        return o->example ? o->example : text;
+}
+
+void cli_table(FILE *out)
+{
+        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
+                struct cli_found found[CLI_OPTIONS_MAX];
+                unsigned n = cli_options(v->command, found);
+                char text[64];
+
+                fprintf(out, "%s\thelp\th\t0\t\n", v->name);
+                for (unsigned i = 0; i < n; i++) {
+                        const struct cli_option *o = found[i].row;
+                        char letter[2] = {o->letter, 0};
+
+                        fprintf(out, "%s\t%s\t%s\t%d\t%s\n", v->name, o->name,
+                                *letter ? letter : "-", cli_has_value(o),
+                                cli_has_value(o) ? format_example(o, text, sizeof text) : "");
+                }
+        }
 }

@@ -195,6 +195,10 @@ static inline bool cli_has_value(const struct cli_option *o)
         return o->kind > CLI_KIND_SET;
 }
 
+/** cli_table() - print all options, one per line: verb, option, letter, 1 if it takes a value, an
+ * example value; tab-separated. */
+void cli_table(FILE *out);
+
 /* cli_help.c */
 
 /** cli_help() - print VERB --help; @all: --help=all, with rarely needed options. */
@@ -205,9 +209,5 @@ void cli_usage(FILE *out);
 
 /** cli_manual() - print the manual page, capo(1), of all verbs. */
 void cli_manual(FILE *out);
-
-/** cli_table() - print all options, one per line: verb, option, letter, 1 if it takes a value, an
- * example value; tab-separated. */
-void cli_table(FILE *out);
 
 #endif
