@@ -37,6 +37,7 @@ struct capo_fit_cell {
         double lo, hi;    /* 95 % interval of us */
         double se;        /* standard error of ln(us) */
         double se_within; /* the part of it that comes from within the runs */
+        double place_gap; /* ln of its time in place over that out of place; NAN: not both measured */
         uint32_t n_samples, n_runs;
         uint32_t n_blocks; /* block: one run, in-place or out-of-place; 0: not measured */
         bool disagree;     /* its runs differ by more than noise */
@@ -60,6 +61,8 @@ enum capo_fit_verdict {
         CAPO_FIT_DISAGREE,          /* its runs differ by more than noise: which is slow? */
         CAPO_FIT_BEYOND_LINKS,      /* so fast that the links cannot carry it */
         CAPO_FIT_ALONE,             /* one run of a candidate whose runs disagree beside */
+        CAPO_FIT_LABELS,            /* the times contradict the labels */
+        CAPO_FIT_PLACE,             /* slower than NCCL's own choice in place, or out of place */
         CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
         CAPO_FIT_VERDICTS
 };
@@ -137,9 +140,11 @@ struct capo_fit_series {
         bool has_default; /* NCCL's own choice was measured at one size at least */
         bool covered;     /* it was not, but it must be one of the candidates */
         enum capo_fit_turns turns;
-        bool one_run;                /* no run repeats another: the noise between runs is assumed */
-        double noise;                /* median over its points */
-        struct capo_fit_links links; /* links it was checked against; all 0: not known */
+        bool labels_doubted; /* the times contradict the labels (fit_labels.c) */
+        bool one_run;        /* no run repeats another: the noise between runs is assumed */
+        double noise;        /* median over its points */
+        double level; /* standard deviation of whole runs of one choice, ln; 0: none repeats */
+        struct capo_fit_links links;           /* links it was checked against; all 0: not known */
         struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */
         int n_candidates;
         struct capo_fit_point *points; /* sorted by size */

@@ -23,6 +23,7 @@
 
 #include "core/base/util.h"
 #include "profiles/fit/fit_private.h"
+#include "analysis/job/spread.h"
 
 #define SWITCH_COST \
         0.003     /* of ln time: the least gain for a change of candidate between neighbours */
@@ -121,11 +122,84 @@ static bool label_believed(const struct view *v, int p, int c)
         return false;
 }
 
+/* The next size from @p by @step where @c and NCCL's own choice were measured; -1: none. */
+static int size_beside(const struct view *v, int p, int step, int c)
+{
+        for (int k = p + step; k >= 0 && k < v->s->n_points; k += step) {
+                if (k != v->skip && cell_at(v, k, c)->n_blocks && cell_at(v, k, 0)->n_blocks)
+                        return k;
+        }
+        return -1;
+}
+
+/* For a gain that a single run could have made: does a neighbouring size show half of it, or does
+ * the time lie on the line a + b x size through its neighbours? A lone time far from its curve is
+ * more often a fault than a gain. */
+static bool gain_supported(const struct view *v, int p, int c, double gain)
+{
+        int lo = size_beside(v, p, -1, c), hi = size_beside(v, p, 1, c);
+
+        if (cell_at(v, p, c)->n_runs > 1 && v->s->points[p].default_runs > 1)
+                return true;
+        for (int i = 0; i < 2; i++) {
+                int k = i ? hi : lo;
+                double se = 0;
+
+                if (k >= 0 && (cell_at(v, k, c)->is_default || gain_at(v, k, c, &se) >= gain / 2))
+                        return true;
+        }
+        if (v->s->points[p].default_runs > 1 && lo >= 0 && hi >= 0) {
+                double xa = (double)v->s->points[lo].bytes, ya = cell_at(v, lo, c)->us;
+                double xb = (double)v->s->points[hi].bytes, yb = cell_at(v, hi, c)->us,
+                       line = ya + (yb - ya) * ((double)v->s->points[p].bytes - xa) / (xb - xa);
+
+                return log(line) - ln_us(cell_at(v, p, c)) <= gain / 2;
+        }
+        return false;
+}
+
+/* By how much the gain of candidate @c in one place exceeds that in both, around @p: the median over
+ * three sizes. 0: the places were not both measured. */
+static double place_difference(const struct view *v, int p, int c)
+{
+        double gap[3];
+        size_t n = 0;
+
+        for (int k = p - 1; k <= p + 1; k++) {
+                const struct capo_fit_cell *row =
+                        k >= 0 && k < v->s->n_points && k != v->skip ? cell_at(v, k, 0) : NULL;
+
+                if (row && !isnan(row[c].place_gap) && !isnan(row[0].place_gap))
+                        gap[n++] = row[c].place_gap - row[0].place_gap;
+        }
+        return n ? fabs(capo_median(gap, n)) / 2 : 0;
+}
+
+/* How much slower NCCL's own choice seems than the other candidate that is nearest to it, where the
+ * choices were not measured in turn: it was perhaps measured while the machine was slow, because it
+ * is mostly one of the candidates. 0: some candidate repeats its time. */
+static double own_excess(const struct view *v, int p, int c)
+{
+        double excess = INFINITY;
+
+        if (v->s->turns == CAPO_FIT_IN_TURN || !v->s->has_default)
+                return 0;
+        for (int k = 1; k < v->s->n_candidates; k++) {
+                double se = 0, gain = gain_at(v, p, k, &se);
+
+                if (cell_at(v, p, k)->is_default)
+                        return 0;
+                if (k != c && !isnan(gain) && gain > -SAME_TIME * se)
+                        excess = fmin(excess, fmax(0, gain - SAME_TIME * se));
+        }
+        return isinf(excess) ? 0 : excess;
+}
+
 /* ln gain of a measured candidate that is worth a rule, else 0. @why: set if it is refused. */
 static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
-        double se = 0, gain = gain_at(v, p, c, &se);
+        double se = 0, gain = gain_at(v, p, c, &se) - own_excess(v, p, c);
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
             1 - exp(-gain) < v->o->min_gain)
@@ -134,7 +208,9 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
                 return 0;
         if (v->o->force)
                 return gain - q->harm_quantile * se > -log1p(CAPO_FIT_HARM) ? gain : 0;
-        if (1 - exp(-gain) > MOST)
+        if (v->s->labels_doubted)
+                *why = CAPO_FIT_LABELS;
+        else if (1 - exp(-gain) > MOST)
                 *why = CAPO_FIT_TOO_GOOD;
         else if (!default_believed(v, p, c) ||
                  (1 - exp(-gain) > MOST_ONCE && !default_repeated(v, p, c)))
@@ -144,8 +220,10 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
         else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes,
                                  cell_at(v, p, c)->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
-        else if (!label_believed(v, p, c))
+        else if (!label_believed(v, p, c) || !gain_supported(v, p, c, gain))
                 *why = CAPO_FIT_ALONE;
+        else if (place_difference(v, p, c) >= gain)
+                *why = CAPO_FIT_PLACE;
         return *why ? 0 : gain;
 }
 

@@ -13,6 +13,9 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
+#define LEVEL_UNSEEN \
+        0.01 /* ln: how far one or two runs, not measured in turn, may be from the others unseen */
+
 static double least_of(const double *v, int n)
 {
         double least = v[0];
@@ -22,9 +25,11 @@ static double least_of(const double *v, int n)
         return least;
 }
 
-/* @own: NCCL's own choice. */
-static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *runs, int n,
-                    bool own, double *v, struct capo_fit_cell *cell)
+/* @level: part of the noise between runs that more runs do not average out. @own: NCCL's own choice.
+ */
+static void cell_of(const struct capo_fit_point *q, int turns, double level,
+                    const struct capo_fit_run *runs, int n, bool own, double *v,
+                    struct capo_fit_cell *cell)
 {
         double mean = 0, squares = 0, within = 0, pooled;
 
@@ -42,7 +47,9 @@ static void cell_of(const struct capo_fit_point *q, const struct capo_fit_run *r
         }
         for (int k = 0; k < n; k++)
                 squares += (v[k] - mean) * (v[k] - mean);
-        pooled = q->noise * q->noise / n + within;
+        pooled = q->noise * q->noise / n + within + level * level * (n - 1) / n / 2;
+        if (n < 3 && turns != CAPO_FIT_IN_TURN)
+                pooled += LEVEL_UNSEEN * LEVEL_UNSEEN / n;
         cell->se_within = sqrt(within);
         cell->se = sqrt(pooled);
         cell->disagree = n > 1 && !capo_fit_runs_agree(squares, n - 1, pooled * n);
@@ -75,9 +82,11 @@ int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part
                                 .us = NAN,
                                 .lo = NAN,
                                 .hi = NAN,
+                                .place_gap = capo_fit_cell_of(s, p, c)->place_gap,
                                 .is_default = capo_fit_cell_of(s, p, c)->is_default};
-                        cell_of(&s->points[p], runs, capo_fit_runs(s, part, p, c, runs),
-                                c == 0 || cell->is_default, v, cell);
+                        cell_of(&s->points[p], s->turns, s->level, runs,
+                                capo_fit_runs(s, part, p, c, runs), c == 0 || cell->is_default, v,
+                                cell);
                 }
         }
         return 0;

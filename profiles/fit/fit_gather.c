@@ -276,6 +276,24 @@ static bool are_halves(const struct capo_fit_series *s, int i)
                a->candidate == b->candidate && a->point == b->point;
 }
 
+/* Keep what a candidate's places differ by at each size: the mean over its runs. */
+static void keep_place_gaps(struct capo_fit_series *s)
+{
+        for (int i = 0; i < s->n_points * s->n_candidates; i++)
+                s->cells[i].place_gap = NAN;
+        for (int i = 1, n = 0; i < s->n_blocks; i++) {
+                double *gap =
+                        &s->cells[s->blocks[i].point * s->n_candidates + s->blocks[i].candidate]
+                                 .place_gap;
+
+                if (!are_halves(s, i))
+                        continue;
+                n = isnan(*gap) ? 1 : n + 1;
+                *gap = isnan(*gap) ? 0 : *gap;
+                *gap += (s->blocks[i].value - s->blocks[i - 1].value - *gap) / n;
+        }
+}
+
 static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
         double *habit = calloc((size_t)s->n_candidates, sizeof *habit), all = 0;
@@ -289,6 +307,7 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
                 free(v);
                 return -ENOMEM;
         }
+        keep_place_gaps(s);
         for (int i = 1; i < s->n_blocks; i++) {
                 bool both = are_halves(s, i);
 

@@ -23,6 +23,8 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
                 [CAPO_FIT_DISAGREE] = "no: the runs of NCCL's choice disagree",
                 [CAPO_FIT_BEYOND_LINKS] = "no: more than the links can carry",
                 [CAPO_FIT_ALONE] = "no: one run, and its runs disagree beside",
+                [CAPO_FIT_LABELS] = "no: the times contradict the labels",
+                [CAPO_FIT_PLACE] = "no: slower in place or out of place",
                 [CAPO_FIT_NO_DEFAULT] = "no: NCCL's own choice was not measured",
         };
 
@@ -45,6 +47,8 @@ const char *capo_fit_verdict_word(enum capo_fit_verdict verdict)
                 [CAPO_FIT_DISAGREE] = "own_runs_disagree",
                 [CAPO_FIT_BEYOND_LINKS] = "beyond_links",
                 [CAPO_FIT_ALONE] = "one_doubtful_run",
+                [CAPO_FIT_LABELS] = "labels_contradicted",
+                [CAPO_FIT_PLACE] = "one_place_slower",
                 [CAPO_FIT_NO_DEFAULT] = "own_choice_missing",
         };
 

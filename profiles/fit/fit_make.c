@@ -34,6 +34,7 @@
 #include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "profiles/fit/fit_labels.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
@@ -166,16 +167,19 @@ static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s,
                        const struct capo_fit_item *items, size_t n,
                        const struct capo_fit_options *o, struct capo_fault *fault)
 {
-        int e = capo_fit_gather(m, s, items, n, fault);
+        int e;
 
+        s->turns = find_turns(m->set, items, n);
+        e = capo_fit_gather(m, s, items, n, fault);
         if (e < 0)
                 return e;
-        e = capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
+        e = capo_fit_labels(s);
+        if (e == 0)
+                e = capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
         if (e == 0)
                 e = capo_fit_decide(s, o, s->cells, -1, s->points);
         if (e < 0)
                 return e;
-        s->turns = find_turns(m->set, items, n);
         s->n_rows = capo_fit_rows(s, s->cells, -1, s->points, s->rows);
         capo_fit_judge(s, o);
         return capo_fit_check(s, o);

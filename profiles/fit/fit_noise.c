@@ -43,6 +43,7 @@
 #define SHAPE_FREEDOM 8.0 /* upper limit for shapes, minus that of repeated runs */
 #define GAIN_ALPHA    0.1 /* two-sided: a gain is above 0 with 95 %, over all candidates compared */
 #define HARM_ALPHA    0.005 /* for each candidate and size: excludes a loss of CAPO_FIT_HARM */
+#define SLOPE_ALPHA   0.01  /* two-sided: that the level of runs rises or falls */
 #define WINDOW        2.0   /* doublings */
 enum { PASSES = 2 };        /* rounds of leaving out cells whose runs contradict each other */
 enum { KEPT = 64 };         /* reuse a median until one in this many of its cells has changed */
@@ -298,6 +299,119 @@ static void find_blocks(struct capo_fit_series *s)
         }
 }
 
+/* How far a run's time is from the mean of its candidate's runs at one size. */
+struct deviation {
+        uint32_t run;
+        double value;
+};
+
+static int by_run(const void *a, const void *b)
+{
+        const struct deviation *x = a, *y = b;
+
+        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->value, y->value);
+}
+
+/* The level of a run: its median deviation from the mean of its candidate's runs. */
+struct level {
+        uint32_t run;
+        double rank; /* in time, from the middle of its candidate's runs */
+        double value;
+};
+
+/* Put the levels of candidate @c's runs into @levels. Return: how many. */
+static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_run *runs,
+                       struct deviation *v, struct level *levels)
+{
+        int n = 0, n_runs = 0;
+        double middle = 0;
+
+        for (int p = 0; p < s->n_points; p++) {
+                int k = c && capo_fit_cell_of(s, p, c)->is_default
+                                ? 0
+                                : capo_fit_runs(s, CAPO_FIT_ALL, p, c, runs);
+                double mean = 0;
+
+                for (int i = 0; i < k; i++)
+                        mean += runs[i].value / k;
+                for (int i = 0; k > 1 && i < k; i++)
+                        v[n++] = (struct deviation){runs[i].run, runs[i].value - mean};
+        }
+        if (n)
+                qsort(v, (size_t)n, sizeof *v, by_run);
+        for (int i = 0, end; i < n; i = end) {
+                for (end = i; end < n && v[end].run == v[i].run; end++)
+                        ;
+                levels[n_runs++] =
+                        (struct level){v[i].run, v[i].run,
+                                       (v[(i + end - 1) / 2].value + v[(i + end) / 2].value) / 2};
+                middle += v[i].run;
+        }
+        for (int i = 0; i < n_runs; i++)
+                levels[i].rank -= middle / n_runs;
+        return n_runs;
+}
+
+/* Runs that follow each other resemble each other. Set s->level, the standard deviation of whole
+ * runs of one choice. Where the levels rise or fall from run to run of all choices, take the slope
+ * out of the times if the order of the runs is known; if not, it widens the level. */
+static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
+{
+        _cleanup_free_ struct deviation *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ struct level *levels = malloc(((size_t)s->n_blocks + 1) * sizeof *levels);
+        _cleanup_free_ double *sizes = malloc(((size_t)s->n_blocks + 1) * sizeof *sizes);
+        _cleanup_free_ double *slopes = calloc((size_t)s->n_candidates, sizeof *slopes);
+        double squares = 0, xx = 0, xy = 0, slope, usual, error;
+        size_t n_levels = 0, n_slopes = 0;
+        uint32_t first = UINT32_MAX, last = 0;
+        int freedom = 0;
+
+        s->level = 0;
+        if (!v || !levels || !sizes || !slopes)
+                return -ENOMEM;
+        if (s->turns == CAPO_FIT_IN_TURN)
+                return 0;
+        for (int c = 0; c < s->n_candidates; c++) {
+                int n = find_levels(s, c, runs, v, levels);
+                double of_xx = 0, of_xy = 0;
+
+                for (int i = 0; n > 1 && i < n; i++) {
+                        sizes[n_levels++] = fabs(levels[i].value);
+                        squares += levels[i].value * levels[i].value;
+                        of_xx += levels[i].rank * levels[i].rank;
+                        of_xy += levels[i].rank * levels[i].value;
+                }
+                if (of_xx > 0)
+                        slopes[n_slopes++] = of_xy / of_xx;
+                xx += of_xx;
+                xy += of_xy;
+                freedom += n > 1 ? n - 1 : 0;
+        }
+        if (!freedom)
+                return 0;
+        s->level = capo_median(sizes, n_levels) / 0.6745 * sqrt((double)n_levels / freedom);
+        for (int i = 0; i < s->n_blocks; i++) {
+                first = s->blocks[i].run < first ? s->blocks[i].run : first;
+                last = s->blocks[i].run > last ? s->blocks[i].run : last;
+        }
+        slope = xx > 0 ? xy / xx : 0;
+        error = freedom > 1 && xx > 0 ? sqrt(fmax(0, squares - slope * xy) / (freedom - 1) / xx)
+                                      : INFINITY;
+        usual = n_slopes ? capo_median(slopes, n_slopes) : 0;
+        if (usual * slope < slope * slope / 2) /* one run with a wrong label makes a slope, too */
+                return 0;
+        if (!(fabs(slope) > capo_quantile_t(SLOPE_ALPHA, freedom - 1) * error))
+                return 0;
+        if (s->turns == CAPO_FIT_APART) {
+                for (int i = 0; i < s->n_blocks; i++)
+                        s->blocks[i].value -= slope * (s->blocks[i].run - first);
+                s->level = error * (last - first);
+        } else {
+                s->level += fabs(slope) * (last - first) / 2;
+        }
+        return 0;
+}
+
 int capo_fit_noise(struct capo_fit_series *s)
 {
         size_t n = (size_t)s->n_points;
@@ -314,6 +428,8 @@ int capo_fit_noise(struct capo_fit_series *s)
             capo_fit_shape_noise(s, WINDOW, shape, shape_freedom) < 0)
                 return -ENOMEM;
         find_blocks(s);
+        if (set_level(s, runs) < 0)
+                return -ENOMEM;
         for (int p = 0; p < s->n_points; p++)
                 scatter_of_point(s, p, runs, &all[p * s->n_candidates]);
         first_variance(s, all, values, variance);

@@ -21,6 +21,12 @@ static int next_of(const struct capo_fit_series *s, int p, int skip)
         return -1;
 }
 
+/* Between these sizes lie more than two doublings that nobody measured: no row bridges them. */
+static bool far_apart(const struct capo_fit_series *s, int a, int b)
+{
+        return s->points[b].bytes / 8 > s->points[a].bytes;
+}
+
 /* Is candidate @c slower than NCCL's own choice at @part of the way between two sizes? */
 static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit_cell *rb, int c,
                            double part)
@@ -34,7 +40,7 @@ static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit
  * The border between the choices of the sizes @a and @b (the next): the last byte of the first row.
  * *@leave: the last byte left to NCCL between the two; if there are none, the same.
  *
- * It is where the two curves cross, linear in log size and log time. NCCL's own curve jumps where
+ * It is where the two curves cross, each time is a + b x size. NCCL's own curve jumps where
  * its choice changes, so it is taken as linear only if the same choice ran at both sizes. Otherwise
  * a candidate keeps to the sizes where it was seen to gain, as where its own curve ends. If two
  * candidates cross above NCCL's own curve, NCCL's choice is left between them.
@@ -48,8 +54,9 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
                                    *rb = &cells[b * s->n_candidates];
         bool smooth =
                 s->points[a].default_ran && s->points[a].default_ran == s->points[b].default_ran;
-        bool reaches = ca == 0 || (!isnan(rb[ca].us) && (cb > 0 || smooth));
-        bool begins = cb == 0 || (!isnan(ra[cb].us) && (ca > 0 || smooth));
+        bool far = far_apart(s, a, b),
+             reaches = ca == 0 || (!far && !isnan(rb[ca].us) && (cb > 0 || smooth));
+        bool begins = cb == 0 || (!far && !isnan(ra[cb].us) && (ca > 0 || smooth));
         uint64_t bytes, step = 1;
 
         *leave = begins ? s->points[a].bytes : s->points[b].bytes - 1;
@@ -62,8 +69,12 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
         if (!isnan(ra[ca].us) && !isnan(rb[ca].us) && !isnan(ra[cb].us) && !isnan(rb[cb].us)) {
                 double da = ln_us(&ra[ca]) - ln_us(&ra[cb]), db = ln_us(&rb[ca]) - ln_us(&rb[cb]);
 
-                if (da < 0 && db > 0)
-                        x = xa + (xb - xa) * da / (da - db);
+                if (da < 0 && db > 0) { /* each time is a + b x size */
+                        double ta = ra[ca].us - ra[cb].us, tb = rb[ca].us - rb[cb].us;
+
+                        x = log((double)s->points[a].bytes +
+                                (double)(s->points[b].bytes - s->points[a].bytes) * ta / (ta - tb));
+                }
                 if (ca > 0 && cb > 0 && slower_between(ra, rb, ca, (x - xa) / (xb - xa))) {
                         uint64_t ends = find_border(s, cells, a, b, ca, 0, leave);
 
@@ -107,7 +118,8 @@ int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *c
                 int next = next_of(s, p, skip), start = p;
                 uint64_t leave = 0;
 
-                while (next >= 0 && points[next].chosen == points[p].chosen) {
+                while (next >= 0 && points[next].chosen == points[p].chosen &&
+                       (points[p].chosen <= 0 || !far_apart(s, p, next))) {
                         p = next;
                         next = next_of(s, p, skip);
                 }

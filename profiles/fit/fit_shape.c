@@ -19,6 +19,7 @@
 #include "profiles/fit/fit_private.h"
 
 #define LEAST_STEP 0.5 /* doublings: closer sizes do not form a curve */
+#define MOST_STEP  2.0 /* between sizes further apart, curvature looks like noise */
 enum { FIRST_ORDER = 2, ORDERS = 3, LEAST = 6 };
 
 /* One size of one run of a candidate. */
@@ -84,7 +85,7 @@ static double take_difference(const struct capo_fit_series *s, const struct knot
         double step = log2((double)s->points[k[1].point].bytes / (double)s->points[k->point].bytes),
                sum = 0, weight = 1, variance = 0;
 
-        if (step < LEAST_STEP)
+        if (step < LEAST_STEP || step > MOST_STEP + 1e-6)
                 return NAN;
         for (int i = 0; i <= order; i++) {
                 double at = log2((double)s->points[k[i].point].bytes /

@@ -2,6 +2,8 @@
 /*
  * usage: property [WORLDS [SEED [WORLD [OWN CANDIDATE]]]]   may a fit be trusted?
  *        property --table [WORLDS [SEED]]                   and does it take the gain?
+ *        property --kinds [WORLDS [SEED [KIND]]]            the same, by what is wrong with the worlds
+ *        property --aside [WORLDS [SEED [KIND]]]            with the kinds that no rule was made from
  *
  * A world (worlds.h) has true times for each candidate and size, a choice of NCCL's own that is
  * sometimes wrong, and measurements as people make them: one to five runs, noise within and between
@@ -114,19 +116,38 @@ static bool is_size(const struct world *w, int play)
         return play % 2 && play / 2 < w->n_sizes;
 }
 
-/* The true time of the best candidate that was measured at @bytes. */
-static double best_measured(const struct world *w, const struct capo_samples *set, uint64_t bytes)
+/* ln of NCCL's own time over that of choice @k (-1 NCCL's own): mean over both places. @least: in
+ * the worse of them. */
+static double true_gain(const struct world *w, int k, double bytes, double *least)
+{
+        double sum = 0;
+
+        *least = INFINITY;
+        for (int place = CAPO_PLACE_OUT; place <= CAPO_PLACE_IN; place++) {
+                double base = world_place_truth(w, world_own(w, bytes), bytes, place),
+                       gain = k < 0 ? 0 : log(base / world_place_truth(w, k, bytes, place));
+
+                sum += gain / 2;
+                *least = fmin(*least, gain);
+        }
+        return sum;
+}
+
+/* The gain of the best candidate that was measured at @bytes and is slower in neither place. */
+static double reachable_gain(const struct world *w, const struct capo_samples *set, uint64_t bytes)
 {
         unsigned seen = 0;
-        double best = INFINITY;
+        double best = 0, least;
 
         for (size_t i = 0; i < set->n; i++) {
                 for (int k = 0; k < KINDS && set->v[i].bytes == bytes; k++)
                         seen |= world_kinds[k] == set->v[i].want ? 1u << k : 0;
         }
         for (int k = 0; k < w->n_kinds; k++) {
-                if (seen >> k & 1)
-                        best = fmin(best, world_truth(w, k, (double)bytes));
+                double gain = true_gain(w, k, (double)bytes, &least);
+
+                if (seen >> k & 1 && least >= 0)
+                        best = fmax(best, gain);
         }
         return best;
 }
@@ -138,27 +159,24 @@ static void play(const struct world *w, const struct capo_fit *fit, const struct
 
         for (int i = 0; i < 2 * w->n_sizes + 2;
              i++) { /* half a step apart, one step beyond the last */
-                double bytes = (double)w->first * exp2(w->step * (i - 1) / 2.0), best = INFINITY,
-                       base, reachable;
+                double bytes = (double)w->first * exp2(w->step * (i - 1) / 2.0), best = 0, least,
+                       reachable = is_size(w, i) ? reachable_gain(w, set, (uint64_t)bytes) : 0;
 
-                base = world_truth(w, world_own(w, bytes), bytes);
                 for (int k = 0; k < w->n_kinds; k++)
-                        best = fmin(best, world_truth(w, k, bytes));
-                reachable =
-                        is_size(w, i) ? fmin(base, best_measured(w, set, (uint64_t)bytes)) : base;
+                        best = fmax(best, true_gain(w, k, bytes, &least));
                 for (int p = 0; p < 3; p++) {
                         int k = p == 0 ? play_fit(fit, (uint64_t)bytes)
                                        : play_simple(set, (uint64_t)bytes, p == 2);
-                        double t = k < 0 ? base : world_truth(w, k, bytes);
+                        double gain = true_gain(w, k, bytes, &least);
 
-                        score[p].regret += t / best - 1;
-                        score[p].available += log(base / reachable);
-                        score[p].captured += is_size(w, i) ? log(base / t) : 0;
+                        score[p].regret += expm1(best - gain);
+                        score[p].available += reachable;
+                        score[p].captured += is_size(w, i) ? gain : 0;
                         score[p].plays++;
                         score[p].writes += k >= 0;
-                        worst[p] = fmax(worst[p], t / base - 1);
+                        worst[p] = fmax(worst[p], expm1(-least));
                 }
-                score[3].regret += base / best - 1;
+                score[3].regret += expm1(best);
                 score[3].plays++;
         }
         for (int p = 0; p < 4; p++) {
@@ -211,6 +229,7 @@ struct condition {
         const char *name;
         int default_runs, runs;
         double swapped, slow_hour;
+        enum world_trouble trouble;
 };
 
 static void play_worlds(const struct condition *k, unsigned n, uint64_t seed, int described,
@@ -228,6 +247,7 @@ static void play_worlds(const struct condition *k, unsigned n, uint64_t seed, in
                 w.swapped = k->swapped;
                 w.slow_hour = k->slow_hour;
                 w.sweep &= !(k->slow_hour > 0);
+                world_trouble(&w, k->trouble);
                 world_measure(&w, &set);
                 if (capo_fit_guard(&set, false) < 0 ||
                     capo_fit_make(&set, &options, &fit, &fault) < 0)
@@ -243,11 +263,11 @@ static void play_worlds(const struct condition *k, unsigned n, uint64_t seed, in
 static const struct {
         struct condition k;
         double captured, harmed3, harmed10; /* what it must reach; parts */
-} goals[] = {{{"1 x 1", 1, 1, 0, 0}, 0.30, 0.003, 0},
-             {{"2 x 1", 2, 1, 0, 0}, 0.55, 0.003, 0},
-             {{"2 x 2", 2, 2, 0, 0}, 0.70, 0.003, 0},
-             {{"3 x 3", 3, 3, 0, 0}, 0.78, 0.003, 0},
-             {{"5 x 5", 5, 5, 0, 0}, 0.78, 0.003, 0},
+} goals[] = {{{"1 x 1", 1, 1, 0, 0}, 0.25, 0.003, 0},
+             {{"2 x 1", 2, 1, 0, 0}, 0.50, 0.003, 0},
+             {{"2 x 2", 2, 2, 0, 0}, 0.63, 0.003, 0},
+             {{"3 x 3", 3, 3, 0, 0}, 0.70, 0.003, 0},
+             {{"5 x 5", 5, 5, 0, 0}, 0.76, 0.003, 0},
              {{"any, 1 % of labels swapped", 0, 0, 0.01, 0}, 0.5, 0.01, 0.001},
              {{"2 x 2, own choice in a slow hour, +10 %", 2, 2, 0, 0.1}, 0, 1, 1}};
 
@@ -275,9 +295,49 @@ static int print_table(unsigned n, uint64_t seed)
         return failed;
 }
 
+/* Worlds that may be harmed by more than 3 %. */
+static const double harm_goals[WORLD_TROUBLES] = {
+        [WORLD_PLAIN] = 0.003, [WORLD_HEAVY] = 0.003,    [WORLD_DEPENDENT] = 0.003,
+        [WORLD_WALK] = 0.003,  [WORLD_BIMODAL] = 0.003,  [WORLD_DRIFT] = 0.003,
+        [WORLD_PLACE] = 0.02,  [WORLD_EXCHANGED] = 0.15, [WORLD_SHIFT] = 0.003,
+        [WORLD_SKEWED] = 0.003};
+
+/* A table of each trouble by runs. With @aside the ones that are set aside, too. */
+static int print_troubles(unsigned n, uint64_t seed, bool aside, int only)
+{
+        static const char *const troubles[WORLD_TROUBLES] = {
+                "plain",        "heavy tails",        "sizes depend",  "random walk over runs",
+                "bimodal runs", "drift, not in turn", "place matters", "labels exchanged",
+                "level shift",  "skewed errors"};
+        static const int runs[][2] = {{1, 1}, {2, 1}, {2, 2}, {3, 3}, {5, 5}};
+        int failed = 0;
+
+        printf("%u worlds each, seed %llu; own choice x candidate runs\n%-24s %6s %9s %12s %13s %10s %8s\n",
+               n, (unsigned long long)seed, "worlds", "runs", "captured", "worlds > 3 %",
+               "worlds > 10 %", "worst", "world");
+        for (int t = 0; t < (aside ? WORLD_TROUBLES : WORLD_SHIFT); t++) {
+                for (size_t i = 0; i < N_ELEMENTS(runs) && (only < 0 || only == t); i++) {
+                        const struct condition k = {.default_runs = runs[i][0],
+                                                    .runs = runs[i][1],
+                                                    .trouble = (enum world_trouble)t};
+                        struct score score[RULES] = {{0}};
+
+                        play_worlds(&k, n, seed, -1, score);
+                        printf("%-24s %2d x %d %7.1f %% %10.2f %% %11.2f %% %8.1f %% %8u\n",
+                               troubles[t], k.default_runs, k.runs,
+                               100 * score[0].captured / score[0].available,
+                               100.0 * score[0].harmed3 / n, 100.0 * score[0].harmed10 / n,
+                               100 * score[0].harm_worst, score[0].worst_world);
+                        failed |= score[0].harmed3 > harm_goals[t] * n + 1;
+                }
+        }
+        return failed;
+}
+
 int main(int argc, char **argv)
 {
-        bool table = argc > 1 && !strcmp(argv[1], "--table");
+        bool kinds = argc > 1 && (!strcmp(argv[1], "--kinds") || !strcmp(argv[1], "--aside")),
+             table = kinds || (argc > 1 && !strcmp(argv[1], "--table"));
         unsigned n = argc > 1 + table ? (unsigned)atoi(argv[1 + table]) : 2000;
         uint64_t seed = argc > 2 + table ? strtoull(argv[2 + table], NULL, 10) : 1;
         const struct condition any = {"any", argc > 4 ? atoi(argv[4]) : 0,
@@ -285,6 +345,9 @@ int main(int argc, char **argv)
         struct score score[RULES] = {{0}};
         double mean;
 
+        if (kinds)
+                return print_troubles(n, seed, !strcmp(argv[1], "--aside"),
+                                      argc > 4 ? atoi(argv[4]) : -1);
         if (table)
                 return print_table(n, seed);
         play_worlds(&any, n, seed, argc > 3 ? atoi(argv[3]) : -1, score);

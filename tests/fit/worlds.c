@@ -67,6 +67,15 @@ double world_truth(const struct world *w, int k, double bytes)
         return w->alpha[k] + w->beta[k] * bytes;
 }
 
+double world_place_truth(const struct world *w, int k, double bytes, int place)
+{
+        double special = w->trouble == WORLD_PLACE && k == w->changed
+                                 ? (place == CAPO_PLACE_IN ? w->in : w->out)
+                                 : 0;
+
+        return world_truth(w, k, bytes) * exp(special);
+}
+
 /* NCCL's own choice: the shortest by its belief. */
 int world_own(const struct world *w, double bytes)
 {
@@ -120,18 +129,70 @@ void world_make(struct world *w, uint64_t seed, unsigned number, int default_run
                 w->runs = w->default_runs;
 }
 
-/* One run: of a candidate (-1 NCCL's own choice), labelled as @label; in a sweep @run is shared. */
+void world_trouble(struct world *w, enum world_trouble trouble)
+{
+        w->trouble = trouble;
+        if (trouble == WORLD_PLAIN)
+                return;
+        w->in_turn = chance(0.5);
+        w->order_known = chance(0.5);
+        w->drift = 0;
+        w->second_mode = between(0.04, 0.15);
+        w->slope = (chance(0.5) ? 1 : -1) *
+                   (trouble == WORLD_SHIFT ? between(0.03, 0.12) : between(0.03, 0.15));
+        w->step_of_run = log_between(0.005, 0.03);
+        w->changed = trouble == WORLD_SHIFT
+                             ? 1 + (int)(uniform() * (w->default_runs + w->n_kinds * w->runs))
+                             : (int)(uniform() * w->n_kinds);
+        w->out = -between(0.05, 0.25);
+        w->in = between(0.03, 0.15);
+        if (trouble == WORLD_DRIFT)
+                w->in_turn = false;
+        if (trouble == WORLD_PLACE || trouble == WORLD_EXCHANGED)
+                w->sweep = false;
+}
+
+/* An error of a run or a size, in standard deviations of a normal one. */
+static double deviate(const struct world *w)
+{
+        double x = normal(), squares = 0;
+        int freedom;
+
+        switch (w->trouble) {
+        case WORLD_HEAVY:
+                freedom = w->n_sizes % 2 ? 3 : 2;
+                for (int i = 0; i < freedom; i++) {
+                        double y = normal();
+
+                        squares += y * y / freedom;
+                }
+                return x / sqrt(squares) * (freedom == 2 ? 0.826 : 0.882); /* same quartiles */
+        case WORLD_SKEWED: return -log(1 - uniform());
+        default: return x;
+        }
+}
+
+/* What is wrong with all of a run, or with a stretch of its sizes. */
 struct disturbance {
         int from, to; /* sizes */
         double factor, offset;
 };
 
-static struct disturbance disturb(const struct world *w, int number, int of)
+/* @number: how many runs came before; @of: of how many; @level: of the random walk. */
+static struct disturbance disturb(const struct world *w, double number, int of, double *level)
 {
         struct disturbance d = {.from = 1, .to = 0, .factor = 0, .offset = w->drift * number / of};
 
-        d.offset +=
-                0.5 * w->noise_run * normal(); /* half of the noise between runs is the run's own */
+        d.offset += 0.5 * w->noise_run *
+                    deviate(w); /* half of the noise between runs is the run's own */
+        *level += w->trouble == WORLD_WALK ? w->step_of_run * normal() : 0;
+        d.offset += *level;
+        if (w->trouble == WORLD_BIMODAL && chance(0.3))
+                d.offset += w->second_mode;
+        if (w->trouble == WORLD_DRIFT)
+                d.offset += w->slope * number / of;
+        if (w->trouble == WORLD_SHIFT && number >= w->changed)
+                d.offset += w->slope;
         if (chance(SLOW_STRETCH)) {
                 d.from = chance(0.3) ? 0 : (int)(uniform() * w->n_sizes);
                 d.to = chance(0.3) ? w->n_sizes - 1 : d.from + (int)(uniform() * 6);
@@ -148,28 +209,36 @@ static double scale(const struct world *w, int i)
 static void measure(const struct world *w, struct capo_samples *set, uint32_t run, int kind,
                     int label, int from, int to, const struct disturbance *d)
 {
+        double before = w->trouble == WORLD_DEPENDENT ? normal() : 0;
+
         for (int i = from; i <= to; i++) {
-                double bytes = (double)world_size(w, i),
-                       cell = 0.87 * w->noise_run * scale(w, i) * normal() + d->offset;
+                double bytes = (double)world_size(w, i), error = deviate(w), cell;
                 int ran = kind < 0 ? world_own(w, bytes) : kind, calls = w->sweep ? 12 : 2;
 
+                if (w->trouble == WORLD_DEPENDENT)
+                        error = 0.9 * before + sqrt(1 - 0.81) * error;
+                before = error;
+                cell = 0.87 * w->noise_run * scale(w, i) * error + d->offset;
                 if (chance(MISSING))
                         continue;
                 if (i >= d->from && i <= d->to)
                         cell += d->factor;
                 for (int n = 0; n < calls; n++) {
                         double call = w->noise_call * scale(w, i) * normal() / (w->sweep ? 1 : 4);
-                        struct capo_sample s = {.bytes = world_size(w, i),
-                                                .us = world_truth(w, ran, bytes) * exp(cell + call),
-                                                .run = run,
-                                                .order = (uint32_t)(i * 100 + n),
-                                                .call = CAPO_CALL_ALLREDUCE,
-                                                .make = w->sweep ? CAPO_MAKE_EVENT : CAPO_MAKE_LOOP,
-                                                .place = w->sweep ? CAPO_PLACE_UNKNOWN
-                                                         : n      ? CAPO_PLACE_IN
-                                                                  : CAPO_PLACE_OUT,
-                                                .want = label < 0 ? 0 : world_kinds[label],
-                                                .ran = w->says_what_ran ? world_kinds[ran] : 0};
+                        struct capo_sample s = {
+                                .bytes = world_size(w, i),
+                                .us = world_place_truth(w, ran, bytes,
+                                                        n ? CAPO_PLACE_IN : CAPO_PLACE_OUT) *
+                                      exp(cell + call),
+                                .run = run,
+                                .order = (uint32_t)(i * 100 + n),
+                                .call = CAPO_CALL_ALLREDUCE,
+                                .make = w->sweep ? CAPO_MAKE_EVENT : CAPO_MAKE_LOOP,
+                                .place = w->sweep ? CAPO_PLACE_UNKNOWN
+                                         : n      ? CAPO_PLACE_IN
+                                                  : CAPO_PLACE_OUT,
+                                .want = label < 0 ? 0 : world_kinds[label],
+                                .ran = w->says_what_ran ? world_kinds[ran] : 0};
 
                         if (chance(STALL))
                                 s.us *= log_between(3, 50);
@@ -179,23 +248,51 @@ static void measure(const struct world *w, struct capo_samples *set, uint32_t ru
         }
 }
 
-static uint32_t new_run(struct capo_samples *set, const struct world *w)
+static uint32_t new_run(struct capo_samples *set, const struct world *w, int number)
 {
-        static char name[] = "world";
+        static char name[24];
         struct capo_trial t = {.source = name,
                                .layout = "8",
                                .n_ranks = 8,
                                .n_nodes = 1,
                                .nccl = 22902,
-                               .line = (unsigned)set->n_runs + 1,
+                               .line = (unsigned)number + 1,
                                .iterations = w->sweep ? 1 : 20};
 
+        snprintf(name, sizeof name, "world");
+        if (w->trouble && !w->order_known)
+                snprintf(name, sizeof name, "world-%d-%d", number * 7919 % 97, number);
         return capo_samples_run(set, &t);
+}
+
+/* All runs as they came: in turn (own, A, B, own, A, B), or one choice after the other. */
+static void measure_in_order(const struct world *w, struct capo_samples *set, const int *from,
+                             const int *to)
+{
+        int choices = w->n_kinds + 1, all = w->default_runs + w->n_kinds * w->runs, number = 0,
+            rounds = w->default_runs > w->runs ? w->default_runs : w->runs,
+            pair = (int)(uniform() * (w->n_kinds - 1));
+        double level = 0;
+
+        for (int i = 0; i < choices * rounds; i++) {
+                int k = (w->in_turn ? i % choices : i / rounds) - 1,
+                    r = w->in_turn ? i / choices : i % rounds, label = k;
+                struct disturbance d;
+
+                if (r >= (k < 0 ? w->default_runs : w->runs))
+                        continue;
+                d = disturb(w, number, all > 1 ? all - 1 : 1, &level);
+                if (w->trouble == WORLD_EXCHANGED && (k == pair || k == pair + 1))
+                        label = k == pair ? pair + 1 : pair;
+                measure(w, set, new_run(set, w, number++), k, label, k < 0 ? 0 : from[k],
+                        k < 0 ? w->n_sizes - 1 : to[k], &d);
+        }
 }
 
 void world_measure(const struct world *w, struct capo_samples *set)
 {
-        int from[KINDS], to[KINDS];
+        int from[KINDS], to[KINDS], n_runs = 0;
+        double level = 0;
 
         for (int k = 0; k < w->n_kinds; k++) {
                 bool part = chance(0.3);
@@ -205,8 +302,8 @@ void world_measure(const struct world *w, struct capo_samples *set)
         }
         if (w->sweep) {
                 for (int r = 0; r < w->runs; r++) {
-                        struct disturbance d = disturb(w, r, w->runs);
-                        uint32_t run = new_run(set, w);
+                        struct disturbance d = disturb(w, r, w->runs, &level);
+                        uint32_t run = new_run(set, w, r);
 
                         measure(w, set, run, -1, -1, 0, w->n_sizes - 1, &d);
                         for (int k = 0; k < w->n_kinds; k++)
@@ -214,18 +311,22 @@ void world_measure(const struct world *w, struct capo_samples *set)
                 }
                 return;
         }
+        if (w->trouble) {
+                measure_in_order(w, set, from, to);
+                return;
+        }
         for (int r = 0; r < w->default_runs; r++) {
-                struct disturbance d = disturb(w, r, 12);
+                struct disturbance d = disturb(w, r, 12, &level);
 
                 d.offset += w->slow_hour;
-                measure(w, set, new_run(set, w), -1, -1, 0, w->n_sizes - 1, &d);
+                measure(w, set, new_run(set, w, n_runs++), -1, -1, 0, w->n_sizes - 1, &d);
         }
         for (int k = 0; k < w->n_kinds; k++) {
                 for (int r = 0; r < w->runs; r++) {
-                        struct disturbance d = disturb(w, r + k, 12);
+                        struct disturbance d = disturb(w, r + k, 12, &level);
                         int label = w->runs >= 3 && chance(w->swapped) ? (k + 1) % w->n_kinds : k;
 
-                        measure(w, set, new_run(set, w), k, label, from[k], to[k], &d);
+                        measure(w, set, new_run(set, w, n_runs++), k, label, from[k], to[k], &d);
                 }
         }
 }

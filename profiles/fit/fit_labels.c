@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Do the labels fit the times? Exchanged labels pass every test of noise, so they are looked for by
+ * what must hold:
+ *   - a candidate takes the time of NCCL's own choice at the sizes where NCCL ran it;
+ *   - LL moves twice the bytes of Simple and LL128 (a flag for every four bytes of data; NCCL
+ *     src/device/prims_ll.h), so it is slower at large sizes, and with its short latency it is not
+ *     slower than Simple at small ones. LL128 moves a sixteenth more than Simple.
+ * If one does not hold, no rule is written: it is not known which of the labels is wrong.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "capo/algorithms.h"
+#include "analysis/job/spread.h"
+#include "core/base/util.h"
+#include "profiles/fit/fit_labels.h"
+#include "profiles/fit/fit_private.h"
+
+#define APART 0.05 /* ln: times that differ by less are no contradiction */
+#define FAR   0.25 /* ln: the same between protocols */
+enum { LARGE = 16 << 20, HUGE_SIZE = 128 << 20, SMALL = 16 << 10 };
+
+/* Mean ln us of the blocks that are labelled @c at point @p; NAN: there are none. */
+static double labelled_time(const struct capo_fit_series *s, int p, int c)
+{
+        double sum = 0;
+        int n = 0;
+
+        for (int i = s->points[p].first_block; i < s->points[p].end_block; i++) {
+                if (s->blocks[i].candidate != c)
+                        continue;
+                sum += s->blocks[i].value;
+                n++;
+        }
+        return n ? sum / n : NAN;
+}
+
+/* Does forcing what NCCL ran take another time at most sizes? @v: room for all points. */
+static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
+{
+        size_t n = 0;
+
+        for (int p = 0; p < s->n_points; p++) {
+                double apart = capo_fit_cell_of(s, p, c)->is_default
+                                       ? labelled_time(s, p, c) - labelled_time(s, p, 0)
+                                       : NAN;
+
+                if (!isnan(apart))
+                        v[n++] = apart;
+        }
+        return n > 1 && fabs(capo_median(v, n)) > APART + 4 * s->noise;
+}
+
+/* The candidate with @algo and @proto, and NCCL's number of channels; 0: there is none. */
+static int find_pair(const struct capo_fit_series *s, unsigned algo, unsigned proto)
+{
+        for (int c = 1; c < s->n_candidates; c++) {
+                const struct capo_fit_candidate *k = &s->candidates[c];
+
+                if (k->algo == algo && k->proto == proto && !k->channels && !k->chunk)
+                        return c;
+        }
+        return 0;
+}
+
+/* Is @fast slower than @slow at most of the sizes @from to @upto? */
+static bool order_contradicts(const struct capo_fit_series *s, int fast, int slow, uint64_t from,
+                              uint64_t upto, double *v)
+{
+        size_t n = 0;
+
+        for (int p = 0; fast && slow && p < s->n_points; p++) {
+                double apart = labelled_time(s, p, fast) - labelled_time(s, p, slow);
+
+                if (s->points[p].bytes >= from && s->points[p].bytes <= upto && !isnan(apart))
+                        v[n++] = apart;
+        }
+        return n && capo_median(v, n) > FAR + 4 * s->noise;
+}
+
+int capo_fit_labels(struct capo_fit_series *s)
+{
+        _cleanup_free_ double *v = malloc(((size_t)s->n_points + 1) * sizeof *v);
+
+        if (!v)
+                return -ENOMEM;
+        for (int c = 1; c < s->n_candidates; c++) {
+                const struct capo_fit_candidate *k = &s->candidates[c];
+                int simple = find_pair(s, k->algo, CAPO_PROTO_SIMPLE),
+                    ll128 = find_pair(s, k->algo, CAPO_PROTO_LL128);
+
+                s->labels_doubted |=
+                        own_contradicts(s, c, v) ||
+                        (c == simple && order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, v));
+                if (k->proto != CAPO_PROTO_LL || k->channels || k->chunk)
+                        continue;
+                s->labels_doubted |= order_contradicts(s, simple, c, LARGE, UINT64_MAX, v) ||
+                                     order_contradicts(s, ll128, c, LARGE, UINT64_MAX, v) ||
+                                     order_contradicts(s, c, simple, 0, SMALL, v);
+        }
+        return 0;
+}
