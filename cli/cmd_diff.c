@@ -299,19 +299,21 @@ static const struct cli_option options[] = {
 
 const struct cli_command diff_command = {
         .usage = "[OPTIONS] BEFORE AFTER",
-        .about = "Compares recordings of the same job. Each job in the folder BEFORE, or in "
-                 "folders below it, is a run, and so with AFTER; FOLDER@1 is the first alone. "
-                 "Several runs a side are best made in turn (before, after, before, ...). A row "
-                 "shows, per communicator, collective and size:\n"
-                 "  the median time before and after; of several runs the geometric mean of "
-                 "their medians\n"
-                 "  the change, with a 95 % interval that is wide enough for all rows together\n"
-                 "  the seconds that the change makes on one rank, or \"noise\": the change is "
-                 "not larger than the noise\n"
-                 "Rows are sorted by seconds. If the jobs repeat a step, its time before and "
-                 "after is shown, too. Times are GPU times; rows with host times only are shown "
-                 "and never judged. Two files of nccl-tests output are compared size by size "
-                 "(capo diff old.txt new.txt); what was forced must be the same in both.",
+        .about =
+                "Compares recordings of the same job. Each job in the folder BEFORE, or in "
+                "folders below it, is a run, and so with AFTER; FOLDER@1 is the first alone. "
+                "Several runs a side are best made in turn (before, after, before, ...). A row "
+                "shows, per communicator, collective and size:\n"
+                "  the median time before and after; of several runs the geometric mean of "
+                "their medians\n"
+                "  the change, with a 95 % interval that is wide enough for all rows together\n"
+                "  the seconds that the change makes on one rank, or \"noise\": the change is "
+                "not larger than the noise\n"
+                "Rows are sorted by seconds. If the jobs repeat a step, its time before and "
+                "after is shown, too. Times are GPU times; rows with host times only are shown "
+                "and never judged. Two files of nccl-tests output are compared size by size "
+                "(capo diff old.txt new.txt). Each choice that was forced in both is compared; if each file "
+                "has one choice, these two are.",
         .options = options,
         .after =
                 "With one run on each side the noise is that within the runs: the same job run twice may differ by "

@@ -137,23 +137,30 @@ static void add_row(struct found *f, const char *label, const struct capo_fit_se
                           expm1(change + half), "verdict", verdict));
 }
 
-/* Compare all samples that were forced to @want in both. */
+static const char *label_text(uint8_t want, char text[32])
+{
+        if (!want)
+                return "-";
+        snprintf(text, 32, "%s %s", CAPO_ALGO_OF(want) ? capo_algo_name(CAPO_ALGO_OF(want)) : "any",
+                 CAPO_PROTO_OF(want) ? capo_proto_name(CAPO_PROTO_OF(want)) : "any");
+        return text;
+}
+
+/* Compare all samples that were forced to @want before, and to @then after. */
 static int compare_label(const struct capo_samples *before, const struct capo_samples *after,
-                         uint8_t want, double min_change, struct found *f)
+                         uint8_t want, uint8_t then, double min_change, struct found *f)
 {
         const struct capo_fit_options options = {.force = true};
         struct capo_samples both = {0};
         struct capo_fit *fit = NULL;
         struct capo_fault fault;
-        char label[32] = "-";
+        char a_text[32], b_text[32], label[80];
         int e = copy_samples(before, want, false, &both);
 
-        if (want)
-                snprintf(label, sizeof label, "%s %s",
-                         CAPO_ALGO_OF(want) ? capo_algo_name(CAPO_ALGO_OF(want)) : "any",
-                         CAPO_PROTO_OF(want) ? capo_proto_name(CAPO_PROTO_OF(want)) : "any");
+        snprintf(label, sizeof label, want == then ? "%s" : "%s -> %s", label_text(want, a_text),
+                 label_text(then, b_text));
         if (e == 0)
-                e = copy_samples(after, want, true, &both);
+                e = copy_samples(after, then, true, &both);
         if (e == 0)
                 e = capo_fit_make(&both, &options, &fit, &fault);
         if (e == -EINVAL)
@@ -188,6 +195,16 @@ static void add_side(struct cli_page *page, const char *what, const char *path,
                        *t->gpu ? ", " : "", t->gpu);
 }
 
+/* What was forced in all samples of a file; -1: not the same in all. */
+static int only_label(const struct capo_samples *set)
+{
+        for (size_t i = 1; i < set->n; i++) {
+                if (set->v[i].want != set->v[0].want)
+                        return -1;
+        }
+        return set->n ? set->v[0].want : -1;
+}
+
 static int say_nothing_common(const char *before, const char *after, const struct capo_samples *a,
                               const struct capo_samples *b)
 {
@@ -210,7 +227,7 @@ int diff_files(const char *before, const char *after, double min_change, enum cl
         struct capo_samples a = {0}, b = {0};
         struct found f = {.page = cli_page_new(), .rows = json_array()};
         bool seen[256] = {false};
-        int status = CAPO_EXIT_USAGE, e = f.page && f.rows ? 0 : -ENOMEM;
+        int one_a, one_b, status = CAPO_EXIT_USAGE, e = f.page && f.rows ? 0 : -ENOMEM;
 
         if (e < 0 || read_file(before, &a) < 0 || read_file(after, &b) < 0)
                 goto end;
@@ -218,10 +235,17 @@ int diff_files(const char *before, const char *after, double min_change, enum cl
         add_side(f.page, "before", before, &a);
         add_side(f.page, "after", after, &b);
         f.table = cli_page_section(f.page, "CHANGES", columns, N_ELEMENTS(columns));
+        one_a = only_label(&a);
+        one_b = only_label(&b);
         for (size_t i = 0; i < a.n && e == 0; i++) {
-                if (!seen[a.v[i].want])
-                        e = compare_label(&a, &b, a.v[i].want, min_change, &f);
-                seen[a.v[i].want] = true;
+                uint8_t want = a.v[i].want;
+
+                /* What is forced is all that differs: that is what is compared. */
+                if (!seen[want])
+                        e = compare_label(&a, &b, want,
+                                          one_a >= 0 && one_b >= 0 ? (uint8_t)one_b : want,
+                                          min_change, &f);
+                seen[want] = true;
         }
         if (e < 0) {
                 capo_error("diff: no memory");

@@ -135,6 +135,7 @@ int cli_inputs_add(struct cli_inputs *inputs, const char *path)
         if (capo_array_room(&inputs->v, inputs->n, sizeof *inputs->v) < 0)
                 return capo_fail(-ENOMEM, "out of memory");
         inputs->v[inputs->n] = (struct cli_input){path, inputs->label};
+        inputs->last = inputs->label;
         if (inputs->label.nothing_forced) {
                 struct capo_label *l = &inputs->v[inputs->n].label;
 
@@ -143,6 +144,11 @@ int cli_inputs_add(struct cli_inputs *inputs, const char *path)
         }
         inputs->n++;
         return 0;
+}
+
+bool cli_inputs_unused(const struct cli_inputs *inputs)
+{
+        return inputs->n && memcmp(&inputs->last, &inputs->label, sizeof inputs->last);
 }
 
 void cli_inputs_free(struct cli_inputs *inputs)

@@ -13,6 +13,7 @@
  * operand. */
 struct cli_inputs {
         struct capo_label label; /* the current label */
+        struct capo_label last;  /* of the last input */
         struct cli_input {
                 const char *path;
                 struct capo_label label;
@@ -29,6 +30,9 @@ extern const struct cli_option cli_place_options[];
 /** cli_inputs_add() - add @path with the current label. Return: 0; -ENOMEM, printed. */
 int cli_inputs_add(struct cli_inputs *inputs, const char *path);
 void cli_inputs_free(struct cli_inputs *inputs);
+
+/** cli_inputs_unused() - was a label given after the last input? It would apply to nothing. */
+bool cli_inputs_unused(const struct cli_inputs *inputs);
 
 /** cli_inputs_read() - read all inputs with cli_input_read(), even if some fail. Return: the first
  * error, else 0. */

@@ -98,6 +98,19 @@ static void add_verdict(struct cli_section *t, const struct capo_profile *p,
                         capo_when_print(&rule->when, when, sizeof when), text);
 }
 
+/* Does a rule not hold because it names releases, and none is known? */
+static bool needs_release(const struct capo_profile *p, const struct capo_plan_decision *d,
+                          const struct capo_rule_verdict *list, size_t n)
+{
+        for (size_t i = 0; list && i < n && d->shape.nccl <= 0; i++) {
+                const struct capo_range *nccl = &p->rules[list[i].rule].when.nccl;
+
+                if (list[i].fate == CAPO_RULE_NOT_THIS_JOB && (nccl->min > 0 || nccl->max > 0))
+                        return true;
+        }
+        return false;
+}
+
 /* One row per rule that lists the collective. */
 static void add_rules(struct cli_page *page, const struct explain *e,
                       const struct capo_plan_decision *d)
@@ -119,6 +132,9 @@ static void add_rules(struct cli_page *page, const struct explain *e,
                                  "no rule of it decides; line %u changes constants of NCCL's "
                                  "model, and NCCL chooses by them",
                                  constants->line);
+        else if (winner == UINT32_MAX && needs_release(e->profile, d, list, n))
+                cli_section_line(t, "whether a rule decides is not known: rules name releases of "
+                                    "NCCL; --nccl 2.29.2 says which runs");
         else if (winner == UINT32_MAX)
                 cli_section_line(t, "no rule of it decides: NCCL's own choice stands, untouched");
 }

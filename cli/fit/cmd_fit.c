@@ -279,6 +279,9 @@ static int run_fit(void *options, int n, char **words)
                 return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
         if (!n)
                 return model_alone(j);
+        if (cli_inputs_unused(&j->inputs))
+                return capo_fail(CAPO_EXIT_USAGE, "fit: a label after the last input applies to "
+                                                  "nothing; put it before the inputs");
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* use what can be read */
                 return CAPO_EXIT_FAIL;
         find_recorded(j);
@@ -397,7 +400,7 @@ const struct cli_command fit_command = {
         .options = options,
         .after =
                 "  capo fit capo-logs/ -o mycluster.json\n"
-                "  capo fit --default own-*.txt --algo ring ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
+                "  capo fit --default own-*.txt --algo ring --proto simple ring-*.txt --algo tree --proto ll128 tree-*.txt -o mycluster.json\n"
                 "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",
         .status =
                 "0, also when nothing is certain and the profile is empty; 1 there is nothing to fit, or something failed; 2 wrong command line.",

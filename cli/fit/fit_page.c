@@ -38,7 +38,7 @@ const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, 
                 n++;
         }
         snprintf(text, 48, n ? "%s +- %s" : "-", format_percent(gain / n, a, sizeof a),
-                 format_percent(half / n, b, sizeof b));
+                 format_percent(fmax(half / n, 0.001), b, sizeof b));
         return text;
 }
 
@@ -101,7 +101,7 @@ static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
                  format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
         if (!isnan(r->mean_default))
                 capo_append(text, sizeof text,
-                            "; all left to NCCL: %s; worst against NCCL's own choice: %s",
+                            "; all left to NCCL: mean %s; worst against NCCL's own choice: %s",
                             format_percent(r->mean_default, a, sizeof a),
                             format_percent(r->worst_default, b, sizeof b));
         if (r->n_worse)

@@ -55,6 +55,9 @@ enum capo_fit_verdict {
         CAPO_FIT_LEFT_SMALL,        /* the gain is below what a rule must save */
         CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
         CAPO_FIT_LEFT_HARM,         /* it is likely, but a loss of CAPO_FIT_HARM is not excluded */
+        CAPO_FIT_NO_PROTO,          /* the algorithm is known, the protocol is not */
+        CAPO_FIT_UNREPEATED,        /* NCCL's own choice is slower than all candidates, perhaps
+                                       because the machine was */
         CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
         CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
         CAPO_FIT_ONCE,              /* one run of NCCL's own choice, which may have been slow */

@@ -199,13 +199,15 @@ static double own_excess(const struct view *v, int p, int c)
 static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
-        double se = 0, gain = gain_at(v, p, c, &se) - own_excess(v, p, c);
+        double se = 0, seen = gain_at(v, p, c, &se), gain = seen - own_excess(v, p, c);
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
-            1 - exp(-gain) < v->o->min_gain)
+            1 - exp(-seen) < v->o->min_gain || seen - q->quantile * se <= 0)
                 return 0;
-        if (gain - q->quantile * se <= 0)
+        if (1 - exp(-gain) < v->o->min_gain || gain - q->quantile * se <= 0) {
+                *why = CAPO_FIT_UNREPEATED;
                 return 0;
+        }
         if (v->o->force)
                 return gain - q->harm_quantile * se > -log1p(CAPO_FIT_HARM) ? gain : 0;
         if (v->s->labels_doubted)

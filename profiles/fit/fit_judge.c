@@ -16,9 +16,11 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
                 [CAPO_FIT_LEFT] = "left to NCCL",
                 [CAPO_FIT_LEFT_SMALL] = "left to NCCL (gain too small)",
                 [CAPO_FIT_LEFT_NOISE] = "left to NCCL (may be noise)",
-                [CAPO_FIT_LEFT_HARM] = "left to NCCL (a loss of 3 % is not excluded)",
+                [CAPO_FIT_LEFT_HARM] = "left to NCCL (too few runs to exclude a loss)",
+                [CAPO_FIT_NO_PROTO] = "no: which protocol? add --proto simple, if it was",
+                [CAPO_FIT_UNREPEATED] = "no: nothing repeats the time of NCCL's choice",
                 [CAPO_FIT_NO_NAME] = "no: what ran is not fully recorded",
-                [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is a fault of the measurement",
+                [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is mostly a fault; --force",
                 [CAPO_FIT_ONCE] = "no: NCCL's choice has one run, which may be slow",
                 [CAPO_FIT_DISAGREE] = "no: the runs of NCCL's choice disagree",
                 [CAPO_FIT_BEYOND_LINKS] = "no: more than the links can carry",
@@ -41,6 +43,8 @@ const char *capo_fit_verdict_word(enum capo_fit_verdict verdict)
                 [CAPO_FIT_LEFT_SMALL] = "small",
                 [CAPO_FIT_LEFT_NOISE] = "may_be_noise",
                 [CAPO_FIT_LEFT_HARM] = "loss_not_excluded",
+                [CAPO_FIT_NO_PROTO] = "protocol_not_recorded",
+                [CAPO_FIT_UNREPEATED] = "own_choice_unrepeated",
                 [CAPO_FIT_NO_NAME] = "not_recorded",
                 [CAPO_FIT_TOO_GOOD] = "too_good",
                 [CAPO_FIT_ONCE] = "own_choice_once",
@@ -74,7 +78,9 @@ static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s,
         if (q->shown == 0)
                 return CAPO_FIT_LEFT;
         if (!capo_fit_writable(&s->candidates[q->shown]))
-                return CAPO_FIT_NO_NAME;
+                return s->candidates[q->shown].algo && !s->candidates[q->shown].proto
+                               ? CAPO_FIT_NO_PROTO
+                               : CAPO_FIT_NO_NAME;
         if (!s->covered && !capo_fit_cell_of(s, p, 0)->n_blocks)
                 return CAPO_FIT_NO_DEFAULT;
         if (q->refused)
@@ -91,8 +97,10 @@ static int point_needs(const struct capo_fit_series *s, int p)
         case CAPO_FIT_LEFT_NOISE:
         case CAPO_FIT_LEFT_HARM:
         case CAPO_FIT_NO_NAME:
+        case CAPO_FIT_NO_PROTO:
         case CAPO_FIT_ALONE: return CAPO_FIT_NEXT_CANDIDATE;
         case CAPO_FIT_ONCE:
+        case CAPO_FIT_UNREPEATED:
         case CAPO_FIT_DISAGREE: return CAPO_FIT_NEXT_DEFAULT_AGAIN;
         case CAPO_FIT_NO_DEFAULT: return CAPO_FIT_NEXT_DEFAULT;
         default: return CAPO_FIT_NEXT_NOTHING;

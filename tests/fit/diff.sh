@@ -62,6 +62,9 @@ PY
 [ "$(grep -c 'below --min-change' "$tmp/out")" = 7 ] || fail "20 % of 50, files: $(cat "$tmp/out")"
 "$capo" diff "$tmp/once_a.txt" "$tmp/once_c.txt" > "$tmp/out" || fail "the same, one run each: $(cat "$tmp/out")"
 
+# What each file forced is all that differs.
+"$capo" diff --wide "$own" "$(dirname "$0")/data/label_nvls.txt" > "$tmp/out"
+[ $? = 1 ] && [ "$(grep -c -- '- -> NVLS any' "$tmp/out")" = 7 ] || fail "own against NVLS: $(cat "$tmp/out")"
 "$capo" diff "$own" "$(dirname "$0")/data/rccl_old.csv" > /dev/null 2> "$tmp/err"
 [ $? = 2 ] || fail "2 ranks against 8: exit status is not 2"
 grep -q 'on 2 ranks.* on 8' "$tmp/err" || fail "2 ranks against 8: $(cat "$tmp/err")"
