@@ -32,6 +32,7 @@ static void free_process(struct capo_job_process *p)
         capo_log_close(p->log);
         free(p->host);
         free(p->fabric);
+        free(p->machine);
         free(p->rules);
 }
 

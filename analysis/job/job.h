@@ -61,6 +61,9 @@ struct capo_job_process {
         char *fabric; /* the last two snapshots of FABRIC frames (core/log/fabric_frame.h); NULL:
                          none */
         size_t fabric_last_, fabric_size_;
+        char *machine; /* MACHINE frames (core/log/machine_frame.h), joined: the first ones, and as
+                          many of the last as there is room for; NULL: none */
+        size_t machine_size_;
         char *rules; /* the last RULES frame; NULL when there is none */
 };
 

@@ -105,6 +105,7 @@ static int add_frame(struct reading *rd, const struct capo_log_frame *f)
         switch (f->type) {
         case CAPO_FRAME_INFO:
         case CAPO_FRAME_FABRIC:
+        case CAPO_FRAME_MACHINE:
         case CAPO_FRAME_RULES: return job_add_text_frame(p, f);
         case CAPO_FRAME_COMM: return add_comm(rd, f);
         case CAPO_FRAME_SHAPE: job_read_shapes(rd, f); return 0;

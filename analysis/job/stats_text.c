@@ -42,6 +42,8 @@ static int append_text(char **text, size_t *length, const void *more, size_t siz
         return 0;
 }
 
+enum { MACHINE_MOST = 4 << 20 };
+
 enum {
         KEYS = 1024
 }; /* per process; capo writes some dozens, and more in a foreign log is ignored */
@@ -72,6 +74,21 @@ static int add_info(struct capo_job_process *p, const struct capo_info_line *lin
         return 0;
 }
 
+/* A long job has many: the middle ones make room. */
+static int add_machine(struct capo_job_process *p, const struct capo_log_frame *f)
+{
+        if (p->machine_size_ > MACHINE_MOST) {
+                char *from = strchr(p->machine + MACHINE_MOST / 2, '\n'),
+                     *to = strstr(p->machine + MACHINE_MOST * 3 / 4, "\nat\t");
+
+                if (from && to && to > from) {
+                        memmove(from, to, strlen(to) + 1);
+                        p->machine_size_ = strlen(p->machine);
+                }
+        }
+        return append_text(&p->machine, &p->machine_size_, f->payload, f->size, false);
+}
+
 int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f)
 {
         struct capo_info_line info;
@@ -94,6 +111,8 @@ int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *
                 }
                 return append_text(&p->fabric, &p->fabric_size_, f->payload, f->size, false);
         }
+        if (f->type == CAPO_FRAME_MACHINE)
+                return add_machine(p, f);
         if (f->type == CAPO_FRAME_RULES) {
                 size_t had = 0;
 

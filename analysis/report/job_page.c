@@ -39,6 +39,7 @@ void capo_page_finish(struct capo_page *r)
         for (uint32_t i = 0; i < r->n_places; i++)
                 free(r->places[i].line);
         free(r->waits);
+        free(r->causes);
         free(r->unknown);
         free(r->problems);
         free(r->next);

@@ -8,6 +8,7 @@
 #ifndef CAPO_PAGE_H
 #define CAPO_PAGE_H
 
+#include "analysis/causes/causes.h"
 #include "analysis/report/late_cause.h"
 #include "analysis/network/network.h"
 #include "analysis/job/job.h"
@@ -261,7 +262,11 @@ struct capo_page {
                               known, or not well enough (wait_range) */
         struct capo_interval
                 wait_range; /* its 95 % interval; {0, 0}: nothing was compared by GPU times */
-        double unseen_ns;   /* waiting that may come on top of that, mean over ranks */
+        struct capo_causes
+                *causes; /* one of each rank that is named for its lateness; where there is
+                                       none, one of the slow calls of all */
+        uint32_t n_causes;
+        double unseen_ns; /* waiting that may come on top of that, mean over ranks */
         struct capo_page_unknown
                 *unknown; /* communicators without a comparison, most calls first */
         uint32_t n_unknown;

@@ -47,6 +47,8 @@ static double sends_of(const struct capo_job_process *p)
         if (!p->fabric || capo_fabric_parse(p->fabric, &f) < 0)
                 return 0;
         for (size_t i = 0; i < f->n_domains; i++) {
+                if (!strcmp(f->domains[i].provider, "shm")) /* memory of the node is no network */
+                        continue;
                 n += f->domains[i].tx.count;
                 sum += f->domains[i].tx.sum_ns;
         }

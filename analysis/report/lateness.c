@@ -14,6 +14,7 @@
 #include "core/base/util.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
 #define LEAST_LATE_NS  1000.0 /* error of an event or of the start of a call */
@@ -292,12 +293,18 @@ int capo_judge_waits(struct capo_page *r)
                 if (w->stands_out)
                         w->cause = capo_late_cause(r->job, i, w->last,
                                                    capo_wait_counts(w) ? r->clocks_now : NULL);
-                w->text = wait_text(r->job, w);
                 r->n_waits++;
-                if (!w->text)
-                        return -ENOMEM;
         }
         qsort_r(r->waits, r->n_waits, sizeof *r->waits, by_cost, r->job);
+        if (capo_judge_causes(r) < 0)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < r->n_waits; i++) {
+                r->waits[i].text = wait_text(r->job, &r->waits[i]);
+                if (!r->waits[i].text)
+                        return -ENOMEM;
+        }
+        if (capo_tell_causes(r) < 0)
+                return -ENOMEM;
         judge_share(r);
         return 0;
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/base/cli_fields.h"
+#include "cli/report/report_causes.h"
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
@@ -138,6 +139,7 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
           CLI_EACH(uint32_t k = 0; k < of->n_problems; k++, cli_json_text(of->problems[k].text))) \
         F("problem_list", JSON, CLI_ENTITIES(problem, NULL, of->problems, of->n_problems))        \
         F("waits", JSON, CLI_ENTITIES(report_wait, of, of->waits, of->n_waits))                   \
+        F("causes", JSON, CLI_ENTITIES(report_cause, of, of->causes, of->n_causes))               \
         F("waits_unknown", JSON, CLI_ENTITIES(report_unknown, NULL, of->unknown, of->n_unknown))  \
         F("next", JSON, CLI_ENTITIES(report_next, of, of->next, of->n_next))                      \
         F("allocation", JSON,                                                                     \

@@ -10,6 +10,7 @@
 #include "analysis/report/job_judge.h"
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
+#include "cli/report/report_causes.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -351,6 +352,7 @@ struct cli_page *report_page(const struct report_view *view)
         add_other_calls(r, page);
         report_steps(view, page);
         report_waits(view, page);
+        report_causes(view, page);
         report_network(view, page);
         add_places(r, page);
         report_comms(view, page);

@@ -11,7 +11,7 @@
  *      did      number of a stack, samples that found the process in it since the last frame, main
  *               or the number of the thread
  *      samples  taken since the last frame; of them, those inside an NCCL call; ns from one to the
- *               next
+ *               next; us in which the process was stopped
  */
 #ifndef CAPO_LOG_MACHINE_FRAME_H
 #define CAPO_LOG_MACHINE_FRAME_H

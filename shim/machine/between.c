@@ -43,7 +43,29 @@ static struct {
         unsigned n_tids;
         uint32_t taken, inside; /* since the last frame */
         uint64_t next_tids_ns;
+        uint64_t last_ns, waited_ns, stopped_us; /* stopped: since the last frame */
 } own;
+
+#define STOP_NS UINT64_C(150000000)
+
+static unsigned sample_rate(void)
+{
+        int64_t rate = capo_shim_env()->machine_samples;
+
+        return rate < 1 ? 1 : rate > 100 ? 100 : (unsigned)rate;
+}
+
+/* How long this thread has waited for a CPU. */
+static uint64_t own_wait_ns(void)
+{
+        _cleanup_close_ int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
+        char text[80], *wait;
+        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+
+        text[n > 0 ? n : 0] = 0;
+        wait = strchr(text, ' ');
+        return wait ? strtoull(wait, NULL, 10) : 0;
+}
 
 /* System calls by what a thread wants of them. */
 static const struct {
@@ -182,9 +204,11 @@ static enum capo_between_kind describe_call(const struct where *w, char *text, s
 
 static void put_lines(char *to, size_t room, char *lines)
 {
+        bool ended = false;
         int n = 0;
 
-        for (char *line; (line = strsep(&lines, "\n")) && *line;) {
+        for (char *line; (line = strsep(&lines, "\n")) && *line && !ended;) {
+                ended = !strncmp(line, "main+", 5); /* what is above starts every program */
                 for (char *c = line; *c; c++)
                         *c = (unsigned char)*c < ' ' ? '?' : *c;
                 if (strlen(to) + strlen(line) + 8 > room)
@@ -302,6 +326,23 @@ static void renew_files(void)
         own.n_tids = 0;
 }
 
+/* A nap that took much longer than it should, in which this thread waited for no CPU: the process
+ * was stopped. */
+static void note_stop(void)
+{
+        uint64_t now = capo_clock_mono(), period = 1000000000u / sample_rate(),
+                 gap = own.last_ns && now > own.last_ns ? now - own.last_ns : 0;
+
+        if (gap > period + STOP_NS || own.taken % 16 == 0) {
+                uint64_t waited = own_wait_ns(), more = waited - own.waited_ns;
+
+                if (own.last_ns && gap > period + STOP_NS && gap > period + more + STOP_NS)
+                        own.stopped_us += (gap - period - more) / 1000;
+                own.waited_ns = waited;
+        }
+        own.last_ns = now;
+}
+
 void capo_between_sample(void)
 {
         if (!own.stack)
@@ -309,6 +350,7 @@ void capo_between_sample(void)
         if (!own.stack)
                 return;
         renew_files();
+        note_stop();
         own.taken++;
         if (is_inside()) {
                 own.inside++;
@@ -344,9 +386,10 @@ size_t capo_between_print(char *text, size_t room)
                         s->samples[t] = 0;
                 }
         }
-        n += (size_t)snprintf(text + n, room - n, "samples\t%u\t%u\t%" PRId64 "\n", own.taken,
-                              own.inside, 1000000000 / capo_shim_env()->machine_samples);
+        n += (size_t)snprintf(text + n, room - n, "samples\t%u\t%u\t%u\t%" PRIu64 "\n", own.taken,
+                              own.inside, 1000000000u / sample_rate(), own.stopped_us);
         own.taken = own.inside = 0;
+        own.stopped_us = 0;
         return n;
 }
 

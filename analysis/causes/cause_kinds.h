@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The hypotheses by number, and one that was found to hold. */
+#ifndef CAPO_CAUSE_KINDS_H
+#define CAPO_CAUSE_KINDS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum capo_why {
+#define CAPO_WHY(id, words, advice) CAPO_WHY_##id,
+#include "analysis/causes/cause_kinds.def"
+        CAPO_WHYS,
+};
+
+struct capo_cause_found {
+        enum capo_why why;
+        bool is_cause;       /* false: also seen */
+        uint32_t process;    /* whose it is */
+        double explained_ns; /* of lost_ns; < 0: its counters have no time */
+        char text[512];      /* the evidence, a sentence without its subject's rank */
+};
+
+#endif

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/causes/causes.h"
+#include "analysis/causes/find_causes.h"
+
+#define ENOUGH 0.5 /* of the lost time */
+#define LARGE  0.3 /* of the job, where no rank is late */
+
+static const struct {
+        const char *name, *words, *advice;
+} whys[] = {
+#define CAPO_WHY(id, words, advice) {#id, words, advice},
+#include "analysis/causes/cause_kinds.def"
+};
+
+const char *capo_why_name(enum capo_why why)
+{
+        return whys[why].name;
+}
+
+const char *capo_why_words(enum capo_why why)
+{
+        return whys[why].words;
+}
+
+const char *capo_why_advice(enum capo_why why)
+{
+        return whys[why].advice;
+}
+
+struct capo_machine_series **capo_why_read(const struct capo_job *job)
+{
+        struct capo_machine_series **all = calloc(job->n_processes + 1, sizeof *all);
+        bool any = false;
+
+        for (uint32_t i = 0; all && i < job->n_processes; i++) {
+                all[i] = capo_machine_series(&job->processes[i]);
+                any |= all[i] != NULL;
+        }
+        if (any)
+                return all;
+        free(all);
+        return NULL;
+}
+
+void capo_why_free(struct capo_machine_series **all, uint32_t n)
+{
+        for (uint32_t i = 0; all && i < n; i++)
+                capo_machine_series_free(all[i]);
+        free(all);
+}
+
+/* Network and GPU do not make host code late: where the calls come late, they are the cause only if
+ * the samples say that it is not the host's code. */
+static bool is_of_host(enum capo_why why)
+{
+        return why < CAPO_WHY_gpu_xid || why == CAPO_WHY_program;
+}
+
+static int by_weight(const void *a, const void *b)
+{
+        const struct capo_cause_found *x = a, *y = b;
+
+        return CAPO_ORDER(y->is_cause, x->is_cause)
+                       ?: CAPO_ORDER(x->why == CAPO_WHY_program, y->why == CAPO_WHY_program)
+                       ?: CAPO_ORDER(y->explained_ns, x->explained_ns)
+                       ?: CAPO_ORDER(x->why, y->why);
+}
+
+/* Those whose time is known and enough; where there is none, those without a time. Those of the
+ * program itself only where the machine has nothing: it is what every delay of the host looks like.
+ */
+static void choose(struct capo_causes *out, bool on_gpu)
+{
+        bool measured = false, machine = false;
+
+        for (unsigned i = 0; i < out->n; i++) {
+                struct capo_cause_found *f = &out->found[i];
+
+                f->is_cause = f->explained_ns >= ENOUGH * out->lost_ns &&
+                              (!on_gpu || f->why != CAPO_WHY_program);
+                measured |= f->is_cause;
+                machine |= f->is_cause && f->why != CAPO_WHY_program;
+        }
+        for (unsigned i = 0; i < out->n; i++) {
+                struct capo_cause_found *f = &out->found[i];
+
+                if (!measured && f->explained_ns < 0 &&
+                    (on_gpu || out->sampled || is_of_host(f->why)))
+                        f->is_cause = true;
+                if (machine && f->why == CAPO_WHY_program)
+                        f->is_cause = false;
+                if (f->explained_ns > out->lost_ns)
+                        f->explained_ns = out->lost_ns;
+        }
+        qsort(out->found, out->n, sizeof *out->found, by_weight);
+}
+
+static void find_all(const struct why_asked *a, struct capo_causes *out)
+{
+        for (unsigned w = 0; w < CAPO_WHYS; w++) {
+                struct capo_cause_found *f = &out->found[out->n];
+
+                *f = (struct capo_cause_found){.why = w, .process = a->process};
+                if (capo_why_finders[w](a, f))
+                        out->n++;
+        }
+}
+
+/* What was read of the process and its node, and what the list has besides. */
+static void list_asked(const struct capo_job *job, struct capo_machine_series **all,
+                       uint32_t process, struct capo_causes *out)
+{
+        static const char *const words[CAPO_MACHINE_SCOPES] = {
+                "its container",  "its threads",    "CPU and TCP of its node",
+                "its interfaces", "its RDMA ports", "its GPU (NVML)"};
+        bool asked[CAPO_MACHINE_SCOPES] = {false}, samples = false;
+
+        for (uint32_t p = 0; p < job->n_processes; p++) {
+                const struct capo_machine_series *s =
+                        job->processes[p].node == job->processes[process].node ? all[p] : NULL;
+
+                for (uint32_t i = 0; s && i < s->n_objects; i++)
+                        asked[s->object[i].scope] |=
+                                p == process || (s->object[i].scope != CAPO_MACHINE_GPU &&
+                                                 s->object[i].scope > CAPO_MACHINE_THREAD);
+                samples |= s && p == process && s->samples;
+        }
+        for (unsigned i = 0; i < CAPO_MACHINE_SCOPES; i++) {
+                char *to = asked[i] ? out->asked : out->not_asked;
+
+                capo_append(to, sizeof out->asked, "%s%s", *to ? ", " : "", words[i]);
+        }
+        capo_append(samples ? out->asked : out->not_asked, sizeof out->asked, ", its program");
+}
+
+void capo_why_late(const struct capo_job *job, struct capo_machine_series **all, uint32_t comm,
+                   uint32_t member, double lost_ns, bool on_gpu, struct capo_causes *out)
+{
+        uint32_t process = job->comms[comm].members[member].process;
+        struct why_asked a = {.job = job, .all = all, .process = process, .on_gpu = on_gpu};
+
+        *out = (struct capo_causes){
+                .comm = comm, .member = member, .process = process, .lost_ns = lost_ns};
+        list_asked(job, all, process, out);
+        if (!all[process])
+                return;
+        out->sampled = all[process]->samples > 0;
+        find_all(&a, out);
+        choose(out, on_gpu);
+}
+
+void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
+                   struct capo_causes *out)
+{
+        *out = (struct capo_causes){.comm = CAPO_NO_COMM, .lost_ns = lost_ns};
+        for (uint32_t p = 0; p < job->n_processes; p++) {
+                struct why_asked a = {.job = job, .all = all, .process = p, .on_gpu = true};
+                struct capo_causes own = {.lost_ns = lost_ns};
+
+                if (!all[p])
+                        continue;
+                find_all(&a, &own);
+                for (unsigned i = 0; i < own.n; i++) {
+                        struct capo_cause_found *f = &own.found[i], *had = NULL;
+
+                        /* a counter without a time is only also seen: nobody knows that it
+                         * costs anything */
+                        f->is_cause = f->explained_ns >= LARGE * lost_ns;
+                        for (unsigned k = 0; k < out->n; k++)
+                                had = out->found[k].why == f->why ? &out->found[k] : had;
+                        if (f->why == CAPO_WHY_program || (f->explained_ns >= 0 && !f->is_cause) ||
+                            (had && had->explained_ns >= f->explained_ns))
+                                continue;
+                        if (had)
+                                *had = *f;
+                        else
+                                out->found[out->n++] = *f;
+                }
+        }
+        qsort(out->found, out->n, sizeof *out->found, by_weight);
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Why a rank is late, or all calls are slow: hypotheses (cause_kinds.def) checked against what the
+ * machine said (include/capo/machine.def). A hypothesis is the cause if it is there, is not there
+ * on the other ranks or nodes, and explains half of the lost time. A counter that has no time (lost
+ * packets, a slow link) is one only where nothing else explains half. The rest was also seen.
+ */
+#ifndef CAPO_CAUSES_H
+#define CAPO_CAUSES_H
+
+#include "analysis/causes/cause_kinds.h"
+#include "analysis/job/job.h"
+
+/* One late rank, or the slow calls of a whole job. */
+struct capo_causes {
+        uint32_t comm;   /* CAPO_NO_COMM: no rank is late; the calls of all are slow */
+        uint32_t member; /* of it: who is late */
+        uint32_t process;
+        bool sampled;   /* it is known what it did between its calls */
+        double lost_ns; /* by how much it was late in all, of its own time */
+        struct capo_cause_found found[CAPO_WHYS]; /* causes first, by explained time */
+        unsigned n;
+        char asked[256], not_asked[256]; /* what was read of its machine, and what could not be */
+};
+
+struct capo_machine_series;
+
+/** capo_why_read() - the readings of all processes of @job, for the functions below; NULL: none
+ * has any, or no memory. */
+struct capo_machine_series **capo_why_read(const struct capo_job *job);
+void capo_why_free(struct capo_machine_series **all, uint32_t n_processes);
+
+/**
+ * capo_why_late() - why member @member of job->comms[@comm] is late
+ * @lost_ns: by how much in all
+ * @on_gpu: its calls come in time and its GPU comes late to them
+ */
+void capo_why_late(const struct capo_job *job, struct capo_machine_series **all, uint32_t comm,
+                   uint32_t member, double lost_ns, bool on_gpu, struct capo_causes *out);
+
+/** capo_why_slow() - what makes the calls of all slow: of some rank or node, and large for the
+ * whole job of @lost_ns. */
+void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
+                   struct capo_causes *out);
+
+/** capo_why_name(), _words(), _advice() - "cpu_limit"; the other two as in the list. */
+const char *capo_why_name(enum capo_why why);
+const char *capo_why_words(enum capo_why why);
+const char *capo_why_advice(enum capo_why why);
+
+#endif

@@ -1,0 +1,629 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The conditions of the hypotheses. Each function compares one process or node with the others and
+ * fills the time that it explains and the evidence. Times are differences to the median of the
+ * others: what all ranks suffer makes none of them late.
+ */
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/gpu_clocks.h"
+#include "core/base/clock_reasons.h"
+#include "core/base/order.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/causes/find_causes.h"
+#include "analysis/job/figures.h"
+
+#define LEAST_NS      50e6 /* less is noise of the readings */
+#define OFTEN         3    /* times the others' */
+#define FEW_EVENTS    10
+#define MANY_MARKS    100
+#define LOST_SEGMENTS 0.005
+#define SLOWER        0.75
+#define TICK_NS       1e7
+
+enum { OTHERS = 64 };
+
+typedef double measure(const struct why_asked *a, uint32_t process);
+
+/* Of the other processes, or those of other nodes; at most OTHERS of them. */
+static unsigned gather(const struct why_asked *a, measure *of, bool nodes, double v[OTHERS])
+{
+        const struct capo_job *job = a->job;
+        uint32_t step = job->n_processes / OTHERS + 1;
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < job->n_processes && n < OTHERS; i += step) {
+                double x;
+
+                if (i == a->process || !a->all[i] ||
+                    (nodes && job->processes[i].node == job->processes[a->process].node))
+                        continue;
+                x = of(a, i);
+                if (!isnan(x))
+                        v[n++] = x;
+        }
+        return n;
+}
+
+static double others_of(const struct why_asked *a, measure *of, bool nodes)
+{
+        double v[OTHERS];
+        unsigned n = gather(a, of, nodes, v);
+
+        return n ? capo_middle(v, n) : NAN;
+}
+
+/* ---- measures: NAN where it was not asked ---- */
+
+static double sum_of(const struct why_asked *a, uint32_t p, enum capo_machine_id id,
+                     const char *part)
+{
+        double sum;
+
+        return capo_machine_sum(a->all[p], id, part, &sum) ? sum : NAN;
+}
+
+static double throttled_ns(const struct why_asked *a, uint32_t p)
+{
+        double us = sum_of(a, p, CAPO_M_PROC_THROTTLED, NULL),
+               periods = sum_of(a, p, CAPO_M_PROC_THROTTLED_PERIODS, NULL);
+
+        return fmin(us * 1e3, periods * 1e8); /* summed over CPUs; a period has 100 ms at most */
+}
+
+static double wait_of(const struct why_asked *a, uint32_t p, const char *part)
+{
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, part);
+
+        return o ? (double)capo_machine_of(o, CAPO_M_THREAD_WAIT)->grew * 1e3 : NAN;
+}
+
+static double caller_wait_ns(const struct why_asked *a, uint32_t p)
+{
+        double held = throttled_ns(a, p);
+
+        return fmax(0, wait_of(a, p, ":calls:") - (isnan(held) ? 0 : held));
+}
+
+static double nccl_wait_ns(const struct why_asked *a, uint32_t p)
+{
+        return wait_of(a, p, ":nccl:");
+}
+
+static double cpu_ns(const struct why_asked *a, uint32_t p)
+{
+        return (sum_of(a, p, CAPO_M_PROC_USER, NULL) + sum_of(a, p, CAPO_M_PROC_SYSTEM, NULL)) *
+               TICK_NS;
+}
+
+static double stopped_ns(const struct why_asked *a, uint32_t p)
+{
+        return a->all[p] && a->all[p]->samples ? a->all[p]->stopped_ns : NAN;
+}
+
+static double limit_hits(const struct why_asked *a, uint32_t p)
+{
+        return sum_of(a, p, CAPO_M_PROC_MEM_MAX, NULL);
+}
+
+static double kind_ns(const struct why_asked *a, uint32_t p, enum capo_between_kind kind)
+{
+        const struct capo_machine_series *s = a->all[p];
+        double n = 0;
+
+        if (!s || !s->samples)
+                return NAN;
+        for (uint32_t i = 0; i < s->n_stacks; i++)
+                n += s->stack[i].kind == kind ? (double)s->stack[i].samples : 0;
+        return n * s->period_ns;
+}
+
+#define KIND_MEASURE(name, kind)                                  \
+        static double name(const struct why_asked *a, uint32_t p) \
+        {                                                         \
+                return kind_ns(a, p, kind);                       \
+        }
+KIND_MEASURE(gc_ns, CAPO_BETWEEN_GC)
+KIND_MEASURE(read_ns, CAPO_BETWEEN_READ)
+KIND_MEASURE(write_ns, CAPO_BETWEEN_WRITE)
+
+static double fault_ns(const struct why_asked *a, uint32_t p)
+{
+        return kind_ns(a, p, CAPO_BETWEEN_FAULT) + kind_ns(a, p, CAPO_BETWEEN_READ) +
+               kind_ns(a, p, CAPO_BETWEEN_RUN);
+}
+
+/* Everything that is the program's own doing. */
+static double program_ns(const struct why_asked *a, uint32_t p)
+{
+        const struct capo_machine_series *s = a->all[p];
+
+        return s && s->samples ? (double)(s->samples - s->inside) * s->period_ns -
+                                         kind_ns(a, p, CAPO_BETWEEN_WAIT) -
+                                         kind_ns(a, p, CAPO_BETWEEN_DEVICE)
+                               : NAN;
+}
+
+/* ---- what is the node's: read by one process of it, or several one after the other ---- */
+
+static double node_sum(const struct why_asked *a, uint32_t p, enum capo_machine_id id)
+{
+        uint32_t node = a->job->processes[p].node;
+        double sum = 0;
+        bool asked = false;
+
+        for (uint32_t i = 0; i < a->job->n_processes; i++) {
+                double x = a->job->processes[i].node == node && a->all[i] ? sum_of(a, i, id, NULL)
+                                                                          : NAN;
+
+                if (isnan(x))
+                        continue;
+                asked = true;
+                sum += x;
+        }
+        return asked ? sum : NAN;
+}
+
+static double sum_ids(const struct why_asked *a, uint32_t p, const enum capo_machine_id *ids,
+                      size_t n)
+{
+        double sum = 0;
+        bool asked = false;
+
+        for (size_t i = 0; i < n; i++) {
+                double x = node_sum(a, p, ids[i]);
+
+                asked |= !isnan(x);
+                sum += isnan(x) ? 0 : x;
+        }
+        return asked ? sum : NAN;
+}
+
+/* out_of_sequence is not among them: adaptive routing reorders packets that nobody lost. */
+static const enum capo_machine_id error_ids[] = {
+        CAPO_M_NIC_SYMBOL,        CAPO_M_NIC_RECOVERY,     CAPO_M_NIC_DOWNED,
+        CAPO_M_NIC_RCV_ERRORS,    CAPO_M_NIC_DISCARDS,     CAPO_M_NIC_INTEGRITY,
+        CAPO_M_NIC_SEQ,           CAPO_M_NIC_ACK,          CAPO_M_NIC_RNR,
+        CAPO_M_NIC_EXCEEDED,      CAPO_M_NIC_ADP,          CAPO_M_NIC_ADP_TO,
+        CAPO_M_NIC_SLOW,          CAPO_M_NIC_ICRC,         CAPO_M_NIC_EFA_PKTS,
+        CAPO_M_NIC_EFA_TO,        CAPO_M_NIC_EFA_IMPAIRED, CAPO_M_NIC_EFA_SILENT,
+        CAPO_M_NIC_EFA_DROPS,     CAPO_M_NIC_BNXT_TO,      CAPO_M_NIC_BNXT_SEQ,
+        CAPO_M_NIC_IRDMA_RETRANS, CAPO_M_NIC_CXI_RETRY,    CAPO_M_NIC_CXI_TIMEOUT,
+        CAPO_M_NIC_CXI_WORDS,     CAPO_M_NIC_CXI_REPLAY,
+};
+static const enum capo_machine_id mark_ids[] = {
+        CAPO_M_NIC_ECN,       CAPO_M_NIC_CNP_SENT, CAPO_M_NIC_BNXT_ECN, CAPO_M_NIC_BNXT_CNP,
+        CAPO_M_NIC_IRDMA_CNP, CAPO_M_NIC_CNP,      CAPO_M_NIC_WAIT};
+static const enum capo_machine_id nvlink_ids[] = {CAPO_M_GPU_NVLINK_CRC, CAPO_M_GPU_NVLINK_REPLAY,
+                                                  CAPO_M_GPU_NVLINK_RECOVERY};
+static const enum capo_machine_id thermal_ids[] = {CAPO_M_GPU_SYNC_BOOST, CAPO_M_GPU_SW_THERMAL,
+                                                   CAPO_M_GPU_HW_THERMAL, CAPO_M_GPU_POWER_BRAKE};
+
+static double nic_errors(const struct why_asked *a, uint32_t p)
+{
+        return sum_ids(a, p, error_ids, N_ELEMENTS(error_ids));
+}
+
+/* rp_cnp_handled counts the notices that the NIC's own retransmissions make, too. */
+static double nic_marks(const struct why_asked *a, uint32_t p)
+{
+        double own = node_sum(a, p, CAPO_M_NIC_ADP), ack = node_sum(a, p, CAPO_M_NIC_ACK);
+
+        return fmax(0, sum_ids(a, p, mark_ids, N_ELEMENTS(mark_ids)) - (isnan(own) ? 0 : own) -
+                               (isnan(ack) ? 0 : ack));
+}
+
+static double nvlink_errors(const struct why_asked *a, uint32_t p)
+{
+        double sum = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(nvlink_ids); i++)
+                sum += sum_of(a, p, nvlink_ids[i], NULL);
+        return sum;
+}
+
+static double thermal_ns(const struct why_asked *a, uint32_t p)
+{
+        double most = NAN;
+
+        for (size_t i = 0; i < N_ELEMENTS(thermal_ids); i++)
+                most = fmax(most, sum_of(a, p, thermal_ids[i], NULL) * 1e3);
+        return most;
+}
+
+static double retransmitted(const struct why_asked *a, uint32_t p)
+{
+        double sent = node_sum(a, p, CAPO_M_NODE_TCP_OUT);
+
+        return sent > 0 ? node_sum(a, p, CAPO_M_NODE_TCP_RETRANS) / sent : NAN;
+}
+
+/* ---- sentences ---- */
+
+static bool tell(struct capo_cause_found *f, double explained, const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+static bool tell(struct capo_cause_found *f, double explained, const char *format, ...)
+{
+        va_list args;
+
+        f->explained_ns = explained;
+        va_start(args, format);
+        vsnprintf(f->text, sizeof f->text, format, args);
+        va_end(args);
+        return true;
+}
+
+/* The counters of @ids that grew on the ports of the node, with the port: "mlx5_0/1: packet_seq_err
+ * +4,830, ...". */
+static char *list_ports(const struct why_asked *a, const enum capo_machine_id *ids, size_t n,
+                        char *text, size_t room)
+{
+        uint32_t node = a->job->processes[a->process].node;
+        unsigned shown = 0;
+        char count[32];
+
+        *text = 0;
+        for (uint32_t p = 0; p < a->job->n_processes; p++) {
+                const struct capo_machine_series *s =
+                        a->job->processes[p].node == node ? a->all[p] : NULL;
+
+                for (uint32_t k = 0; s && k < s->n_objects; k++) {
+                        const struct capo_machine_object *o = &s->object[k];
+                        bool begun = false;
+
+                        for (size_t i = 0; i < n && shown < 8; i++) {
+                                if (o->scope != capo_machine_readings[ids[i]].scope ||
+                                    !capo_machine_of(o, ids[i])->grew)
+                                        continue;
+                                capo_append(
+                                        text, room, "%s%s%s %s +%s", *text ? ", " : "",
+                                        begun ? "" : o->name, begun ? "" : ":",
+                                        capo_machine_readings[ids[i]].name,
+                                        capo_text_count(capo_machine_of(o, ids[i])->grew, count));
+                                begun = true;
+                                shown++;
+                        }
+                }
+        }
+        return text;
+}
+
+/* The stack of one kind (CAPO_BETWEEN_KINDS: any of the program's own) with the most samples. */
+static const struct capo_machine_stack *top_stack(const struct why_asked *a, unsigned kind)
+{
+        const struct capo_machine_series *s = a->all[a->process];
+        const struct capo_machine_stack *top = NULL;
+
+        for (uint32_t i = 0; i < s->n_stacks; i++) {
+                const struct capo_machine_stack *k = &s->stack[i];
+                bool is = kind == CAPO_BETWEEN_KINDS
+                                  ? k->kind != CAPO_BETWEEN_WAIT && k->kind != CAPO_BETWEEN_DEVICE
+                                  : k->kind == kind;
+
+                if (is && (!top || k->samples > top->samples))
+                        top = k;
+        }
+        return top;
+}
+
+/* ---- the hypotheses ---- */
+
+static bool find_driver_hangs(const struct why_asked *a, struct capo_cause_found *f)
+{
+        const char *left = a->all[a->process]->left;
+
+        return *left && strstr(left, "has not answered") && tell(f, -1, "%s", left);
+}
+
+static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = stopped_ns(a, a->process), other = others_of(a, stopped_ns, false);
+        char t[32];
+
+        if (!(own > LEAST_NS) || own < OFTEN * other)
+                return false;
+        return tell(f, own - (isnan(other) ? 0 : other),
+                    "its process was stopped for %s (SIGSTOP, a debugger, a frozen container): it "
+                    "did not run, and waited for no CPU",
+                    capo_text_time(own, t));
+}
+
+static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = throttled_ns(a, a->process), other = others_of(a, throttled_ns, false);
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[a->process], CAPO_M_PROC_LIMIT, NULL);
+        char t[32], limit[48] = "";
+
+        if (!(own > LEAST_NS))
+                return false;
+        other = isnan(other) ? 0 : other;
+        if (o)
+                snprintf(limit, sizeof limit, " of %.2f CPUs",
+                         (double)capo_machine_of(o, CAPO_M_PROC_LIMIT)->least / 1000);
+        return tell(f, own - other,
+                    "the CPU limit%s of its container (cgroup) held it for %s, in %.0f of %.0f "
+                    "periods",
+                    limit, capo_text_time(own, t),
+                    sum_of(a, a->process, CAPO_M_PROC_THROTTLED_PERIODS, NULL),
+                    sum_of(a, a->process, CAPO_M_PROC_PERIODS, NULL));
+}
+
+static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = limit_hits(a, a->process), other = others_of(a, limit_hits, false),
+               ns = fault_ns(a, a->process), others_ns = others_of(a, fault_ns, false);
+        char n[32], m[32];
+
+        if (!(own > FEW_EVENTS) || own < OFTEN * other || isnan(ns) || isnan(others_ns))
+                return false;
+        return tell(f, ns - others_ns,
+                    "it reached the memory limit of its container %s times (cgroup), with %s "
+                    "major page faults: the kernel reclaims its pages",
+                    capo_text_count((uint64_t)own, n),
+                    capo_text_count(
+                            (uint64_t)fmax(0, sum_of(a, a->process, CAPO_M_PROC_FAULTS, NULL)), m));
+}
+
+static bool find_starved_thread(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = nccl_wait_ns(a, a->process), other = others_of(a, nccl_wait_ns, false),
+               caller = caller_wait_ns(a, a->process);
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":nccl:");
+        char t[32], u[32];
+        const char *name;
+
+        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < OFTEN * other ||
+            own < 1.5 * caller)
+                return false;
+        name = strrchr(o->name, ':') + 1;
+        return tell(f, own - other,
+                    "NCCL's network thread \"%s\" waited %s for a CPU, those of the others %s",
+                    name, capo_text_time(own, t), capo_text_time(other, u));
+}
+
+static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
+{
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":calls:");
+        const struct capo_machine_value *cpus = o ? capo_machine_of(o, CAPO_M_THREAD_CPUS) : NULL;
+        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false),
+               busy = cpu_ns(a, a->process), run;
+        char t[32], u[32];
+
+        if (!cpus || !cpus->asked || cpus->last != 1 || !(own - other > LEAST_NS))
+                return false;
+        run = (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3;
+        if (busy - run < own / 2) /* others' threads took the CPU, not its own */
+                return false;
+        return tell(f, own - other,
+                    "all of its threads may use one CPU: it waited %s for that CPU while its own "
+                    "threads used %s of it",
+                    capo_text_time(own, t), capo_text_time(busy - run, u));
+}
+
+static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false);
+        char t[32], u[32];
+
+        if (!(own - other > LEAST_NS) || own < 1.5 * other)
+                return false;
+        return tell(f, own - other,
+                    "its thread waited %s for a CPU that others used, those of the other ranks %s",
+                    capo_text_time(own, t), capo_text_time(other, u));
+}
+
+static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double ticks = node_sum(a, a->process, CAPO_M_NODE_STEAL), cpus = 1;
+        const struct capo_machine_object *o = NULL;
+        char t[32];
+
+        for (uint32_t p = 0; p < a->job->n_processes && !o; p++) {
+                if (a->job->processes[p].node == a->job->processes[a->process].node)
+                        o = capo_machine_most(a->all[p], CAPO_M_NODE_CPUS, NULL);
+        }
+        cpus = o ? (double)capo_machine_of(o, CAPO_M_NODE_CPUS)->last : 1;
+        if (a->job->n_nodes < 2 || !(ticks * TICK_NS / fmax(1, cpus) > LEAST_NS))
+                return false;
+        return tell(f, ticks * TICK_NS / fmax(1, cpus),
+                    "the hypervisor gave its CPUs to others for %s each",
+                    capo_text_time(ticks * TICK_NS / fmax(1, cpus), t));
+}
+
+static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,
+                      enum capo_between_kind kind, const char *doing)
+{
+        double own = of(a, a->process), other = others_of(a, of, false);
+        const struct capo_machine_stack *top;
+        char t[32];
+
+        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < 1.5 * other)
+                return false;
+        top = top_stack(a, kind);
+        return tell(f, own - other, "it spent %s between its calls %s: %.300s",
+                    capo_text_time(own, t), doing, top ? top->text : "");
+}
+
+static bool find_garbage(const struct why_asked *a, struct capo_cause_found *f)
+{
+        return find_kind(a, f, gc_ns, CAPO_BETWEEN_GC, "in Python's garbage collection");
+}
+
+static bool find_reads(const struct why_asked *a, struct capo_cause_found *f)
+{
+        return find_kind(a, f, read_ns, CAPO_BETWEEN_READ, "reading files");
+}
+
+static bool find_writes(const struct why_asked *a, struct capo_cause_found *f)
+{
+        return find_kind(a, f, write_ns, CAPO_BETWEEN_WRITE, "writing files");
+}
+
+static const struct capo_machine_object *own_gpu(const struct why_asked *a, enum capo_machine_id id)
+{
+        return capo_machine_most(a->all[a->process], id, NULL);
+}
+
+static bool find_gpu_xid(const struct why_asked *a, struct capo_cause_found *f)
+{
+        const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_XIDS);
+
+        return o && capo_machine_of(o, CAPO_M_GPU_XIDS)->grew &&
+               tell(f, -1, "GPU %s reported Xid %u", o->name,
+                    (unsigned)capo_machine_of(o, CAPO_M_GPU_XID)->last);
+}
+
+static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = thermal_ns(a, a->process), other = others_of(a, thermal_ns, false);
+        const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_SM);
+        const char *by = "";
+        double most = 0;
+        char t[32];
+
+        if (!o || !(own > LEAST_NS) || own < OFTEN * other)
+                return false;
+        for (size_t i = 0; i < N_ELEMENTS(thermal_ids); i++) {
+                if (sum_of(a, a->process, thermal_ids[i], NULL) > most) {
+                        most = sum_of(a, a->process, thermal_ids[i], NULL);
+                        by = capo_machine_readings[thermal_ids[i]].meaning;
+                }
+        }
+        return tell(f, -1, "GPU %s is throttled: %s, for %s; %u MHz at least, %u C", o->name, by,
+                    capo_text_time(own, t), (unsigned)capo_machine_of(o, CAPO_M_GPU_SM)->least,
+                    (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most);
+}
+
+static double width_share(const struct why_asked *a, uint32_t p)
+{
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[p], CAPO_M_GPU_PCIE_WIDTH, NULL);
+
+        return o && capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH_MAX)->last
+                       ? (double)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH)->least /
+                                 (double)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH_MAX)->last
+                       : NAN;
+}
+
+static bool find_pcie_width(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = width_share(a, a->process), other = others_of(a, width_share, false);
+        const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_PCIE_WIDTH);
+
+        return own <= 0.5 && !(other <= own) &&
+               tell(f, -1, "GPU %s is on PCIe x%u, it could have x%u", o->name,
+                    (unsigned)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH)->least,
+                    (unsigned)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH_MAX)->last);
+}
+
+static bool find_nvlink(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = nvlink_errors(a, a->process), other = others_of(a, nvlink_errors, false);
+        const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_NVLINK_REPLAY);
+
+        return own >= FEW_EVENTS && !(own < OFTEN * other) &&
+               tell(f, -1, "NVLinks of GPU %s: CRC errors +%.0f, replays +%.0f, recoveries +%.0f",
+                    o ? o->name : "?", sum_of(a, a->process, CAPO_M_GPU_NVLINK_CRC, NULL),
+                    sum_of(a, a->process, CAPO_M_GPU_NVLINK_REPLAY, NULL),
+                    sum_of(a, a->process, CAPO_M_GPU_NVLINK_RECOVERY, NULL));
+}
+
+static const char *node_name(const struct why_asked *a)
+{
+        return a->job->nodes[a->job->processes[a->process].node].name;
+}
+
+static bool find_nic_errors(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = nic_errors(a, a->process), other = others_of(a, nic_errors, true);
+        char ports[400];
+
+        return own >= FEW_EVENTS && !(own < OFTEN * other) &&
+               tell(f, -1, "packets are lost or damaged on %s: %s", node_name(a),
+                    list_ports(a, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
+}
+
+/* The slowest port of a node. */
+static double slowest_port(const struct why_asked *a, uint32_t p)
+{
+        uint32_t node = a->job->processes[p].node;
+        double least = NAN;
+
+        for (uint32_t i = 0; i < a->job->n_processes; i++) {
+                const struct capo_machine_series *s =
+                        a->job->processes[i].node == node ? a->all[i] : NULL;
+
+                for (uint32_t k = 0; s && k < s->n_objects; k++) {
+                        const struct capo_machine_object *o = &s->object[k];
+
+                        if (o->scope == CAPO_MACHINE_NIC &&
+                            capo_machine_of(o, CAPO_M_NIC_RATE)->asked &&
+                            capo_machine_of(o, CAPO_M_NIC_STATE)->last == 4)
+                                least = fmin(least,
+                                             (double)capo_machine_of(o, CAPO_M_NIC_RATE)->least);
+                }
+        }
+        return least;
+}
+
+static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = slowest_port(a, a->process), other = others_of(a, slowest_port, true);
+
+        return own > 0 && own < SLOWER * other &&
+               tell(f, -1,
+                    "a network port of %s runs at %.0f Gb/s instead of %.0f as on the other "
+                    "nodes (link rate)",
+                    node_name(a), own, other);
+}
+
+static bool find_congestion(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = nic_marks(a, a->process), other = others_of(a, nic_marks, true);
+        char ports[400];
+
+        return own >= MANY_MARKS && !(own < OFTEN * other) &&
+               tell(f, -1, "the network is congested at %s: %s", node_name(a),
+                    list_ports(a, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
+}
+
+static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = retransmitted(a, a->process), other = others_of(a, retransmitted, true),
+               n = node_sum(a, a->process, CAPO_M_NODE_TCP_RETRANS);
+        char count[32];
+
+        return a->job->n_nodes > 1 && n >= FEW_EVENTS && own >= LOST_SEGMENTS &&
+               !(own < OFTEN * other) &&
+               tell(f, -1, "TCP segments are lost at %s: %s retransmitted, %.1f %% of those sent",
+                    node_name(a), capo_text_count((uint64_t)n, count), 100 * own);
+}
+
+static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
+{
+        double own = program_ns(a, a->process), other = others_of(a, program_ns, false);
+        const struct capo_machine_stack *top;
+        char t[32];
+
+        if (a->on_gpu || !(own - other > LEAST_NS) || !(top = top_stack(a, CAPO_BETWEEN_KINDS)))
+                return false;
+        return tell(
+                f, own - other,
+                "its program spent %s more between its calls than the others, most of it %s%.300s",
+                capo_text_time(own - other, t), strncmp(top->text, "in ", 3) ? "at " : "",
+                top->text);
+}
+
+capo_why_finder *const capo_why_finders[CAPO_WHYS] = {
+#define CAPO_WHY(id, words, advice) find_##id,
+#include "analysis/causes/cause_kinds.def"
+};

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_FIND_CAUSES_H
+#define CAPO_FIND_CAUSES_H
+
+#include "analysis/causes/cause_kinds.h"
+#include "analysis/causes/machine_series.h"
+
+/* Whose cause is looked for. */
+struct why_asked {
+        const struct capo_job *job;
+        struct capo_machine_series **all; /* by process; NULL: it has none */
+        uint32_t process;
+        bool on_gpu; /* it is its GPU that is late */
+};
+
+/* Fill explained_ns and text. False: it is not so, or was not asked. */
+typedef bool capo_why_finder(const struct why_asked *a, struct capo_cause_found *f);
+extern capo_why_finder *const capo_why_finders[CAPO_WHYS];
+
+#endif

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/array.h"
+#include "core/base/util.h"
+#include "analysis/causes/machine_series.h"
+
+enum { OBJECTS = 512, STACKS = 4096, ROWS = 64 };
+
+static struct capo_machine_object *get_object(struct capo_machine_series *s,
+                                              enum capo_machine_scope scope, const char *name)
+{
+        struct capo_machine_object *o;
+
+        for (uint32_t i = 0; i < s->n_objects; i++) {
+                if (s->object[i].scope == scope && !strcmp(s->object[i].name, name))
+                        return &s->object[i];
+        }
+        if (s->n_objects == OBJECTS ||
+            capo_array_room(&s->object, s->n_objects, sizeof *s->object) < 0)
+                return NULL;
+        o = &s->object[s->n_objects];
+        *o = (struct capo_machine_object){.scope = scope};
+        snprintf(o->name, sizeof o->name, "%s", name);
+        o->value = calloc(ROWS, sizeof *o->value);
+        if (!o->value)
+                return NULL;
+        s->n_objects++;
+        return o;
+}
+
+static void add_value(struct capo_machine_series *s, struct capo_machine_value *v, bool counter,
+                      uint64_t now, uint64_t before_ns)
+{
+        if (!v->asked) {
+                *v = (struct capo_machine_value){
+                        .asked = true, .last = now, .least = now, .most = now};
+                return;
+        }
+        if (counter && now != v->last) {
+                uint64_t grew = now - v->last;
+
+                if (now < v->last)
+                        grew = v->last >= UINT32_MAX / 2 && v->last <= UINT32_MAX &&
+                                               now < UINT32_MAX / 2
+                                       ? now + UINT32_MAX - v->last + 1
+                                       : 0;
+                if (grew && !v->grew)
+                        v->since_ns = before_ns;
+                if (grew)
+                        v->until_ns = s->last_ns;
+                v->grew += grew;
+        }
+        v->last = now;
+        v->least = now < v->least ? now : v->least;
+        v->most = now > v->most ? now : v->most;
+}
+
+static const struct capo_machine_reading *find_reading(enum capo_machine_scope scope,
+                                                       const char *name)
+{
+        for (unsigned i = 0; i < CAPO_MACHINE_READINGS; i++) {
+                const struct capo_machine_reading *r = &capo_machine_readings[i];
+
+                if (r->scope == scope && !strcmp(r->name, name))
+                        return r;
+        }
+        return NULL;
+}
+
+/* "key=value" words of one object; changes @words. */
+static void read_values(struct capo_machine_series *s, enum capo_machine_scope scope, char *words,
+                        uint64_t before_ns)
+{
+        char *name = strsep(&words, "\t"), *word;
+        struct capo_machine_object *o = name ? get_object(s, scope, name) : NULL;
+
+        while (o && (word = strsep(&words, "\t"))) {
+                char *value = strchr(word, '=');
+                const struct capo_machine_reading *r;
+
+                if (!value)
+                        continue;
+                *value++ = 0;
+                r = find_reading(scope, word);
+                if (r && *value >= '0' && *value <= '9')
+                        add_value(s, &o->value[r->row], r->kind == CAPO_MACHINE_COUNTER,
+                                  strtoull(value, NULL, 10), before_ns);
+        }
+}
+
+static void read_stack(struct capo_machine_series *s, char *words)
+{
+        char *number = strsep(&words, "\t"), *kind = strsep(&words, "\t");
+        struct capo_machine_stack *stack;
+
+        if (!words || s->n_stacks == STACKS ||
+            capo_array_room(&s->stack, s->n_stacks, sizeof *s->stack) < 0)
+                return;
+        stack = &s->stack[s->n_stacks];
+        *stack = (struct capo_machine_stack){.number = (unsigned)atoi(number),
+                                             .kind = CAPO_BETWEEN_OTHER};
+        for (unsigned k = 0; k < CAPO_BETWEEN_KINDS; k++)
+                stack->kind = strcmp(kind, capo_between_kinds[k]) ? stack->kind : k;
+        stack->text = strdup(words);
+        s->n_stacks += stack->text != NULL;
+}
+
+static void read_did(struct capo_machine_series *s, const char *words)
+{
+        unsigned number, samples, thread;
+
+        if (sscanf(words, "%u\t%u\t%u", &number, &samples, &thread) != 3)
+                return;
+        for (uint32_t i = 0; i < s->n_stacks; i++) {
+                if (s->stack[i].number == number)
+                        s->stack[i].samples += samples;
+        }
+}
+
+static void read_line(struct capo_machine_series *s, char *line, uint64_t *before_ns)
+{
+        char *word = strsep(&line, "\t");
+        unsigned long long at, taken, inside, period, stopped = 0;
+
+        if (!line)
+                return;
+        if (!strcmp(word, "at") && sscanf(line, "%llu", &at) == 1 && at != s->last_ns) {
+                *before_ns = s->last_ns;
+                s->last_ns = at;
+                s->first_ns = s->readings++ ? s->first_ns : at;
+        } else if (!strcmp(word, "samples") && sscanf(line, "%llu\t%llu\t%llu\t%llu", &taken,
+                                                      &inside, &period, &stopped) >= 3) {
+                s->samples += taken;
+                s->inside += inside;
+                s->period_ns = (double)period;
+                s->stopped_ns += (double)stopped * 1e3;
+        } else if (!strcmp(word, "stack")) {
+                read_stack(s, line);
+        } else if (!strcmp(word, "did")) {
+                read_did(s, line);
+        } else if (!strcmp(word, "left") && !*s->left) {
+                char *scope = strsep(&line, "\t"), *name = strsep(&line, "\t");
+
+                if (scope && name && line)
+                        snprintf(s->left, sizeof s->left, "%s: %s", name, line);
+        }
+        for (unsigned i = 0; line && i < CAPO_MACHINE_SCOPES; i++) {
+                if (!strcmp(word, capo_machine_scopes[i]))
+                        read_values(s, i, line, *before_ns);
+        }
+}
+
+struct capo_machine_series *capo_machine_series(const struct capo_job_process *process)
+{
+        _cleanup_free_ char *copy = process->machine ? strdup(process->machine) : NULL;
+        struct capo_machine_series *s = copy ? calloc(1, sizeof *s) : NULL;
+        char *text = copy, *line;
+        uint64_t before_ns = 0;
+
+        while (s && (line = strsep(&text, "\n")))
+                read_line(s, line, &before_ns);
+        return s;
+}
+
+void capo_machine_series_free(struct capo_machine_series *s)
+{
+        for (uint32_t i = 0; s && i < s->n_objects; i++)
+                free(s->object[i].value);
+        for (uint32_t i = 0; s && i < s->n_stacks; i++)
+                free(s->stack[i].text);
+        if (s) {
+                free(s->object);
+                free(s->stack);
+        }
+        free(s);
+}
+
+bool capo_machine_sum(const struct capo_machine_series *s, enum capo_machine_id id,
+                      const char *part, double *sum)
+{
+        bool asked = false;
+
+        *sum = 0;
+        for (uint32_t i = 0; s && i < s->n_objects; i++) {
+                const struct capo_machine_object *o = &s->object[i];
+
+                if (o->scope != capo_machine_readings[id].scope ||
+                    (part && !strstr(o->name, part)) || !capo_machine_of(o, id)->asked)
+                        continue;
+                asked = true;
+                *sum += (double)capo_machine_of(o, id)->grew;
+        }
+        return asked;
+}
+
+const struct capo_machine_object *capo_machine_most(const struct capo_machine_series *s,
+                                                    enum capo_machine_id id, const char *part)
+{
+        const struct capo_machine_object *best = NULL;
+
+        for (uint32_t i = 0; s && i < s->n_objects; i++) {
+                const struct capo_machine_object *o = &s->object[i];
+
+                if (o->scope == capo_machine_readings[id].scope &&
+                    (!part || strstr(o->name, part)) && capo_machine_of(o, id)->asked &&
+                    (!best || capo_machine_of(o, id)->grew > capo_machine_of(best, id)->grew))
+                        best = o;
+        }
+        return best;
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The MACHINE frames of one process (core/log/machine_frame.h), added up. A counter that goes back
+ * has begun anew, or has wrapped at 32 bits; an object that vanished keeps what it had.
+ */
+#ifndef CAPO_MACHINE_SERIES_H
+#define CAPO_MACHINE_SERIES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "analysis/job/job.h"
+#include "core/log/machine_frame.h"
+
+struct capo_machine_value {
+        bool asked;           /* false: it was never read: not 0 */
+        uint64_t last;        /* the last reading */
+        uint64_t grew;        /* of a counter, from the first reading on */
+        uint64_t least, most; /* of a gauge */
+        uint64_t since_ns;    /* the reading before it grew first; since the log's epoch */
+        uint64_t until_ns;    /* the reading after it grew last */
+};
+
+struct capo_machine_object {
+        enum capo_machine_scope scope;
+        char name[64];
+        struct capo_machine_value *value; /* by row of the scope; owned */
+};
+
+/* What the process did between its NCCL calls. */
+struct capo_machine_stack {
+        unsigned number;
+        enum capo_between_kind kind;
+        uint64_t samples; /* of the thread with the most */
+        char *text;       /* owned */
+};
+
+struct capo_machine_series {
+        struct capo_machine_object *object;
+        uint32_t n_objects;
+        struct capo_machine_stack *stack;
+        uint32_t n_stacks;
+        uint64_t readings, first_ns, last_ns;
+        uint64_t samples, inside; /* taken; of them inside of NCCL calls */
+        double period_ns;         /* from one sample to the next */
+        double stopped_ns;        /* it did not run, and had no CPU to wait for */
+        char left[200];           /* the first source that was left out, and why; "": none */
+};
+
+/** capo_machine_series() - of @process. NULL: it has no MACHINE frame, or no memory. */
+struct capo_machine_series *capo_machine_series(const struct capo_job_process *process);
+void capo_machine_series_free(struct capo_machine_series *series);
+
+/** capo_machine_sum() - the growth of a counter over all objects of its scope whose name has @part
+ * in it. False: none was asked. */
+bool capo_machine_sum(const struct capo_machine_series *s, enum capo_machine_id id,
+                      const char *part, double *sum);
+
+/** capo_machine_most() - the object of the scope of @id in which the counter grew most; NULL: none
+ * was asked. */
+const struct capo_machine_object *capo_machine_most(const struct capo_machine_series *s,
+                                                    enum capo_machine_id id, const char *part);
+
+static inline const struct capo_machine_value *capo_machine_of(const struct capo_machine_object *o,
+                                                               enum capo_machine_id id)
+{
+        return &o->value[capo_machine_readings[id].row];
+}
+
+#endif

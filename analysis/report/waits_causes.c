@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Why the ranks that are named for their lateness are late (analysis/causes). */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/base/text.h"
+#include "analysis/job/figures.h"
+#include "analysis/report/waits_causes.h"
+
+/* Of the late rank's own time, not of the sum over those that waited. */
+static double lost_by(const struct capo_job_comm *c, uint32_t member)
+{
+        return c->n_members > 1 ? c->skew->ranks[member].caused_ns / (c->n_members - 1) : 0;
+}
+
+static int add_sentence(const struct capo_job_comm *comm, struct capo_page_wait *w,
+                        const struct capo_causes *c)
+{
+        char *text = NULL, share[48] = "", percent[32], who[300];
+        const struct capo_cause_found *f = c->found;
+        int r;
+
+        if (!c->n || !f->is_cause)
+                return 0;
+        if (f->explained_ns >= 0 && c->lost_ns > 0)
+                snprintf(share, sizeof share, " of %s of it",
+                         capo_text_percent(f->explained_ns / c->lost_ns, percent));
+        r = w->stands_out
+                    ? asprintf(&text, "%s; the cause%s: %s", w->text, share, f->text)
+                    : asprintf(&text, "%s; %s was last most often in those, and %s", w->text,
+                               capo_job_member_text(comm, &comm->members[w->last], who), f->text);
+        if (r < 0)
+                return -ENOMEM;
+        free(w->text);
+        w->text = text;
+        return 0;
+}
+
+/* Too few calls were compared to know by how much a rank was late; one of them caused most of what
+ * was seen. What the machine says of it decides. */
+static bool is_likely(const struct capo_job_comm *c, const struct capo_page_wait *w)
+{
+        double sum = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++)
+                sum += c->skew->ranks[i].caused_ns;
+        return w->wide && c->skew->ranks[w->last].caused_ns > sum / 2;
+}
+
+/* The libfabric of a rank that has no CPU looks slow, too. */
+static void correct_cause(struct capo_late_cause *cause, const struct capo_causes *c)
+{
+        enum capo_why why = c->found[0].why;
+
+        if (!c->n || !c->found[0].is_cause || cause->by != CAPO_CAUSE_NETWORK ||
+            (why >= CAPO_WHY_nic_errors && why <= CAPO_WHY_tcp_loss))
+                return;
+        cause->by = why >= CAPO_WHY_gpu_xid && why <= CAPO_WHY_nvlink ? CAPO_CAUSE_GPU
+                                                                      : CAPO_CAUSE_HOST;
+}
+
+int capo_judge_causes(struct capo_page *page)
+{
+        struct capo_machine_series **all = capo_why_read(page->job);
+
+        if (!all)
+                return 0;
+        page->causes = calloc(page->n_waits + 1, sizeof *page->causes);
+        for (uint32_t i = 0; page->causes && i < page->n_waits; i++) {
+                struct capo_page_wait *w = &page->waits[i];
+                const struct capo_job_comm *c = &page->job->comms[w->comm];
+                struct capo_causes *causes = &page->causes[page->n_causes];
+
+                if (!capo_wait_counts(w) && !(w->stands_out && w->caused_share < 0) &&
+                    !is_likely(c, w))
+                        continue;
+                capo_why_late(page->job, all, w->comm, w->last, lost_by(c, w->last),
+                              !c->skew->host_late, causes);
+                correct_cause(&w->cause, causes);
+                page->n_causes += w->stands_out || (causes->n && causes->found[0].is_cause &&
+                                                    causes->found[0].why != CAPO_WHY_program);
+        }
+        if (page->causes && !page->n_causes) {
+                capo_why_slow(page->job, all, (double)capo_job_duration_ns(page->job),
+                              page->causes);
+                page->n_causes = page->causes[0].n > 0;
+        }
+        capo_why_free(all, page->job->n_processes);
+        return page->causes ? 0 : -ENOMEM;
+}
+
+int capo_tell_causes(struct capo_page *page)
+{
+        int r = 0;
+
+        for (uint32_t i = 0, k = 0; r == 0 && i < page->n_waits && k < page->n_causes; i++) {
+                const struct capo_causes *c = &page->causes[k];
+
+                if (page->waits[i].comm != c->comm || page->waits[i].last != c->member)
+                        continue;
+                r = add_sentence(&page->job->comms[c->comm], &page->waits[i], c);
+                k++;
+        }
+        return r;
+}

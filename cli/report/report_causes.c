@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The section CAUSES: why the late rank is late, or all calls are slow, and what else was seen. */
+#include <stdio.h>
+
+#include "analysis/causes/causes.h"
+#include "analysis/job/figures.h"
+#include "cli/base/cli_fields.h"
+#include "cli/report/report_causes.h"
+#include "core/base/text.h"
+
+static int32_t rank_of(const struct capo_page *page, const struct capo_cause_found *f)
+{
+        return page->job->processes[f->process].rank;
+}
+
+#define FOUND_FIELDS(F)                                                            \
+        F("kind", WORD, capo_why_name(of->why))                                    \
+        F("is_cause", FLAG, of->is_cause)                                          \
+        F("rank", RANK, rank_of(in, of))                                           \
+        F("node", TEXT, in->job->nodes[in->job->processes[of->process].node].name) \
+        F("explained_s", DURATION, of->explained_ns)                               \
+        F("evidence", TEXT, of->text)                                              \
+        F("advice", TEXT, capo_why_advice(of->why))
+CLI_ENTITY(found, struct capo_cause_found, struct capo_page, FOUND_FIELDS);
+
+#define CAUSES_FIELDS(F)                                                                      \
+        F("comm", TEXT, of->comm == CAPO_NO_COMM ? NULL : capo_page_comm(in, of->comm))       \
+        F("rank", RANK, of->comm == CAPO_NO_COMM ? -1 : in->job->processes[of->process].rank) \
+        F("lost_s", DURATION, of->lost_ns)                                                    \
+        F("found", JSON, CLI_ENTITIES(found, in, of->found, of->n))                           \
+        F("asked", TEXT, *of->asked ? of->asked : NULL)                                       \
+        F("not_asked", TEXT, *of->not_asked ? of->not_asked : NULL)
+CLI_ENTITY_SHARED(report_cause, struct capo_causes, struct capo_page, CAUSES_FIELDS);
+
+static void add_found(const struct capo_page *r, const struct capo_causes *c, struct cli_section *s)
+{
+        char who[300], text[32], share[48];
+
+        for (unsigned i = 0; i < c->n; i++) {
+                const struct capo_cause_found *f = &c->found[i];
+
+                snprintf(who, sizeof who, "rank %d", rank_of(r, f));
+                if (f->explained_ns >= 0)
+                        snprintf(share, sizeof share, " (%s)",
+                                 capo_text_percent(f->explained_ns / c->lost_ns, text));
+                else
+                        snprintf(share, sizeof share, " (its time is not known)");
+                cli_section_cell(s, "%s%s: %s%s", f->is_cause ? "" : "also seen: ", who, f->text,
+                                 share);
+        }
+}
+
+void report_causes(const struct report_view *view, struct cli_page *page)
+{
+        static const struct cli_column columns[] = {{NULL, "l~"}};
+        const struct capo_page *r = view->page;
+        struct cli_section *s;
+
+        if (!r->n_causes)
+                return;
+        s = cli_page_section(page, "CAUSES", columns, 1);
+        s->how = "What the machine said while the job ran, compared with the other ranks. A cause "
+                 "explains at least half of the time that the rank was late.";
+        for (uint32_t i = 0; i < r->n_causes; i++) {
+                const struct capo_causes *c = &r->causes[i];
+
+                add_found(r, c, s);
+                if (c->n && c->found[0].is_cause)
+                        cli_section_cell(s, "try: %s", capo_why_advice(c->found[0].why));
+                else if (c->comm != CAPO_NO_COMM)
+                        cli_section_cell(s, "rank %d: cause not known; asked: %s; not asked: %s",
+                                         r->job->processes[c->process].rank,
+                                         *c->asked ? c->asked : "nothing",
+                                         *c->not_asked ? c->not_asked : "nothing");
+        }
+}

@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_REPORT_CAUSES_H
+#define CAPO_REPORT_CAUSES_H
+
+#include "cli/base/cli_page.h"
+#include "cli/report/report_formats.h"
+
+/** report_causes() - the section CAUSES; none where nothing was found. */
+void report_causes(const struct report_view *view, struct cli_page *page);
+
+extern const struct cli_entity report_cause;
+
+#endif

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Readings of a process added up, and which hypothesis is the cause. */
+#include <stdlib.h>
+#include <string.h>
+#include <criterion/criterion.h>
+
+#include "analysis/causes/causes.h"
+#include "analysis/causes/machine_series.h"
+#include "analysis/report/waits_causes.h"
+
+enum { RANKS = 4 };
+
+static char node_a[] = "node-a", node_b[] = "node-b", world[] = "world";
+static struct capo_job_process processes[RANKS];
+static struct capo_job_node nodes[2] = {{.name = node_a}, {.name = node_b}};
+static struct capo_job_member members[RANKS];
+static struct capo_job_comm comm = {.name = world, .members = members, .n_members = RANKS};
+static struct capo_job job = {.processes = processes,
+                              .n_processes = RANKS,
+                              .nodes = nodes,
+                              .n_nodes = 2,
+                              .comms = &comm,
+                              .n_comms = 1};
+
+static struct capo_causes judge(const char *late, const char *others, double lost_s, bool on_gpu)
+{
+        struct capo_machine_series **all;
+        struct capo_causes c;
+
+        for (uint32_t i = 0; i < RANKS; i++) {
+                processes[i] = (struct capo_job_process){
+                        .rank = (int)i, .node = i / 2, .machine = (char *)(i == 3 ? late : others)};
+                members[i] = (struct capo_job_member){.rank = (int)i, .process = i};
+        }
+        all = capo_why_read(&job);
+        cr_assert(all);
+        capo_why_late(&job, all, 0, 3, lost_s * 1e9, on_gpu, &c);
+        capo_why_free(all, RANKS);
+        return c;
+}
+
+#define FRAMES(a, b) "at\t1000\n" a "at\t10000000000\n" b
+#define QUIET                                                                                          \
+        FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n"                                          \
+               "nic\tmlx5_0/1\tstate=4\trate=400\tpacket_seq_err=5\n"                                  \
+               "process\t-\tcpu.limit=500\tcpu.periods=0\tcpu.throttled_periods=0\tcpu.throttled=0\n", \
+               "thread\t7:calls:job\twait=20000\nsamples\t100\t90\t100000000\t0\n")
+
+Test(causes, counters)
+{
+        static char text[] = FRAMES("nic\ta/1\tpacket_seq_err=4294967290\tsymbol_error=100\n",
+                                    "nic\ta/1\tpacket_seq_err=4\tsymbol_error=7\tlink_downed=3\n"
+                                    "left\tgpu\t0:1b\tit took 900 ms to answer\n");
+        struct capo_job_process p = {.machine = text};
+        struct capo_machine_series *s = capo_machine_series(&p);
+        double sum;
+
+        cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
+        cr_expect_eq(sum, 10, "it wrapped at 32 bits");
+        cr_assert(capo_machine_sum(s, CAPO_M_NIC_SYMBOL, NULL, &sum));
+        cr_expect_eq(sum, 0, "it began anew");
+        cr_assert(capo_machine_sum(s, CAPO_M_NIC_DOWNED, NULL, &sum));
+        cr_expect_eq(sum, 0, "its first reading is no growth");
+        cr_expect_not(capo_machine_sum(s, CAPO_M_NIC_ACK, NULL, &sum), "not asked is not 0");
+        cr_expect_str_eq(s->left, "0:1b: it took 900 ms to answer");
+        capo_machine_series_free(s);
+}
+
+static void expect(struct capo_causes c, enum capo_why why, double explained_s)
+{
+        cr_assert(c.n && c.found[0].is_cause, "no cause");
+        cr_expect_eq(c.found[0].why, why, "%s: %s", capo_why_name(c.found[0].why), c.found[0].text);
+        cr_expect_float_eq(c.found[0].explained_ns / 1e9, explained_s, 0.001);
+}
+
+Test(causes, times)
+{
+        expect(judge(FRAMES("process\t-\tcpu.limit=150\tcpu.periods=0\tcpu.throttled_periods=0\tcpu.throttled=0\n",
+                            "process\t-\tcpu.periods=100\tcpu.throttled_periods=60\tcpu.throttled=7000000\n"),
+                     QUIET, 7, false),
+               CAPO_WHY_cpu_limit, 6); /* a period has 100 ms at most */
+        expect(judge(FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                            "thread\t7:calls:job\trun=1\twait=5020000\n"),
+                     QUIET, 6, false),
+               CAPO_WHY_cpu_contention, 5);
+        expect(judge(FRAMES("",
+                            "stack\t0\tread\tin read of /data/x <- train.py:7 load\ndid\t0\t40\t0\n"
+                            "samples\t100\t50\t100000000\t0\n"),
+                     QUIET, 5, false),
+               CAPO_WHY_reads, 4);
+        expect(judge(FRAMES("", "samples\t70\t50\t100000000\t3000000\n"), QUIET, 3.5, false),
+               CAPO_WHY_stopped, 3);
+}
+
+Test(causes, too_small_or_everywhere)
+{
+        struct capo_causes c = judge(FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                                            "thread\t7:calls:job\trun=1\twait=2020000\n"),
+                                     QUIET, 6, false);
+
+        cr_expect(c.n == 1 && !c.found[0].is_cause, "2 of 6 s are also seen");
+        c = judge(QUIET, QUIET, 6, false);
+        cr_expect_eq(c.n, 0);
+        cr_expect(strstr(c.asked, "its threads") && strstr(c.not_asked, "its GPU"));
+}
+
+Test(causes, without_a_time)
+{
+        static const char lost[] =
+                FRAMES("nic\tmlx5_0/1\tstate=4\trate=400\tpacket_seq_err=5\n",
+                       "nic\tmlx5_0/1\tpacket_seq_err=4835\n"
+                       "stack\t0\tsleep\tin sleep <- train.py:7 wait\ndid\t0\t40\t0\n"
+                       "samples\t100\t50\t100000000\t0\n");
+        struct capo_causes c = judge(lost, QUIET, 5, true);
+
+        cr_assert(c.n && c.found[0].is_cause);
+        cr_expect_eq(c.found[0].why, CAPO_WHY_nic_errors);
+        cr_expect(strstr(c.found[0].text, "mlx5_0/1: packet_seq_err +4,830"), "%s",
+                  c.found[0].text);
+        /* its program explains it, so the packets are only also seen */
+        expect(judge(lost, QUIET, 5, false), CAPO_WHY_program, 4);
+}
+
+Test(causes, behind_the_sentence)
+{
+        struct capo_skew_rank ranks[RANKS] = {[3] = {.caused_ns = 15e9}};
+        struct capo_skew skew = {.ranks = ranks, .host_late = true};
+        struct capo_page_wait wait = {.stands_out = true, .last = 3, .caused_share = 0.5};
+        struct capo_page page = {.job = &job, .waits = &wait, .n_waits = 1};
+
+        judge(FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                     "thread\t7:calls:job\trun=1\twait=4520000\n"),
+              QUIET, 5, false);
+        comm.skew = &skew;
+        wait.text = strdup("rank 3 is late");
+        wait.cause.by = CAPO_CAUSE_NETWORK;
+        cr_assert_eq(capo_judge_causes(&page), 0);
+        cr_assert_eq(page.n_causes, 1);
+        cr_expect_eq(wait.cause.by, CAPO_CAUSE_HOST, "who has no CPU has no slow network");
+        cr_assert_eq(capo_tell_causes(&page), 0);
+        cr_expect(strstr(wait.text,
+                         "rank 3 is late; the cause of 90.0 % of it: its thread waited 4.5 s"),
+                  "%s", wait.text);
+        free(wait.text);
+        free(page.causes);
+}
