@@ -9,8 +9,8 @@
 #include "analysis/causes/causes.h"
 #include "analysis/causes/find_causes.h"
 
-#define ENOUGH 0.5 /* of the lost time */
-#define LARGE  0.3 /* of the job, where no rank is late */
+#define ENOUGH 0.5  /* of the lost time */
+#define LARGE  0.15 /* of the job, where no rank is late */
 
 static const struct {
         const char *name, *words, *advice;
@@ -156,6 +156,13 @@ void capo_why_late(const struct capo_job *job, struct capo_machine_series **all,
         choose(out, on_gpu);
 }
 
+/* What a rank does between its calls makes it late, and no call slow. */
+static bool is_inside_calls(enum capo_why why)
+{
+        return why != CAPO_WHY_program && why != CAPO_WHY_garbage && why != CAPO_WHY_reads &&
+               why != CAPO_WHY_writes;
+}
+
 void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
                    struct capo_causes *out)
 {
@@ -175,7 +182,7 @@ void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all,
                         f->is_cause = f->explained_ns >= LARGE * lost_ns;
                         for (unsigned k = 0; k < out->n; k++)
                                 had = out->found[k].why == f->why ? &out->found[k] : had;
-                        if (f->why == CAPO_WHY_program || (f->explained_ns >= 0 && !f->is_cause) ||
+                        if (!is_inside_calls(f->why) || (f->explained_ns >= 0 && !f->is_cause) ||
                             (had && had->explained_ns >= f->explained_ns))
                                 continue;
                         if (had)

@@ -364,8 +364,8 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
         if (!(own > FEW_EVENTS) || own < OFTEN * other || isnan(ns) || isnan(others_ns))
                 return false;
         return tell(f, ns - others_ns,
-                    "it reached the memory limit of its container %s times (cgroup), with %s "
-                    "major page faults: the kernel reclaims its pages",
+                    "it reached its memory limit %s times, with %s major page faults: the "
+                    "kernel reclaims its pages",
                     capo_text_count((uint64_t)own, n),
                     capo_text_count(
                             (uint64_t)fmax(0, sum_of(a, a->process, CAPO_M_PROC_FAULTS, NULL)), m));
@@ -398,10 +398,10 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                busy = cpu_ns(a, a->process), run;
         char t[32], u[32];
 
-        if (!cpus || !cpus->asked || cpus->last != 1 || !(own - other > LEAST_NS))
+        if (!cpus || !cpus->asked || cpus->least != 1 || !(own - other > LEAST_NS))
                 return false;
         run = (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3;
-        if (busy - run < own / 2) /* others' threads took the CPU, not its own */
+        if (busy - run < own / 5) /* others' threads took the CPU, not its own */
                 return false;
         return tell(f, own - other,
                     "all of its threads may use one CPU: it waited %s for that CPU while its own "
@@ -409,11 +409,24 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                     capo_text_time(own, t), capo_text_time(busy - run, u));
 }
 
+/* Of the thread that waited most. */
+static double caller_run_ns(const struct why_asked *a, uint32_t p)
+{
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, ":calls:");
+
+        return o ? (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3 : NAN;
+}
+
+/* On a busy node who computes more waits more: that much is no difference between the CPUs. */
 static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false);
+        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false),
+               run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, false);
         char t[32], u[32];
 
+        if (others_run > LEAST_NS && run > others_run)
+                other *= run / others_run;
         if (!(own - other > LEAST_NS) || own < 1.5 * other)
                 return false;
         return tell(f, own - other,

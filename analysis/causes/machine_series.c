@@ -31,11 +31,16 @@ static struct capo_machine_object *get_object(struct capo_machine_series *s,
 }
 
 static void add_value(struct capo_machine_series *s, struct capo_machine_value *v, bool counter,
-                      uint64_t now, uint64_t before_ns)
+                      bool fresh, uint64_t now, uint64_t before_ns)
 {
         if (!v->asked) {
                 *v = (struct capo_machine_value){
                         .asked = true, .last = now, .least = now, .most = now};
+                if (counter && fresh) { /* it began with 0 since the last reading */
+                        v->grew = now;
+                        v->since_ns = before_ns;
+                        v->until_ns = s->last_ns;
+                }
                 return;
         }
         if (counter && now != v->last) {
@@ -86,6 +91,7 @@ static void read_values(struct capo_machine_series *s, enum capo_machine_scope s
                 r = find_reading(scope, word);
                 if (r && *value >= '0' && *value <= '9')
                         add_value(s, &o->value[r->row], r->kind == CAPO_MACHINE_COUNTER,
+                                  scope == CAPO_MACHINE_THREAD && s->readings > 1,
                                   strtoull(value, NULL, 10), before_ns);
         }
 }

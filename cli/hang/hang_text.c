@@ -42,6 +42,16 @@ static uint32_t find_host(const struct capo_job *job, const uint32_t *first, uin
         return i;
 }
 
+/* Nobody is late: what the machine says of the ranks and nodes meanwhile. */
+static void print_seen(const struct hang_page *p, FILE *out)
+{
+        const struct capo_causes *c = p->late.n_causes ? p->late.causes : NULL;
+
+        for (unsigned i = 0; c && i < c->n && i < LATE; i++)
+                fprintf(out, "  machine: rank %d: %s\n",
+                        p->job->processes[c->found[i].process].rank, c->found[i].text);
+}
+
 /* Without a culprit: list the processes that were examined. */
 static void print_processes(const struct hang_page *p, FILE *out)
 {
@@ -342,6 +352,8 @@ int hang_text(const struct hang_page *p, FILE *to)
                         p->hang.comms[v->differed_comm].name, v->differed);
         for (uint32_t i = 0; !p->hang.over && i < LATE && (late = hang_late(p, i)); i++)
                 fprintf(out, "  late: %s\n", late->text);
+        if (!p->hang.over && !hang_late(p, 0))
+                print_seen(p, out);
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
                 fprintf(out, "  not known: %s\n", text);
         print_bugs(p, out);

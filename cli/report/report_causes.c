@@ -15,7 +15,6 @@ static int32_t rank_of(const struct capo_page *page, const struct capo_cause_fou
 
 #define FOUND_FIELDS(F)                                                            \
         F("kind", WORD, capo_why_name(of->why))                                    \
-        F("is_cause", FLAG, of->is_cause)                                          \
         F("rank", RANK, rank_of(in, of))                                           \
         F("node", TEXT, in->job->nodes[in->job->processes[of->process].node].name) \
         F("explained_s", DURATION, of->explained_ns)                               \
@@ -23,14 +22,29 @@ static int32_t rank_of(const struct capo_page *page, const struct capo_cause_fou
         F("advice", TEXT, capo_why_advice(of->why))
 CLI_ENTITY(found, struct capo_cause_found, struct capo_page, FOUND_FIELDS);
 
+/* Causes come first; the rest was also seen. */
+static unsigned n_causes(const struct capo_causes *c)
+{
+        unsigned n = 0;
+
+        while (n < c->n && c->found[n].is_cause)
+                n++;
+        return n;
+}
+
 #define CAUSES_FIELDS(F)                                                                      \
         F("comm", TEXT, of->comm == CAPO_NO_COMM ? NULL : capo_page_comm(in, of->comm))       \
         F("rank", RANK, of->comm == CAPO_NO_COMM ? -1 : in->job->processes[of->process].rank) \
         F("lost_s", DURATION, of->lost_ns)                                                    \
-        F("found", JSON, CLI_ENTITIES(found, in, of->found, of->n))                           \
+        F("found", JSON, CLI_ENTITIES(found, in, of->found, n_causes(of)))                    \
         F("asked", TEXT, *of->asked ? of->asked : NULL)                                       \
         F("not_asked", TEXT, *of->not_asked ? of->not_asked : NULL)
 CLI_ENTITY_SHARED(report_cause, struct capo_causes, struct capo_page, CAUSES_FIELDS);
+
+#define SEEN_FIELDS(F)                                                                        \
+        F("rank", RANK, of->comm == CAPO_NO_COMM ? -1 : in->job->processes[of->process].rank) \
+        F("found", JSON, CLI_ENTITIES(found, in, of->found + n_causes(of), of->n - n_causes(of)))
+CLI_ENTITY_SHARED(report_seen, struct capo_causes, struct capo_page, SEEN_FIELDS);
 
 static void add_found(const struct capo_page *r, const struct capo_causes *c, struct cli_section *s)
 {

@@ -8,6 +8,6 @@
 /** report_causes() - the section CAUSES; none where nothing was found. */
 void report_causes(const struct report_view *view, struct cli_page *page);
 
-extern const struct cli_entity report_cause;
+extern const struct cli_entity report_cause, report_seen;
 
 #endif

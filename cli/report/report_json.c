@@ -140,6 +140,7 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("problem_list", JSON, CLI_ENTITIES(problem, NULL, of->problems, of->n_problems))        \
         F("waits", JSON, CLI_ENTITIES(report_wait, of, of->waits, of->n_waits))                   \
         F("causes", JSON, CLI_ENTITIES(report_cause, of, of->causes, of->n_causes))               \
+        F("also_seen", JSON, CLI_ENTITIES(report_seen, of, of->causes, of->n_causes))             \
         F("waits_unknown", JSON, CLI_ENTITIES(report_unknown, NULL, of->unknown, of->n_unknown))  \
         F("next", JSON, CLI_ENTITIES(report_next, of, of->next, of->n_next))                      \
         F("allocation", JSON,                                                                     \
