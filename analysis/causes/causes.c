@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,8 +10,7 @@
 #include "analysis/causes/causes.h"
 #include "analysis/causes/find_causes.h"
 
-#define ENOUGH 0.5  /* of the lost time */
-#define LARGE  0.15 /* of the job, where no rank is late */
+#define ENOUGH 0.5 /* of the lost time */
 
 static const struct {
         const char *name, *words, *advice;
@@ -56,13 +56,6 @@ void capo_why_free(struct capo_machine_series **all, uint32_t n)
         free(all);
 }
 
-/* Network and GPU do not make host code late: where the calls come late, they are the cause only if
- * the samples say that it is not the host's code. */
-static bool is_of_host(enum capo_why why)
-{
-        return why < CAPO_WHY_gpu_xid || why == CAPO_WHY_program;
-}
-
 static int by_weight(const void *a, const void *b)
 {
         const struct capo_cause_found *x = a, *y = b;
@@ -71,6 +64,21 @@ static int by_weight(const void *a, const void *b)
                        ?: CAPO_ORDER(x->why == CAPO_WHY_program, y->why == CAPO_WHY_program)
                        ?: CAPO_ORDER(y->explained_ns, x->explained_ns)
                        ?: CAPO_ORDER(x->why, y->why);
+}
+
+/* Of counters without a time the most telling one: a slow link makes TCP send again, too. */
+static void choose_untimed(struct capo_causes *out)
+{
+        struct capo_cause_found *first = NULL;
+
+        for (unsigned i = 0; i < out->n; i++) {
+                struct capo_cause_found *f = &out->found[i];
+
+                if (f->explained_ns < 0 && (!first || f->why < first->why))
+                        first = f;
+        }
+        if (first)
+                first->is_cause = true;
 }
 
 /* Those whose time is known and enough; where there is none, those without a time. Those of the
@@ -91,14 +99,13 @@ static void choose(struct capo_causes *out, bool on_gpu)
         for (unsigned i = 0; i < out->n; i++) {
                 struct capo_cause_found *f = &out->found[i];
 
-                if (!measured && f->explained_ns < 0 &&
-                    (on_gpu || out->sampled || is_of_host(f->why)))
-                        f->is_cause = true;
                 if (machine && f->why == CAPO_WHY_program)
                         f->is_cause = false;
                 if (f->explained_ns > out->lost_ns)
                         f->explained_ns = out->lost_ns;
         }
+        if (!measured && (on_gpu || out->sampled))
+                choose_untimed(out);
         qsort(out->found, out->n, sizeof *out->found, by_weight);
 }
 
@@ -166,6 +173,8 @@ static bool is_inside_calls(enum capo_why why)
 void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
                    struct capo_causes *out)
 {
+        bool measured = false;
+
         *out = (struct capo_causes){.comm = CAPO_NO_COMM, .lost_ns = lost_ns};
         for (uint32_t p = 0; p < job->n_processes; p++) {
                 struct why_asked a = {.job = job, .all = all, .process = p, .on_gpu = true};
@@ -177,9 +186,8 @@ void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all,
                 for (unsigned i = 0; i < own.n; i++) {
                         struct capo_cause_found *f = &own.found[i], *had = NULL;
 
-                        /* a counter without a time is only also seen: nobody knows that it
-                         * costs anything */
-                        f->is_cause = f->explained_ns >= LARGE * lost_ns;
+                        f->is_cause = lost_ns > 0 && f->explained_ns >= ENOUGH * lost_ns;
+                        f->explained_ns = fmin(f->explained_ns, lost_ns);
                         for (unsigned k = 0; k < out->n; k++)
                                 had = out->found[k].why == f->why ? &out->found[k] : had;
                         if (!is_inside_calls(f->why) || (f->explained_ns >= 0 && !f->is_cause) ||
@@ -191,5 +199,9 @@ void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all,
                                 out->found[out->n++] = *f;
                 }
         }
+        for (unsigned i = 0; i < out->n; i++)
+                measured |= out->found[i].is_cause;
+        if (!measured && lost_ns > 0)
+                choose_untimed(out);
         qsort(out->found, out->n, sizeof *out->found, by_weight);
 }

@@ -38,8 +38,8 @@ void capo_why_free(struct capo_machine_series **all, uint32_t n_processes);
 void capo_why_late(const struct capo_job *job, struct capo_machine_series **all, uint32_t comm,
                    uint32_t member, double lost_ns, bool on_gpu, struct capo_causes *out);
 
-/** capo_why_slow() - what makes the calls of all slow: of some rank or node, and large for the
- * whole job of @lost_ns. */
+/** capo_why_slow() - what makes the calls of all slow: of some rank or node. @lost_ns: how much
+ * longer they took than they usually do, mean over ranks; 0: not slow, all is only also seen. */
 void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
                    struct capo_causes *out);
 

@@ -22,7 +22,8 @@
 #define OFTEN         3    /* times the others' */
 #define FEW_EVENTS    10
 #define MANY_MARKS    100
-#define LOST_SEGMENTS 0.005
+#define LOST_SEGMENTS 0.01
+#define HELD_BELOW    0.9 /* of the others' clock: GPUs of one model differ by less */
 #define SLOWER        0.75
 #define TICK_NS       1e7
 
@@ -380,13 +381,15 @@ static bool find_starved_thread(const struct why_asked *a, struct capo_cause_fou
         char t[32], u[32];
         const char *name;
 
-        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < OFTEN * other ||
+        if (isnan(other)) /* they have none: it should wait no longer than who calls */
+                other = caller;
+        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < 1.5 * other ||
             own < 1.5 * caller)
                 return false;
         name = strrchr(o->name, ':') + 1;
         return tell(f, own - other,
-                    "NCCL's network thread \"%s\" waited %s for a CPU, those of the others %s",
-                    name, capo_text_time(own, t), capo_text_time(other, u));
+                    "NCCL's network thread \"%s\" waited %s for a CPU; %s would be usual", name,
+                    capo_text_time(own, t), capo_text_time(other, u));
 }
 
 static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
@@ -495,25 +498,45 @@ static bool find_gpu_xid(const struct why_asked *a, struct capo_cause_found *f)
                     (unsigned)capo_machine_of(o, CAPO_M_GPU_XID)->last);
 }
 
+static uint64_t slow_reasons(void)
+{
+        uint64_t bits = 0;
+
+#define CLOCK_REASON(id, bit, weight, words)                                     \
+        if (capo_clock_reason_weight(CAPO_CLOCK_REASON_##id) == CAPO_CLOCK_SLOW) \
+                bits |= bit;
+#include "capo/clock_reasons.def"
+        return bits;
+}
+
+static double clock_mhz(const struct why_asked *a, uint32_t p)
+{
+        const struct capo_machine_object *o = capo_machine_most(a->all[p], CAPO_M_GPU_SM, NULL);
+
+        return o ? (double)capo_machine_of(o, CAPO_M_GPU_SM)->last : NAN;
+}
+
+/* By the time that NVML counts; an older driver has the clock and its reason only. */
 static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = thermal_ns(a, a->process), other = others_of(a, thermal_ns, false);
+        double own = thermal_ns(a, a->process), other = others_of(a, thermal_ns, false),
+               mhz = clock_mhz(a, a->process), others_mhz = others_of(a, clock_mhz, false);
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_SM);
-        const char *by = "";
-        double most = 0;
-        char t[32];
+        uint64_t reasons = o ? capo_machine_of(o, CAPO_M_GPU_REASONS)->last & slow_reasons() : 0;
+        bool timed = own > LEAST_NS && !(own < OFTEN * other);
+        char for_time[48] = "", t[32];
 
-        if (!o || !(own > LEAST_NS) || own < OFTEN * other)
+        if (!o || (!timed && (!reasons || !(mhz < HELD_BELOW * others_mhz))))
                 return false;
-        for (size_t i = 0; i < N_ELEMENTS(thermal_ids); i++) {
-                if (sum_of(a, a->process, thermal_ids[i], NULL) > most) {
-                        most = sum_of(a, a->process, thermal_ids[i], NULL);
-                        by = capo_machine_readings[thermal_ids[i]].meaning;
-                }
-        }
-        return tell(f, -1, "GPU %s is throttled: %s, for %s; %u MHz at least, %u C", o->name, by,
-                    capo_text_time(own, t), (unsigned)capo_machine_of(o, CAPO_M_GPU_SM)->least,
-                    (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most);
+        if (timed)
+                snprintf(for_time, sizeof for_time, ", held back for %s", capo_text_time(own, t));
+        tell(f, -1, "GPU %s is throttled: %.0f MHz, the others %.0f, %u C%s", o->name, mhz,
+             others_mhz, (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most, for_time);
+#define CLOCK_REASON(id, bit, weight, words) \
+        if (reasons & (bit))                 \
+                capo_append(f->text, sizeof f->text, ", %s", words);
+#include "capo/clock_reasons.def"
+        return true;
 }
 
 static double width_share(const struct why_asked *a, uint32_t p)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why the ranks that are named for their lateness are late (analysis/causes). */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,8 @@
 #include "core/base/text.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
+
+#define SLOW 0.1 /* of the job */
 
 /* Of the late rank's own time, not of the sum over those that waited. */
 static double lost_by(const struct capo_job_comm *c, uint32_t member)
@@ -61,6 +64,24 @@ static void correct_cause(struct capo_late_cause *cause, const struct capo_cause
                                                                       : CAPO_CAUSE_HOST;
 }
 
+/* How much longer than their median the calls took, mean over ranks; 0: it is no large part of the
+ * job. */
+static double slow_by(const struct capo_job *job)
+{
+        double sum = 0;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+                struct capo_sampled s = capo_job_row_sampled(row);
+
+                if (row->comm != CAPO_NO_COMM && !(row->flags & CAPO_RECORD_MEMBER))
+                        sum += fmax(0, capo_job_row_total_ns(row) -
+                                               capo_sampled_quantile(&s, 0.5) * (double)row->calls);
+        }
+        sum /= job->n_processes;
+        return sum > SLOW * (double)capo_job_duration_ns(job) ? sum : 0;
+}
+
 int capo_judge_causes(struct capo_page *page)
 {
         struct capo_machine_series **all = capo_why_read(page->job);
@@ -83,8 +104,7 @@ int capo_judge_causes(struct capo_page *page)
                                                     causes->found[0].why != CAPO_WHY_program);
         }
         if (page->causes && !page->n_causes) {
-                capo_why_slow(page->job, all, (double)capo_job_duration_ns(page->job),
-                              page->causes);
+                capo_why_slow(page->job, all, slow_by(page->job), page->causes);
                 page->n_causes = page->causes[0].n > 0;
         }
         capo_why_free(all, page->job->n_processes);

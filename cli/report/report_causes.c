@@ -54,7 +54,7 @@ static void add_found(const struct capo_page *r, const struct capo_causes *c, st
                 const struct capo_cause_found *f = &c->found[i];
 
                 snprintf(who, sizeof who, "rank %d", rank_of(r, f));
-                if (f->explained_ns >= 0)
+                if (f->explained_ns >= 0 && c->lost_ns > 0)
                         snprintf(share, sizeof share, " (%s)",
                                  capo_text_percent(f->explained_ns / c->lost_ns, text));
                 else
@@ -69,6 +69,7 @@ void report_causes(const struct report_view *view, struct cli_page *page)
         static const struct cli_column columns[] = {{NULL, "l~"}};
         const struct capo_page *r = view->page;
         struct cli_section *s;
+        char text[32];
 
         if (!r->n_causes)
                 return;
@@ -78,6 +79,11 @@ void report_causes(const struct report_view *view, struct cli_page *page)
         for (uint32_t i = 0; i < r->n_causes; i++) {
                 const struct capo_causes *c = &r->causes[i];
 
+                if (c->comm == CAPO_NO_COMM && c->lost_ns > 0)
+                        cli_section_cell(s,
+                                         "no rank is late; the calls took %s longer than their "
+                                         "median does, mean over ranks",
+                                         capo_text_time(c->lost_ns, text));
                 add_found(r, c, s);
                 if (c->n && c->found[0].is_cause)
                         cli_section_cell(s, "try: %s", capo_why_advice(c->found[0].why));
