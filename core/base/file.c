@@ -55,12 +55,17 @@ bool capo_file_is_fifo(const char *path)
 int capo_file_open(const char *path)
 {
         _cleanup_close_ int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        struct stat st;
         int flags, opened;
 
-        if (fd < 0)
+        if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
-        if (capo_file_is_fifo(path))
-                return -ESPIPE;
+        if (S_ISFIFO(st.st_mode)) { /* what was opened counts: the name may be another file by now */
+                _cleanup_free_ char *real = realpath(path, NULL);
+
+                if (real)
+                        return -ESPIPE;
+        }
         flags = fcntl(fd, F_GETFL);
         if (flags < 0 || fcntl(fd, F_SETFL, flags & ~O_NONBLOCK) < 0) /* of a shell's pipe */
                 return -errno;
