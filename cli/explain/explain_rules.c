@@ -105,7 +105,8 @@ static bool needs_release(const struct capo_profile *p, const struct capo_plan_d
         for (size_t i = 0; list && i < n && d->shape.nccl <= 0; i++) {
                 const struct capo_range *nccl = &p->rules[list[i].rule].when.nccl;
 
-                if (list[i].fate == CAPO_RULE_NOT_THIS_JOB && (nccl->min > 0 || nccl->max > 0))
+                if (list[i].fate == CAPO_RULE_NOT_THIS_JOB && (nccl->min > 0 || nccl->max > 0) &&
+                    !strcmp(list[i].why, "nccl"))
                         return true;
         }
         return false;

@@ -90,9 +90,9 @@ static bool word_hides(const char *word, const char *option)
         static const char *const ends[] = {".sh", ".bash", ".py"};
         static const char *const names[] = {"capo", "eval", "xargs", "source", "."};
         static const char *const options[] = {
-                "am",       "amca",        "app",     "appfile",     "configfile",
-                "env-file", "env-host",    "envfile", "export-file", "multi-prog",
-                "prolog",   "task-prolog", "tune"};
+                "am",         "amca",        "app",         "appfile", "configfile",
+                "env-file",   "environment", "env-host",    "envfile", "export-file",
+                "multi-prog", "prolog",      "task-prolog", "tune"};
         static const char *const parameters[] = {"mca_base_param_files", "mca_base_envar_file"};
         static const char *const setters[] = {"-e", "-x", "-env", "-genv", "--env"};
         size_t n = strlen(word), dashes = strspn(word, "-"), name = strcspn(word + dashes, "=");
@@ -119,7 +119,7 @@ static bool word_hides(const char *word, const char *option)
                 if (strchr(word, '$') && !strcmp(option, setters[i]))
                         return true;
         }
-        if (strchr(word, '`') || strstr(word, "$("))
+        if (strchr(word, '`') || strstr(word, "libcapo") || strstr(word, "$("))
                 return true;
         return !*option &&
                (!strncmp(word, "./", 2) || (*word == '$' && word[1] && !strchr(word, '/')));

@@ -271,6 +271,8 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         if (!strncmp(text, "source ", 7) ||
             !strncmp(text, ". ", 2)) /* the file with the settings is not here */
                 r->standing_line = line;
+        if (strstr(text, "nccl.conf")) /* what NCCL reads, too, is not here */
+                r->standing_line = line;
         if (!strchr(text, '=') && !strstr(text, "_perf") && !strstr(text, "CCL") &&
             !strstr(text, "CAPO_")) /* as in most lines */
                 return 0;
