@@ -316,6 +316,42 @@ static void add_order(struct cli_page *page, const struct fit_models_shown *s)
         cli_section_row(t, "%s", FRAGMENT_ORDER_HOW);
 }
 
+/* What the links allow beyond every choice of NCCL's table. Channels are not in its cost model
+ * (NCCL_MIN_NCHANNELS applies after the search), so nothing is predicted: one experiment. */
+static void add_beyond(struct cli_page *page, const struct fit_models_shown *s)
+{
+        static const struct cli_column columns[] = {{NULL, "l~"}};
+        const struct fragment_model *m = &s->f->model;
+        size_t row = s->f->orders.row;
+        const struct capo_plan_row *r = m->nccl.n_rows ? &m->nccl.rows[row] : NULL;
+        uint8_t best = r ? fragment_model_best(m, row) : 0;
+        const char *of = "";
+        struct cli_section *t;
+        double most, gbs, bus;
+        char size[16], text[40];
+
+        if (!best || *m->why_not || m->n_nodes < 2 || r->coll != CAPO_COLL_ALLREDUCE)
+                return;
+        bus = bus_factor(s, r);
+        most = bus * find_ceiling(s, r->coll, best >> 4, &of);
+        gbs = bus * (double)r->bytes /
+              fmin((double)m->links[row][(best >> 4) - 1][(best & 15) - 1],
+                   get_corrected_cost(m, row, best)) /
+              1000;
+        if (!(most > (1 + CAPO_MODEL_MARGIN) * gbs))
+                return;
+        t = cli_page_section(page, "BEYOND", columns, 1);
+        cli_section_row(t,
+                        "the links allow %.1f GB/s of bus bandwidth at %s, NCCL's best choice, %s, "
+                        "%.1f with %d channels: no choice of its table has the rest",
+                        most, capo_size_print(r->bytes, size, sizeof size),
+                        choice_text(best, text, sizeof text), gbs, m->channels);
+        cli_section_row(t,
+                        "one experiment, not predicted: NCCL_MIN_NCHANNELS=%d capo run --dir more "
+                        "-- COMMAND; then capo diff LOGS more",
+                        m->channels >= 16 ? 32 : 2 * m->channels);
+}
+
 static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
@@ -357,6 +393,7 @@ void fit_models_page(struct cli_page *page, const struct fit_models_shown *s)
                         ;
                 add_collective(page, s, i, end);
         }
+        add_beyond(page, s);
         add_rule(page, s);
 }
 

@@ -4,13 +4,16 @@
  */
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "analysis/job/figures.h"
+#include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
+#include "core/base/layout.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -72,6 +75,23 @@ static void add_cost(const struct capo_page *r, struct cli_section *s,
                          100 * (1 - row->busbw / a->best), share, other);
 }
 
+/* The choice that ran, and the usual other one between nodes. */
+static void add_experiment(struct cli_section *s, const struct capo_page_row *row)
+{
+        unsigned algo = row->row.algo_proto >> 4;
+
+        if (!algo)
+                algo = CAPO_ALGO_RING;
+        cli_section_line(s,
+                         "one experiment tells whether another choice is faster here: capo sweep "
+                         "--coll allreduce --algos %s,%s --protos simple --sizes %" PRIu64
+                         "M..%" PRIu64 "M --calls 200 -- COMMAND",
+                         capo_algo_word(algo),
+                         capo_algo_word(algo == CAPO_ALGO_TREE ? CAPO_ALGO_RING : CAPO_ALGO_TREE),
+                         row->row.bytes >= LARGE ? row->row.bytes / LARGE : 1,
+                         (row->bytes_max + LARGE - 1) / LARGE);
+}
+
 void report_allocation(const struct report_view *view, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{"", "l"},
@@ -82,6 +102,7 @@ void report_allocation(const struct report_view *view, struct cli_page *page)
         const struct capo_page *r = view->page;
         const struct capo_page_allocation *a = &r->allocation;
         const struct capo_page_row *row;
+        struct capo_layout layout;
         struct cli_section *s;
 
         if (!*a->layout || !(a->uneven || a->reduced))
@@ -102,13 +123,12 @@ void report_allocation(const struct report_view *view, struct cli_page *page)
         if (row)
                 add_cost(r, s, row);
         if (row && row->bytes_max >= LARGE)
-                cli_section_line(
-                        s,
-                        "one experiment tells whether another choice is faster here: capo sweep --coll allreduce --algos "
-                        "ring,tree --protos simple --sizes %" PRIu64 "M..%" PRIu64
-                        "M --calls 200 -- COMMAND",
-                        row->row.bytes >= LARGE ? row->row.bytes / LARGE : 1,
-                        (row->bytes_max + LARGE - 1) / LARGE);
+                add_experiment(s, row);
+        if (capo_layout_parse(a->layout, &layout, NULL) == 0 && capo_layout_ordered(&layout))
+                cli_section_line(s,
+                                 "the order of the nodes matters: capo fit --model %s --platform "
+                                 "%.*s names the best one",
+                                 a->layout, (int)strcspn(a->class, "/"), a->class);
 }
 
 #define OTHER_FIELDS(F)               \

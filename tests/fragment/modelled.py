@@ -230,7 +230,30 @@ def refusals():
     assert "--every" in text, text
 
 
-TESTS = (fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, trays_of_a_rack, nothing_to_gain, refusals)
+def orders():
+    """The model for another order of the nodes is what comes out when that order is asked; the best one is named; a rule in any
+    order is one that each order has."""
+    machine = ("--platform", "hgxh100")
+    sizes = ("--sizes", "1G", "--json")
+    every = {o["layout"]: o for o in json.loads(run("fit", *machine, "--model", "4+1+4", *sizes))[0]["orders"]}
+    assert set(every) == {"4+1+4", "1+4+4", "4+4+1"}, every
+    for layout, order in every.items():
+        alone = json.loads(run("fit", *machine, "--model", layout, *sizes))[0]
+        row = next(r for r in alone["rows"] if r["coll"] == "allreduce")
+        near(min(c["corrected_us"] for c in row["cells"].values()), order["best_us"], 1e-3, layout)
+        near(row["cells"][row["nccl"]]["corrected_us"], order["own_us"], 1e-3, layout)
+    best = min(every.values(), key=lambda o: o["best_us"])
+    text = run("fit", *machine, "--model", "4+1+4", "--sizes", "1G")
+    named = re.search(r"best order of the nodes (\S+):", text)
+    if best["best_us"] < 0.99 * every["4+1+4"]["best_us"]:
+        assert named and near(every[named.group(1)]["best_us"], best["best_us"], 1e-6, text) is None, text
+        again = run("fit", *machine, "--model", best["layout"], "--sizes", "1G")
+        assert "best order" not in again, again
+    else:
+        assert not named, text
+
+
+TESTS = (orders, fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, trays_of_a_rack, nothing_to_gain, refusals)
 wanted = [t for t in TESTS if t.__name__ in sys.argv[3:]] if sys.argv[3:] else TESTS
 assert len(wanted) == len(sys.argv[3:] or TESTS), sys.argv
 try:
