@@ -185,6 +185,29 @@ Test(match, conditions)
         }
 }
 
+/* The rule that misses fewest conditions is named, not the first. */
+Test(match, the_nearest_rule)
+{
+        struct capo_profile *p = parse(
+                "{\"capo_profile\": 1, \"rules\": [{\"when\": {\"ranks\": 16, \"nodes\": 4, \"nccl\": \"2.28\"}},"
+                "{\"when\": {\"ranks\": 8, \"nodes\": 2, \"nccl\": \"2.28\"}}]}");
+        struct capo_shape s = {.n_ranks = 8, .n_nodes = 2, .nccl = 23007};
+        char text[CAPO_NEAREST_TEXT];
+
+        cr_expect_str_eq(capo_match_nearest(p, &s, text, sizeof text),
+                         "nccl; the nearest rule is for nodes=2 ranks=8 nccl=2.28");
+        s.nccl = 22809;
+        cr_expect_str_eq(capo_match_nearest(p, &s, text, sizeof text), "", "a rule holds");
+        s.n_ranks = 6;
+        s.nccl = 23007;
+        cr_expect(strstr(capo_match_nearest(p, &s, text, sizeof text), "ranks, nccl; the nearest"),
+                  "%s", text);
+        p->rules[1].basis = CAPO_BASIS_MODELLED;
+        s = (struct capo_shape){.n_ranks = 8, .n_nodes = 2, .nccl = 22809};
+        cr_expect(strstr(capo_match_nearest(p, &s, text, sizeof text), "not allowed"), "%s", text);
+        capo_profile_free(p);
+}
+
 Test(match, what_follows_from_the_numbers)
 {
         static const struct {

@@ -115,3 +115,34 @@ Test(trial, texts)
                 cr_expect(strstr(why, "CAPO_TRIAL: expected"), "%s", why);
         }
 }
+
+/* "tune": a predicted row runs in its turns, a measured one in all others. */
+Test(trial, tune_is_both)
+{
+        struct capo_profile *p = capo_profile_new("p");
+        const struct capo_row made = {.upto = UINT64_MAX,
+                                      .algo = CAPO_ALGO_TREE,
+                                      .proto = CAPO_PROTO_SIMPLE,
+                                      .coll = CAPO_COLL_ALLREDUCE};
+        struct capo_choice measured = row;
+        struct capo_trial t;
+        unsigned n[2] = {0};
+
+        measured.rule = 2;
+        capo_profile_rule(p, CAPO_BASIS_MODELLED);
+        cr_assert_eq(capo_profile_row(p, &made), 0);
+        capo_profile_rule(p, CAPO_BASIS_MEASURED);
+        cr_assert_eq(capo_profile_row(p, &made), 0);
+        cr_assert_eq(capo_trial_parse("tune,period=10", &t, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_trial_rows(&t, p), 0);
+        for (uint64_t nth = 10; nth < 110; nth++) {
+                const struct capo_trial_ask a = {7, nth, &table[0][0], 2, 3};
+
+                n[0] += capo_trial_choose(&t, &a, row).algo != 0;
+                n[1] += capo_trial_choose(&t, &a, measured).algo != 0;
+        }
+        cr_expect_eq(n[0], 10, "the predicted row ran in %u of 100", n[0]);
+        cr_expect_eq(n[1], 90, "the measured row ran in %u of 100", n[1]);
+        free(t.predicted);
+        capo_profile_free(p);
+}
