@@ -295,20 +295,48 @@ static char *list_ports(const struct why_asked *a, const enum capo_machine_id *i
         return text;
 }
 
-/* The stack of one kind (CAPO_BETWEEN_KINDS: any of the program's own) with the most samples. */
+static uint64_t samples_of(const struct capo_machine_series *s, const char *text)
+{
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < s->n_stacks; i++)
+                n += strcmp(s->stack[i].text, text) ? 0 : s->stack[i].samples;
+        return n;
+}
+
+/* Samples of the stack beyond the mean of the other ranks: all of them pass there. */
+static double excess_of(const struct why_asked *a, const struct capo_machine_stack *stack)
+{
+        double sum = 0, n = 0;
+
+        for (uint32_t p = 0; p < a->job->n_processes && n < OTHERS; p++) {
+                if (p == a->process || !a->all[p])
+                        continue;
+                sum += (double)samples_of(a->all[p], stack->text);
+                n++;
+        }
+        return (double)stack->samples - (n > 0 ? sum / n : 0);
+}
+
+/* The stack of one kind (CAPO_BETWEEN_KINDS: any of the program's own) in which the process was
+ * most beyond the others; NULL: in none. */
 static const struct capo_machine_stack *top_stack(const struct why_asked *a, unsigned kind)
 {
         const struct capo_machine_series *s = a->all[a->process];
         const struct capo_machine_stack *top = NULL;
+        double most = 0;
 
         for (uint32_t i = 0; i < s->n_stacks; i++) {
                 const struct capo_machine_stack *k = &s->stack[i];
                 bool is = kind == CAPO_BETWEEN_KINDS
                                   ? k->kind != CAPO_BETWEEN_WAIT && k->kind != CAPO_BETWEEN_DEVICE
                                   : k->kind == kind;
+                double excess = is ? excess_of(a, k) : 0;
 
-                if (is && (!top || k->samples > top->samples))
+                if (excess > most) {
+                        most = excess;
                         top = k;
+                }
         }
         return top;
 }
@@ -530,8 +558,8 @@ static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_foun
                 return false;
         if (timed)
                 snprintf(for_time, sizeof for_time, ", held back for %s", capo_text_time(own, t));
-        tell(f, -1, "GPU %s is throttled: %.0f MHz, the others %.0f, %u C%s", o->name, mhz,
-             others_mhz, (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most, for_time);
+        tell(f, -1, "its GPU is throttled: %.0f MHz, the others %.0f, %u C%s", mhz, others_mhz,
+             (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most, for_time);
 #define CLOCK_REASON(id, bit, weight, words) \
         if (reasons & (bit))                 \
                 capo_append(f->text, sizeof f->text, ", %s", words);
