@@ -2,6 +2,9 @@
 """Compares what capo said with the truth of a scene: right, undecided or wrong, and why."""
 import re
 
+import scene_page
+from scene_oracle import Oracle
+
 RIGHT, UNDECIDED, WRONG = "right", "undecided", "wrong"
 ORDER = (RIGHT, UNDECIDED, WRONG)
 CALM = ("healthy", "slow")
@@ -302,15 +305,45 @@ def judge_recovered(answers):
             "" if end == recovered else "another answer after capo recover", "%s, then %s" % (end, recovered))
 
 
-def judge(scene, answers):
+def judge_sentences(scene, oracle, way, answer):
+    """The first sentence of the page that is false."""
+    if way in ("watch", "merged") or (scene.job.get("logs", "")[:3] == "cut" and way in ("end", "report")):
+        return None
+    if way.endswith("report"):
+        found = scene_page.check_report(scene, oracle, answer, way == "live-report")
+    else:
+        found = scene_page.check_hang(scene, oracle, answer)
+    return "; ".join(found)
+
+
+def judge_beside(scene, oracle, played):
+    """Standard error, hang.txt and the metrics."""
+    answers = played.answers
+    said = {"stderr": list(scene_page.check_stderr(scene, oracle, played.read_output()))}
+    if played.hang_file:
+        text, page = played.hang_file
+        said["file"] = list(scene_page.check_hang_file(scene, oracle, text, page, answers))
+    for text, answer in zip(played.metrics, answers.get("dir", [])):
+        said.setdefault("metrics", []).extend(scene_page.check_metrics(scene, text, answer.page))
+    return {way: (WRONG, "; ".join(found), "") if found else (RIGHT, "", "")
+            for way, found in said.items()}
+
+
+def judge(scene, played):
     """{way: (result, why, said)}; of several answers of a way the worst counts."""
-    results = {}
+    results, answers, oracle = {}, played.answers, Oracle(scene)
     for way, given in answers.items():
         if way == "recovered":
             continue
-        each = [judge_one(scene, way, answer) for answer in given]
+        each = []
+        for answer in given:
+            result, why, said = judge_one(scene, way, answer)
+            false = judge_sentences(scene, oracle, way, answer)
+            each.append((WRONG, "; ".join(filter(None, (why, false))), said) if false
+                        else (result, why, said))
         results[way] = max(each, key=lambda r: ORDER.index(r[0]))
     results["recovered"] = judge_recovered(answers)
+    results.update(judge_beside(scene, oracle, played))
     if scene.kind == "hang" and scene.lang == "torch":
         results["line"] = judge_line(answers)
     if scene.kind == "hang":

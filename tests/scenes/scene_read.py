@@ -5,6 +5,7 @@ scene NAME
 what  what happens, in a sentence
 job   LANGUAGE RANKS KEY=VALUE...
 truth KIND KEY=VALUE...
+never a regular expression that no page may have (any number of these lines)
 ...   c: the script of scene_player.c; torch: a function of scene_train.py
 
 Keys of job:
@@ -19,7 +20,7 @@ Keys of job:
   restarts    of torchrun
   calls       none: no call of NCCL is made; end: all have ended, so that the watch may be silent
   stop        how a job that goes on is ended: term, int, kill (a signal to all ranks); or
-              pause:RANK:SECONDS, stopped for so long before it ends by its file
+              wait:SECONDS, that much later; or pause:RANK:SECONDS, stopped for so long before it ends by its file
 Truth: hang, died (one rank ended first, the launcher ended the others), slow, pause (a rank is late
 once), healthy, unknown (nothing may be said). Its keys:
   ranks       job ranks that are the cause
@@ -45,7 +46,7 @@ class Scene:
     def __init__(self, name, place):
         self.name, self.place = name, place
         self.what, self.lang, self.n, self.job, self.kind, self.truth = "", "", 0, {}, "", {}
-        self.script = []
+        self.script, self.never = [], []
 
     @property
     def ranks(self):
@@ -84,6 +85,8 @@ def read_file(name):
                 raise ValueError("%s: expected a line `scene NAME`, found %s" % (place, word))
             elif word == "what":
                 scene.what = rest
+            elif word == "never":
+                scene.never.append(rest)
             elif word == "job":
                 scene.lang, n, *pairs = rest.split()
                 scene.n, scene.job = int(n), read_pairs(pairs, JOB_KEYS, place)

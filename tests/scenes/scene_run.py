@@ -96,6 +96,8 @@ class Played:
         self.logs = os.path.join(self.folder, "logs")
         self.job = None
         self.answers = {}
+        self.metrics = []  # texts of capo watch --once, each of the moment of the last "dir"
+        self.hang_file = None  # hang.txt and hang.json
 
     def path(self, name):
         return os.path.join(self.folder, name)
@@ -166,6 +168,20 @@ class Played:
         self.ask("launcher", "hang", self.job.pid)
         if self.room.enter:
             self.ask("none", "hang")
+        self.metrics.append(run_command(self.capo + ["watch", "--once", "--dir", self.logs])[1])
+
+    def read_hang_file(self):
+        text, page = "", None
+        for path in glob.glob(os.path.join(self.logs, "**", "hang.*"), recursive=True):
+            with open(path, errors="replace") as f:
+                if path.endswith("/hang.txt"):
+                    text = f.read()
+                elif path.endswith("/hang.json"):
+                    try:
+                        page = json.load(f)
+                    except ValueError:
+                        page = None
+        self.hang_file = (text, page) if text else None
 
     def stand(self):
         """A hang: all ranks are where they stand, and have been for longer than --after."""
@@ -216,6 +232,8 @@ class Played:
             os.kill(pid, signal.SIGSTOP)
             time.sleep(int(numbers[1]))
             os.kill(pid, signal.SIGCONT)
+        elif word == "wait":
+            time.sleep(int(numbers[0]))
         elif word != "file":
             for pid in self.pids().values():
                 os.kill(pid, getattr(signal, "SIG" + word.upper()))
@@ -275,6 +293,7 @@ class Played:
             self.wait_for("end", self.has_ended)
             if scene.kind != "died" and "stop" not in scene.job and self.job.returncode:
                 raise Failed("status %d: %s" % (self.job.returncode, self.read_output()[-800:]))
+        self.read_hang_file()
         self.spoil()
         self.ask("end", "hang", self.logs)
         run_command(self.capo + ["recover", self.logs])

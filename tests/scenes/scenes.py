@@ -21,7 +21,7 @@ from scene_read import HERE, read_all
 from scene_run import Failed, Played
 
 WAYS = ("dir", "pid", "none", "launcher", "same", "watch", "line", "live-report", "end",
-        "recovered", "report", "merged")
+        "recovered", "report", "merged", "stderr", "file", "metrics")
 RELEASE = "torch-2.15.0"
 
 
@@ -67,7 +67,7 @@ def play_one(scene, build, torch, scenes, keep):
     begin = time.monotonic()
     try:
         played.play()
-        results = scene_judge.judge(scene, played.answers)
+        results = scene_judge.judge(scene, played)
         failed = ""
     except Failed as why:
         results, failed = {}, str(why)
