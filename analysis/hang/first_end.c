@@ -8,8 +8,9 @@
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/wait_graph.h"
 
-#define SURE_NS   1000000000 /* the order of ends this far apart is certain */
-#define WAITED_NS 1000000000 /* a wait this long is for a rank that does not come */
+#define SURE_NS      1000000000 /* the order of ends this far apart is certain */
+#define HEARTBEAT_NS 50000000   /* the order of signs of life that are closer is chance */
+#define WAITED_NS    1000000000 /* a wait this long is for a rank that does not come */
 
 static bool ended_badly(const struct capo_hang_process *p)
 {
@@ -56,7 +57,8 @@ static uint32_t find_only_kill(const struct capo_hang_job *job)
         return killed == 1 && exits >= 2 && exits + 1 == job->n_processes ? found : CAPO_HANG_NONE;
 }
 
-/* Of those that ended together, the only one that others had waited for. */
+/* Of those that ended together, the only one that others had waited for, if it ended before them.
+ * When a whole job is cancelled, the rank that was late then is no cause. */
 static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                              uint64_t first_ns)
 {
@@ -68,7 +70,31 @@ static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_
                         n++;
                 }
         }
+        for (uint32_t i = 0; n == 1 && i < job->n_processes; i++)
+                n += i != found && job->processes[found].ending == CAPO_HANG_BY_KILL &&
+                     job->processes[i].end_ns < job->processes[found].end_ns + HEARTBEAT_NS;
         return n == 1 ? found : CAPO_HANG_NONE;
+}
+
+/* Of those that ended together, the only one without a call that failed: the others failed because
+ * of its end. */
+static uint32_t find_unfailed(const struct capo_hang_job *job, uint64_t first_ns)
+{
+        uint32_t found = CAPO_HANG_NONE, n = 0, failed = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+                bool fails = false;
+
+                for (uint32_t k = 0; k < p->n_calls; k++)
+                        fails |= !capo_hang_taken(p->calls[k].result);
+                failed += fails;
+                if (!fails && ended_badly(p) && p->end_ns <= first_ns + HANG_TOGETHER_NS) {
+                        found = i;
+                        n++;
+                }
+        }
+        return n == 1 && failed + 1 == job->n_processes ? found : CAPO_HANG_NONE;
 }
 
 /* The process that ended first, and how certain that is; NONE: not known. */
@@ -104,6 +130,8 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
         found = find_failed_exit(job, first_ns);
         if (found == CAPO_HANG_NONE)
                 found = find_only_kill(job);
+        if (found == CAPO_HANG_NONE)
+                found = find_unfailed(job, first_ns);
         return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
 }
 
@@ -163,6 +191,29 @@ static uint64_t find_quiet(const struct capo_hang_job *job)
         return last_ns && end_ns != UINT64_MAX ? end_ns - last_ns : 0;
 }
 
+/* Have the processes that are left made calls for long since the last end? They go on without it, as
+ * with ncclCommShrink(). */
+static bool goes_on(const struct capo_hang_job *job)
+{
+        uint64_t end_ns = 0;
+        uint32_t left = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (ended_badly(&job->processes[i]) && job->processes[i].end_ns > end_ns)
+                        end_ns = job->processes[i].end_ns;
+        }
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+
+                if (p->ending != CAPO_HANG_RUNS)
+                        continue;
+                if (capo_hang_active_ns(p) < end_ns + HANG_MOMENT_NS)
+                        return false;
+                left++;
+        }
+        return left > 0;
+}
+
 int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         const struct capo_hang_process *p;
@@ -176,6 +227,8 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
             v->still_ns >= job->after_ns && !ended_by_failure(job, v))
                 return 0;
         v->n_steps = 0;
+        if (n_bad && !job->over && goes_on(job))
+                return 0;
         if (!n_bad) {
                 v->works_on = false;
                 hang_acquit(v);

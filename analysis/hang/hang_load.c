@@ -277,6 +277,33 @@ static int by_begin(const void *a, const void *b)
         return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->seq, y->seq);
 }
 
+/* NCCL refused a group at its end: it has none of its members, although each call had returned well.
+ */
+static void refuse_group(struct reader *rd, uint32_t process, const struct capo_record *group)
+{
+        struct capo_hang_process *p = &rd->out->processes[process];
+
+        for (uint32_t i = 0; i < p->n_calls; i++) {
+                struct capo_hang_call *c = &p->calls[i];
+
+                if (c->group != group->seq || !capo_hang_taken(c->result))
+                        continue;
+                c->result = group->result;
+                for (uint32_t k = 0; k < rd->n_comms; k++) {
+                        struct known_comm *of = &rd->comms[k];
+                        enum capo_call_kind kind = capo_call_kind(c->call);
+
+                        if (of->process != process || of->comm != c->comm ||
+                            of->member != c->member)
+                                continue;
+                        if ((kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) && of->p2p)
+                                of->p2p--;
+                        else if (kind != CAPO_KIND_P2P && kind != CAPO_KIND_RMA && of->collectives)
+                                of->collectives--;
+                }
+        }
+}
+
 static int take_calls(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
@@ -300,6 +327,10 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                         if (p->calls[n].group == c->seq)
                                 p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
                 }
+        }
+        for (at = 0; (c = hang_last_next(&rd->last, &at));) {
+                if (c->call == CAPO_CALL_GROUP && !capo_hang_taken(c->result))
+                        refuse_group(rd, process, c);
         }
         p->known_ns = rd->last.n ? rd->t0 + rd->last.first_ns : 0;
         r = take_unfinished(rd, process, hang);

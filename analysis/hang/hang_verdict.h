@@ -280,7 +280,9 @@ struct capo_hang_verdict {
         bool gpu_unknown;    /* it is not known whether the GPUs finished their work */
         uint32_t failed;     /* the process whose call failed first; CAPO_HANG_NONE: none */
         const struct capo_hang_call *failure;
-        bool works_on; /* UNDECIDED: a rank that others wait for makes other calls */
+        const struct capo_hang_call
+                *behind; /* MISMATCH: `call` ended all the same, and this later one stands; NULL */
+        bool works_on;   /* UNDECIDED: a rank that others wait for makes other calls */
         bool quiet;  /* UNDECIDED: no rank waits in a call, and none has made one for job->after_ns
                       */
         bool queued; /* UNDECIDED: GPUs may work off calls that are not timed */

@@ -70,6 +70,8 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job
                 return hang_accuse(v, process, CAPO_HANG_WHY_CALL, in);
         if (n->on[place].stand == CAPO_STAND_OPENED)
                 return hang_accuse(v, process, CAPO_HANG_WHY_GROUP, last);
+        if (hang_running(p) && n->kind == CAPO_HANG_P2P && n->on[place].stand == CAPO_STAND_MISSING)
+                return hang_accuse(v, process, CAPO_HANG_WHY_HALF, last);
         if (hang_running(p))
                 return hang_accuse(v, process, CAPO_HANG_WHY_GPU, hang_running(p));
         return hang_accuse(v, process, CAPO_HANG_WHY_HOST, last);
@@ -82,7 +84,7 @@ static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job 
         v->comm = n->comm;
         v->seq = n->seq;
         v->call = n->call;
-        v->n_waiting = n->n_in;
+        v->n_waiting = n->n_ranks_in;
         v->n_ranks = n->comm != CAPO_HANG_NONE && job->comms[n->comm].n_ranks > 0
                              ? (uint32_t)job->comms[n->comm].n_ranks
                      : n->comm == CAPO_HANG_NONE && n->call ? (uint32_t)n->call->bytes
@@ -93,23 +95,12 @@ static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job 
 
 /* ---- calls that differ ---- */
 
-const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
-                                          uint32_t seq)
+/* Accuse the ranks whose call most others did not make. If no side is larger, both are named.
+ * @of: what each member made as that call; NULL: not known */
+static int accuse_different(const struct capo_hang_job *job, uint32_t comm, uint32_t seq,
+                            const struct capo_hang_call *const *of, struct capo_hang_verdict *v)
 {
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].comm == comm && p->calls[i].seq == seq &&
-                    capo_call_kind(p->calls[i].call) != CAPO_KIND_P2P)
-                        return &p->calls[i];
-        }
-        return NULL;
-}
-
-/* Accuse the ranks whose call most others did not make. If no side is larger, both are named. */
-static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
-                          struct capo_hang_verdict *v)
-{
-        const struct capo_hang_front *f = &g->waits.fronts[n->comm];
-        const struct capo_hang_comm *c = &g->job->comms[n->comm];
+        const struct capo_hang_comm *c = &job->comms[comm];
         const struct capo_hang_call *most = NULL, *next = NULL;
         uint32_t best = 0, others = 0;
         int r = 0;
@@ -117,39 +108,71 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
         for (uint32_t i = 0; i < c->n_members; i++) {
                 uint32_t same = 0, rest = 0;
 
-                if (!f->call[i] || (most && !capo_hang_differs(most, f->call[i])))
+                if (!of[i] || (most && !capo_hang_differs(most, of[i])))
                         continue;
                 for (uint32_t k = 0; k < c->n_members; k++) {
-                        same += f->call[k] && !capo_hang_differs(f->call[i], f->call[k]);
-                        rest += f->call[k] && capo_hang_differs(f->call[i], f->call[k]);
+                        same += of[k] && !capo_hang_differs(of[i], of[k]);
+                        rest += of[k] && capo_hang_differs(of[i], of[k]);
                 }
                 if (same > best) {
                         best = same;
                         others = rest;
-                        most = f->call[i];
+                        most = of[i];
                 }
         }
-        set_subject(v, g->job, n);
         v->kind = CAPO_HANG_MISMATCH;
         v->sure = CAPO_HANG_CERTAIN;
         v->call = most;
         v->n_waiting = best;
         for (uint32_t i = 0; i < c->n_members && !next; i++) {
-                if (f->call[i] && !capo_hang_differs(most, f->call[i]))
-                        next = hang_made_as(&g->job->processes[c->members[i].process], n->comm,
-                                            n->seq + 1);
+                if (of[i] && !capo_hang_differs(most, of[i]))
+                        next = hang_made_as(&job->processes[c->members[i].process], comm, seq + 1);
         }
         for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
-                if (!f->call[i] || (best > others && !capo_hang_differs(most, f->call[i])))
+                if (!of[i] || (best > others && !capo_hang_differs(most, of[i])))
                         continue;
-                r = hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, f->call[i]);
+                r = hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, of[i]);
                 if (r == 0) {
                         struct capo_hang_culprit *who = &v->culprits[v->n_culprits - 1];
 
-                        who->differs = capo_hang_differs(most, f->call[i]);
-                        who->skipped = who->differs && next && !capo_hang_differs(next, f->call[i]);
+                        who->differs = capo_hang_differs(most, of[i]);
+                        who->skipped = who->differs && next && !capo_hang_differs(next, of[i]);
                 }
         }
+        return r;
+}
+
+static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
+                          struct capo_hang_verdict *v)
+{
+        set_subject(v, g->job, n);
+        return accuse_different(g->job, n->comm, n->seq, g->waits.fronts[n->comm].call, v);
+}
+
+/* All have entered a later call of a communicator, and it does not end. An earlier one ended although
+ * its ranks did not agree on it: NCCL does nothing for a count of 0, and that rank is a call ahead
+ * since. */
+static int judge_differed(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_comm *c = &job->comms[v->differed_comm];
+        _cleanup_free_ const struct capo_hang_call **of =
+                calloc(c->n_members + 1, sizeof(const struct capo_hang_call *));
+        const struct capo_hang_call *stands = v->call;
+        int r;
+
+        if (!of)
+                return -ENOMEM;
+        for (uint32_t i = 0; i < c->n_members; i++)
+                of[i] = hang_made_as(&job->processes[c->members[i].process], v->differed_comm,
+                                     v->differed);
+        hang_acquit(v);
+        v->comm = v->differed_comm;
+        v->seq = v->differed;
+        v->n_ranks = c->n_members;
+        r = accuse_different(job, v->differed_comm, v->differed, of, v);
+        v->sure = CAPO_HANG_LIKELY;
+        v->behind = stands;
+        v->differed = 0;
         return r;
 }
 
@@ -202,7 +225,7 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
 {
         _cleanup_free_ bool *seen = calloc(g->job->n_processes + 1, sizeof *seen);
         const struct hang_node *n, *main = NULL;
-        bool one_comm = true;
+        bool one_comm = true, messages = true;
         uint32_t on;
         int r = seen ? 0 : -ENOMEM;
 
@@ -228,10 +251,12 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         }
         if (r < 0 || !main)
                 return r;
-        for (uint32_t i = 0; i < v->n_steps; i++)
+        for (uint32_t i = 0; i < v->n_steps; i++) {
                 one_comm &= v->steps[i].comm == v->steps[0].comm;
+                messages &= capo_call_kind(v->steps[i].call) == CAPO_KIND_P2P;
+        }
         for (uint32_t i = 0; i < v->n_culprits && one_comm; i++)
-                v->culprits[i].why = CAPO_HANG_WHY_RING;
+                v->culprits[i].why = messages ? CAPO_HANG_WHY_RING : CAPO_HANG_WHY_APART;
         set_subject(v, g->job, main);
         v->kind = CAPO_HANG_ORDER;
         v->sure = CAPO_HANG_LIKELY;
@@ -329,7 +354,7 @@ static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct ca
                 gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED ||
                         why == CAPO_HANG_WHY_FAILED;
                 proven &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
-                          why != CAPO_HANG_WHY_GPU;
+                          why != CAPO_HANG_WHY_GPU && why != CAPO_HANG_WHY_STOPPED;
         }
         if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_lifecycle(v->call))
                 return job->after_ns * HANG_LONG;
@@ -382,6 +407,9 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t un
                 r = hang_judge_lost(job, v);
         if (r == 0 && v->kind == CAPO_HANG_HEALTHY)
                 r = hang_judge_inside(job, v);
+        if (r == 0 && v->differed && v->comm == v->differed_comm &&
+            (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE))
+                r = judge_differed(job, v);
         return r;
 }
 

@@ -87,6 +87,7 @@ static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t pro
                 n->last_ns = at_ns;
         if (!n->call)
                 n->call = call;
+        n->n_ranks_in++;
         if (n->n_in && n->in[n->n_in - 1] == process)
                 return 0;
         if (capo_array_room(&n->in, n->n_in, sizeof *n->in) < 0)
@@ -301,13 +302,27 @@ static int add_lifecycle_calls(struct hang_graph *g)
 
 /* ---- the graph ---- */
 
+/* Does the node wait for @process too? A process with several GPUs can be in the call with one and
+ * owe it with another: then it is what the call waits for. */
+static bool is_owed_by(const struct hang_node *n, uint32_t process)
+{
+        for (uint32_t i = 0; i < n->n_on; i++) {
+                if (n->on[i].process == process)
+                        return true;
+        }
+        return false;
+}
+
 static void mark_waits(struct hang_graph *g)
 {
         bool changed = true;
 
         for (uint32_t k = 0; k < g->n_nodes; k++) {
-                for (uint32_t i = 0; i < g->nodes[k].n_in && g->nodes[k].n_on; i++)
-                        g->waits_for[g->nodes[k].in[i]] = true;
+                for (uint32_t i = 0; i < g->nodes[k].n_in && g->nodes[k].n_on; i++) {
+                        if (g->nodes[k].n_in == g->nodes[k].n_ranks_in ||
+                            !is_owed_by(&g->nodes[k], g->nodes[k].in[i]))
+                                g->waits_for[g->nodes[k].in[i]] = true;
+                }
                 for (uint32_t i = 0; i < g->nodes[k].n_on && g->nodes[k].n_in; i++)
                         g->wanted[g->nodes[k].on[i].process] = true;
         }

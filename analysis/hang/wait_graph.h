@@ -23,6 +23,7 @@ struct hang_node {
         uint32_t unseen; /* ranks without a log that may be the missing ones */
         uint32_t *in;    /* ascending for CREATION */
         struct hang_missed *on;
+        uint32_t n_ranks_in; /* ranks of the communicator: a process can have several */
         uint32_t n_in, n_on;
         uint64_t last_ns; /* when the last of @in began to wait */
 };

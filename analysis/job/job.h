@@ -88,10 +88,12 @@ struct capo_job_member {
 
 /* One rank in the sampled calls of a communicator. */
 struct capo_skew_rank {
-        uint32_t last;       /* calls it started last */
-        uint32_t seen;       /* calls it is in */
-        double late_p50_ns;  /* behind the first rank, median over calls */
-        double wait_ns;      /* mean over calls: how long it waited for the last one */
+        uint32_t last;      /* calls it started last */
+        uint32_t seen;      /* calls it is in */
+        double late_p50_ns; /* behind the first rank, median over calls */
+        double wait_ns;     /* mean over calls: how long it waited for the last one */
+        double wait_p50_ns; /* the same, median */
+        double late_ns; /* over all calls: how much less it waited than the rank that waited most */
         double caused_ns;    /* how long the others waited in the calls in which it was last, summed
                                 over them; estimated for the whole job from the calls compared */
         double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
@@ -138,6 +140,9 @@ struct capo_skew {
         bool aligned;   /* start times can be compared: they come from durations, or from one host's
                            clock */
         uint32_t worst; /* the member with the largest caused_ns */
+        uint32_t
+                origin; /* 1 + the communicator in which `worst` waited, and was late for that; 0: the
+                                 delay began with it */
         double worst_p50_ns; /* its delay behind the first rank in the calls where it was last */
         double worst_max_ns;
         uint32_t worst_from_seq; /* from this call on it was last in most; 0: from the beginning, as

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "analysis/job/meet.h"
@@ -89,21 +90,37 @@ static void thin_rows(struct capo_meet *m)
         }
 }
 
+static void set_next(struct capo_meet_arrival *a, uint64_t next)
+{
+        uint64_t us = next > a->begin ? (next - a->begin) / 1000 : 0;
+
+        a->next_after = us < UINT32_MAX ? 1 + (uint32_t)us : 0;
+}
+
 static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_record *r)
 {
-        uint64_t waited;
+        uint64_t waited, begin;
 
         if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
                 m->arrivals[handle].gpu_ns = r->gpu_ns;
         if (capo_record_waited(r, &waited))
                 m->arrivals[handle].waited = 1 + waited;
+        if (capo_record_gpu_begin(r, &begin))
+                m->arrivals[handle].gpu_after = 1 + (uint32_t)((begin - r->t_begin) / 100);
         m->rows[handle / m->n_ranks].chosen |= !!(r->flags & CAPO_RECORD_CHOSEN);
+}
+
+/* Rings pass data on until all have all of it; a tree ends at its root first. */
+static bool ends_apart(unsigned algo_proto)
+{
+        return algo_proto && strcmp(capo_ran_algo(algo_proto), capo_algo_name(CAPO_ALGO_RING)) != 0;
 }
 
 /* Add an arrival to @slot's row; if it is empty, make the row, for which there must be room. */
 static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
                            const struct capo_record *r, bool extra)
 {
+        const struct capo_meet_recent *next;
         struct capo_meet_arrival *a;
         struct capo_meet_row *row;
 
@@ -122,9 +139,25 @@ static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
         if (row->call != r->call || row->bytes != r->bytes)
                 row->mismatch = true;
         *a = (struct capo_meet_arrival){.begin = r->t_begin};
+        next = &m->recent[(r->seq + 1) % CAPO_MEET_RECENT];
+        if (next->seq == r->seq + 1 && next->rank == rank)
+                set_next(a, next->begin);
         set_gpu(m, a - m->arrivals, r);
+        row->apart |= ends_apart(r->algo_proto);
         row->n_seen++;
         return a - m->arrivals;
+}
+
+void capo_meet_follow(struct capo_meet *m, uint32_t rank, uint32_t seq, uint64_t begin)
+{
+        uint32_t *slot;
+
+        if (seq < 2 || rank >= m->n_ranks)
+                return;
+        m->recent[seq % CAPO_MEET_RECENT] = (struct capo_meet_recent){begin, seq, rank};
+        slot = slot_of(m, seq - 1);
+        if (*slot && m->arrivals[(size_t)(*slot - 1) * m->n_ranks + rank].begin != CAPO_MEET_ABSENT)
+                set_next(&m->arrivals[(size_t)(*slot - 1) * m->n_ranks + rank], begin);
 }
 
 int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)

@@ -25,10 +25,17 @@ struct capo_record;
 
 /* One rank in one call. All times are ns since the epoch of the rank's log. */
 struct capo_meet_arrival {
-        uint64_t begin;  /* CAPO_MEET_ABSENT: this rank is not in the row */
-        uint64_t gpu_ns; /* 0 not known */
-        uint64_t waited; /* 1 plus the ns that its kernel waited; 0 not known */
+        uint64_t begin;     /* CAPO_MEET_ABSENT: this rank is not in the row */
+        uint64_t gpu_ns;    /* 0 not known */
+        uint64_t waited;    /* 1 plus the ns that its kernel waited; 0 not known */
+        uint32_t gpu_after; /* so many 100 ns and 1 after `begin` the GPU began, not too late
+                               (capo_record_gpu_begin()); 0 not known */
+        uint32_t
+                next_after; /* so many us and 1 after `begin` its host made the next call here; 0 not
+                                known */
 };
+
+enum { CAPO_MEET_RECENT = 64 };
 
 struct capo_meet_row {
         uint64_t bytes;
@@ -38,6 +45,7 @@ struct capo_meet_row {
         bool mismatch; /* its kind or size differs between ranks */
         bool chosen;   /* chosen to be timed (CAPO_RECORD_CHOSEN): among calls with GPU times it
                           stands only for itself */
+        bool apart;    /* by its algorithm it ends earlier on some ranks than on others */
         bool extra;    /* not in the hashed sample: noted for the silence before it */
 };
 
@@ -55,6 +63,11 @@ struct capo_meet {
         uint32_t *slots;                           /* hash -> 1 + row */
         struct capo_meet_gap gaps[CAPO_MEET_LONG]; /* longest first; each seq once */
         uint32_t n_gaps;
+        /* The last calls of the rank that is added: timed ones come later than those behind them. */
+        struct capo_meet_recent {
+                uint64_t begin;
+                uint32_t seq, rank;
+        } recent[CAPO_MEET_RECENT];
         uint64_t
                 most_missed_ns; /* silences before calls that are not noted are at most this long */
 };
@@ -76,6 +89,10 @@ static inline uint32_t capo_meet_hash(uint32_t seq)
 {
         return (seq >> 1) * 2654435769u;
 }
+
+/** capo_meet_follow() - @rank's host made call @seq at @begin: it is the next one of another. Of all
+ * calls, before capo_meet_add(). */
+void capo_meet_follow(struct capo_meet *meet, uint32_t rank, uint32_t seq, uint64_t begin);
 
 /** capo_meet_add() - one call of @rank; the times in @r are ns since its log's epoch. Calls above
  * the limit and ranks out of range are ignored. Return: a handle for capo_meet_set_gpu(); -1: not

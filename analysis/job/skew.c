@@ -6,7 +6,9 @@
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "analysis/job/skew.h"
+#include "analysis/job/skew_follow.h"
 #include "analysis/job/skew_parts.h"
+#include "analysis/job/skew_starts.h"
 
 static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         double *scratch)
@@ -16,16 +18,6 @@ static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_sk
         for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++)
                 n += skew_row_starts(s, comm, i, from, scratch);
         return n;
-}
-
-static bool on_one_clock(const struct capo_job *job, const struct capo_job_comm *c)
-{
-        for (uint32_t k = 1; k < c->n_members; k++) {
-                if (job->processes[c->members[k].process].clock !=
-                    job->processes[c->members[0].process].clock)
-                        return false;
-        }
-        return true;
 }
 
 enum among { EVERYBODY, OTHERS };
@@ -177,6 +169,10 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                         column[i] = t[k] - t[l->call[i].last] + l->call[i].spread;
                 }
                 skew->ranks[k].late_p50_ns = skew_quantile(column, l->n_rows, 0.5);
+                for (uint32_t i = 0; i < l->n_rows; i++)
+                        column[i] =
+                                starts[(size_t)i * n + l->call[i].last] - starts[(size_t)i * n + k];
+                skew->ranks[k].wait_p50_ns = skew_quantile(column, l->n_rows, 0.5);
                 waited += skew->ranks[k].caused_ns / n;
         }
         skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
@@ -309,7 +305,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                         skew_row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
         }
         skew->from = from;
-        skew->aligned = from == CAPO_SKEW_GPU_DURATION || on_one_clock(job, c);
+        skew->aligned = from == CAPO_SKEW_GPU_DURATION || capo_comm_has_one_clock(job, comm);
         if (l.n_rows) {
                 read_rows(s, c, skew, &l, m);
                 skew->host_late = is_late_on_host(s, comm, skew, &l);
@@ -330,5 +326,5 @@ int capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets)
 
         for (uint32_t i = 0; r == 0 && i < job->n_comms; i++)
                 r = solve_comm(job, &clocks, i);
-        return r;
+        return r ?: capo_skew_follow(job);
 }

@@ -8,51 +8,13 @@
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
+#include "analysis/job/skew_starts.h"
 
 #define APART_NS 1e8 /* smaller differences between GPU times are not examined further */
 
 double skew_quantile(double *v, size_t n, double q)
 {
         return n ? capo_nth(v, n, (size_t)(q * (double)(n - 1) + 0.5)) : 0;
-}
-
-/* Start of member @k in row @i, from the source @from; NAN: the member is not in the row, or its
- * start is not known. */
-static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k,
-                       enum capo_skew_from from)
-{
-        const struct capo_job_member *member = &s->job->comms[comm].members[k];
-        const struct capo_meet *m = s->meets[comm];
-        const struct capo_meet_arrival *at;
-
-        if ((uint32_t)member->rank >= m->n_ranks)
-                return NAN;
-        at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
-        if (at->begin == CAPO_MEET_ABSENT)
-                return NAN;
-        if (from == CAPO_SKEW_KERNEL_WAIT)
-                return at->waited ? -(double)(at->waited - 1) : NAN;
-        if (from == CAPO_SKEW_HOST_START)
-                return capo_clocks_ns(s, member->process, at->begin);
-        return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
-}
-
-bool skew_row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                    enum capo_skew_from from, double *to)
-{
-        uint32_t n = s->job->comms[comm].n_members, k = 0;
-
-        while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
-                k++;
-        return k == n && !s->meets[comm]->rows[i].mismatch;
-}
-
-bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                     enum capo_skew_from from, double *to)
-{
-        return (from == CAPO_SKEW_GPU_DURATION &&
-                skew_row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
-               skew_row_tells(s, comm, i, from, to);
 }
 
 static double mean_of(const double *t, uint32_t n)

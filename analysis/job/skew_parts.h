@@ -67,16 +67,6 @@ struct skew_laid {
 /** skew_quantile() - reorders @v. 0 when n is 0. */
 double skew_quantile(double *v, size_t n, double q);
 
-/** skew_row_tells() - fill @to with the start times of all members in row @i, from the source
- * @from. False: not known for all. */
-bool skew_row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                    enum capo_skew_from from, double *to);
-
-/** skew_row_starts() - the same, but prefers the waiting time that kernels reported to their
- * durations, which include the transfer. */
-bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                     enum capo_skew_from from, double *to);
-
 /** skew_lay_out() - fill l->call and l->start; differences between ranks are capped at the duration
  * of the job. Return: 0, -ENOMEM. */
 int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,

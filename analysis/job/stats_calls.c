@@ -119,6 +119,14 @@ static void meet_call(struct reading *rd, const struct capo_record *r)
         }
 }
 
+static void follow_call(struct reading *rd, uint16_t comm, uint32_t seq, uint64_t begin)
+{
+        struct capo_meet *meet = meet_of(rd, comm);
+
+        if (meet)
+                capo_meet_follow(meet, (uint32_t)rd->ranks[comm], seq, begin);
+}
+
 void job_seen_until(struct reading *rd, uint64_t t)
 {
         if (t > rd->job->processes[rd->process].last_ns)
@@ -261,6 +269,9 @@ void job_read_block(struct reading *rd, const struct capo_log_frame *f)
         for (uint32_t i = 0; i < c.n; i++) {
                 const struct wanted *w = &rd->wanted[c.shape[i]];
 
+                if (unlikely(capo_meet_hash(c.seq[i] - 1) <= w->limit) && w->limit && !w->grouped)
+                        follow_call(rd, rd->shapes[c.shape[i]].comm, c.seq[i],
+                                    c.base + c.t_begin[i]);
                 if (likely(capo_meet_hash(c.seq[i]) > w->limit) || (w->grouped && !rd->n_pending) ||
                     !w->limit)
                         continue;
@@ -285,6 +296,8 @@ void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
                 struct wanted w = wanted_of_call(rd, r.call, r.flags, r.comm);
 
                 p->n_records += !rd->again;
+                if (w.limit && !w.grouped && capo_meet_hash(r.seq - 1) <= w.limit)
+                        follow_call(rd, r.comm, r.seq, r.t_begin);
                 if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) &&
                     r.t_begin <= r.t_end)
                         meet_call(rd, &r);

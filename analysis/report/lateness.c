@@ -13,12 +13,16 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/job/figures.h"
+#include "analysis/job/skew_follow.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
+enum { ALIKE_SHOWN = 4 };
 #define LEAST_LATE_NS  1000.0 /* error of an event or of the start of a call */
 #define FEW_UNCOMPARED 0.05   /* of the calls: timing them too would not make the time known */
+#define ORDER_CALLS    16     /* if one rank was last in nearly all of these, it is named ... */
+#define ORDER_SHARE    0.9    /* ... even if the time that it cost is not known */
 #define UNSEEN_PART    100    /* a share of the job below 1/100 is not reported */
 
 /* Is the whole interval clearly above its share of the waiting, and the delay above the clocks'
@@ -78,6 +82,21 @@ static char *describe_member(const struct capo_job *job, const struct capo_job_c
         return capo_append(text, room, ")");
 }
 
+/* The other members that came about as late as @member: "rank 1, rank 3". @text: 900 bytes. */
+static const char *list_alike(const struct capo_job_comm *c, uint32_t member, char *text)
+{
+        uint32_t n = 0;
+        char who[300];
+
+        *text = 0;
+        for (uint32_t k = 0; k < c->n_members && n < ALIKE_SHOWN; k++) {
+                if (k != member && capo_skew_is_alike(c, k, member))
+                        capo_append(text, 900, "%s%s", n++ ? ", " : "",
+                                    capo_job_member_text(c, &c->members[k], who));
+        }
+        return text;
+}
+
 const char *capo_sample_advice(const struct capo_job *job)
 {
         const char *one_in =
@@ -116,6 +135,16 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                              c->name);
                 return r < 0 ? NULL : text;
         }
+        if (w->wide && w->by_order) {
+                r = asprintf(
+                        &text,
+                        "%s: %s came last in %s of %s compared, p50 %s after the first; how long "
+                        "the others waited in all is not known",
+                        c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
+                        capo_text_count(rank->last, n), capo_text_plural(k->n_calls, "call", NULL),
+                        capo_text_time(k->worst_p50_ns, a));
+                return r < 0 ? NULL : text;
+        }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
                 const char *advice = capo_few_uncompared(k->n_calls, n_calls)
@@ -126,6 +155,13 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 r = asprintf(&text, "%s: not known (%s of %s compared; %s)", c->name,
                              capo_text_count(k->n_calls, n),
                              capo_text_plural(n_calls, "call", NULL), advice);
+                return r < 0 ? NULL : text;
+        }
+        if (w->follows) {
+                r = asprintf(
+                        &text, "%s: %s came late because it had waited in %s; it is not named here",
+                        c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
+                        job->comms[k->origin - 1].name);
                 return r < 0 ? NULL : text;
         }
         if (!w->stands_out) {
@@ -156,6 +192,13 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                      capo_text_plural(k->n_calls, "call", NULL), from,
                      capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
                      *cause ? "; " : "", cause);
+        if (r >= 0 && capo_skew_alike(c, w->last) > 1) {
+                char *more = NULL;
+
+                r = asprintf(&more, "%s; as late: %s", text, list_alike(c, w->last, who));
+                free(text);
+                text = more;
+        }
         if (r >= 0 && rank->stopped_ns > 0) {
                 char *more = NULL;
 
@@ -287,7 +330,11 @@ int capo_judge_waits(struct capo_page *r)
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
                 w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
-                w->stands_out &= !w->wide && !w->by_clocks;
+                w->follows = w->stands_out && !w->by_clocks && k->origin;
+                w->by_order = w->wide && !w->by_clocks && !w->follows &&
+                              k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
+                              w->last_share >= ORDER_SHARE;
+                w->stands_out &= !w->wide && !w->by_clocks && !w->follows;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 if (w->stands_out)

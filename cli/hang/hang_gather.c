@@ -94,11 +94,34 @@ static bool is_named(const struct segments *all, const struct capo_segment_info 
         return own ? has_number(s, pid) : is_started_by(s, pid);
 }
 
+/* DIR@2: that job alone, whatever else runs there. */
+static bool is_numbered(const char *word)
+{
+        const char *at = strrchr(word, '@');
+        struct stat st;
+
+        return at && at[1] && strspn(at + 1, "0123456789") == strlen(at + 1) &&
+               stat(word, &st) != 0;
+}
+
+static bool has_log(const struct capo_log_paths *paths, const char *log_path)
+{
+        for (size_t i = 0; i < paths->n; i++) {
+                _cleanup_free_ char *real = realpath(paths->path[i], NULL);
+
+                if (real && !strcmp(real, log_path))
+                        return true;
+        }
+        return false;
+}
+
 /* Is process @s meant: by its pid or that of another process of its job, or by the folder of its
  * log? */
 static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n,
                              char **words, const struct capo_log_paths *paths)
 {
+        bool numbered = false;
+
         for (int i = 0; i < n; i++) {
                 int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
 
@@ -107,7 +130,10 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
                             (s == &all->v[k] || same_folder(all->v[k].log_path, s->log_path)))
                                 return true;
                 }
+                numbered |= is_numbered(words[i]);
         }
+        if (numbered)
+                return has_log(paths, s->log_path);
         for (size_t i = 0; i < paths->n_folders; i++) {
                 _cleanup_free_ char *real = realpath(paths->folder[i], NULL);
 

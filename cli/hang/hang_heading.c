@@ -5,13 +5,14 @@
 #include <string.h>
 
 #include "analysis/process/proc_pid.h"
+#include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/text.h"
 #include "core/log/info.h"
 
-enum { ENDS_SHOWN = 8 };
+enum { ENDS_SHOWN = 8, MOMENT_NS = 1000000000 };
 
 /* The user named no job: print which one it is, and whose. */
 static void print_newest(const struct hang_page *p, FILE *out)
@@ -31,6 +32,19 @@ static void print_newest(const struct hang_page *p, FILE *out)
         fprintf(out, "  in %.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
         if (user)
                 fprintf(out, "  user %s", user->pw_name);
+}
+
+/* Ranks can wait while others make calls. */
+static const char *since_words(const struct hang_page *p)
+{
+        bool others = false;
+
+        for (uint32_t i = 0; i < p->hang.n_processes; i++)
+                others |= capo_hang_active_ns(&p->hang.processes[i]) >
+                          p->verdict.since_ns + MOMENT_NS;
+        if (others)
+                return p->hang.over ? "ranks had waited" : "ranks wait, others make calls,";
+        return p->hang.over ? "had made no progress" : "no progress";
 }
 
 void hang_heading(const struct hang_page *p, FILE *out)
@@ -53,8 +67,7 @@ void hang_heading(const struct hang_page *p, FILE *out)
         if (p->hang.over)
                 fprintf(out, "  ended at %s", capo_text_when(p->hang.now_ns, "%H:%M:%S", at));
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_ENDED && v->still_ns)
-                fprintf(out, "  %s since %s (%s)",
-                        p->hang.over ? "had made no progress" : "no progress",
+                fprintf(out, "  %s since %s (%s)", since_words(p),
                         capo_text_when(v->since_ns, "%H:%M:%S", at),
                         capo_text_time((double)v->still_ns, time));
         if (p->job->n_ranks)

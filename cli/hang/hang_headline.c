@@ -105,6 +105,11 @@ static void print_undecided(const struct hang_page *p, const char *who, const ch
                         over             ? "made"
                         : n_named(v) > 1 ? "make"
                                          : "makes");
+        else if (v->call && v->unseen)
+                fprintf(out, "%s in %s, and not all ranks are known",
+                        waiting_text(v->n_waiting, over ? "waited" : "waits",
+                                     over ? "waited" : "wait", waiting),
+                        at);
         else if (v->still_ns < p->hang.after_ns || over)
                 fputs("nothing is seen to hang, but not all ranks are known", out);
         else if (v->call)

@@ -3,10 +3,12 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "cli/base/cli_screen.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
+#include "core/base/plain_text.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -100,7 +102,7 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
 {
         const struct capo_hang_process *h = &p->hang.processes[c->process];
         int pid = (int)p->job->processes[c->process].header.pid;
-        char text[300], time[32], at[32], how[96];
+        char text[300], time[48], at[32], how[96];
 
         switch (h->ending) {
         case CAPO_HANG_RUNS:
@@ -109,12 +111,16 @@ static void alive_line(const struct hang_page *p, const struct capo_hang_culprit
                 *text = 0;
                 if (hang_lives_here(p, c->process))
                         capo_pid_waits(pid, text, sizeof text);
-                fprintf(out, "    alive%s%s; last in a call at %s, %s ago\n", *text ? ": " : "",
-                        text, capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
-                        capo_text_time(h->end_ns > capo_hang_active_ns(h)
-                                               ? (double)(h->end_ns - capo_hang_active_ns(h))
-                                               : 0,
-                                       time));
+                fprintf(out, "    alive%s%s; last in a call at %s%s%s\n", *text ? ": " : "", text,
+                        capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
+                        h->end_ns > capo_hang_active_ns(h) ? ", " : "",
+                        h->end_ns > capo_hang_active_ns(h)
+                                ? capo_append(strcpy(time, capo_text_time(
+                                                                   (double)(h->end_ns -
+                                                                            capo_hang_active_ns(h)),
+                                                                   how)),
+                                              sizeof time, " ago")
+                                : "");
                 break;
         default:
                 fprintf(out, "    %s at %s: %s\n",
@@ -163,6 +169,16 @@ static bool is_behind_verdict(const struct hang_page *p, const struct capo_hang_
                v->comm != CAPO_HANG_NONE && call->comm == v->comm && v->seq && call->seq > v->seq;
 }
 
+/* Was its GPU not seen to end its last call? Then its host may wait for that. */
+static bool may_wait_for_gpu(const struct hang_page *p, uint32_t process)
+{
+        const struct capo_hang_process *h = &p->hang.processes[process];
+        const struct capo_hang_call *last = h->n_calls ? &h->calls[h->n_calls - 1] : NULL;
+
+        return last && last->gpu != CAPO_HANG_GPU_ENDED &&
+               capo_call_kind(last->call) != CAPO_KIND_OTHER;
+}
+
 static void print_culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
@@ -174,7 +190,10 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
         fprintf(out, ": %s%s\n",
                 p->hang.counted && c->why == CAPO_HANG_WHY_HOST /* RAS does not know where it is */
                         ? "it has not launched this operation"
-                        : capo_hang_why_meaning(c->why),
+                        : !c->call && c->why == CAPO_HANG_WHY_HOST &&
+                                          may_wait_for_gpu(p, c->process)
+                                  ? "in no call of NCCL; it may wait for its GPU"
+                                  : capo_hang_why_meaning(c->why),
                 c->works_on && c->why != CAPO_HANG_WHY_OTHER_CALLS
                         ? " (the thread that uses this communicator; other threads call NCCL)"
                         : "");
@@ -259,7 +278,11 @@ static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
         for (uint32_t i = 0; shown && i < p->hang.n_processes; i++)
                 alive += p->hang.processes[i].ending == CAPO_HANG_RUNS;
         while (n < SHOWN && n < alive && (at = find_next_rank(p, at)) != CAPO_HANG_NONE) {
-                const struct capo_hang_culprit in = {.process = at, .why = CAPO_HANG_WHY_HOST};
+                const struct capo_hang_call *call = capo_hang_inside(&p->hang.processes[at]);
+                const struct capo_hang_culprit in = {.process = at,
+                                                     .why = call ? CAPO_HANG_WHY_CALL
+                                                                 : CAPO_HANG_WHY_HOST,
+                                                     .call = call};
 
                 print_culprit(p, &in, out);
                 n++;
@@ -318,6 +341,36 @@ static void print_bugs(const struct hang_page *p, FILE *out)
                         capo_bug_text(bugs[i].bug, text, sizeof text));
 }
 
+/* What capo watch proved while the job lived, where the logs decide less: the second line of its
+ * hang.txt, unless the job went on. */
+static void print_found_alive(const struct hang_page *p, FILE *out)
+{
+        const char *path = p->job->n_processes ? p->job->processes[0].path : "";
+        const char *slash = strrchr(path, '/');
+        char file[4096], line[512] = "", verdict[512] = "";
+        bool went_on = false;
+        struct stat st;
+        FILE *in;
+
+        if (!p->hang.over || !slash ||
+            (p->verdict.kind != CAPO_HANG_UNDECIDED && p->verdict.kind != CAPO_HANG_ENDED))
+                return;
+        snprintf(file, sizeof file, "%.*s/hang.txt", (int)(slash - path), path);
+        if (stat(file, &st) < 0 ||
+            (uint64_t)st.st_mtime * 1000000000 + 1000000000 < p->job->t_begin_ns ||
+            !(in = fopen(file, "r")))
+                return;
+        for (int i = 0; fgets(line, sizeof line, in); i++) {
+                if (i == 1)
+                        snprintf(verdict, sizeof verdict, "%.*s", (int)strcspn(line, "\n"), line);
+                went_on |= !strncmp(line, "WENT ON", 7);
+        }
+        fclose(in);
+        capo_plain(verdict, strlen(verdict), false, false);
+        if (*verdict && !went_on && strncmp(verdict, "NOT DECIDED", 11) != 0)
+                fprintf(out, "  while it lived, capo watch found: %s (hang.txt)\n", verdict);
+}
+
 int hang_text(const struct hang_page *p, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
@@ -331,6 +384,7 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out,
                         "  before that no rank had made a call for %s: the job may have hung\n",
                         capo_text_time((double)v->quiet_ns, at));
+        print_found_alive(p, out);
         print_wait_cycle(p, out);
         for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
                 print_culprit(p, &v->culprits[i], out);
@@ -346,6 +400,10 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out, "  the first call that failed: %s of %s at %s, ncclResult_t %d\n",
                         hang_call(p, v->failure, call), hang_who(p, v->failed, who),
                         capo_text_when(v->failure->begin_ns, "%H:%M:%S", at), v->failure->result);
+        if (v->behind)
+                fprintf(out,
+                        "  that call ended all the same; the ranks wait in %s, and differ by one since\n",
+                        hang_call(p, v->behind, call));
         if (v->differed)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",

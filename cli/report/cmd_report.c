@@ -17,6 +17,7 @@
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
+#include "cli/hang/hang_running.h"
 #include "cli/report/cmd_report.h"
 #include "cli/report/report_recover.h"
 #include "core/base/calls.h"
@@ -27,6 +28,7 @@
 #include "analysis/log/log_find.h"
 #include "core/base/util.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/page_kinds.h"
 #include "analysis/job/stats.h"
 
 static const char *const sort_names[CAPO_SORTS + 1] = {"time",  "count", "size", "p50",
@@ -168,6 +170,21 @@ static int make_page(struct capo_page *r, const struct report_options *o,
         return e ?: capo_page_bugs(r);
 }
 
+/* The page of a job that is stuck says so first. */
+static void add_verdict(struct capo_page *r, const struct report_options *o,
+                        const struct capo_log_paths *paths)
+{
+        _cleanup_free_ char *verdict = NULL;
+        bool lives = false;
+
+        for (size_t i = 0; i < paths->n; i++)
+                lives |= paths->log[i] && capo_log_in_memory(paths->log[i]);
+        if (lives)
+                verdict = hang_of_running(o->n_args, o->args);
+        if (verdict)
+                PROBLEM(r, HANGS, verdict);
+}
+
 /* Several operands may be the nodes of one job. Several jobs cannot be on one page. */
 static int refuse_several_jobs(struct capo_log_paths *paths)
 {
@@ -244,6 +261,7 @@ static int report_run(void *options, int n, char **words)
         e = capo_live_logs_take(&paths);
         if (e < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-e));
+        add_verdict(&r, o, &paths);
         if (make_page(&r, o, &paths) < 0)
                 return CAPO_EXIT_FAIL;
         e = formats[o->format].write(&view, stdout);

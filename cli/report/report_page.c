@@ -8,6 +8,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/unended.h"
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_causes.h"
@@ -112,10 +113,13 @@ static void set_filter(const struct capo_page *r, struct cli_page *page)
                        r->only_comm ? " on communicators " : "", r->only_comm ? r->only_comm : "");
 }
 
+#define UNENDED_PRINTED 0.01 /* of the ranks' time */
+
 static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
         const char *label = capo_page_is_filtered(r) ? "these calls on GPU" : "NCCL busy on GPU";
-        char text[32], range[80] = "", all[32];
+        char text[32], range[80] = "", all[32], left_out[80] = "";
+        double unended = capo_unended_share(r->job);
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
                 cli_page_fact(page, label, "not known (%s of %s calls timed; %s)",
@@ -125,8 +129,11 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
                 return;
         if (r->gpu_range.high > r->gpu_range.low)
                 range_text(r->gpu_range, range);
-        cli_page_fact(page, label, "%s of the job%s%s", capo_text_percent(r->gpu_share, text),
-                      range, r->overlapping ? ", overlapping calls once" : "");
+        if (unended >= UNENDED_PRINTED)
+                snprintf(left_out, sizeof left_out, ", without calls not seen to end (%s)",
+                         capo_text_percent(unended, all));
+        cli_page_fact(page, label, "%s of the job%s%s%s", capo_text_percent(r->gpu_share, text),
+                      range, r->overlapping ? ", overlapping calls once" : "", left_out);
 }
 
 #define WIDTH_PRINTED 0.01 /* of the job: smaller widths are not printed */

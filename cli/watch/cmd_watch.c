@@ -30,7 +30,7 @@
 static void forget_job(struct watch *w, struct watch_job *job)
 {
         if (watch_users_enter(&job->owner) == 0) {
-                watch_alarm_end(job);
+                watch_alarm_gone(job);
                 watch_users_leave();
         }
         if (w->options->metrics)

@@ -254,17 +254,27 @@ static void put_verdict(struct metrics_put *p)
                               capo_hang_kind_name(k), NULL);
 }
 
+static void put_one_culprit(struct metrics_put *p, int rank, const char *host, const char *why)
+{
+        char text[16];
+
+        snprintf(text, sizeof text, "%d", rank);
+        metrics_point(p, "", 1, "rank", text, "host", host, "reason", why, NULL);
+}
+
 static void put_culprit(struct metrics_put *p)
 {
         const struct watch_stuck *s = &p->job->stuck;
+        const struct hang_page *page = &p->job->page;
+        const struct capo_hang_verdict *v = &page->verdict;
 
-        for (unsigned i = 0; s->since_ns && i < s->n_culprits; i++) {
-                char rank[16];
-
-                snprintf(rank, sizeof rank, "%d", s->culprit[i].rank);
-                metrics_point(p, "", 1, "rank", rank, "host", s->culprit[i].host, "reason",
-                              s->culprit[i].why, NULL);
-        }
+        for (unsigned i = 0; s->since_ns && i < s->n_culprits; i++)
+                put_one_culprit(p, s->culprit[i].rank, s->culprit[i].host, s->culprit[i].why);
+        for (uint32_t i = 0; !s->since_ns && capo_hang_kind_exit(v->kind) == 1 && i < v->n_culprits;
+             i++)
+                put_one_culprit(p, page->hang.processes[v->culprits[i].process].rank,
+                                page->job->processes[v->culprits[i].process].host,
+                                capo_hang_why_name(v->culprits[i].why));
 }
 
 static void put_creation(struct metrics_put *p)
@@ -314,9 +324,14 @@ static void put_nics(struct metrics_put *p)
 
 static double still_ns(const struct watch_job *job)
 {
+        const struct capo_hang_verdict *v = &job->page.verdict;
         uint64_t since = job->stuck.since_ns, now = job->page.hang.now_ns;
 
-        return since && since < now ? (double)(now - since) : 0;
+        if (since)
+                return since < now ? (double)(now - since) : 0;
+        /* of the verdict that is exported before an alarm */
+        return capo_hang_kind_exit(v->kind) == 1 && v->kind != CAPO_HANG_ENDED ? (double)v->still_ns
+                                                                               : 0;
 }
 
 static struct rusage own_usage(void)

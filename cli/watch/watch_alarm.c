@@ -359,6 +359,21 @@ static bool judge_all(const struct watch *w, struct watch_job *job)
         return hangs;
 }
 
+/* Did all processes of the job end by exit(0)? They can have gone on and ended between two samples. */
+static bool has_ended_well(struct watch_job *job)
+{
+        struct hang_logs logs = {0};
+        struct hang_page page = {.logs = &logs};
+        char *words[] = {job->folder, NULL};
+        bool well = *job->folder && hang_gather(1, words, &logs) == 0 &&
+                    hang_page_read(&page) == 0 && capo_hang_judge(&page.hang, &page.verdict) == 0 &&
+                    page.hang.over && page.verdict.kind == CAPO_HANG_HEALTHY;
+
+        hang_page_finish(&page);
+        hang_logs_finish(&logs);
+        return well;
+}
+
 static uint64_t oldest_age(const struct watch_job *job)
 {
         uint64_t oldest = 0;
@@ -425,6 +440,13 @@ uint64_t watch_alarm_logs(const struct watch *w, struct watch_job *job, bool new
         if (s->reported)
                 s->refresh_ns = now + PATIENCE_NS;
         return s->reported ? UINT64_MAX : AGAIN_NS;
+}
+
+void watch_alarm_gone(struct watch_job *job)
+{
+        if (job->stuck.reported && has_ended_well(job))
+                say_goes_on(job);
+        watch_alarm_end(job);
 }
 
 void watch_alarm_end(struct watch_job *job)

@@ -17,6 +17,10 @@ uint64_t watch_alarm(const struct watch *w, struct watch_job *job);
  * hang. Return: as above. */
 uint64_t watch_alarm_logs(const struct watch *w, struct watch_job *job, bool news);
 
+/** watch_alarm_gone() - the processes of the job have ended: what was reported of it is over if all
+ * ended well. Then as watch_alarm_end(). */
+void watch_alarm_gone(struct watch_job *job);
+
 /** watch_alarm_end() - the job or the watch ends: release the election. */
 void watch_alarm_end(struct watch_job *job);
 

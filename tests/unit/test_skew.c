@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 
 #include "analysis/job/skew.h"
+#include "analysis/job/skew_starts.h"
 #include "capo/record.h"
 #include "tests/log_numbers.h"
 
@@ -750,4 +751,113 @@ Test(skew, kernels_of_which_one_does_not_tell)
         }
         k = solve();
         cr_expect(k->n_kernel == 0 && k->worst == 2 && k->from == CAPO_SKEW_GPU_DURATION);
+}
+
+/* Call @seq with what the host and the GPU of each rank did in it, in ms. */
+struct times {
+        double host, begin, ns;
+};
+
+static void timed_call(uint32_t seq, const struct times t[RANKS])
+{
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+                uint64_t base = 100ull * MS * seq;
+                struct capo_record r = {.seq = seq,
+                                        .call = CAPO_CALL_ALLREDUCE,
+                                        .bytes = 8,
+                                        .t_begin = base + (uint64_t)(t[rank].host * MS),
+                                        .clock = CAPO_CLOCK_EVENT,
+                                        .gpu_ns = (uint32_t)(t[rank].ns * MS)};
+
+                r.group = 1 + (uint32_t)((t[rank].begin - t[rank].host) * MS / 100);
+                capo_meet_follow(meet, rank, seq, r.t_begin);
+                cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
+        }
+}
+
+/* The root of a tree ends first: its call is shortest, and it did not come last. */
+Test(skew, who_ends_first_did_not_come_last)
+{
+        const struct times first = {0, 0.01, 2}, rest = {3, 3.01, 5};
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 20;
+        for (uint32_t i = 1; i <= 20; i++)
+                timed_call(i, (struct times[]){first, rest, rest});
+        cr_assert(capo_comm_has_one_clock(job, 0));
+        k = solve();
+        /* no call is behind the last one, so only its durations are known */
+        cr_expect_lt(k->ranks[0].caused_ns, 6.1 * MS, "%g", k->ranks[0].caused_ns);
+}
+
+Test(skew, both_clocks_name_the_rank_that_came_last)
+{
+        const struct times late = {4, 4.01, 1}, rest = {0, 0.01, 5.5};
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 20;
+        for (uint32_t i = 1; i <= 20; i++)
+                timed_call(i, (struct times[]){rest, late, rest});
+        k = solve();
+        cr_expect_eq(k->worst, 1);
+        cr_expect_float_eq(k->ranks[1].caused_ns, 20 * 2 * 4.0 * MS, 1 * MS, "%g",
+                           k->ranks[1].caused_ns);
+}
+
+/* Its stream was never idle, so its begin is taken to be too early. But the hosts wait for the call
+ * and go on together: the call ended on all at once. */
+Test(skew, a_gpu_that_is_late_behind_a_host_in_time)
+{
+        const struct times late = {0, 0.01, 1}, rest = {0, 0.01, 5};
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 20;
+        for (uint32_t i = 1; i <= 20; i++)
+                timed_call(i, (struct times[]){rest, rest, late});
+        k = solve();
+        cr_expect_eq(k->worst, 2);
+        cr_expect_float_eq(k->ranks[2].caused_ns, 20 * 2 * 4.0 * MS, 1 * MS, "%g",
+                           k->ranks[2].caused_ns);
+}
+
+/* Rank 1 is late in the pair 0,1 by 40 ms; then both are in the communicator of all. */
+Test(skew, a_delay_is_followed_to_where_it_began)
+{
+        struct capo_meet *both[2] = {meet, capo_meet_new(2)};
+        struct capo_job_comm *pair;
+
+        job->comms = realloc(job->comms, 2 * sizeof *job->comms);
+        pair = &job->comms[1];
+        *pair = (struct capo_job_comm){.n_ranks = 2, .n_members = 2, .n_calls = 40};
+        pair->members = calloc(2, sizeof *pair->members);
+        for (uint32_t i = 0; i < 2; i++)
+                pair->members[i] = (struct capo_job_member){.rank = (int32_t)i, .process = i};
+        job->n_comms = 2;
+        job->comms[0].n_calls = 40;
+        for (uint32_t i = 1; i <= 40; i++) {
+                for (uint32_t rank = 0; rank < 2; rank++) {
+                        struct capo_record r = {.seq = i,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 100ull * MS * i + (rank ? 40 * MS : 0),
+                                                .clock = CAPO_CLOCK_HOST};
+
+                        cr_assert_geq(capo_meet_add(both[1], rank, &r), 0);
+                }
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        struct capo_record r = {.seq = i,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 100ull * MS * i + (rank == 0   ? 42 * MS
+                                                                              : rank == 1 ? 41 * MS
+                                                                                          : 0),
+                                                .clock = CAPO_CLOCK_HOST};
+
+                        cr_assert_geq(capo_meet_add(both[0], rank, &r), 0);
+                }
+        }
+        cr_assert_eq(capo_skew_solve(job, both), 0);
+        cr_expect_eq(job->comms[0].skew->worst, 1, "not rank 0, which is later by 1 ms");
+        cr_expect_eq(job->comms[1].skew->worst, 1);
+        capo_meet_free(both[1]);
 }

@@ -415,7 +415,7 @@ Test(stats_calls, communicators_of_very_many_ranks)
                 no_room += c->no_skew == CAPO_SKEW_NO_ROOM && !c->skew;
                 cr_expect(c->n_ranks != 65537 || c->no_skew == CAPO_SKEW_NO_ROOM);
         }
-        cr_expect_eq(compared, 28, "%u", compared);
-        cr_expect_eq(no_room, HUGE_COMMS - 28, "%u", no_room);
+        cr_expect_eq(compared, 21, "%u", compared);
+        cr_expect_eq(no_room, HUGE_COMMS - 21, "%u", no_room);
         capo_job_free(job);
 }
