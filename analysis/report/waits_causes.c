@@ -25,7 +25,7 @@ static int add_sentence(const struct capo_job_comm *comm, struct capo_page_wait 
         const struct capo_cause_found *f = c->found;
         int r;
 
-        if (!c->n || !f->is_cause)
+        if (!c->n || !f->is_cause || w->cause.throttled) /* the sentence says that it is its GPU */
                 return 0;
         if (f->explained_ns >= 0 && c->lost_ns > 0)
                 snprintf(share, sizeof share, " of %s of it",
