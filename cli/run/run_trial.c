@@ -321,8 +321,7 @@ static void write_tried(const char *path, const struct tried *v, int n)
         cli_output_close(&out, ferror(out.file) ? -EIO : 0);
 }
 
-/* Does each rank have its own capo run? Then they would not all see the same profile. */
-static bool is_one_rank(void)
+bool run_trial_one_rank(void)
 {
         static const char *const names[] = {"RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK",
                                             "SLURM_PROCID"};
@@ -338,7 +337,7 @@ int run_trial_store(const struct capo_profile *profile, const char *name, char *
 {
         bool wrote;
 
-        return is_one_rank() || !tried_file(name, "json", path, room)
+        return run_trial_one_rank() || !tried_file(name, "json", path, room)
                        ? -ENOENT
                        : write_user_profile(profile, path, &wrote);
 }
@@ -348,7 +347,8 @@ static bool open_profile(const char *path, char key[KEY], struct capo_profile **
 {
         char absolute[PATH_MAX];
 
-        if (is_one_rank() || !realpath(path, absolute) || capo_profile_load(absolute, p, NULL) < 0)
+        if (run_trial_one_rank() || !realpath(path, absolute) ||
+            capo_profile_load(absolute, p, NULL) < 0)
                 return false;
         make_key(absolute, (*p)->digest, key);
         return true;

@@ -4,6 +4,7 @@
 #ifndef CAPO_RUN_TRIAL_H
 #define CAPO_RUN_TRIAL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 /** run_trial_text() - value of CAPO_TRIAL for a job: @mode predicted, guard or ""; @budget: percent
@@ -22,6 +23,10 @@ enum { RUN_TRIAL_KEY = 128 };
  * the job then uses the profile as it is.
  */
 void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY]);
+
+/** run_trial_one_rank() - does each rank have its own capo run? Then they would not all see the same
+ * verdicts, and nothing is kept. */
+bool run_trial_one_rank(void);
 
 /** run_trial_store() - keep @profile as "tried/NAME.json"; a file with the same content stays. Return:
  * 0 with @path set; negative errno. */

@@ -263,7 +263,7 @@ int run_tune_wait(char **command, const char *dir, const char *asked, bool quiet
         struct capo_job *job;
         char path[PATH_MAX], key[RUN_TRIAL_KEY];
         int status;
-        pid_t child = fork();
+        pid_t child = run_trial_one_rank() ? -1 : fork(); /* each would say it */
 
         if (child < 0)
                 return run_become_command(command);

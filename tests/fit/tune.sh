@@ -18,21 +18,21 @@ job() { # folder, options of capo run
         dir=$1
         shift
         "$capo" run --tune --budget 10 --dir "$tmp/$dir" "$@" -- "$build/tests/jobs/launch" -n 2 --timeout 300 -- \
-                "$build/tests/jobs/coll_perf" allreduce -b 32K -e 32K -n 60 -c 1 > "$tmp/$dir.out" 2>&1 || fail "$dir: $(cat "$tmp/$dir.out")"
+                "$build/tests/jobs/coll_perf" allreduce -b 32K -e 32K -n 25 -c 1 > "$tmp/$dir.out" 2>&1 || fail "$dir: $(cat "$tmp/$dir.out")"
 }
 
 # The layout is not known before the start: nothing is tried, and the line says what would help. The job runs as ever.
 job unknown
 grep -q 'nothing is tried, because the launcher does not tell the ranks per node.*--layout' "$tmp/unknown.out" || fail "$(cat "$tmp/unknown.out")"
 [ ! -e "$kept" ] || fail "something is kept: $(ls "$kept")"
-# No stored rule: another choice of this layout is measured, in one call of ten, on both ranks alike.
+# So few calls that no verdict is reached, whatever the clock says. No stored rule: another choice of this layout is measured, in one call of ten, on both ranks alike.
 job one --layout 2
 grep -q 'no stored rule for layout 2 with NCCL 2.28.9: this job measures another choice in one call of 10' "$tmp/one.out" || fail "$(cat "$tmp/one.out")"
 grep -q 'took .* than NCCL.s choices would have' "$tmp/one.out" || fail "nothing at the end: $(cat "$tmp/one.out")"
 "$capo" profile check "$kept"/explore-2-2_28.json > "$tmp/check" || fail "$(cat "$tmp/check")"
 for log in "$tmp"/one/*.capo; do
         "$capo" export "$log" | awk -F, 'NR > 1 {print $21, $13}' | sort -n > "$log.rules"
-        awk '$2 == "Tree" {n++} END {exit !(n >= 5 && n <= NR / 10 + 1)}' "$log.rules" || fail "budget: $(sort -k2 "$log.rules" | uniq -cf1)"
+        awk '$2 == "Tree" {n++} END {exit !(n >= 3 && n <= NR / 10 + 1)}' "$log.rules" || fail "budget: $(sort -k2 "$log.rules" | uniq -cf1)"
 done
 cmp -s "$tmp"/one/*.rules || fail "ranks decide differently"
 [ "$(wc -l < "$(ls "$kept"/*.tsv)")" = 1 ] || fail "not one comparison is kept: $(cat "$kept"/*.tsv)"
