@@ -139,6 +139,9 @@ def check_names():
         check(names, all(name.startswith("capo-%d-a_b" % OTHER) for name in names))
         ids = {dict(labels)["job_id"] for name in names for _, labels in read(open(os.path.join(metrics, name)).read())}
         check(ids, ids == {"a b", "a_b"})
+        for job in jobs:
+            job.go("end")
+        check("both end well", [job.ranks[0].wait() for job in jobs] == [0, 0])
     finally:
         for job in jobs:
             job.end()
@@ -281,4 +284,5 @@ with tempfile.TemporaryDirectory() as folder:
     check_claims(folder)
     check_meeting(folder)
     check_listen(folder)
+check("no segment is left: %s" % segments(), not segments())
 print("ok")
