@@ -389,7 +389,8 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
         }
         if (!freedom)
                 return 0;
-        s->level = capo_median(sizes, n_levels) / 0.6745 * sqrt((double)n_levels / freedom);
+        qsort(sizes, n_levels, sizeof *sizes, capo_order_double); /* the lower median */
+        s->level = sizes[(n_levels - 1) / 2] / 0.6745 * sqrt((double)n_levels / freedom);
         for (int i = 0; i < s->n_blocks; i++) {
                 first = s->blocks[i].run < first ? s->blocks[i].run : first;
                 last = s->blocks[i].run > last ? s->blocks[i].run : last;
