@@ -50,6 +50,10 @@ struct capo_nccl *capo_nccl_at(const void *symbol, const char *how);
  * plugin of NCCL's? */
 bool capo_nccl_own(const struct capo_nccl *lib, const void *address);
 
+/** capo_nccl_beyond() - is @caller code of NCCL EP or NCCL M2N? What those call in NCCL is theirs,
+ * not the program's. */
+bool capo_nccl_beyond(const void *caller);
+
 /** capo_nccl_file() - is the file @path called as NCCL, AMD's RCCL, or a plugin of theirs is? */
 bool capo_nccl_file(const char *path);
 

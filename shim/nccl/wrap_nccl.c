@@ -71,6 +71,10 @@ bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const v
                 }
                 capo_call_left(t);
         }
+        if (unlikely(capo_nccl_beyond(caller))) {
+                *into = capo_lib(t, which, caller);
+                return true;
+        }
         t->caller = caller;
         t->inside = frame;
         atomic_signal_fence(
