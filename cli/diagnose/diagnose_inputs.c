@@ -92,9 +92,11 @@ static int give_kept(struct keep *k, char **text, size_t *size)
         return behind > TAIL_BYTES;
 }
 
-static int inflate_bytes(z_stream *z, const char *in, size_t n, struct keep *k, char *out)
+/* @ended: whether the bytes so far are whole. */
+static int inflate_bytes(z_stream *z, const char *in, size_t n, struct keep *k, char *out,
+                         bool *ended)
 {
-        int r = Z_OK;
+        int r = *ended ? Z_STREAM_END : Z_OK;
 
         z->next_in = (Bytef *)(uintptr_t)in;
         z->avail_in = (uInt)n;
@@ -107,17 +109,22 @@ static int inflate_bytes(z_stream *z, const char *in, size_t n, struct keep *k, 
                 if (keep_bytes(k, out, CHUNK - z->avail_out) < 0)
                         return -ENOMEM;
         } while ((r == Z_OK || r == Z_STREAM_END) && (z->avail_in || !z->avail_out));
+        *ended = r == Z_STREAM_END;
         return r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR ? 0 : -EBADMSG;
 }
 
-static int expand_bytes(ZSTD_DStream *z, const char *in, size_t n, struct keep *k, char *out)
+static int expand_bytes(ZSTD_DStream *z, const char *in, size_t n, struct keep *k, char *out,
+                        bool *ended)
 {
         ZSTD_inBuffer from = {in, n, 0};
+        size_t left;
 
         for (ZSTD_outBuffer to = {out, CHUNK, CHUNK}; from.pos < n || to.pos == CHUNK;) {
                 to.pos = 0;
-                if (ZSTD_isError(ZSTD_decompressStream(z, &to, &from)))
+                left = ZSTD_decompressStream(z, &to, &from);
+                if (ZSTD_isError(left))
                         return -EBADMSG;
+                *ended = !left;
                 if (keep_bytes(k, out, to.pos) < 0)
                         return -ENOMEM;
         }
@@ -129,7 +136,7 @@ static int read_all(int fd, struct keep *k, char *in, char *out)
 {
         z_stream gzip = {0};
         ZSTD_DStream *zstd = NULL;
-        bool zipped = false, first = true;
+        bool zipped = false, first = true, ended = false;
         ssize_t n;
         int r = 0;
 
@@ -143,10 +150,12 @@ static int read_all(int fd, struct keep *k, char *in, char *out)
                 else if (first && n > 4 && !memcmp(in, "\x28\xb5\x2f\xfd", 4))
                         zstd = ZSTD_createDStream();
                 first = false;
-                r = zipped ? inflate_bytes(&gzip, in, (size_t)n, k, out)
-                    : zstd ? expand_bytes(zstd, in, (size_t)n, k, out)
+                r = zipped ? inflate_bytes(&gzip, in, (size_t)n, k, out, &ended)
+                    : zstd ? expand_bytes(zstd, in, (size_t)n, k, out, &ended)
                            : keep_bytes(k, in, (size_t)n);
         }
+        if (r == 0 && (zipped || zstd) && !ended)
+                r = -EBADMSG;
         if (zipped)
                 inflateEnd(&gzip);
         ZSTD_freeDStream(zstd);

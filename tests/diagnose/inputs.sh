@@ -50,8 +50,8 @@ expect 1 'from job.log.gz:1,3,5' -- job.log.gz
 
 zstd -q -c "$reports/vllm-23448.log" >job.zst 2>/dev/null && expect 1 'from job.zst:1,3,5' -- job.zst
 PATH=/nowhere "$capo" diagnose job.log.gz 2>/dev/null | /usr/bin/env grep -q 'RANK 3' || { echo 'gzip needs a program'; bad=1; }
-head -c 3000 job.log.gz | head -c 400 >cut.gz
-expect 3 'truncated or damaged' -- cut.gz
+head -c 300 job.log.gz >cut.gz
+"$capo" diagnose cut.gz 2>&1 | grep -q 'truncated or damaged: only its first' || { echo 'a cut gzip: not said'; bad=1; }
 # inputs of any length: a line of 5 MB, UTF-16, a picture
 { head -c 5000000 /dev/zero | tr '\0' x; echo; echo '[rank3]: CUDA out of memory'; } >long.txt
 expect 1 '1 line is longer than 64 KiB' -- long.txt
