@@ -158,6 +158,7 @@ int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 int capo_recognise(struct capo_evidence *e);
 int capo_causes_read(struct capo_evidence *e);
 int capo_watchdog_read(struct capo_evidence *e);
+int capo_c10d_read(struct capo_evidence *e);
 int capo_debug_read(struct capo_evidence *e);
 int capo_errors_read(struct capo_evidence *e);
 /* What only says that something failed: call it when nothing else was found. */

@@ -248,6 +248,7 @@ int capo_evidence_judge(struct capo_evidence *e)
         r = r ?: capo_recognise(e);
         r = r ?: capo_causes_read(e); /* first: of equals the first is the verdict */
         r = r ?: capo_watchdog_read(e);
+        r = r ?: capo_c10d_read(e);
         r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);

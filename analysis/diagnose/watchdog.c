@@ -535,9 +535,16 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         snprintf(f->missing, sizeof f->missing,
                  "the lines of the other ranks of this group, or that there are none; dumps of the "
                  "flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
-        snprintf(f->next, sizeof f->next,
-                 "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
-                 "the job under capo run");
+        if (front->least <= 1) /* what every other call needs, too, does not work */
+                snprintf(f->next, sizeof f->next,
+                         "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then "
+                         "NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
+                         "NCCL_DEBUG=INFO; did all ranks come so far?");
+        else
+                snprintf(
+                        f->next, sizeof f->next,
+                        "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
+                        "the job under capo run");
 }
 
 /* A collective ends on no rank before all are in it, so ranks of one job are at most a few small
@@ -649,224 +656,6 @@ static int judge_silent(struct watches *w)
         return 0;
 }
 
-/* ---- barriers ---- */
-
-/* "[Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms": rank 0 of a barrier over
- * Gloo names the ranks that did not come. */
-static const char WORDS[] = " failed to pass monitoredBarrier";
-
-struct barrier {
-        struct capo_evidence *e;
-        struct capo_diagnose_finding *f; /* NULL: none so far */
-        uint32_t text;
-};
-
-/* Parse the list that ends at @at: back to the word "Rank" or "Ranks" before it. */
-static void take_ranks(const char *line, const char *at, struct capo_diagnose_finding *f)
-{
-        const char *from = at;
-
-        while (from > line && strchr("0123456789, ", from[-1]))
-                from--;
-        for (char *end; from < at; from = end) {
-                long rank = strtol(from, &end, 10);
-
-                if (end == from) {
-                        end++;
-                        continue;
-                }
-                if (rank >= 0 && rank < 1 << 20)
-                        capo_finding_rank_add(f, (int32_t)rank);
-        }
-}
-
-static int take_barrier(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct barrier *b = arg;
-
-        b->f = b->f ? b->f : capo_evidence_finding(b->e);
-        if (!b->f)
-                return -1;
-        take_ranks(line, at, b->f);
-        capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
-        return 0;
-}
-
-static int read_barriers(struct capo_evidence *e)
-{
-        struct barrier b = {.e = e};
-        char who[128];
-
-        for (b.text = 0; b.text < e->n_texts; b.text++) {
-                if (e->texts[b.text].text &&
-                    capo_evidence_each(e, b.text, WORDS, take_barrier, &b) < 0)
-                        return -ENOMEM;
-        }
-        if (!b.f)
-                return 0;
-        b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        b.f->kind = b.f->n_ranks ? "missing" : "undecided";
-        capo_rank_list(b.f->ranks, b.f->n_ranks, who);
-        snprintf(b.f->headline, sizeof b.f->headline, "%s DID NOT COME to monitoredBarrier()",
-                 b.f->n_ranks ? capo_rank_shout(who) : "SOME RANKS");
-        snprintf(b.f->detail, sizeof b.f->detail, "rank 0 says so: the barrier asks each rank");
-        snprintf(b.f->missing, sizeof b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
-        snprintf(b.f->next, sizeof b.f->next,
-                 "look at what these ranks do instead: their logs, exit status, data loading");
-        return 0;
-}
-
-/* ---- PyTorch's desync report ---- */
-
-/*
- *      - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
- *          [7] finished collective #182, but didn't join collective #183 (count from 1)
- *          [3, 4] joined but didn't finish collective #183 (count from 1)
- */
-static const char NOT_JOINED[] = "but didn't join collective #",
-                  NOT_FINISHED[] = "joined but didn't finish collective #";
-
-static int take_desync(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct barrier *b = arg;
-        const char *end = memchr(line, ']', (size_t)(at - line));
-        bool joined = !strncmp(at, NOT_FINISHED, sizeof NOT_FINISHED - 1);
-
-        if (!end)
-                return 0;
-        b->f = b->f ? b->f : capo_evidence_finding(b->e);
-        if (!b->f)
-                return -1;
-        take_ranks(line, end, b->f);
-        capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
-        if (!*b->f->detail) {
-                b->f->kind = joined ? "inside" : "missing";
-                snprintf(b->f->detail, sizeof b->f->detail, "collective #%ld",
-                         strtol(strchr(at, '#') + 1, NULL, 10));
-        }
-        return 0;
-}
-
-static int read_desync(struct capo_evidence *e)
-{
-        static const char *const words[] = {NOT_JOINED, NOT_FINISHED};
-        struct barrier b = {.e = e};
-        char who[128], which[40];
-
-        for (size_t i = 0; i < N_ELEMENTS(words) && !b.f; i++) {
-                for (b.text = 0; b.text < e->n_texts; b.text++) {
-                        if (capo_evidence_each(e, b.text, words[i], take_desync, &b) < 0)
-                                return -ENOMEM;
-                }
-        }
-        if (!b.f)
-                return 0;
-        b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        snprintf(which, sizeof which, "%.39s", b.f->detail);
-        capo_rank_list(b.f->ranks, b.f->n_ranks, who);
-        snprintf(b.f->headline, sizeof b.f->headline, "%s %s %s", capo_rank_shout(who),
-                 !strcmp(b.f->kind, "missing") ? "DID NOT JOIN" : "JOINED AND DID NOT FINISH",
-                 which);
-        snprintf(b.f->detail, sizeof b.f->detail,
-                 "PyTorch's desync report says so: it compares what all ranks wrote to the store");
-        snprintf(b.f->missing, sizeof b.f->missing, "stacks of %s: py-spy dump --native --pid PID",
-                 capo_rank_list(b.f->ranks, b.f->n_ranks, who));
-        snprintf(b.f->next, sizeof b.f->next,
-                 "look at what %s does instead: its log, its stack, dmesg on its node", who);
-        return 0;
-}
-
-/* ---- fingerprints ---- */
-
-enum { FINGERPRINT = 1200, WORD_ROOM = 40 };
-
-struct fingerprint {
-        long rank, number;
-        char op[WORD_ROOM];
-};
-
-/* Parse the next "Rank N is running collective: CollectiveFingerPrint(...". Return: the text after
- * it; NULL: none. */
-static const char *take_fingerprint(const char *from, size_t size, struct fingerprint *out)
-{
-        static const char words[] = " is running collective: CollectiveFingerPrint(";
-        const char *at = memmem(from, size, words, sizeof words - 1), *rank = at, *number, *op;
-        size_t left;
-
-        if (!at)
-                return NULL;
-        while (rank > from && strchr("0123456789", rank[-1]))
-                rank--;
-        at += sizeof words - 1;
-        left = size - (size_t)(at - from);
-        number = memmem(at, left, "SequenceNumber=", 15);
-        op = memmem(at, left, "OpType=", 7);
-        if (!number || !op)
-                return NULL;
-        out->rank = strtol(rank, NULL, 10);
-        out->number = strtol(number + 15, NULL, 10);
-        capo_take_word(op + 7, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", out->op, sizeof out->op);
-        return op + 7;
-}
-
-static int take_mismatch(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct barrier *b = arg;
-        size_t size = strnlen(at, FINGERPRINT);
-        struct fingerprint one = {0}, other = {0};
-        const char *next = take_fingerprint(at, size, &one);
-        bool both = next && take_fingerprint(next, size - (size_t)(next - at), &other);
-        bool counts = both && !strcmp(one.op, other.op) && one.number != other.number;
-        struct capo_diagnose_finding *f;
-
-        if (b->f) {
-                capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
-                return 0;
-        }
-        f = b->f = capo_evidence_finding(b->e);
-        if (!f)
-                return -1;
-        capo_finding_mark(f, (struct capo_evidence_mark){b->text, number});
-        f->rank = counts ? CAPO_RANK_UNDECIDED : CAPO_RANK_CAUSE;
-        f->kind = counts ? "undecided" : "mismatch";
-        f->sure = counts ? "unsure" : "certain";
-        if (counts)
-                snprintf(f->headline, sizeof f->headline,
-                         "NOT DECIDED: ranks %ld and %ld make %s as numbers %ld and %ld", one.rank,
-                         other.rank, one.op, one.number, other.number);
-        else if (both)
-                snprintf(f->headline, sizeof f->headline,
-                         "RANKS MADE DIFFERENT CALLS as the same one: rank %ld %s, rank %ld %s",
-                         one.rank, one.op, other.rank, other.op);
-        else
-                snprintf(f->headline, sizeof f->headline,
-                         "RANKS MADE DIFFERENT CALLS as the same one");
-        if (counts)
-                snprintf(f->missing, sizeof f->missing,
-                         "flight recorder dumps of all ranks: did a rank skip a call, or join "
-                         "later?");
-        if (both && !counts) {
-                capo_finding_rank_add(f, (int32_t)one.rank);
-                capo_finding_rank_add(f, (int32_t)other.rank);
-        }
-        snprintf(f->next, sizeof f->next,
-                 "what makes one rank call something else: a branch, the last batch, a shape");
-        return 0;
-}
-
-static int read_mismatches(struct capo_evidence *e)
-{
-        struct barrier b = {.e = e};
-
-        for (b.text = 0; b.text < e->n_texts; b.text++) {
-                if (e->texts[b.text].text &&
-                    capo_evidence_each(e, b.text, "Detected mismatch between collectives on ranks",
-                                       take_mismatch, &b) < 0)
-                        return -ENOMEM;
-        }
-        return 0;
-}
-
 int capo_watchdog_read(struct capo_evidence *e)
 {
         struct watches w = {.e = e};
@@ -892,7 +681,5 @@ int capo_watchdog_read(struct capo_evidence *e)
         }
         r = r ?: judge_silent(&w);
         free(w.v);
-        r = r ?: read_barriers(e);
-        r = r ?: read_desync(e);
-        return r ?: read_mismatches(e);
+        return r;
 }
