@@ -265,7 +265,8 @@ static size_t name_library(char *line, size_t size)
                 return size;
         for (file = at; file > line && strchr("0123456789", file[-1]);)
                 file--;
-        if (file == at || file - line < 4 || strncmp(file - 4, ".cu:", 4) != 0)
+        if (file == at || file - line < 4 ||
+            (strncmp(file - 4, ".cu:", 4) != 0 && strncmp(file - 3, ".h:", 3) != 0))
                 return size;
         memmove(at + 5, at, (size_t)(line + size + 1 - at));
         memcpy(at, " NCCL", 5);

@@ -65,7 +65,10 @@ static bool read_old_row(const char *line, size_t size, uint64_t *bytes, double 
         busbw[1] = 0;
         n = sscanf(row, "%llu %*u %*15[a-z0-9_] %*s %*f %*f %lf %*s %*f %*f %lf", &b, &busbw[0],
                    &busbw[1]);
-        *bytes = b;
+        if (n < 2 || busbw[0] <= 0) /* a call without an operation */
+                n = sscanf(row, "%llu %*u %*15[a-z0-9_] %*f %*f %lf %*s %*f %*f %lf", &b, &busbw[0],
+                           &busbw[1]);
+        *bytes = n ? b : 0;
         return n >= 2 && busbw[0] > 0 && busbw[0] < 1e6;
 }
 
