@@ -481,6 +481,7 @@ struct search {
         struct capo_diagnose_finding *f;         /* of this row; NULL: none so far */
         uint32_t text, timeout; /* timeout: line of the text's first timeout; 0: none */
         uint16_t timeout_story;
+        uint32_t unknown; /* the finding of warnings that are not known, + 1; 0: none so far */
 };
 
 static bool line_has(const char *line, const char *word)
@@ -700,10 +701,13 @@ static int take_warning(const char *at, const char *line, uint32_t number, void 
                 known.row = &warn_classes[class];
                 return add_line(&known, at, line, number, false);
         }
-        if (!s->f) {
+        if (s->unknown) { /* other warnings may have moved the list */
+                s->f = &s->e->findings[s->unknown - 1];
+        } else {
                 s->f = capo_evidence_finding(s->e);
                 if (!s->f)
                         return -1;
+                s->unknown = s->e->n_findings;
                 s->f->rank = CAPO_RANK_UNDECIDED;
                 s->f->kind = "error";
                 s->f->sure = "unsure";
