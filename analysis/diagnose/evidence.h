@@ -99,14 +99,6 @@ struct capo_evidence {
  * -ENOMEM. */
 int capo_evidence_add(struct capo_evidence *e, const char *name, char *text);
 
-/** capo_evidence_judge() - read all texts; call it after the last one was added. Return: 0;
- * -ENOMEM.
- */
-int capo_evidence_judge(struct capo_evidence *e);
-
-/** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
-const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
-
 /** capo_text_has() - does the text contain @word? False: also without a text. */
 bool capo_text_has(const struct capo_evidence_text *t, const char *word);
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/evidence_judge.h"
 #include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/evidence_judge.h"
 
 struct diagnose_paths {
         char **v;

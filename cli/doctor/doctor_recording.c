@@ -98,4 +98,11 @@ void capo_doctor_recording(struct capo_findings *f, int ranks)
                         f, CAPO_FINDING_NOTE, "recording",
                         "ulimit -l is %lu KiB: RDMA networks (EFA, InfiniBand) want it unlimited to register memory",
                         (unsigned long)(limit.rlim_cur >> 10));
+        /* glibc then gives a thread 2 MiB, which NCCL's search can exceed (NCCL's troubleshooting
+         * page) */
+        if (!getrlimit(RLIMIT_STACK, &limit) && limit.rlim_cur == RLIM_INFINITY)
+                capo_finding_add(
+                        f, CAPO_FINDING_WARN, "recording",
+                        "ulimit -s is unlimited: threads then get stacks of 2 MiB, and NCCL "
+                        "may crash while it starts; ulimit -s 8192");
 }

@@ -171,4 +171,5 @@ NCCL_NET=Foo expect 1 'FAIL .*NCCL_NET=Foo: .*no net plugin is found' -- -- ./li
 echo 'const char name[] = "Foo"; int ncclNetPlugin_v8;' | ${CC:-cc} -shared -fPIC -x c -o libnccl-net.so -
 NCCL_NET=Foo expect 0 'net plugin: .*libnccl-net.so' -- -- ./linked
 NCCL_NET=Bar expect 0 'warn .*NCCL_NET=Bar: .*does not contain this name' -- -- ./linked
+(ulimit -s unlimited && "$capo" doctor -- ./linked 2>&1 | grep -q 'ulimit -s is unlimited') || ! (ulimit -s unlimited) 2>/dev/null || { echo 'ulimit -s unlimited: not said'; bad=1; }
 exit $bad

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/evidence_judge.h"
 
 static struct capo_evidence judged(const char *text)
 {

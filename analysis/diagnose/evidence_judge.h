@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The verdict over all evidence: evidence_judge.c calls the readers in their order. */
+#ifndef CAPO_EVIDENCE_JUDGE_H
+#define CAPO_EVIDENCE_JUDGE_H
+
+#include "analysis/diagnose/evidence.h"
+
+/** capo_evidence_judge() - read all texts; call it after the last one was added. Return: 0;
+ * -ENOMEM.
+ */
+int capo_evidence_judge(struct capo_evidence *e);
+
+/** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
+const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
+
+#endif
