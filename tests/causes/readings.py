@@ -68,7 +68,7 @@ while not all("samples" in text for text in frames) and epochs < 100000:  # a pr
     epochs *= 4
     frames = run(epochs)
 assert all(re.search(r"\n    thread\t\d+:calls:\S+\trun=\d+\twait=\d+\tcpus=\d+", text) for text in frames), frames
-assert all(re.search(r"\n    samples\t\d+\t\d+\t100000000\n", text) for text in frames), frames
+assert all(re.search(r"\n    samples\t\d+\t\d+\t100000000\t\d+\n", text) for text in frames), frames
 assert not any("samples" in text for text in run(epochs, CAPO_MACHINE_SAMPLES="0"))
 assert run(epochs, CAPO_MACHINE="0") == ["", ""]
 print("readings ok")
