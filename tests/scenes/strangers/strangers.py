@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""strangers.py BUILD [options of ../scenes.py]: plays the *.scenes of this folder by the runner and
+the judge of tests/scenes. It adds: processes with several GPUs, pretended nodes, more ends of a
+job and of its logs, and the facts that stand as comments beside a truth (README.md)."""
+import os
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+import threading
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SCENES = os.environ.get("CAPO_SCENES", os.path.join(HERE, ".."))
+sys.path.insert(0, SCENES)
+import scene_judge
+import scene_read
+import scene_run
+
+LIVE, REPORTS = ("dir", "pid", "none", "launcher"), ("live-report", "report")
+WAYS = {"never": LIVE + REPORTS + ("end",), "never-hang": LIVE + ("end",),
+        "never-live": LIVE + ("live-report",), "never-end": ("end",)}
+MAKING = threading.Lock()  # scenes are played side by side
+FACTS = {}  # name of a scene: [(word, text)]
+
+
+def read_facts(path):
+    name = None
+    with open(path) as f:
+        for line in f:
+            word, _, rest = line.strip().partition(" ")
+            if word == "scene":
+                name = rest
+                FACTS[name] = []
+            elif not word:
+                name = None
+            elif word == "#" and name:
+                FACTS[name].append((rest.split(" ")[0], rest.partition(" ")[2]))
+
+
+def player_of(build):
+    """Made once, with the compiler at hand, beside the runner's own player."""
+    program = os.path.join(build, "tests", "scenes", "stranger_player")
+    source = os.path.join(HERE, "stranger_player.c")
+    libraries = os.path.join(build, "tests", "standin")
+    with MAKING:
+        if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
+            part = "%s.%d" % (program, os.getpid())
+            subprocess.run(["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-O1", "-g", "-I",
+                            os.path.join(SCENES, "..", "standin", "include"), source, "-o", part,
+                            "-L" + libraries, "-l:libnccl.so.2", "-l:libcuda.so.1",
+                            "-Wl,-rpath-link," + libraries, "-pthread"], check=True)
+            os.rename(part, program)
+    return program
+
+
+class Played(scene_run.Played):
+    def command(self, scene):
+        script, job = self.path("script"), scene.job
+        if scene is not self.scene:  # `first`: its ids and ends are its own
+            script = os.path.join(self.path("other-job"), "script")
+            os.makedirs(os.path.dirname(script), exist_ok=True)
+        with open(script, "w") as f:
+            f.write("\n".join(scene.script) + "\n")
+        return [sys.executable, os.path.join(HERE, "stranger_launch.py"), job.get("like", "srun"),
+                str(scene.n), job.get("unrecorded", "-"), job.get("gpus", "1"),
+                job.get("drive", "each"), job.get("nodes", "-"), "--", player_of(self.build),
+                script]
+
+    def spoil(self):
+        word, _, which = self.scene.job.get("logs", "").partition(":")
+        if word == "without":
+            scene_run.run_command(self.capo + ["recover", self.logs])
+            pids = [self.pids_seen.get(int(r), 0) for r in which.split(",")]
+            for name in os.listdir(self.logs):
+                if any(".%d." % pid in name for pid in pids):
+                    os.remove(os.path.join(self.logs, name))
+        elif word == "copied":
+            self.scene.job["logs"] = "memory-gone"
+            super().spoil()
+            self.scene.job["logs"] = "copied"
+            shutil.copytree(self.logs, self.path("copied"))
+            shutil.rmtree(self.logs)
+            self.logs = self.path("copied")
+        else:
+            super().spoil()
+
+    def pids(self):
+        found = super().pids()
+        self.pids_seen = dict(found)
+        return found
+
+
+def never(scene, way, answer):
+    """A sentence that the truth rules out."""
+    for word, text in FACTS.get(scene.name, []):
+        if not word.startswith("never"):
+            continue
+        if way not in WAYS.get(word, WAYS["never"]):
+            continue
+        pattern, _, why = text.partition(" -- ")
+        found = re.search(pattern, answer.text, re.I)
+        if found:
+            return "says `%s`: %s" % (found[0], why)
+    return ""
+
+
+def judge_one(scene, way, answer):
+    kept = scene.kind, scene.truth
+    if way in ("end", "report"):
+        for word, text in FACTS.get(scene.name, []):
+            if word == "end-truth":
+                scene.kind, *pairs = text.split()
+                scene.truth = scene_read.read_pairs(pairs, scene_read.TRUTH_KEYS, scene.name)
+    page, nodes = answer.page, scene.job.get("nodes")
+    if page and nodes and "logs" not in scene.job and "nodes" in page:
+        right = page["nodes"] == len(nodes.split("+"))
+        answer = scene_run.Answer(answer.status, dict(page, nodes=1 if right else page["nodes"] + 100),
+                                  answer.text)
+    try:
+        result = plain_judge_one(scene, way, answer)
+    finally:
+        scene.kind, scene.truth = kept
+    if result[0] != scene_judge.WRONG:
+        bad = never(scene, way, answer)
+        if bad:
+            return scene_judge.WRONG, bad, result[2]
+    return result
+
+
+files = sorted(name[:-7] for name in os.listdir(HERE) if name.endswith(".scenes"))
+for name in files:
+    read_facts(os.path.join(HERE, name + ".scenes"))
+scene_read.FILES = tuple(os.path.join(HERE, name) for name in files)
+scene_read.JOB_KEYS |= {"gpus", "drive", "nodes"}
+scene_run.Played = Played
+plain_judge_one, scene_judge.judge_one = scene_judge.judge_one, judge_one
+sys.argv[0] = os.path.join(SCENES, "scenes.py")
+runpy.run_path(sys.argv[0], run_name="__main__")
