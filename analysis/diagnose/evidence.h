@@ -73,7 +73,7 @@ struct capo_tests_run {
         char test[24];       /* "all_reduce"; "": not known */
         char gpu[48];        /* "NVIDIA H100 80GB HBM3"; "": not known */
         uint64_t bytes;
-        double busbw; /* GB/s, the better of out of place and in place */
+        double busbw;             /* GB/s, the better of out of place and in place */
         int32_t n_ranks, n_nodes; /* 0: not known */
         int nccl;
         bool ended;

@@ -23,8 +23,7 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
                     c->members[i].dead)
                         continue;
                 if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
-                    capo_hang_active_ns(p) >
-                            job->processes[process].end_ns + HANG_MOMENT_NS)
+                    capo_hang_active_ns(p) > job->processes[process].end_ns + HANG_MOMENT_NS)
                         return false;
                 standing++;
         }

@@ -115,10 +115,10 @@ struct capo_page_wait {
         struct capo_interval caused; /* 95 % interval of its caused_ns, capped at ranks x time */
         double unseen_ns; /* the part of the upper end that a rank can have waited in long silences,
                              mean over ranks */
-        bool wide;      /* the interval is wider than half of what is possible: no rank is named */
-        bool by_order;  /* the time is not known, but the rank was last in nearly all calls compared:
+        bool wide;     /* the interval is wider than half of what is possible: no rank is named */
+        bool by_order; /* the time is not known, but the rank was last in nearly all calls compared:
                            the text names it */
-        bool follows;   /* the rank was late because it waited elsewhere: none is named here */
+        bool follows;  /* the rank was late because it waited elsewhere: none is named here */
         bool by_clocks; /* differences of host times may be due to the hosts' clocks: no rank is
                            named */
         struct capo_late_cause cause; /* if it stands out */

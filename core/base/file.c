@@ -60,7 +60,8 @@ int capo_file_open(const char *path)
 
         if (fd < 0 || fstat(fd, &st) < 0)
                 return -errno;
-        if (S_ISFIFO(st.st_mode)) { /* what was opened counts: the name may be another file by now */
+        if (S_ISFIFO(
+                    st.st_mode)) { /* what was opened counts: the name may be another file by now */
                 _cleanup_free_ char *real = realpath(path, NULL);
 
                 if (real)

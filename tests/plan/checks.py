@@ -444,7 +444,8 @@ def profile_of_another_class():
     path = profile([{"when": {"class": "dgx1v/3-ring1-b"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}])
     where = ("--platform", "dgx1v", "--sizes", "1M", "--profile", path)
     done = run(*where, "--gpus", "0,3,4")
-    assert done.returncode == 0 and "no rule of profile.json can hold here: class (this allocation is dgx1v/" in " ".join(done.stdout.split()), done
+    assert done.returncode == 0 and "no rule of profile.json can hold here: class;" in " ".join(done.stdout.split()), done
+    assert "(this allocation is dgx1v/" in " ".join(done.stdout.split()), done
     assert "class" in plan(*where, "--gpus", "0,3,4")["no_rule_holds"]
     own = json.loads(subprocess.run([capo, "topo", "--platform", "dgx1v", "--gpus", "0,1,2", "--json"], capture_output=True,
                                     text=True).stdout)["class"]

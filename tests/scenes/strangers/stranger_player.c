@@ -90,13 +90,13 @@ static pthread_mutex_t stuck = PTHREAD_MUTEX_INITIALIZER;
 
 static void play_block(struct list *l, int begin, int end);
 
-#define CU_CHECK(call)                                                               \
-        do {                                                                         \
-                CUresult r_ = (call);                                                \
-                if (r_) {                                                            \
-                        fprintf(stderr, "%s: CUDA error %d\n", #call, (int)r_);      \
-                        exit(90);                                                    \
-                }                                                                    \
+#define CU_CHECK(call)                                                          \
+        do {                                                                    \
+                CUresult r_ = (call);                                           \
+                if (r_) {                                                       \
+                        fprintf(stderr, "%s: CUDA error %d\n", #call, (int)r_); \
+                        exit(90);                                               \
+                }                                                               \
         } while (0)
 
 static double now(void)
@@ -203,8 +203,8 @@ static void init_comm(const struct step *s)
         config.commName = s->kind;
         if (s->n_args > 2)
                 config.blocking = 0;
-        my->last = ncclCommInitRankConfig(&my->comms[c], (int)s->arg[0], id, (int)s->arg[1],
-                                          &config);
+        my->last =
+                ncclCommInitRankConfig(&my->comms[c], (int)s->arg[0], id, (int)s->arg[1], &config);
         my->nbs[c] = s->n_args > 2;
         my->clock->last = my->last;
 }
@@ -533,7 +533,8 @@ static void open_comms(void)
                 m->nbs[0] = m->nb;
                 m->n_comms = 1;
                 my = m;
-                note(ncclCommInitRankConfig(&m->comms[0], m->n, id, m->rank, &config), m->nb ? 0 : -1);
+                note(ncclCommInitRankConfig(&m->comms[0], m->n, id, m->rank, &config),
+                     m->nb ? 0 : -1);
                 if (gpus == 1)
                         m->clock->slot[0].active = 0;
         }
@@ -824,8 +825,8 @@ int main(int argc, char **argv)
                 all[i].rank = atoi(rank) * gpus + i;
                 all[i].n = atoi(size) * gpus;
                 open_clock(&all[i]);
-                all[i].list = one && i ? all[0].list
-                                       : read_script(argv[1], all[i].rank, one ? gpus : 1);
+                all[i].list =
+                        one && i ? all[0].list : read_script(argv[1], all[i].rank, one ? gpus : 1);
         }
         my = &all[0];
         begin = play_first(my->list);
