@@ -308,7 +308,7 @@ const struct cli_command dump_command = {
                 "Prints a log frame by frame (docs/internals/log-format.md); --records adds every single call. "
                 "capo trace has the calls as a picture of time.",
         .options = options,
-        .after = "  capo dump capo-logs/48213/node3.4711.capo | less",
+        .after = "  capo dump capo-logs/JOB/node3.4711.capo | less",
         .status = "0; 1 a log cannot be read, 2 wrong command line.",
         .operand = "FILE",
         .missing = "which log? expected a file",

@@ -142,11 +142,11 @@ const struct cli_command pack_command = {
                 "logs that capo report --recover is still to finish, damaged ones, and those of other users. With CAPO_GATHER=node "
                 "the watch that capo run starts does this when the job is over.",
         .options = options,
-        .after = "  capo pack capo-logs/48213\n"
-                 "  capo pack --all capo-logs/48213\n"
+        .after = "  capo pack capo-logs/JOB\n"
+                 "  capo pack --all capo-logs/JOB\n"
                  "  capo pack --all capo-logs\n"
-                 "  capo report capo-logs/48213\n"
-                 "  zstd -dc capo-logs/48213/node1.capo.zst | wc -c",
+                 "  capo report capo-logs/JOB\n"
+                 "  zstd -dc capo-logs/JOB/node1.capo.zst | wc -c",
         .status = "0, also when there was nothing to do; 1 something failed, 2 wrong command line.",
         .operand = "DIR",
         .missing = "expected a folder of logs",

@@ -263,8 +263,8 @@ const struct cli_command trace_command = {
                  "different hosts are used as they are. capo report says which are more than a "
                  "minute apart.\n"
                  "\n"
-                 "  capo trace -o job.json.gz capo-logs/48213\n"
-                 "  capo trace --steps 100-110 --ranks 0-7 -o job.json.gz capo-logs/48213",
+                 "  capo trace -o job.json.gz capo-logs/JOB\n"
+                 "  capo trace --steps 100-110 --ranks 0-7 -o job.json.gz capo-logs/JOB",
         .status =
                 "0; 1 there is no log to read or the file cannot be written, 2 wrong command line.",
         .operand = "DIR",
