@@ -85,35 +85,10 @@ int hang_flight(struct hang_page *page, int n, char **files);
  * above. */
 int hang_ras(struct hang_page *page, const char *where, double timeout_s);
 
-/** hang_site() - where process @process made @call: frames, innermost first, separated by newlines;
- * NULL: not known. free() it. */
-char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call);
-
-/**
- * hang_python() - the Python stacks of process @process when its recorder, or that of another rank,
- * saw a hang. None if it has made calls since.
- * @at_ns: set to that time, since 1970
- *
- * Return: to be freed; a line "NUMBER" per thread, 0 the main thread first, then " FILE:LINE
- * FUNCTION" per frame, innermost first; without control bytes. NULL: not known.
- */
-char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
-
-/** hang_native() - the same for C: a line "TID WAIT NAME" per thread, as in a HANG frame, then "
- * FRAME" per frame. */
-char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
-
-/** hang_lives_here() - does that process run on this machine, with a pid that is valid here? */
-bool hang_lives_here(const struct hang_page *page, uint32_t process);
-
 /** hang_stream() - the oldest unfinished call of the @i-th stream on which the GPU was seen not to
  * have finished one; NULL after the last. */
 const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t process,
                                          uint32_t i);
-
-/** hang_bugs() - known bugs that would cause this; none for a job that is not stuck. @out:
- * CAPO_RECORDED_BUGS of them. Return: how many. */
-int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out);
 
 /** hang_heading() - print the first line of the page: the job. */
 void hang_heading(const struct hang_page *page, FILE *out);
@@ -136,20 +111,6 @@ void hang_text_below(const struct hang_page *page, const struct capo_hang_culpri
 /** hang_text_network() - one line with the interfaces whose posted operations do not complete;
  * nothing if there are none. */
 void hang_text_network(const struct hang_page *page, FILE *out);
-
-/** hang_who() - "rank 3"; "pid 77" without a rank. @text: 32 bytes. */
-char *hang_who(const struct hang_page *page, uint32_t process, char *text);
-
-/** hang_call() - "AllReduce #12 of dp". @text: 256 bytes. */
-char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text);
-
-/** hang_missing() - item @i of what is not known and would help to decide. Return: NULL after the
- * last. @text: 400 bytes. */
-const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
-
-/** hang_late() - the @i-th communicator with a late rank to name (capo_wait_counts()), most costly
- * first; NULL after the last. */
-const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 
 /**
  * hang_unrecorded() - the page of a process that capo does not record; prints errors.

@@ -8,7 +8,7 @@
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
-#include "cli/hang/cmd_hang.h"
+#include "cli/hang/hang_describe.h"
 #include "core/base/text.h"
 #include "core/log/info.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the verdict in one line. */
-#include "cli/hang/cmd_hang.h"
+#include "cli/hang/hang_describe.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"

@@ -7,7 +7,7 @@
 
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "cli/hang/cmd_hang.h"
+#include "cli/hang/hang_describe.h"
 #include "analysis/process/python_stack.h"
 #include "cli/hang/stacks_json.h"
 #include "analysis/process/stacks.h"

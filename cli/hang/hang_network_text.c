@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "cli/hang/cmd_hang.h"
+#include "cli/hang/hang_describe.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/hang/hang_network.h"

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "cli/base/cli_screen.h"
-#include "cli/hang/cmd_hang.h"
+#include "cli/hang/hang_describe.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
 #include "core/base/size.h"

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/hang/cmd_hang.h"
+#include "cli/hang/hang_describe.h"
 #include "analysis/process/python_stack.h"
 #include "analysis/process/stacks.h"
 #include "core/base/clock.h"

@@ -9,6 +9,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/top/top_page.h"
 #include "cli/watch/live_call.h"
+#include "cli/hang/hang_describe.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"

@@ -7,6 +7,7 @@
 
 #include "capo/call_ids.h"
 #include "cli/watch/live_call.h"
+#include "cli/hang/hang_describe.h"
 #include "cli/watch/metrics.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

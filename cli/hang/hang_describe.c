@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Ranks, calls, places and stacks as all pages of capo hang say them; what is missing to decide. */
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/call_ids.h"
+#include "capo/frame_types.h"
+#include "cli/hang/hang_describe.h"
+#include "core/base/calls.h"
+#include "core/base/plain_text.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "analysis/log/hang_frame_read.h"
+#include "analysis/hang/wait_graph.h"
+#include "analysis/job/figures.h"
+
+char *hang_who(const struct hang_page *page, uint32_t process, char *text)
+{
+        if (page->hang.processes[process].rank >= 0)
+                snprintf(text, 32, "rank %d", page->hang.processes[process].rank);
+        else
+                snprintf(text, 32, "pid %u", page->job->processes[process].header.pid);
+        return text;
+}
+
+bool hang_lives_here(const struct hang_page *page, uint32_t process)
+{
+        return page->known && page->here && page->here[process] &&
+               (page->known[process] == CAPO_HANG_IS_ALIVE ||
+                page->known[process] == CAPO_HANG_IS_STOPPED);
+}
+
+char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
+{
+        char seq[32];
+
+        snprintf(text, 256, "%s",
+                 page->hang.any_kind && call->seq ? "a collective" : capo_call_name(call->call));
+        if (call->seq && page->hang.counted) /* RAS counts all kinds together */
+                capo_append(text, 256, ", operation #%s", capo_text_count(call->seq, seq));
+        else if (call->seq)
+                capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
+        if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
+                capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",
+                            call->peer);
+        if (call->comm != CAPO_HANG_NONE)
+                capo_append(text, 256, " of %.150s", page->hang.comms[call->comm].name);
+        return text;
+}
+
+char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call)
+{
+        struct capo_log *log;
+        struct capo_log_site site;
+        struct capo_log_frame f;
+        const char *text;
+        char *found = NULL;
+
+        if (call->site && call->site <= page->hang.n_sites)
+                return strdup(page->hang.sites[call->site - 1]);
+        if (!call->site || !(log = capo_job_log(page->job, process)))
+                return NULL;
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
+                    site.id != call->site)
+                        continue;
+                free(found);
+                found = strndup(text, site.text_size);
+                for (char *c = found; c && *c;
+                     c++) /* text from a log must not control the terminal */
+                        *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
+        }
+        capo_log_park(log);
+        return found;
+}
+
+static void put_python(const struct capo_log_frame *f, FILE *out)
+{
+        unsigned nth = 0, last = UINT_MAX;
+        char frame[CAPO_HANG_LINE];
+
+        for (size_t at = 0; capo_hang_text_next_line(f, CAPO_HANG_KEY_PYTHON, &at, &nth, frame);
+             last = nth) {
+                if (nth != last)
+                        fprintf(out, "%u\n", nth);
+                fprintf(out, " %s\n", frame);
+        }
+}
+
+static void put_native(const struct capo_log_frame *f, FILE *out)
+{
+        char thread[CAPO_HANG_LINE], frame[CAPO_HANG_LINE];
+        size_t at = 0, frames = 0; /* both are sorted by thread */
+        unsigned tid, of;
+        bool more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame);
+
+        while (capo_hang_text_next_line(f, CAPO_HANG_KEY_THREAD, &at, &tid, thread)) {
+                fprintf(out, "%u %s\n", tid, thread);
+                for (; more && of == tid;
+                     more = capo_hang_text_next_line(f, CAPO_HANG_KEY_NATIVE, &frames, &of, frame))
+                        fprintf(out, " %s\n", frame);
+        }
+}
+
+/* The log that a process writes itself: only it has HANG frames. NULL: none. */
+static struct capo_log *own_log(const struct hang_page *page, uint32_t process)
+{
+        struct capo_log *log = capo_job_log(page->job, process);
+        char why[512];
+
+        if (!log || !page->own || !capo_log_in_memory(log))
+                return log;
+        if (page->own[process])
+                capo_log_rewind(page->own[process]);
+        else if (capo_log_open(capo_log_path(log), &page->own[process], why, sizeof why) < 0)
+                return NULL;
+        return page->own[process];
+}
+
+/* What @put finds in the last HANG frame of the process, if it has made no call since. */
+static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *at_ns,
+                      void (*put)(const struct capo_log_frame *f, FILE *out))
+{
+        uint64_t active_ns = capo_hang_active_ns(&page->hang.processes[process]);
+        struct capo_log *log = own_log(page, process);
+        struct capo_log_frame f;
+        char *text = NULL;
+        size_t size;
+
+        if (!log)
+                return NULL;
+        while (capo_log_next(log, &f) > 0) {
+                struct capo_hang_text t;
+                FILE *out;
+
+                if (f.type != CAPO_FRAME_HANG || capo_hang_text_read(&f, &t) < 0)
+                        continue;
+                free(steal(&text));
+                *at_ns = page->job->processes[process].header.t0_real_ns + t.at_ns;
+                if (*at_ns < active_ns || !(out = open_memstream(&text, &size)))
+                        continue;
+                put(&f, out);
+                if (fclose(out) != 0)
+                        free(steal(&text));
+        }
+        capo_log_park(log);
+        if (text)
+                capo_plain(text, strlen(text), false, true);
+        return text;
+}
+
+char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        return of_frame(page, process, at_ns, put_python);
+}
+
+char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns)
+{
+        return of_frame(page, process, at_ns, put_native);
+}
+
+/* The ranks of the job of which there is no log: ": rank 2, 5"; "" where that is not known. @text:
+ * 120 bytes. */
+static const char *list_missing(const struct hang_page *page, char *text)
+{
+        const struct capo_hang_call *call = page->verdict.call;
+        int32_t n_ranks = page->hang.n_ranks;
+        uint32_t n = 0;
+
+        *text = 0;
+        if (call && call->comm == CAPO_HANG_NONE && (int32_t)call->bytes > n_ranks)
+                n_ranks = (int32_t)call->bytes; /* of a communicator that is being made */
+        for (int32_t r = 0; r < n_ranks && n < 8; r++) {
+                bool there = false;
+
+                for (uint32_t i = 0; i < page->hang.n_processes; i++) {
+                        there |= page->hang.processes[i].rank == r ||
+                                 page->hang.processes[i].rank < 0;
+                }
+                if (!there)
+                        capo_append(text, 120, "%s%d", n++ ? ", " : ": rank ", r);
+        }
+        return text;
+}
+
+const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
+{
+        const struct capo_hang_verdict *v = &page->verdict;
+        char n[32], missing[120];
+
+        if (page->n_stale && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo report --recover "
+                        "there when it is gone",
+                        page->n_stale, page->n_stale > 1 ? "s are" : " is");
+        else if (v->unseen > page->n_stale && i-- == 0)
+                snprintf(text, 400,
+                         "%u rank%s of the communicator %s in no log that could be read%s",
+                         v->unseen - page->n_stale, v->unseen - page->n_stale > 1 ? "s" : "",
+                         v->unseen - page->n_stale > 1 ? "are" : "is", list_missing(page, missing));
+        else if (page->hang.dropped && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "the last calls of all ranks: %s call%s dropped, so numbers of calls may be too low",
+                        capo_text_count(page->hang.dropped, n),
+                        page->hang.dropped > 1 ? "s were" : " was");
+        else if (v->queued && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "whether the GPUs make progress: between the last call that was seen to end and the next that is timed are others");
+        else if (v->p2p_unknown && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "which send belongs to which receive: of a process the last %u calls are looked at, "
+                        "and there were more",
+                        CAPO_HANG_CALLS);
+        else if (v->graphs_unknown && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "what was launched from CUDA graphs: of captured calls nobody sees when they run");
+        else if (page->hang.partial && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");
+        else if (page->hang.counted && v->gpu_unknown && i-- == 0)
+                snprintf(text, 400,
+                         "whether calls have ended: RAS counts those that were launched");
+        else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
+                snprintf(text, 400, "whether the GPUs have ended the last calls of all ranks");
+        else if (v->quiet && i-- == 0)
+                snprintf(
+                        text, 400,
+                        "what the ranks' host code does: it may compute, or ranks may wait for each other outside of NCCL (Gloo, MPI, a file, a lock)");
+        else if (v->works_on && !page->hang.over && i-- == 0)
+                snprintf(text, 400, "whether %s to this call later: only the program knows",
+                         v->n_culprits > 1 ? "these ranks come" : "this rank comes");
+        else if (v->together && i-- == 0)
+                snprintf(text, 400,
+                         "which rank ended first: look for the first error in the job's output");
+        else
+                return NULL;
+        return text;
+}
+
+const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
+{
+        for (uint32_t k = 0; k < page->late.n_waits; k++) {
+                const struct capo_page_wait *w = &page->late.waits[k];
+
+                if (capo_wait_counts(w) && i-- == 0)
+                        return w;
+        }
+        return NULL;
+}
+
+/* Do the program's own calls explain it? Then a known bug is not a likely cause. */
+static bool is_by_program(enum capo_hang_kind kind)
+{
+        return kind == CAPO_HANG_MISSING || kind == CAPO_HANG_MISMATCH || kind == CAPO_HANG_ORDER;
+}
+
+int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
+{
+        const struct capo_hang_verdict *v = &page->verdict;
+        unsigned effects = 1u << CAPO_BUG_HANG;
+        char *stacks = NULL;
+        size_t size;
+        FILE *text;
+        int n;
+
+        if (v->kind == CAPO_HANG_HEALTHY || v->kind == CAPO_HANG_SLOW)
+                return 0;
+        if (v->kind == CAPO_HANG_ENDED)
+                effects |= 1u << CAPO_BUG_CRASH;
+        text = open_memstream(&stacks, &size);
+        for (uint32_t i = 0; i < v->n_culprits && i < 4 && text; i++) {
+                uint64_t at_ns;
+                _cleanup_free_ char *frames = hang_native(page, v->culprits[i].process, &at_ns);
+
+                fputs(frames ? frames : "", text);
+        }
+        n = text && fclose(text) == 0 ? capo_recorded_bugs(page->job, effects, stacks, out) : 0;
+        free(stacks);
+        while (n > 0 && out[n - 1].match == CAPO_BUG_MAYBE && is_by_program(v->kind))
+                n--;
+        return n < 0 ? 0 : n;
+}
