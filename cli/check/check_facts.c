@@ -118,7 +118,7 @@ static const char *net_plugin_text(const struct capo_reach *reach, char *room)
 
 static const char *sysfs_value(const char *path, char *room)
 {
-        capo_sysfs_text(room, CLI_ROOM, path);
+        capo_sysfs_text(room, CLI_ROOM, "%s", path);
         return room;
 }
 
@@ -128,8 +128,9 @@ static const char *gpus_text(const struct capo_nvml *nvml, char *room)
         const char *before = ", sm ";
 
         if (!nvml) {
-                snprintf(room, CLI_ROOM, capo_doctor_pci_gpus() ? "%u" : "",
-                         capo_doctor_pci_gpus());
+                unsigned n = capo_doctor_pci_gpus();
+
+                snprintf(room, CLI_ROOM, "%.0u", n); /* nothing for 0 */
                 return room;
         }
         snprintf(room, CLI_ROOM, "%d", nvml->n_gpus);

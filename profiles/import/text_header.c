@@ -294,8 +294,12 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
-        if (runs && (capo_text_hides(text) | cut_label(text)))
-                r->block.unsure_line = line;
+        if (runs) {
+                bool hidden = capo_text_hides(text); /* before it is cut */
+
+                if (cut_label(text) || hidden)
+                        r->block.unsure_line = line;
+        }
         if ((has_label(text) || mentions) && !runs && !is_label_or_command(text)) {
                 r->block.unsure_line = line;
                 return 0;
