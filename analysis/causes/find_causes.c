@@ -683,7 +683,8 @@ static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
         return tell(
                 f, own - other,
                 "its program spent %s more between its calls than the others, most of it %s%.300s",
-                capo_text_time(own - other, t), strncmp(top->text, "in ", 3) ? "at " : "",
+                capo_text_time(own - other, t),
+                strncmp(top->text, "in ", 3) && strncmp(top->text, "on ", 3) ? "at " : "",
                 top->text);
 }
 

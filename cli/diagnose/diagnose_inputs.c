@@ -83,8 +83,10 @@ static int give_kept(struct keep *k, char **text, size_t *size)
 
         if (!all)
                 return -ENOMEM;
-        memcpy(all + k->n_head, k->tail + first, n - first);
-        memcpy(all + k->n_head + n - first, k->tail, first);
+        if (n) { /* a short input has no tail */
+                memcpy(all + k->n_head, k->tail + first, n - first);
+                memcpy(all + k->n_head + n - first, k->tail, first);
+        }
         all[k->n_head + n] = 0;
         k->head = NULL;
         *text = all;

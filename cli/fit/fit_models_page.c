@@ -328,10 +328,13 @@ static void add_beyond(struct cli_page *page, const struct fit_models_shown *s)
         const char *of = "";
         struct cli_section *t;
         double most, gbs, bus;
+        int channels;
         char size[16], text[40];
 
         if (!best || *m->why_not || m->n_nodes < 2 || r->coll != CAPO_COLL_ALLREDUCE)
                 return;
+        channels = r->channels > m->channels ? r->channels
+                                             : m->channels; /* NCCL doubles its graph's */
         bus = bus_factor(s, r);
         most = bus * find_ceiling(s, r->coll, best >> 4, &of);
         gbs = bus * (double)r->bytes /
@@ -345,11 +348,11 @@ static void add_beyond(struct cli_page *page, const struct fit_models_shown *s)
                         "the links allow %.1f GB/s of bus bandwidth at %s, NCCL's best choice, %s, "
                         "%.1f with %d channels: no choice of its table has the rest",
                         most, capo_size_print(r->bytes, size, sizeof size),
-                        choice_text(best, text, sizeof text), gbs, m->channels);
+                        choice_text(best, text, sizeof text), gbs, channels);
         cli_section_row(t,
                         "one experiment, not predicted: NCCL_MIN_NCHANNELS=%d capo run --dir more "
                         "-- COMMAND; then capo diff LOGS more",
-                        m->channels >= 16 ? 32 : 2 * m->channels);
+                        channels >= 16 ? 32 : 2 * channels);
 }
 
 static void add_rule(struct cli_page *page, const struct fit_models_shown *s)

@@ -161,9 +161,9 @@ char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_n
         return of_frame(page, process, at_ns, put_native);
 }
 
-/* The ranks of the job of which there is no log: ": rank 2, 5"; "" where that is not known. @text:
- * 120 bytes. */
-static const char *list_missing(const struct hang_page *page, char *text)
+/* The ranks of the job of which there is no log: ": rank 2, 5", the first eight; "" where that is
+ * not known. @text: 120 bytes. Return: how many; 0: not known. */
+static uint32_t list_missing(const struct hang_page *page, char *text)
 {
         const struct capo_hang_call *call = page->verdict.call;
         int32_t n_ranks = page->hang.n_ranks;
@@ -172,24 +172,30 @@ static const char *list_missing(const struct hang_page *page, char *text)
         *text = 0;
         if (call && call->comm == CAPO_HANG_NONE && (int32_t)call->bytes > n_ranks)
                 n_ranks = (int32_t)call->bytes; /* of a communicator that is being made */
-        for (int32_t r = 0; r < n_ranks && n < 8; r++) {
+        for (int32_t r = 0; r < n_ranks; r++) {
                 bool there = false;
 
                 for (uint32_t i = 0; i < page->hang.n_processes; i++) {
                         there |= page->hang.processes[i].rank == r ||
                                  page->hang.processes[i].rank < 0;
                 }
-                if (!there)
-                        capo_append(text, 120, "%s%d", n++ ? ", " : ": rank ", r);
+                if (there)
+                        continue;
+                if (n < 8)
+                        capo_append(text, 120, "%s%d", n ? ", " : ": rank ", r);
+                n++;
         }
-        return text;
+        return n;
 }
 
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
 {
         const struct capo_hang_verdict *v = &page->verdict;
         char n[32], missing[120];
+        uint32_t absent = list_missing(page, missing);
 
+        if (!absent && v->unseen > page->n_stale)
+                absent = v->unseen - page->n_stale;
         if (page->n_stale && i-- == 0)
                 snprintf(
                         text, 400,
@@ -198,9 +204,8 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                         page->n_stale, page->n_stale > 1 ? "s are" : " is");
         else if (v->unseen > page->n_stale && i-- == 0)
                 snprintf(text, 400,
-                         "%u rank%s of the communicator %s in no log that could be read%s",
-                         v->unseen - page->n_stale, v->unseen - page->n_stale > 1 ? "s" : "",
-                         v->unseen - page->n_stale > 1 ? "are" : "is", list_missing(page, missing));
+                         "%u rank%s of the communicator %s in no log that could be read%s", absent,
+                         absent > 1 ? "s" : "", absent > 1 ? "are" : "is", missing);
         else if (page->hang.dropped && i-- == 0)
                 snprintf(
                         text, 400,

@@ -62,7 +62,7 @@ int log_runs_settle(struct log_import *m)
                  */
                 if (t->layout[0] ? !capo_layout_text_covers(
                                            t->layout, capo_layout_print(&layout, text, sizeof text))
-                                 : t->n_nodes)
+                                 : t->n_nodes && t->n_nodes != (int)layout.n_nodes)
                         continue;
                 t->n_nodes = (int)layout.n_nodes;
                 capo_layout_print(&layout, text, sizeof text);
