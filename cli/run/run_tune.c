@@ -187,7 +187,7 @@ int run_tune_profile(const struct run_tune *run, char **command, char *path, siz
                         line, sizeof line, "nothing is tried, because %s",
                         !x->launch.layout.n_nodes
                                 ? "the launcher does not tell the ranks per node before the start; "
-                                  "--layout 3+5 does"
+                                  "--layout with the ranks of each node does (4, or 3+5)"
                         : !x->reach.version ? "the release of NCCL is not known before the start"
                                             : "no state can be kept");
         }
@@ -229,7 +229,8 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
                 saved_s += row_gain_us(found, n, &job->rows[i]) * (double)job->rows[i].count / 1e6;
         if (n <= 0) {
                 capo_info("--tune: nothing was compared: no call had a turn, none was timed on the "
-                          "GPU, or NCCL's own choice is the row");
+                          "GPU, NCCL does not offer the choice here or makes it by itself, or an "
+                          "earlier job decided");
                 return;
         }
         if (capo_job_steps(job, &steps) == 0 && steps.total)
