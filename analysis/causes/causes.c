@@ -84,7 +84,7 @@ static void choose_untimed(struct capo_causes *out)
 /* Those whose time is known and enough; where there is none, those without a time. Those of the
  * program itself only where the machine has nothing: it is what every delay of the host looks like.
  */
-static void choose(struct capo_causes *out, bool on_gpu)
+static void choose_causes(struct capo_causes *out, bool on_gpu)
 {
         bool measured = false, machine = false;
 
@@ -160,7 +160,7 @@ void capo_why_late(const struct capo_job *job, struct capo_machine_series **all,
                 return;
         out->sampled = all[process]->samples > 0;
         find_all(&a, out);
-        choose(out, on_gpu);
+        choose_causes(out, on_gpu);
 }
 
 /* What a rank does between its calls makes it late, and no call slow. */

@@ -32,7 +32,8 @@ enum { OTHERS = 64 };
 typedef double measure(const struct why_asked *a, uint32_t process);
 
 /* Of the other processes, or those of other nodes; at most OTHERS of them. */
-static unsigned gather(const struct why_asked *a, measure *of, bool nodes, double v[OTHERS])
+static unsigned gather_measures(const struct why_asked *a, measure *of, bool nodes,
+                                double v[OTHERS])
 {
         const struct capo_job *job = a->job;
         uint32_t step = job->n_processes / OTHERS + 1;
@@ -54,7 +55,7 @@ static unsigned gather(const struct why_asked *a, measure *of, bool nodes, doubl
 static double others_of(const struct why_asked *a, measure *of, bool nodes)
 {
         double v[OTHERS];
-        unsigned n = gather(a, of, nodes, v);
+        unsigned n = gather_measures(a, of, nodes, v);
 
         return n ? capo_middle(v, n) : NAN;
 }
@@ -238,7 +239,7 @@ static double thermal_ns(const struct why_asked *a, uint32_t p)
         return most;
 }
 
-static double retransmitted(const struct why_asked *a, uint32_t p)
+static double retransmitted_share(const struct why_asked *a, uint32_t p)
 {
         double sent = node_sum(a, p, CAPO_M_NODE_TCP_OUT);
 
@@ -247,9 +248,9 @@ static double retransmitted(const struct why_asked *a, uint32_t p)
 
 /* ---- sentences ---- */
 
-static bool tell(struct capo_cause_found *f, double explained, const char *format, ...)
+static bool tell_cause(struct capo_cause_found *f, double explained, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
-static bool tell(struct capo_cause_found *f, double explained, const char *format, ...)
+static bool tell_cause(struct capo_cause_found *f, double explained, const char *format, ...)
 {
         va_list args;
 
@@ -347,7 +348,7 @@ static bool find_driver_hangs(const struct why_asked *a, struct capo_cause_found
 {
         const char *left = a->all[a->process]->left;
 
-        return *left && strstr(left, "has not answered") && tell(f, -1, "%s", left);
+        return *left && strstr(left, "has not answered") && tell_cause(f, -1, "%s", left);
 }
 
 static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
@@ -357,10 +358,11 @@ static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
 
         if (!(own > LEAST_NS) || own < OFTEN * other)
                 return false;
-        return tell(f, own - (isnan(other) ? 0 : other),
-                    "its process was stopped for %s (SIGSTOP, a debugger, a frozen container): it "
-                    "did not run, and waited for no CPU",
-                    capo_text_time(own, t));
+        return tell_cause(
+                f, own - (isnan(other) ? 0 : other),
+                "its process was stopped for %s (SIGSTOP, a debugger, a frozen container): it "
+                "did not run, and waited for no CPU",
+                capo_text_time(own, t));
 }
 
 static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f)
@@ -376,12 +378,13 @@ static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f
         if (o)
                 snprintf(limit, sizeof limit, " of %.2f CPUs",
                          (double)capo_machine_of(o, CAPO_M_PROC_LIMIT)->least / 1000);
-        return tell(f, own - other,
-                    "the CPU limit%s of its container (cgroup) held it for %s, in %.0f of %.0f "
-                    "periods",
-                    limit, capo_text_time(own, t),
-                    sum_of(a, a->process, CAPO_M_PROC_THROTTLED_PERIODS, NULL),
-                    sum_of(a, a->process, CAPO_M_PROC_PERIODS, NULL));
+        return tell_cause(
+                f, own - other,
+                "the CPU limit%s of its container (cgroup) held it for %s, in %.0f of %.0f "
+                "periods",
+                limit, capo_text_time(own, t),
+                sum_of(a, a->process, CAPO_M_PROC_THROTTLED_PERIODS, NULL),
+                sum_of(a, a->process, CAPO_M_PROC_PERIODS, NULL));
 }
 
 static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found *f)
@@ -392,12 +395,13 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
 
         if (!(own > FEW_EVENTS) || own < OFTEN * other || isnan(ns) || isnan(others_ns))
                 return false;
-        return tell(f, ns - others_ns,
-                    "it reached its memory limit %s times, with %s major page faults: the "
-                    "kernel reclaims its pages",
-                    capo_text_count((uint64_t)own, n),
-                    capo_text_count(
-                            (uint64_t)fmax(0, sum_of(a, a->process, CAPO_M_PROC_FAULTS, NULL)), m));
+        return tell_cause(
+                f, ns - others_ns,
+                "it reached its memory limit %s times, with %s major page faults: the "
+                "kernel reclaims its pages",
+                capo_text_count((uint64_t)own, n),
+                capo_text_count((uint64_t)fmax(0, sum_of(a, a->process, CAPO_M_PROC_FAULTS, NULL)),
+                                m));
 }
 
 static bool find_starved_thread(const struct why_asked *a, struct capo_cause_found *f)
@@ -415,9 +419,9 @@ static bool find_starved_thread(const struct why_asked *a, struct capo_cause_fou
             own < 1.5 * caller)
                 return false;
         name = strrchr(o->name, ':') + 1;
-        return tell(f, own - other,
-                    "NCCL's network thread \"%s\" waited %s for a CPU; %s would be usual", name,
-                    capo_text_time(own, t), capo_text_time(other, u));
+        return tell_cause(f, own - other,
+                          "NCCL's network thread \"%s\" waited %s for a CPU; %s would be usual",
+                          name, capo_text_time(own, t), capo_text_time(other, u));
 }
 
 static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
@@ -434,10 +438,11 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
         run = (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3;
         if (busy - run < own / 5) /* others' threads took the CPU, not its own */
                 return false;
-        return tell(f, own - other,
-                    "all of its threads may use one CPU: it waited %s for that CPU while its own "
-                    "threads used %s of it",
-                    capo_text_time(own, t), capo_text_time(busy - run, u));
+        return tell_cause(
+                f, own - other,
+                "all of its threads may use one CPU: it waited %s for that CPU while its own "
+                "threads used %s of it",
+                capo_text_time(own, t), capo_text_time(busy - run, u));
 }
 
 /* Of the thread that waited most. */
@@ -460,9 +465,10 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
                 other *= run / others_run;
         if (!(own - other > LEAST_NS) || own < 1.5 * other)
                 return false;
-        return tell(f, own - other,
-                    "its thread waited %s for a CPU that others used, those of the other ranks %s",
-                    capo_text_time(own, t), capo_text_time(other, u));
+        return tell_cause(
+                f, own - other,
+                "its thread waited %s for a CPU that others used, those of the other ranks %s",
+                capo_text_time(own, t), capo_text_time(other, u));
 }
 
 static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
@@ -478,9 +484,9 @@ static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
         cpus = o ? (double)capo_machine_of(o, CAPO_M_NODE_CPUS)->last : 1;
         if (a->job->n_nodes < 2 || !(ticks * TICK_NS / fmax(1, cpus) > LEAST_NS))
                 return false;
-        return tell(f, ticks * TICK_NS / fmax(1, cpus),
-                    "the hypervisor gave its CPUs to others for %s each",
-                    capo_text_time(ticks * TICK_NS / fmax(1, cpus), t));
+        return tell_cause(f, ticks * TICK_NS / fmax(1, cpus),
+                          "the hypervisor gave its CPUs to others for %s each",
+                          capo_text_time(ticks * TICK_NS / fmax(1, cpus), t));
 }
 
 static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,
@@ -493,8 +499,8 @@ static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, mea
         if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < 1.5 * other)
                 return false;
         top = top_stack(a, kind);
-        return tell(f, own - other, "it spent %s between its calls %s: %.300s",
-                    capo_text_time(own, t), doing, top ? top->text : "");
+        return tell_cause(f, own - other, "it spent %s between its calls %s: %.300s",
+                          capo_text_time(own, t), doing, top ? top->text : "");
 }
 
 static bool find_garbage(const struct why_asked *a, struct capo_cause_found *f)
@@ -522,8 +528,8 @@ static bool find_gpu_xid(const struct why_asked *a, struct capo_cause_found *f)
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_XIDS);
 
         return o && capo_machine_of(o, CAPO_M_GPU_XIDS)->grew &&
-               tell(f, -1, "GPU %s reported Xid %u", o->name,
-                    (unsigned)capo_machine_of(o, CAPO_M_GPU_XID)->last);
+               tell_cause(f, -1, "GPU %s reported Xid %u", o->name,
+                          (unsigned)capo_machine_of(o, CAPO_M_GPU_XID)->last);
 }
 
 static uint64_t slow_reasons(void)
@@ -558,8 +564,8 @@ static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_foun
                 return false;
         if (timed)
                 snprintf(for_time, sizeof for_time, ", held back for %s", capo_text_time(own, t));
-        tell(f, -1, "its GPU is throttled: %.0f MHz, the others %.0f, %u C%s", mhz, others_mhz,
-             (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most, for_time);
+        tell_cause(f, -1, "its GPU is throttled: %.0f MHz, the others %.0f, %u C%s", mhz,
+                   others_mhz, (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most, for_time);
 #define CLOCK_REASON(id, bit, weight, words) \
         if (reasons & (bit))                 \
                 capo_append(f->text, sizeof f->text, ", %s", words);
@@ -584,9 +590,9 @@ static bool find_pcie_width(const struct why_asked *a, struct capo_cause_found *
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_PCIE_WIDTH);
 
         return own <= 0.5 && !(other <= own) &&
-               tell(f, -1, "GPU %s is on PCIe x%u, it could have x%u", o->name,
-                    (unsigned)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH)->least,
-                    (unsigned)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH_MAX)->last);
+               tell_cause(f, -1, "GPU %s is on PCIe x%u, it could have x%u", o->name,
+                          (unsigned)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH)->least,
+                          (unsigned)capo_machine_of(o, CAPO_M_GPU_PCIE_WIDTH_MAX)->last);
 }
 
 static bool find_nvlink(const struct why_asked *a, struct capo_cause_found *f)
@@ -595,10 +601,11 @@ static bool find_nvlink(const struct why_asked *a, struct capo_cause_found *f)
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_NVLINK_REPLAY);
 
         return own >= FEW_EVENTS && !(own < OFTEN * other) &&
-               tell(f, -1, "NVLinks of GPU %s: CRC errors +%.0f, replays +%.0f, recoveries +%.0f",
-                    o ? o->name : "?", sum_of(a, a->process, CAPO_M_GPU_NVLINK_CRC, NULL),
-                    sum_of(a, a->process, CAPO_M_GPU_NVLINK_REPLAY, NULL),
-                    sum_of(a, a->process, CAPO_M_GPU_NVLINK_RECOVERY, NULL));
+               tell_cause(f, -1,
+                          "NVLinks of GPU %s: CRC errors +%.0f, replays +%.0f, recoveries +%.0f",
+                          o ? o->name : "?", sum_of(a, a->process, CAPO_M_GPU_NVLINK_CRC, NULL),
+                          sum_of(a, a->process, CAPO_M_GPU_NVLINK_REPLAY, NULL),
+                          sum_of(a, a->process, CAPO_M_GPU_NVLINK_RECOVERY, NULL));
 }
 
 static const char *node_name(const struct why_asked *a)
@@ -612,8 +619,8 @@ static bool find_nic_errors(const struct why_asked *a, struct capo_cause_found *
         char ports[400];
 
         return own >= FEW_EVENTS && !(own < OFTEN * other) &&
-               tell(f, -1, "packets are lost or damaged on %s: %s", node_name(a),
-                    list_ports(a, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
+               tell_cause(f, -1, "packets are lost or damaged on %s: %s", node_name(a),
+                          list_ports(a, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
 }
 
 /* The slowest port of a node. */
@@ -644,10 +651,10 @@ static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
         double own = slowest_port(a, a->process), other = others_of(a, slowest_port, true);
 
         return own > 0 && own < SLOWER * other &&
-               tell(f, -1,
-                    "a network port of %s runs at %.0f Gb/s instead of %.0f as on the other "
-                    "nodes (link rate)",
-                    node_name(a), own, other);
+               tell_cause(f, -1,
+                          "a network port of %s runs at %.0f Gb/s instead of %.0f as on the other "
+                          "nodes (link rate)",
+                          node_name(a), own, other);
 }
 
 static bool find_congestion(const struct why_asked *a, struct capo_cause_found *f)
@@ -656,20 +663,22 @@ static bool find_congestion(const struct why_asked *a, struct capo_cause_found *
         char ports[400];
 
         return own >= MANY_MARKS && !(own < OFTEN * other) &&
-               tell(f, -1, "the network is congested at %s: %s", node_name(a),
-                    list_ports(a, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
+               tell_cause(f, -1, "the network is congested at %s: %s", node_name(a),
+                          list_ports(a, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
 }
 
 static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = retransmitted(a, a->process), other = others_of(a, retransmitted, true),
+        double own = retransmitted_share(a, a->process),
+               other = others_of(a, retransmitted_share, true),
                n = node_sum(a, a->process, CAPO_M_NODE_TCP_RETRANS);
         char count[32];
 
         return a->job->n_nodes > 1 && n >= FEW_EVENTS && own >= LOST_SEGMENTS &&
                !(own < OFTEN * other) &&
-               tell(f, -1, "TCP segments are lost at %s: %s retransmitted, %.1f %% of those sent",
-                    node_name(a), capo_text_count((uint64_t)n, count), 100 * own);
+               tell_cause(f, -1,
+                          "TCP segments are lost at %s: %s retransmitted, %.1f %% of those sent",
+                          node_name(a), capo_text_count((uint64_t)n, count), 100 * own);
 }
 
 static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
@@ -680,7 +689,7 @@ static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
 
         if (a->on_gpu || !(own - other > LEAST_NS) || !(top = top_stack(a, CAPO_BETWEEN_KINDS)))
                 return false;
-        return tell(
+        return tell_cause(
                 f, own - other,
                 "its program spent %s more between its calls than the others, most of it %s%.300s",
                 capo_text_time(own - other, t),

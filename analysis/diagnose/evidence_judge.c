@@ -173,8 +173,9 @@ static bool is_of_stacks(const struct capo_evidence *e, const struct capo_diagno
 }
 
 /* Does @cause explain @f, so that @f is no verdict? */
-static bool explains(const struct capo_evidence *e, const struct capo_diagnose_finding *cause,
-                     const struct capo_diagnose_finding *f)
+static bool explains_finding(const struct capo_evidence *e,
+                             const struct capo_diagnose_finding *cause,
+                             const struct capo_diagnose_finding *f)
 {
         bool other = cause->marks[0].text != f->marks[0].text;
 
@@ -205,7 +206,7 @@ static void order_findings(struct capo_evidence *e)
         }
         for (uint32_t i = 0; i < e->n_findings; i++) {
                 for (uint32_t k = 0; k < e->n_findings; k++) {
-                        if (explains(e, &e->findings[k], &e->findings[i]))
+                        if (explains_finding(e, &e->findings[k], &e->findings[i]))
                                 e->findings[i].rank = CAPO_RANK_NOTE;
                 }
         }

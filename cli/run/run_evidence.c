@@ -13,7 +13,7 @@
 #include "core/base/array.h"
 #include "core/base/util.h"
 
-static int append(struct run_evidence *e, uint64_t job, const struct capo_trial_found *f)
+static int append_found(struct run_evidence *e, uint64_t job, const struct capo_trial_found *f)
 {
         if (capo_array_room(&e->found, (size_t)e->n, sizeof *e->found) < 0 ||
             capo_array_room(&e->job, (size_t)e->n, sizeof *e->job) < 0)
@@ -49,7 +49,7 @@ int run_evidence_read(const char *path, struct run_evidence *out)
                     call > UINT8_MAX || !is_possible(&f))
                         continue;
                 f.call = (uint8_t)call;
-                r = append(out, job, &f);
+                r = append_found(out, job, &f);
         }
         return r;
 }
@@ -67,7 +67,7 @@ int run_evidence_add(struct run_evidence *e, const char *dir, const struct capo_
         uint64_t job = XXH3_64bits(dir, strlen(dir));
 
         for (int i = 0; i < n; i++) {
-                if (append(e, job, &found[i]) < 0)
+                if (append_found(e, job, &found[i]) < 0)
                         return -ENOMEM;
         }
         return 0;

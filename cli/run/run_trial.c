@@ -257,8 +257,8 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
 }
 
 /* Add what ended jobs found to the evidence. Return: 0; negative errno. */
-static int gather(struct tried *v, int n, const char *key, const struct capo_profile *p,
-                  struct run_evidence *evidence)
+static int gather_tried(struct tried *v, int n, const char *key, const struct capo_profile *p,
+                        struct run_evidence *evidence)
 {
         for (int i = 0; i < n; i++) {
                 _cleanup_free_ struct capo_trial_found *found = NULL;
@@ -290,7 +290,7 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
         e = run_evidence_read(path, &evidence);
         before = evidence.n;
         if (e == 0)
-                e = gather(v, n, key, p, &evidence);
+                e = gather_tried(v, n, key, p, &evidence);
         if (e == 0 && evidence.n > before) {
                 make_folders(path);
                 e = run_evidence_write(&evidence, path);
