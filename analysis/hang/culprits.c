@@ -1,25 +1,45 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Culprits, and the calls of a process that the judgements ask about. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "analysis/hang/hang_judge.h"
+#include "analysis/hang/culprits.h"
 #include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
 
+int hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
+                     enum capo_hang_why why, const struct capo_hang_call *call)
+{
+        for (uint32_t i = 0; v->accused[process] && i < v->n_culprits; i++) {
+                const struct capo_hang_culprit *c = &v->culprits[i];
+
+                if (c->process == process && (rank < 0 || c->rank < 0 || c->rank == rank))
+                        return 0;
+        }
+        if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
+                return -ENOMEM;
+        v->culprits[v->n_culprits++] = (struct capo_hang_culprit){
+                .process = process, .rank = rank, .why = why, .call = call};
+        v->accused[process] = true;
+        return 0;
+}
+
 int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
                 const struct capo_hang_call *call)
 {
-        if (v->accused[process])
-                return 0;
-        if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
-                return -ENOMEM;
-        v->culprits[v->n_culprits++] =
-                (struct capo_hang_culprit){.process = process, .why = why, .call = call};
-        v->accused[process] = true;
-        return 0;
+        return hang_accuse_rank(v, process, -1, why, call);
+}
+
+int32_t hang_member_rank(const struct capo_hang_job *job, uint32_t comm, uint32_t member)
+{
+        const struct capo_hang_comm *c = comm != CAPO_HANG_NONE ? &job->comms[comm] : NULL;
+
+        for (uint32_t i = 0; c && member != CAPO_HANG_NONE && i < c->n_members; i++) {
+                if (i != member && c->members[i].process == c->members[member].process)
+                        return c->members[member].job_rank;
+        }
+        return -1;
 }
 
 void hang_acquit(struct capo_hang_verdict *v)
@@ -32,11 +52,10 @@ void hang_acquit(struct capo_hang_verdict *v)
 
 static int by_rank(const void *a, const void *b, void *job)
 {
-        const struct capo_hang_process *of = ((const struct capo_hang_job *)job)->processes;
         const struct capo_hang_culprit *x = a, *y = b;
         int order = CAPO_ORDER(x->elsewhere, y->elsewhere);
 
-        order = order ?: CAPO_ORDER(of[x->process].rank, of[y->process].rank);
+        order = order ?: CAPO_ORDER(capo_hang_culprit_rank(job, x), capo_hang_culprit_rank(job, y));
         return order ?: CAPO_ORDER(x->process, y->process);
 }
 
@@ -47,20 +66,40 @@ void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdic
                         (void *)(uintptr_t)job);
 }
 
-const struct capo_hang_call *hang_last(const struct capo_hang_process *p)
+bool hang_is_of(const struct capo_hang_process *p, const struct capo_hang_call *call, uint32_t comm,
+                uint32_t member)
 {
-        return p->n_calls ? &p->calls[p->n_calls - 1] : NULL;
+        bool its = member == CAPO_HANG_NONE || (call->comm == comm && call->member == member);
+
+        for (uint32_t i = 0; i < p->n_calls && !its && call->comm != comm; i++)
+                its = p->calls[i].comm == comm && p->calls[i].member == member &&
+                      p->calls[i].thread == call->thread;
+        return its;
 }
 
-const struct capo_hang_call *hang_running(const struct capo_hang_process *p)
+const struct capo_hang_call *hang_last_of(const struct capo_hang_process *p, uint32_t comm,
+                                          uint32_t member)
+{
+        for (uint32_t i = p->n_calls; i-- > 0;) {
+                if (hang_is_of(p, &p->calls[i], comm, member))
+                        return &p->calls[i];
+        }
+        return NULL;
+}
+
+const struct capo_hang_call *hang_running_of(const struct capo_hang_process *p, uint32_t comm,
+                                             uint32_t member)
 {
         const struct capo_hang_call *busy = NULL;
 
         for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].gpu == CAPO_HANG_GPU_RUNNING)
-                        return &p->calls[i];
-                if (p->calls[i].gpu == CAPO_HANG_GPU_BUSY)
-                        busy = busy ? busy : &p->calls[i];
+                const struct capo_hang_call *c = &p->calls[i];
+
+                if (c->gpu < CAPO_HANG_GPU_RUNNING || !hang_is_of(p, c, comm, member))
+                        continue;
+                if (c->gpu == CAPO_HANG_GPU_RUNNING)
+                        return c;
+                busy = busy ? busy : c;
         }
         return busy;
 }

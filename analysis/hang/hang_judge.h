@@ -3,6 +3,7 @@
 #ifndef CAPO_HANG_JUDGE_H
 #define CAPO_HANG_JUDGE_H
 
+#include "analysis/hang/culprits.h"
 #include "analysis/hang/wait_graph.h"
 
 /* Limits relative to job->after_ns. HANG_SHORT: a tenth is enough if more than time shows the
@@ -17,17 +18,6 @@
 
 #define HANG_TOGETHER_NS \
         500000000 /* processes that end within this time may have ended for the same reason */
-
-/** hang_accuse() - add a culprit unless it is one already; @v->accused must have room for @process.
- * Return: 0; -ENOMEM. */
-int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
-                const struct capo_hang_call *call);
-
-/** hang_acquit() - remove all culprits. */
-void hang_acquit(struct capo_hang_verdict *v);
-
-/** hang_sort_culprits() - by rank; culprits of other calls than the verdict's come last. */
-void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_uses() - does that thread of @p make calls on communicator @comm, as far as known? */
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread);
@@ -46,16 +36,6 @@ bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_
 /** hang_waits_on_worker() - have ranks waited for job->after_ns for a rank that makes other calls
  * meanwhile? Then @v becomes UNDECIDED. */
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v);
-
-/** hang_last() - the last call of @p; hang_running() - its first call that its GPU was seen
- * executing, or may be executing. NULL: none. */
-const struct capo_hang_call *hang_last(const struct capo_hang_process *p);
-const struct capo_hang_call *hang_running(const struct capo_hang_process *p);
-
-/** hang_made_as() - the collective that @p made as number @seq of @comm; NULL: not among its last
- * calls. */
-const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
-                                          uint32_t seq);
 
 /**
  * hang_judge_tuned() - all ranks have entered a call that makes no progress: did NCCL choose the

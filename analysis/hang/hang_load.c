@@ -428,6 +428,7 @@ static int make_comms(struct reader *rd)
                         c->members[c->n_members++] =
                                 (struct capo_hang_member){.process = m->process,
                                                           .rank = m->rank,
+                                                          .job_rank = m->job_rank,
                                                           .dead = m->t_destroyed_ns != 0,
                                                           .aborted = m->flags & CAPO_COMM_ABORTED};
                 }

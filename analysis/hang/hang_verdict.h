@@ -116,12 +116,13 @@ static inline bool capo_hang_taken(int result)
 
 struct capo_hang_member {
         uint32_t process;
-        int32_t rank;    /* in the communicator; -1 not known */
-        uint32_t issued; /* number of its last collective that NCCL accepted; 0: none */
-        uint32_t splits; /* communicators created from this one */
-        bool whole_p2p;  /* all its sends and receives here are in the process's calls */
-        bool dead;       /* the process destroyed or aborted it */
-        bool idle;       /* all its calls here have ended on the GPU */
+        int32_t rank;     /* in the communicator; -1 not known */
+        int32_t job_rank; /* in the job, for a process with several ranks here */
+        uint32_t issued;  /* number of its last collective that NCCL accepted; 0: none */
+        uint32_t splits;  /* communicators created from this one */
+        bool whole_p2p;   /* all its sends and receives here are in the process's calls */
+        bool dead;        /* the process destroyed or aborted it */
+        bool idle;        /* all its calls here have ended on the GPU */
         bool aborted;
 };
 
@@ -179,11 +180,12 @@ struct capo_hang_front {
         const struct capo_hang_call **call; /* by member; NULL: not among its last calls */
 };
 
-/* A send or receive without its other half. */
+/* A send or receive without its other half, or whose other half has another size. */
 struct capo_hang_pair {
         uint32_t process, peer; /* processes */
         const struct capo_hang_call *call;
-        enum capo_hang_stand stand; /* state of the other half: MISSING, OPENED, BEHIND */
+        const struct capo_hang_call *unlike; /* its other half, if that has another size */
+        enum capo_hang_stand stand;          /* state of the other half: MISSING, OPENED, BEHIND */
 };
 
 struct capo_hang_waits {
@@ -230,6 +232,7 @@ enum capo_hang_sure { CAPO_HANG_UNSURE, CAPO_HANG_LIKELY, CAPO_HANG_CERTAIN };
 
 struct capo_hang_culprit {
         uint32_t process;
+        int32_t rank; /* in the job, of a process with several ranks; -1: the process's */
         enum capo_hang_why why;
         const struct capo_hang_call
                 *call; /* the call it is in, or its different one; else its last; NULL: none */
@@ -242,6 +245,13 @@ struct capo_hang_culprit {
         uint8_t missing;     /* enum capo_call_id; 0 not known */
         uint32_t n_waiting;  /* ranks that wait there */
 };
+
+/** capo_hang_culprit_rank() - its rank in the job; -1 not known. */
+static inline int32_t capo_hang_culprit_rank(const struct capo_hang_job *job,
+                                             const struct capo_hang_culprit *c)
+{
+        return c->rank >= 0 ? c->rank : job->processes[c->process].rank;
+}
 
 /* One step of a circle: @process is in call @seq of @comm, which waits for the process of the next
  * step. */

@@ -15,14 +15,23 @@
 #include "core/base/util.h"
 #include "analysis/hang/hang_judge.h"
 
+/* The member of @n's communicator that a culprit is, if its process has several there. */
+static uint32_t one_of_several(const struct capo_hang_job *job, const struct hang_node *n,
+                               uint32_t place)
+{
+        uint32_t member = n->on[place].member;
+
+        return hang_member_rank(job, n->comm, member) >= 0 ? member : CAPO_HANG_NONE;
+}
+
 /* Its latest call on @comm that NCCL refused, if it made no accepted call after it. */
 static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p,
-                                                      uint32_t comm)
+                                                      uint32_t comm, uint32_t member)
 {
         for (uint32_t i = p->n_calls; i-- > 0;) {
                 const struct capo_hang_call *c = &p->calls[i];
 
-                if (c->comm == comm)
+                if (c->comm == comm && hang_is_of(p, c, comm, member))
                         return capo_hang_taken(c->result) ? NULL : c;
         }
         return NULL;
@@ -31,7 +40,7 @@ static const struct capo_hang_call *find_refused_call(const struct capo_hang_pro
 /* The call that its host is in, on a thread that makes calls on @comm; if no such thread is known,
  * on any. */
 static const struct capo_hang_call *find_call_inside(const struct capo_hang_process *p,
-                                                     uint32_t comm)
+                                                     uint32_t comm, uint32_t member)
 {
         const struct capo_hang_call *in = capo_hang_inside(p);
 
@@ -40,41 +49,52 @@ static const struct capo_hang_call *find_call_inside(const struct capo_hang_proc
         for (uint32_t i = p->n_calls; i-- > 0;) {
                 in = &p->calls[i];
                 if ((in->where == CAPO_HANG_HOST || in->where == CAPO_HANG_ENDING) &&
-                    hang_uses(p, comm, in->thread))
+                    hang_uses(p, comm, in->thread) && hang_is_of(p, in, comm, member))
                         return in;
         }
         return NULL;
 }
 
+static enum capo_hang_why why_absent(const struct capo_hang_process *p, const struct hang_node *n,
+                                     const struct hang_missed *on, uint32_t member,
+                                     const struct capo_hang_call **call)
+{
+        const struct capo_hang_call *in = find_call_inside(p, n->comm, member),
+                                    *error = find_refused_call(p, n->comm, member),
+                                    *running = hang_running_of(p, n->comm, member);
+
+        *call = hang_last_of(p, n->comm, member);
+        if (p->life == CAPO_HANG_EXITED)
+                return p->exit_status > 0 ? CAPO_HANG_WHY_FAILED : CAPO_HANG_WHY_EXITED;
+        if (on->left && p->life == CAPO_HANG_ALIVE)
+                return CAPO_HANG_WHY_ABORTED;
+        if (error && p->life == CAPO_HANG_ALIVE) {
+                *call = error;
+                return CAPO_HANG_WHY_ERROR;
+        }
+        *call = in ? in : *call;
+        if (p->life != CAPO_HANG_ALIVE)
+                return p->life == CAPO_HANG_KILLED ? CAPO_HANG_WHY_GONE : CAPO_HANG_WHY_STOPPED;
+        if (in)
+                return CAPO_HANG_WHY_CALL;
+        if (on->stand == CAPO_STAND_OPENED)
+                return CAPO_HANG_WHY_GROUP;
+        if (running && n->kind == CAPO_HANG_P2P && on->stand == CAPO_STAND_MISSING)
+                return CAPO_HANG_WHY_HALF;
+        *call = running ? running : *call;
+        return running ? CAPO_HANG_WHY_GPU : CAPO_HANG_WHY_HOST;
+}
+
 static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job,
                          const struct hang_node *n, uint32_t place)
 {
-        uint32_t process = n->on[place].process;
-        const struct capo_hang_process *p = &job->processes[process];
-        const struct capo_hang_call *last = hang_last(p), *in = find_call_inside(p, n->comm),
-                                    *error = find_refused_call(p, n->comm);
+        const struct hang_missed *on = &n->on[place];
+        const struct capo_hang_call *call;
+        enum capo_hang_why why = why_absent(&job->processes[on->process], n, on,
+                                            one_of_several(job, n, place), &call);
 
-        if (p->life == CAPO_HANG_EXITED)
-                return hang_accuse(v, process,
-                                   p->exit_status > 0 ? CAPO_HANG_WHY_FAILED : CAPO_HANG_WHY_EXITED,
-                                   last);
-        if (p->life == CAPO_HANG_KILLED)
-                return hang_accuse(v, process, CAPO_HANG_WHY_GONE, in ? in : last);
-        if (p->life == CAPO_HANG_STOPPED)
-                return hang_accuse(v, process, CAPO_HANG_WHY_STOPPED, in ? in : last);
-        if (n->on[place].left)
-                return hang_accuse(v, process, CAPO_HANG_WHY_ABORTED, last);
-        if (error)
-                return hang_accuse(v, process, CAPO_HANG_WHY_ERROR, error);
-        if (in)
-                return hang_accuse(v, process, CAPO_HANG_WHY_CALL, in);
-        if (n->on[place].stand == CAPO_STAND_OPENED)
-                return hang_accuse(v, process, CAPO_HANG_WHY_GROUP, last);
-        if (hang_running(p) && n->kind == CAPO_HANG_P2P && n->on[place].stand == CAPO_STAND_MISSING)
-                return hang_accuse(v, process, CAPO_HANG_WHY_HALF, last);
-        if (hang_running(p))
-                return hang_accuse(v, process, CAPO_HANG_WHY_GPU, hang_running(p));
-        return hang_accuse(v, process, CAPO_HANG_WHY_HOST, last);
+        return hang_accuse_rank(v, on->process, hang_member_rank(job, n->comm, on->member), why,
+                                call);
 }
 
 /* Report the node in which most ranks wait. */
@@ -146,12 +166,20 @@ static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
                           struct capo_hang_verdict *v)
 {
         set_subject(v, g->job, n);
+        if (n->unlike) {
+                int r = hang_accuse(v, n->in[0], CAPO_HANG_WHY_SIZE, n->call);
+
+                v->kind = CAPO_HANG_MISMATCH;
+                v->sure = CAPO_HANG_LIKELY;
+                v->n_waiting = n->n_in;
+                return r ?: hang_accuse(v, n->in[n->n_in - 1], CAPO_HANG_WHY_SIZE, n->unlike);
+        }
         return accuse_different(g->job, n->comm, n->seq, g->waits.fronts[n->comm].call, v);
 }
 
-/* All have entered a later call of a communicator, and it does not end. An earlier one ended although
- * its ranks did not agree on it: NCCL does nothing for a count of 0, and that rank is a call ahead
- * since. */
+/* An earlier call ended although its ranks did not agree on it. Either a later one does not end: NCCL
+ * does nothing for a count of 0, and that rank is a call ahead since. Or no rank
+ * makes a call since. */
 static int judge_differed(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         const struct capo_hang_comm *c = &job->comms[v->differed_comm];
@@ -174,6 +202,25 @@ static int judge_differed(const struct capo_hang_job *job, struct capo_hang_verd
         v->behind = stands;
         v->differed = 0;
         return r;
+}
+
+/* Did the ranks make different collectives as their last call of that communicator? Then they took
+ * different branches. Calls that differ in less and ended explain nothing. */
+static bool parted_at_last(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        const struct capo_hang_comm *c = &job->comms[v->differed_comm];
+        const struct capo_hang_call *first = NULL;
+        bool last = true, parted = false;
+
+        for (uint32_t i = 0; i < c->n_members && last; i++) {
+                const struct capo_hang_call *of = hang_made_as(
+                        &job->processes[c->members[i].process], v->differed_comm, v->differed);
+
+                last = c->members[i].issued <= v->differed;
+                parted |= of && first && capo_call_kind(of->call) != capo_call_kind(first->call);
+                first = first ? first : of;
+        }
+        return last && parted;
 }
 
 /* ---- circles ---- */
@@ -513,6 +560,8 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         r = r ?: hang_judge_pause(job, v);
         if (r == 0 && (unknown || v->kind == CAPO_HANG_RUNNING))
                 r = hang_judge_tuned(job, v);
+        if (r == 0 && v->quiet && !v->n_culprits && v->differed && parted_at_last(job, v))
+                r = judge_differed(job, v);
         name_stop(v);
         hang_doubt(job, v);
         hang_sort_culprits(job, v);

@@ -96,11 +96,12 @@ static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t pro
         return 0;
 }
 
-static int node_on(struct hang_node *n, uint32_t process, enum capo_hang_stand stand, bool left)
+static int node_on(struct hang_node *n, uint32_t process, uint32_t member,
+                   enum capo_hang_stand stand, bool left)
 {
         if (capo_array_room(&n->on, n->n_on, sizeof *n->on) < 0)
                 return -ENOMEM;
-        n->on[n->n_on++] = (struct hang_missed){process, stand, left};
+        n->on[n->n_on++] = (struct hang_missed){process, member, stand, left};
         return 0;
 }
 
@@ -127,22 +128,24 @@ static int add_front(struct hang_graph *g, uint32_t comm)
                 if (f->stand[i] == CAPO_STAND_IN && !capo_hang_gone(g->job, process))
                         r = node_in(g, n, process, f->call[i]);
                 else if (f->stand[i] < CAPO_STAND_IN)
-                        r = node_on(n, process, f->stand[i], c->members[i].dead);
+                        r = node_on(n, process, i, f->stand[i], c->members[i].dead);
         }
         return r;
 }
 
-static bool has_left(const struct capo_hang_comm *c, uint32_t process)
+static uint32_t member_with(const struct capo_hang_comm *c, int32_t rank)
 {
         for (uint32_t i = 0; i < c->n_members; i++) {
-                if (c->members[i].process == process)
-                        return c->members[i].dead;
+                if (c->members[i].rank == rank)
+                        return i;
         }
-        return false;
+        return CAPO_HANG_NONE;
 }
 
 static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
 {
+        const struct capo_hang_comm *c = &g->job->comms[pair->call->comm];
+        uint32_t member = member_with(c, pair->call->peer);
         struct hang_node *n;
         int r;
 
@@ -155,10 +158,15 @@ static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
         n->comm = pair->call->comm;
         n->seq = pair->call->seq;
         n->unseen = pair->peer == CAPO_HANG_NONE;
+        n->unlike = pair->unlike;
+        n->mismatch = pair->unlike != NULL;
         r = node_in(g, n, pair->process, pair->call);
-        if (r < 0 || pair->peer == CAPO_HANG_NONE)
+        if (r == 0 && pair->unlike)
+                r = node_in(g, n, pair->peer, pair->unlike);
+        if (r < 0 || pair->peer == CAPO_HANG_NONE || pair->unlike)
                 return r;
-        return node_on(n, pair->peer, pair->stand, has_left(&g->job->comms[n->comm], pair->peer));
+        return node_on(n, pair->peer, member, pair->stand,
+                       member != CAPO_HANG_NONE && c->members[member].dead);
 }
 
 /* Do both calls create or destroy the same thing? The same call on the same communicator, or the
@@ -260,14 +268,14 @@ static int add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                 if (job->processes[i].stale)
                         n->unseen++;
                 else if (!takes_part(n, i) && !has[i])
-                        r = node_on(n, i, CAPO_STAND_MISSING, false);
+                        r = node_on(n, i, CAPO_HANG_NONE, CAPO_STAND_MISSING, false);
         }
         for (uint32_t i = 0; comm && i < comm->n_members && r == 0; i++) {
                 const struct capo_hang_member *m = &comm->members[i];
 
                 if (!takes_part(n, m->process) && !m->dead &&
                     (ends || m->splits <= comm->members[c->member].splits))
-                        r = node_on(n, m->process, CAPO_STAND_MISSING, false);
+                        r = node_on(n, m->process, i, CAPO_STAND_MISSING, false);
         }
         if (comm && comm->n_ranks > 0 && (uint32_t)comm->n_ranks > comm->n_members)
                 n->unseen = (uint32_t)comm->n_ranks - comm->n_members;
@@ -319,8 +327,7 @@ static void mark_waits(struct hang_graph *g)
 
         for (uint32_t k = 0; k < g->n_nodes; k++) {
                 for (uint32_t i = 0; i < g->nodes[k].n_in && g->nodes[k].n_on; i++) {
-                        if (g->nodes[k].n_in == g->nodes[k].n_ranks_in ||
-                            !is_owed_by(&g->nodes[k], g->nodes[k].in[i]))
+                        if (!is_owed_by(&g->nodes[k], g->nodes[k].in[i]))
                                 g->waits_for[g->nodes[k].in[i]] = true;
                 }
                 for (uint32_t i = 0; i < g->nodes[k].n_on && g->nodes[k].n_in; i++)

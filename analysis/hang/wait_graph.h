@@ -9,6 +9,7 @@
 /* A rank that others wait for. */
 struct hang_missed {
         uint32_t process;
+        uint32_t member; /* of the communicator; CAPO_HANG_NONE not known */
         enum capo_hang_stand stand;
         bool left; /* it destroyed or aborted the communicator */
 };
@@ -20,8 +21,9 @@ struct hang_node {
         uint32_t comm, seq;
         const struct capo_hang_call *call; /* of one that waits; NULL not known */
         bool mismatch;
-        uint32_t unseen; /* ranks without a log that may be the missing ones */
-        uint32_t *in;    /* ascending for CREATION */
+        const struct capo_hang_call *unlike; /* P2P: the other half, if that has another size */
+        uint32_t unseen;                     /* ranks without a log that may be the missing ones */
+        uint32_t *in;                        /* ascending for CREATION */
         struct hang_missed *on;
         uint32_t n_ranks_in; /* ranks of the communicator: a process can have several */
         uint32_t n_in, n_on;

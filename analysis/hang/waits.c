@@ -56,6 +56,21 @@ static bool may_be_through(const struct play *p, uint32_t i)
         }
 }
 
+static bool is_held(const struct play *p, uint32_t i)
+{
+        return !(p->state[i] & ENDED) &&
+               (p->state[i] & HELD || p->call[i]->gpu >= CAPO_HANG_GPU_RUNNING);
+}
+
+/* A send and its receive have other sizes, and one is not seen to end. NCCL does not compare the
+ * sizes: the larger half waits for ever. */
+static bool differ_in_size(const struct play *p, uint32_t i)
+{
+        uint32_t mate = p->mate[i];
+
+        return p->call[i]->bytes != p->call[mate]->bytes && (is_held(p, i) || is_held(p, mate));
+}
+
 static void set_state(struct play *p, uint32_t i, enum play_state state)
 {
         p->state[i] = (uint8_t)((p->state[i] & ~STATE) | state);
@@ -75,7 +90,8 @@ static bool step_call(struct play *p, uint32_t i, bool *changed)
         if (is_p2p(c)) {
                 uint32_t mate = p->mate[i];
 
-                if (through || (mate != CAPO_HANG_NONE && (p->state[mate] & STATE) != IDLE))
+                if (through || (mate != CAPO_HANG_NONE && (p->state[mate] & STATE) != IDLE &&
+                                !differ_in_size(p, i)))
                         set_state(p, i, DONE);
                 else if ((p->state[i] & STATE) == IDLE)
                         set_state(p, i, ACTIVE);
@@ -290,6 +306,15 @@ static enum capo_hang_stand half_stand(const struct play *p, uint32_t i)
                                                      : CAPO_STAND_BEHIND;
 }
 
+static const struct capo_hang_call *unlike_half(const struct play *p, uint32_t i)
+{
+        uint32_t mate = p->mate[i];
+
+        return mate != CAPO_HANG_NONE && (p->state[mate] & STATE) != IDLE && differ_in_size(p, i)
+                       ? p->call[mate]
+                       : NULL;
+}
+
 static uint32_t process_at(const struct play *p, uint32_t comm, int32_t rank)
 {
         const struct capo_hang_comm *c = &p->job->comms[comm];
@@ -316,6 +341,7 @@ static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
                         (struct capo_hang_pair){.process = p->process[i],
                                                 .peer = process_at(p, c->comm, c->peer),
                                                 .call = c,
+                                                .unlike = unlike_half(p, i),
                                                 .stand = half_stand(p, p->mate[i])};
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {

@@ -25,14 +25,14 @@ static const char *named_text(const struct hang_page *p, char text[256])
         bool ranks = true;
 
         for (uint32_t i = 0; i < n; i++)
-                ranks &= p->hang.processes[v->culprits[i].process].rank >= 0;
+                ranks &= capo_hang_culprit_rank(&p->hang, &v->culprits[i]) >= 0;
         snprintf(text, 256, "%s%s", ranks ? "RANK" : "PROCESS", n > 1 ? ranks ? "S" : "ES" : "");
         for (uint32_t i = 0; i < n && i < 8; i++) {
-                uint32_t process = v->culprits[i].process;
+                const struct capo_hang_culprit *c = &v->culprits[i];
 
                 capo_append(text, 256, "%s %d", i ? "," : "",
-                            ranks ? p->hang.processes[process].rank
-                                  : (int)p->job->processes[process].header.pid);
+                            ranks ? capo_hang_culprit_rank(&p->hang, c)
+                                  : (int)p->job->processes[c->process].header.pid);
         }
         if (n > 8)
                 capo_append(text, 256, " AND %u MORE", n - 8);
@@ -161,7 +161,10 @@ static void print_kind(const struct hang_page *p, const char *who, const char *a
                         v->n_waiting, v->n_ranks);
                 break;
         case CAPO_HANG_MISMATCH:
-                fprintf(out, "%s DIFFER%s from the others in %s", who, s, at);
+                if (v->n_culprits && v->culprits[0].why == CAPO_HANG_WHY_SIZE)
+                        fprintf(out, "%s DIFFER in the size of %s", who, at);
+                else
+                        fprintf(out, "%s DIFFER%s from the others in %s", who, s, at);
                 break;
         case CAPO_HANG_ORDER:
                 fprintf(out, "%s WAIT FOR EACH OTHER in %u calls", who, v->n_steps);

@@ -189,7 +189,7 @@ struct culprit {
 };
 
 #define CULPRIT_FIELDS(F)                                                                  \
-        F("rank", RANK, of->h->rank)                                                       \
+        F("rank", RANK, capo_hang_culprit_rank(&in->hang, of->c))                          \
         F("host", TEXT, of->p->host)                                                       \
         F("pid", RANK, of->p->header.pid)                                                  \
         F("why", WORD, capo_hang_why_name(of->c->why))                                     \
@@ -248,16 +248,16 @@ CLI_ENTITY(wait_step, struct capo_hang_step, struct hang_page, STEP_FIELDS);
 #define LATE_COMM (&in->job->comms[of->comm])
 #define LATE_SKEW LATE_COMM->skew
 
-#define LATE_FIELDS(F)                                                                     \
-        F("communicator", TEXT, comm_name(in, of->comm))                                   \
-        F("rank", RANK, LATE_COMM->members[of->last].rank)                                 \
-        F("job_rank", RANK, in->hang.processes[LATE_COMM->members[of->last].process].rank) \
-        F("calls", COUNT, LATE_SKEW->n_calls)                                              \
-        F("last", COUNT, LATE_SKEW->ranks[of->last].last)                                  \
-        F("caused_s", EXACT, LATE_SKEW->ranks[of->last].caused_ns / 1e9)                   \
-        F("from_call", COUNT, LATE_SKEW->worst_from_seq)                                   \
-        F("since", EXACT, (double)LATE_SKEW->worst_from_ns / 1e9)                          \
-        F("host", FLAG, LATE_SKEW->from == CAPO_SKEW_HOST_START || LATE_SKEW->n_host > 0)  \
+#define LATE_FIELDS(F)                                                                    \
+        F("communicator", TEXT, comm_name(in, of->comm))                                  \
+        F("rank", RANK, LATE_COMM->members[of->last].rank)                                \
+        F("job_rank", RANK, LATE_COMM->members[of->last].job_rank)                        \
+        F("calls", COUNT, LATE_SKEW->n_calls)                                             \
+        F("last", COUNT, LATE_SKEW->ranks[of->last].last)                                 \
+        F("caused_s", EXACT, LATE_SKEW->ranks[of->last].caused_ns / 1e9)                  \
+        F("from_call", COUNT, LATE_SKEW->worst_from_seq)                                  \
+        F("since", EXACT, (double)LATE_SKEW->worst_from_ns / 1e9)                         \
+        F("host", FLAG, LATE_SKEW->from == CAPO_SKEW_HOST_START || LATE_SKEW->n_host > 0) \
         F("cause", JSON, cli_json_cause(&of->cause))
 CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
 

@@ -214,7 +214,10 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 print_nccl_choice(p, c, out);
         if (!c->call)
                 return;
-        if (c->why == CAPO_HANG_WHY_PEER) {
+        if (c->why == CAPO_HANG_WHY_SIZE) {
+                fprintf(out, "    its call: %s, %s\n", hang_call(p, c->call, call),
+                        capo_size_print(c->call->bytes, size, sizeof size));
+        } else if (c->why == CAPO_HANG_WHY_PEER) {
                 fprintf(out, "    its call: %s\n", hang_call(p, c->call, call));
         } else if (c->why == CAPO_HANG_WHY_DIFFERS) {
                 fprintf(out, "    its call: %s, %s, %s, %s", hang_call(p, c->call, call),

@@ -273,7 +273,7 @@ static void put_culprit(struct metrics_put *p)
                 put_one_culprit(p, s->culprit[i].rank, s->culprit[i].host, s->culprit[i].why);
         for (uint32_t i = 0; !s->since_ns && capo_hang_kind_exit(v->kind) == 1 && i < v->n_culprits;
              i++)
-                put_one_culprit(p, page->hang.processes[v->culprits[i].process].rank,
+                put_one_culprit(p, capo_hang_culprit_rank(&page->hang, &v->culprits[i]),
                                 page->job->processes[v->culprits[i].process].host,
                                 capo_hang_why_name(v->culprits[i].why));
 }

@@ -105,7 +105,7 @@ static void keep_verdict(struct watch_stuck *s, const struct hang_page *page)
         for (uint32_t i = 0; i < v->n_culprits && i < WATCH_CULPRITS; i++) {
                 struct watch_culprit *c = &s->culprit[s->n_culprits++];
 
-                c->rank = page->hang.processes[v->culprits[i].process].rank;
+                c->rank = capo_hang_culprit_rank(&page->hang, &v->culprits[i]);
                 snprintf(c->host, sizeof c->host, "%s",
                          page->job->processes[v->culprits[i].process].host);
                 snprintf(c->why, sizeof c->why, "%s", capo_hang_why_name(v->culprits[i].why));

@@ -681,6 +681,73 @@ Test(hang, what_differed_and_ended_all_the_same)
         job.processes[0].gpu_timed = job.processes[1].gpu_timed = true;
         is_quiet();
         cr_assert_eq(v.differed, 1);
+        job.processes[1].calls[0].call = CAPO_CALL_ALLGATHER; /* the last thing that they did */
+        says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_DIFFERS);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+}
+
+/* Ranks 0 and 1 are of one process, 2 and 3 of another. */
+static void two_gpus_each(void)
+{
+        struct capo_hang_member *m = realloc(job.comms[0].members, 4 * sizeof *m);
+
+        job.comms[0].members = m;
+        job.comms[0].n_members = 4;
+        job.n_ranks = job.comms[0].n_ranks = 4;
+        for (int32_t i = 0; i < 4; i++)
+                m[i] = (struct capo_hang_member){.process = (uint32_t)i / 2,
+                                                 .rank = i,
+                                                 .job_rank = i,
+                                                 .whole_p2p = true};
+        job.processes[1].rank = 2;
+}
+
+static struct capo_hang_call *reduce_as(uint32_t member, uint32_t at)
+{
+        struct capo_hang_call *c = reduce(member / 2, 0, at);
+
+        if (member % 2) { /* made() counts it for the process's first member */
+                job.comms[0].members[member - 1].issued--;
+                c->seq = ++job.comms[0].members[member].issued;
+        }
+        c->member = member;
+        c->thread = c->stream = (uint16_t)(member + 1);
+        c->gpu = CAPO_HANG_GPU_RUNNING;
+        return c;
+}
+
+Test(hang, one_of_several_ranks_of_a_process)
+{
+        ranks(2);
+        two_gpus_each();
+        for (uint32_t i = 0; i < 3; i++)
+                reduce_as(i, 950);
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(capo_hang_culprit_rank(&job, &v.culprits[0]), 3);
+        cr_assert_eq(v.n_waiting, 3);
+}
+
+Test(hang, one_rank_of_each_process)
+{
+        ranks(2);
+        two_gpus_each();
+        reduce_as(0, 950);
+        reduce_as(3, 950);
+        says(CAPO_HANG_MISSING, "0 1", CAPO_HANG_WHY_HOST);
+        cr_assert_eq(capo_hang_culprit_rank(&job, &v.culprits[0]), 1);
+        cr_assert_eq(capo_hang_culprit_rank(&job, &v.culprits[1]), 2);
+}
+
+Test(hang, a_send_and_a_receive_of_other_sizes)
+{
+        ranks(2);
+        message(0, 0, CAPO_CALL_SEND, 1, 950)->gpu = CAPO_HANG_GPU_RUNNING;
+        message(1, 0, CAPO_CALL_RECV, 0, 950)->bytes = 1 << 20;
+        says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_SIZE);
+        job.processes[1].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* the shorter half is through */
+        says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_SIZE);
+        job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* and so is the longer one */
+        is_quiet();
 }
 
 static void other_order(bool waits)

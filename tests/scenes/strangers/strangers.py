@@ -72,7 +72,8 @@ class Played(scene_run.Played):
         word, _, which = self.scene.job.get("logs", "").partition(":")
         if word == "without":
             scene_run.run_command(self.capo + ["recover", self.logs])
-            pids = [self.pids_seen.get(int(r), 0) for r in which.split(",")]
+            seen = self.pids()
+            pids = [seen.get(int(r), 0) for r in which.split(",")]
             for name in os.listdir(self.logs):
                 if any(".%d." % pid in name for pid in pids):
                     os.remove(os.path.join(self.logs, name))
@@ -85,11 +86,6 @@ class Played(scene_run.Played):
             self.logs = self.path("copied")
         else:
             super().spoil()
-
-    def pids(self):
-        found = super().pids()
-        self.pids_seen = dict(found)
-        return found
 
 
 def never(scene, way, answer):
