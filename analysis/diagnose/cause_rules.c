@@ -59,6 +59,10 @@ static bool find_words(const struct capo_evidence *e, const char *words, size_t 
 
                 snprintf(word, sizeof word, "%.*s", (int)n, words);
                 star = strchr(word, '*');
+                if (*word == '@' && capo_evidence_has(word, (void *)(uintptr_t)e)) {
+                        *found = (struct place){.line = ""};
+                        return true;
+                }
                 if (star)
                         *star = 0;
                 *found = (struct place){.behind = star ? star + 1 : ""};
@@ -84,7 +88,7 @@ static int try_rule(struct capo_evidence *e, const struct cause_rule *rule)
 
                 if (!find_words(e, words, size, &found))
                         return 0;
-                if (n < N_ELEMENTS(marks))
+                if (*found.line && n < N_ELEMENTS(marks)) /* a fact has no place */
                         marks[n++] = found;
                 words += size + (and? 3 : 0);
         }

@@ -91,8 +91,15 @@ bool capo_text_has(const struct capo_evidence_text *t, const char *word)
 bool capo_evidence_has(const char *text, void *evidence)
 {
         const struct capo_evidence *e = evidence;
+        const char *fact = *text == '@' ? strstr(e->facts, text) : NULL;
 
-        for (uint32_t i = 0; i < e->n_texts; i++) {
+        if (fact && fact[strlen(text)] == ' ')
+                return true;
+        for (uint32_t i = 0; i < e->n_findings && *text == '@'; i++) {
+                if (!strcmp(e->findings[i].kind, text + 1))
+                        return true;
+        }
+        for (uint32_t i = 0; i < e->n_texts && *text != '@'; i++) {
                 if (capo_text_has(&e->texts[i], text))
                         return true;
         }

@@ -93,6 +93,7 @@ struct capo_evidence {
         uint32_t n_stories;
         struct capo_tests_run *runs;
         uint32_t n_runs;
+        char facts[256]; /* of facts.c, a blank behind each */
 };
 
 /** capo_evidence_add() - add a text; takes ownership of @text, copies @name. Return: its index;
@@ -102,7 +103,8 @@ int capo_evidence_add(struct capo_evidence *e, const char *name, char *text);
 /** capo_text_has() - does the text contain @word? False: also without a text. */
 bool capo_text_has(const struct capo_evidence_text *t, const char *word);
 
-/** capo_evidence_has() - does any text contain @text? For capo_bug_match(). */
+/** capo_evidence_has() - does any text contain @text? Behind an at sign: is it a fact (facts.c) or
+ * the kind of a finding? For capo_bug_match(). */
 bool capo_evidence_has(const char *text, void *evidence);
 
 void capo_evidence_finish(struct capo_evidence *e);
@@ -148,6 +150,7 @@ int capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
 /* The readers, which evidence_judge.c calls: each adds its findings. Return: 0; -ENOMEM. */
 int capo_recognise(struct capo_evidence *e);
+int capo_facts_read(struct capo_evidence *e);
 int capo_causes_read(struct capo_evidence *e);
 int capo_watchdog_read(struct capo_evidence *e);
 int capo_c10d_read(struct capo_evidence *e);
@@ -159,6 +162,7 @@ int capo_last_errors_read(struct capo_evidence *e);
 int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
 int capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
 int capo_stacks_read(struct capo_evidence *e);
+int capo_tried_read(struct capo_evidence *e);
 int capo_tests_read(struct capo_evidence *e);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "analysis/diagnose/evidence_judge.h"
 #include "core/base/array.h"
+#include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 
@@ -241,24 +242,114 @@ const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evid
         return best;
 }
 
+/* ---- known bugs ---- */
+
+enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
+{
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        bool hangs = v && !is_kind(v, "error") &&
+                     (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
+             crashed = v && is_kind(v, "crash"), slow = v && v->rank == CAPO_RANK_SLOW;
+        int release = bug->of == CAPO_BUG_NCCL    ? e->nccl
+                      : bug->of == CAPO_BUG_OFI   ? e->ofi
+                      : bug->of == CAPO_BUG_TORCH ? e->torch
+                                                  : 0;
+        enum capo_bug_match m;
+
+        if (v && v->rank == CAPO_RANK_HEALTHY)
+                return CAPO_BUG_NO;
+        m = capo_bug_match(bug, release, capo_evidence_has, e);
+        if (m == CAPO_BUG_MAYBE && !(hangs && bug->effect == CAPO_BUG_HANG) &&
+            !(crashed && bug->effect == CAPO_BUG_CRASH) && !(slow && bug->effect == CAPO_BUG_SLOW))
+                return CAPO_BUG_NO;
+        return m;
+}
+
+static int take_symptom(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct capo_diagnose_finding *f = arg;
+
+        if (!f->n_marks) {
+                capo_quote(line, f->detail, sizeof f->detail);
+                capo_finding_mark(f, (struct capo_evidence_mark){f->ranks[0] - 1, number});
+        }
+        return 0;
+}
+
+/* Did a job stop before its end: a watchdog says so, or nccl-tests did not end? */
+static bool is_stuck(const struct capo_evidence *e)
+{
+        bool stuck = e->timed_out;
+
+        for (uint32_t i = 0; i < e->n_runs; i++)
+                stuck |= !e->runs[i].ended;
+        return stuck;
+}
+
+/* A bug whose releases and symptom both fit is the verdict, where the rest is a consequence of it:
+ * somebody waits, or a call failed. A trait of a machine alone does no harm. */
+static int read_bugs(struct capo_evidence *e)
+{
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+        char symptom[128], fixed[16];
+
+        if (v && v->rank != CAPO_RANK_UNDECIDED && v->rank != CAPO_RANK_ERROR)
+                return 0;
+        for (size_t i = 0; i < capo_n_known_bugs; i++) {
+                const struct capo_known_bug *bug = &capo_known_bugs[i];
+                struct capo_diagnose_finding *f;
+
+                bool failed = v && v->rank == CAPO_RANK_ERROR;
+
+                if ((bug->effect != CAPO_BUG_HANG && !(bug->effect == CAPO_BUG_CRASH && failed)) ||
+                    (bug->of == CAPO_BUG_MACHINE && (failed || !is_stuck(e))))
+                        continue;
+                if (capo_evidence_bug(e, bug) != CAPO_BUG_FITS ||
+                    !capo_bug_any(bug->symptom, capo_evidence_has, e, symptom))
+                        continue;
+                f = capo_evidence_finding(e);
+                if (!f)
+                        return -ENOMEM;
+                f->rank = CAPO_RANK_HANG;
+                f->kind = "known-bug";
+                snprintf(f->headline, sizeof f->headline, "A KNOWN BUG (%s): %s",
+                         capo_bug_software(bug->of), bug->when);
+                snprintf(f->next, sizeof f->next, "%s", bug->advice);
+                if (bug->fixed < CAPO_NCCL_LAST)
+                        capo_append(f->next, sizeof f->next, " (fixed in %s)",
+                                    capo_nccl_text((uint32_t)bug->fixed, fixed, sizeof fixed));
+                for (uint32_t k = 0; k < e->n_texts && *symptom != '@' && !f->n_marks; k++) {
+                        f->ranks[0] = (int32_t)k + 1;
+                        capo_evidence_each(e, k, symptom, take_symptom, f);
+                }
+                f->ranks[0] = 0;
+                capo_append(f->detail, sizeof f->detail, "%s%s", *f->detail ? "\n" : "", bug->link);
+                return 0;
+        }
+        return 0;
+}
+
 int capo_evidence_judge(struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *verdict;
         int r = read_stories(e);
 
         r = r ?: capo_recognise(e);
+        r = r ?: capo_facts_read(e);
         r = r ?: capo_causes_read(e); /* first: of equals the first is the verdict */
         r = r ?: capo_watchdog_read(e);
         r = r ?: capo_c10d_read(e);
         r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);
+        r = r ?: capo_tried_read(e);
         verdict = capo_evidence_verdict(e);
         if (r == 0 && !verdict)
                 r = capo_last_errors_read(e);
         r = r ?: capo_torchrun_read(e, capo_evidence_verdict(e));
         r = r ?: capo_tests_read(e);
         order_findings(e);
+        r = r ?: read_bugs(e);
         verdict = capo_evidence_verdict(e);
         if (r == 0 && (!verdict || verdict->rank <= CAPO_RANK_SLOW))
                 r = capo_words_read(e);

@@ -16,33 +16,6 @@
 
 enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, SEEN_SHOWN = 3 };
 
-static int release_of(const struct capo_evidence *e, enum capo_bug_of of)
-{
-        return of == CAPO_BUG_NCCL    ? e->nccl
-               : of == CAPO_BUG_OFI   ? e->ofi
-               : of == CAPO_BUG_TORCH ? e->torch
-                                      : 0;
-}
-
-/* Is the bug worth a line? If its symptom is found, always; otherwise if its effect is what
- * happened. */
-static enum capo_bug_match match_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
-{
-        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
-        bool hangs = v && strcmp(v->kind, "error") != 0 &&
-                     (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
-             crashed = v && !strcmp(v->kind, "crash"), slow = v && v->rank == CAPO_RANK_SLOW;
-        enum capo_bug_match m;
-
-        if (v && v->rank == CAPO_RANK_HEALTHY)
-                return CAPO_BUG_NO;
-        m = capo_bug_match(bug, release_of(e, bug->of), capo_evidence_has, e);
-        if (m == CAPO_BUG_MAYBE && !(hangs && bug->effect == CAPO_BUG_HANG) &&
-            !(crashed && bug->effect == CAPO_BUG_CRASH) && !(slow && bug->effect == CAPO_BUG_SLOW))
-                return CAPO_BUG_NO;
-        return m;
-}
-
 /* "job.log:1,3,5 ras.txt". To be freed; NULL: no memory. */
 static char *marks_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
 {
@@ -179,6 +152,7 @@ static const struct cli_column sentence[] = {{NULL, "l~"}};
 
 static void add_bugs(struct capo_evidence *e, struct cli_page *page)
 {
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
         struct cli_section *s;
         unsigned n = 0;
         char text[512];
@@ -188,8 +162,9 @@ static void add_bugs(struct capo_evidence *e, struct cli_page *page)
                                      fits == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
                                      sentence, 1);
                 for (size_t i = 0; i < capo_n_known_bugs && n < BUGS_SHOWN; i++) {
-                        if ((int)match_bug(e, &capo_known_bugs[i]) != fits)
-                                continue;
+                        if ((int)capo_evidence_bug(e, &capo_known_bugs[i]) != fits ||
+                            (v && strstr(v->detail, capo_known_bugs[i].link)))
+                                continue; /* the verdict is that bug */
                         cli_section_cell(s, "%s",
                                          capo_bug_text(&capo_known_bugs[i], text, sizeof text));
                         n++;
@@ -356,7 +331,7 @@ int diagnose_json(struct diagnose_inputs *in, FILE *out)
                         json_array_append_new(ranks, json_integer(i));
         }
         for (size_t i = 0; i < capo_n_known_bugs; i++) {
-                enum capo_bug_match m = match_bug(e, &capo_known_bugs[i]);
+                enum capo_bug_match m = capo_evidence_bug(e, &capo_known_bugs[i]);
 
                 if (m != CAPO_BUG_NO)
                         json_array_append_new(bugs,

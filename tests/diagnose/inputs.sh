@@ -158,4 +158,31 @@ expect 1 'VERDICT *A PROCESS WAS KILLED (SIGKILL)' -- logs live.err
 expect 1 'ALSO *RANK 1 HAS NOT MADE Bcast #5' -- logs live.err
 echo 'rank 3 is odd' >live.err
 "$capo" diagnose "$root/tests/golden/sample-v1" live.err 2>&1 | grep -q 'not used: live.err' || { echo 'live.err: not said that it is not used'; bad=1; }
+
+# what a person tried: a setting that helps names the cause, one that does not proves nothing
+tried() { printf "%s\n" "$3" >tried.txt; expect "$1" "$2" -- tried.txt; }
+tried 1 'DIRECT COPIES BETWEEN GPUs' 'the test stops; with NCCL_P2P_DISABLE=1 it works'
+tried 1 'DIRECT COPIES BETWEEN GPUs' 'without NCCL_P2P_DISABLE=1 the test hangs'
+tried 1 'INFINIBAND OR RoCE DOES NOT WORK' 'NCCL_IB_DISABLE=1 fixes the hang, but it is slow'
+tried 1 'NCCL 2.19.1 FAILS WHERE 2.18.6 WORKS' '2.18.6: works. 2.19.1, 2.19.3: hang in NCCL'
+tried 3 'NOT DECIDED' 'NCCL_P2P_DISABLE=1: the same'
+tried 3 'NOT DECIDED' 'with NCCL_P2P_DISABLE=1 it still hangs'
+tried 3 'NOT DECIDED' 'it did not help to set NCCL_P2P_DISABLE=1'
+tried 3 'NOT DECIDED' 'NCCL_P2P_DISABLE=1 in both runs on these ranks'
+for i in 0 1 2 3; do echo "NCCL_IB_HCA=mlx5_$i $([ $i = 2 ] && echo FAIL || echo ok)"; done >matrix.txt
+expect 1 'ONLY NCCL_IB_HCA=mlx5_2 FAILS: 3 other values work' -- matrix.txt
+
+# a known bug whose release and symptom fit is the verdict: hosts with 7 and 8 ranks
+uneven() { # RANKS of the first host, RANKS of the second, RELEASE
+        echo "NCCL version $3+cuda13.0"
+        for i in $(seq 0 $(($1 + $2 - 1))); do
+                echo "n$((i >= $1)):9$i:9$i [$i] NCCL INFO ncclCommInitRank comm 0xa$i rank $i nranks $(($1 + $2)) cudaDev 0 commId 0x7 - Init START"
+        done
+}
+uneven 7 8 2.31.2 >uneven.txt
+expect 1 'A KNOWN BUG (NCCL): nodes with different numbers of ranks' -- uneven.txt
+uneven 8 8 2.31.2 >even.txt
+expect 3 'A COMMUNICATOR OF 16 RANKS WAS NOT CREATED' -- even.txt
+uneven 7 8 2.32.3 >mended.txt
+expect 3 'A COMMUNICATOR OF 15 RANKS WAS NOT CREATED' -- mended.txt
 exit $bad

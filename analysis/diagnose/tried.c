@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", "2.18.6: ok, 2.19.3:
+ * hangs", "NCCL_IB_HCA=mlx5_3 FAIL". tried_settings.def says what a setting that helps means.
+ */
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/diagnose/evidence.h"
+#include "core/base/nccl_release.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+
+static const struct {
+        const char *words, *kind, *headline, *next;
+} settings[] = {
+#define TRIED(words, kind, headline, next) {words, kind, headline, next},
+#include "analysis/diagnose/tried_settings.def"
+};
+
+enum said { SAID_NOTHING, SAID_WORKS, SAID_FAILS };
+enum { CLAUSE = 200, RELEASE = 16, OLDEST_MINOR = 14 };
+
+/* @whole: "ran" is not in "ranks". */
+static bool has_any(const char *clause, const char *words, bool whole)
+{
+        while (*words) {
+                size_t n = strcspn(words, "|");
+
+                for (const char *at = clause; *at; at++) {
+                        if (!strncasecmp(at, words, n) &&
+                            (at == clause || !isalpha((unsigned char)at[-1])) &&
+                            !(whole && isalpha((unsigned char)at[n])))
+                                return true;
+                }
+                words += n + (words[n] == '|');
+        }
+        return false;
+}
+
+/* The part of a sentence around @at, and what it says of the attempt. */
+static enum said read_clause(const char *line, const char *at, size_t n, char clause[CLAUSE])
+{
+        static const char ends
+                [] = ";.\n|",
+            gone[] = "no hang|not hang|no longer hang|n't hang|"
+                     "without hang|no error|hang is gone|hangs are gone|goes away|went away|"
+                     "fixes|fixed|resolves|resolved|solves|solved",
+            good[] =
+                    "works|worked|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|"
+                    "succeeds|succeeded|helps|helped|is well|pass",
+            bad[] = "hang|fail|stuck|stop|crash|error|nothing|same|still|not|never|"
+                    "cannot|can't|doesn't|didn't|don't|no effect|no difference|no change|"
+                    "timeout|timed out|wrong";
+        const char *from = at, *end = at + n;
+        bool flipped, works, fails;
+
+        while (from > line && at - from < 90 &&
+               !(strchr(ends, from[-1]) && isspace((unsigned char)*from)) &&
+               strncmp(from, " but ", 5) != 0)
+                from--;
+        while (*end != '\n' && *end && end - at < 100 &&
+               !(strchr(ends, *end) && isspace((unsigned char)end[1])) &&
+               strncmp(end, " but ", 5) != 0 && strncmp(end, ", but", 5) != 0)
+                end++;
+        snprintf(clause, CLAUSE, "%.*s", (int)(end - from), from);
+        flipped = has_any(clause, "without NCCL|without --|unless|unset|if not set", false);
+        works = has_any(clause, gone, false);
+        fails = !works && has_any(clause, bad, false);
+        works |= !fails && has_any(clause, good, true);
+        return works == fails ? SAID_NOTHING : works != flipped ? SAID_WORKS : SAID_FAILS;
+}
+
+struct tried {
+        struct capo_evidence *e;
+        struct capo_diagnose_finding *f; /* NULL: none so far */
+        uint32_t text, row, works, fails;
+        size_t n;
+        char name[64],
+                one[64]; /* of the values tried: the setting's name, and the one that fails */
+        int good, bad;   /* releases of NCCL: the last that works, the first that fails */
+        struct capo_evidence_mark mark;
+};
+
+/* Lines of programs quote settings, too. */
+static bool is_prose(const char *line)
+{
+        static const char *const programs[] = {" NCCL INFO ", " NCCL WARN ", "set by environment",
+                                               "WARNING ",    "INFO:",       "[INFO",
+                                               "INFO "};
+        size_t size = strcspn(line, "\n");
+
+        for (size_t i = 0; i < N_ELEMENTS(programs); i++) {
+                if (memmem(line, size, programs[i], strlen(programs[i])))
+                        return false;
+        }
+        return size < 1000;
+}
+
+static struct capo_diagnose_finding *add_finding(struct tried *t, const char *line, uint32_t number)
+{
+        struct capo_diagnose_finding *f = capo_evidence_finding(t->e);
+
+        if (!f)
+                return NULL;
+        f->rank = CAPO_RANK_HANG;
+        f->sure = "likely";
+        capo_quote(line, f->detail, sizeof f->detail);
+        capo_finding_mark(f, (struct capo_evidence_mark){t->text, number});
+        return f;
+}
+
+static int take_setting(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct tried *t = arg;
+        char clause[CLAUSE];
+
+        if (t->f || !is_prose(line) || read_clause(line, at, t->n, clause) != SAID_WORKS)
+                return 0;
+        t->f = add_finding(t, line, number);
+        if (!t->f)
+                return -1;
+        t->f->kind = settings[t->row].kind;
+        snprintf(t->f->headline, sizeof t->f->headline, "%s", settings[t->row].headline);
+        snprintf(t->f->next, sizeof t->f->next, "%s", settings[t->row].next);
+        return 0;
+}
+
+/* "2.18.6" in a sentence about NCCL. PyTorch's releases have smaller second numbers. */
+static int take_release(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct tried *t = arg;
+        char word[RELEASE], clause[CLAUSE];
+        int release;
+
+        if ((at > line && (isalnum((unsigned char)at[-1]) || at[-1] == '.')) ||
+            !isdigit((unsigned char)at[2]) || !capo_take_word(at, "0123456789.", word, sizeof word))
+                return 0;
+        release = capo_nccl_named(word);
+        if (release < 20000 + OLDEST_MINOR * 100 || release % 100 == 0 || !is_prose(line))
+                return 0;
+        switch (read_clause(line, at, strlen(word), clause)) {
+        case SAID_WORKS: t->good = t->good && t->good > release ? t->good : release; break;
+        case SAID_FAILS:
+                if (!t->bad || release < t->bad) {
+                        t->bad = release;
+                        t->mark = (struct capo_evidence_mark){t->text, number};
+                }
+                break;
+        default: break;
+        }
+        return 0;
+}
+
+static int judge_releases(struct capo_evidence *e)
+{
+        struct tried t = {.e = e};
+        struct capo_diagnose_finding *f;
+        char good[16], bad[16];
+
+        for (t.text = 0; t.text < e->n_texts; t.text++)
+                capo_evidence_each(e, t.text, "2.", take_release, &t);
+        if (!t.good || !t.bad || t.good == t.bad)
+                return 0;
+        f = capo_evidence_finding(e);
+        if (!f)
+                return -ENOMEM;
+        f->rank = CAPO_RANK_HANG;
+        f->kind = "known-bug";
+        f->sure = "likely";
+        capo_finding_mark(f, t.mark);
+        e->nccl = t.bad; /* whose known bugs count */
+        capo_nccl_text((uint32_t)t.good, good, sizeof good);
+        capo_nccl_text((uint32_t)t.bad, bad, sizeof bad);
+        snprintf(f->headline, sizeof f->headline, "NCCL %s FAILS WHERE %s WORKS", bad, good);
+        snprintf(f->next, sizeof f->next,
+                 "use %s meanwhile (LD_LIBRARY_PATH, or the package's release); known bugs of the "
+                 "other: capo diagnose --bugs %s",
+                 good, bad);
+        return 0;
+}
+
+/* One value of a setting after the other: "NCCL_IB_HCA=mlx5_3 FAIL". */
+static int take_value(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct tried *t = arg;
+        char word[64], clause[CLAUSE];
+
+        if (at != line || !strchr(line, '=') ||
+            !capo_take_word(at,
+                            "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789abcdefghijklmnopqrstuvwxyz=^:-",
+                            word, sizeof word) ||
+            !strchr(word, '='))
+                return 0;
+        if (strncmp(t->name, word, strcspn(word, "=") + 1) != 0) {
+                snprintf(t->name, sizeof t->name, "%.*s", (int)strcspn(word, "=") + 1, word);
+                if (t->fails == 1 && t->works >= 2)
+                        return 0;
+                t->works = t->fails = 0;
+        }
+        switch (read_clause(line, at, strlen(word), clause)) {
+        case SAID_WORKS: t->works++; break;
+        case SAID_FAILS:
+                t->fails++;
+                t->mark = (struct capo_evidence_mark){t->text, number};
+                snprintf(t->one, sizeof t->one, "%s", word);
+                break;
+        default: break;
+        }
+        return 0;
+}
+
+static int judge_values(struct capo_evidence *e)
+{
+        struct tried t = {.e = e};
+        struct capo_diagnose_finding *f;
+
+        for (t.text = 0; t.text < e->n_texts && t.fails != 1; t.text++) {
+                t.works = t.fails = 0;
+                capo_evidence_each(e, t.text, "NCCL_", take_value, &t);
+                if (t.fails != 1 || t.works < 2)
+                        t.fails = 0;
+        }
+        if (t.fails != 1)
+                return 0;
+        f = capo_evidence_finding(e);
+        if (!f)
+                return -ENOMEM;
+        f->rank = CAPO_RANK_HANG;
+        f->kind = "setting";
+        f->sure = "likely";
+        capo_finding_mark(f, t.mark);
+        snprintf(f->headline, sizeof f->headline, "ONLY %s FAILS: %u other values work", t.one,
+                 t.works);
+        snprintf(
+                f->next, sizeof f->next,
+                "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU "
+                "that uses it; leave it out meanwhile");
+        return 0;
+}
+
+int capo_tried_read(struct capo_evidence *e)
+{
+        struct tried t = {.e = e};
+        int r = judge_values(e);
+
+        for (t.row = 0; t.row < N_ELEMENTS(settings) && r == 0; t.row++) {
+                t.f = NULL;
+                for (const char *words = settings[t.row].words; *words && r == 0;) {
+                        char word[64];
+
+                        t.n = strcspn(words, "|");
+                        snprintf(word, sizeof word, "%.*s", (int)t.n, words);
+                        for (t.text = 0; t.text < e->n_texts && r == 0; t.text++)
+                                r = capo_evidence_each(e, t.text, word, take_setting, &t) < 0
+                                            ? -ENOMEM
+                                            : 0;
+                        words += t.n + (words[t.n] == '|');
+                }
+        }
+        return r ?: judge_releases(e);
+}
