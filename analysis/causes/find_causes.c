@@ -532,22 +532,27 @@ static bool find_gpu_xid(const struct why_asked *a, struct capo_cause_found *f)
                           (unsigned)capo_machine_of(o, CAPO_M_GPU_XID)->last);
 }
 
-static uint64_t slow_reasons(void)
+static uint64_t reasons_of(enum capo_clock_weight is)
 {
         uint64_t bits = 0;
 
-#define CLOCK_REASON(id, bit, weight, words)                                     \
-        if (capo_clock_reason_weight(CAPO_CLOCK_REASON_##id) == CAPO_CLOCK_SLOW) \
+#define CLOCK_REASON(id, bit, weight, words)                        \
+        if (capo_clock_reason_weight(CAPO_CLOCK_REASON_##id) == is) \
                 bits |= bit;
 #include "capo/clock_reasons.def"
         return bits;
 }
 
+/* The lowest clock of its GPU; one that an idle GPU had says nothing. */
 static double clock_mhz(const struct why_asked *a, uint32_t p)
 {
         const struct capo_machine_object *o = capo_machine_most(a->all[p], CAPO_M_GPU_SM, NULL);
 
-        return o ? (double)capo_machine_of(o, CAPO_M_GPU_SM)->last : NAN;
+        if (!o)
+                return NAN;
+        return (double)(capo_machine_of(o, CAPO_M_GPU_REASONS)->any & reasons_of(CAPO_CLOCK_IDLE)
+                                ? capo_machine_of(o, CAPO_M_GPU_SM)->last
+                                : capo_machine_of(o, CAPO_M_GPU_SM)->least);
 }
 
 /* By the time that NVML counts; an older driver has the clock and its reason only. */
@@ -556,10 +561,12 @@ static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_foun
         double own = thermal_ns(a, a->process), other = others_of(a, thermal_ns, false),
                mhz = clock_mhz(a, a->process), others_mhz = others_of(a, clock_mhz, false);
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_SM);
-        uint64_t reasons = o ? capo_machine_of(o, CAPO_M_GPU_REASONS)->last & slow_reasons() : 0;
+        uint64_t reasons = o ? capo_machine_of(o, CAPO_M_GPU_REASONS)->any : 0;
         bool timed = own > LEAST_NS && !(own < OFTEN * other);
         char for_time[48] = "", t[32];
 
+        reasons &= reasons_of(CAPO_CLOCK_SLOW) |
+                   (mhz < SLOWER * others_mhz ? reasons_of(CAPO_CLOCK_CAP) : 0);
         if (!o || (!timed && (!reasons || !(mhz < HELD_BELOW * others_mhz))))
                 return false;
         if (timed)

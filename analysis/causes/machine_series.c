@@ -35,7 +35,7 @@ static void add_value(struct capo_machine_series *s, struct capo_machine_value *
 {
         if (!v->asked) {
                 *v = (struct capo_machine_value){
-                        .asked = true, .last = now, .least = now, .most = now};
+                        .asked = true, .last = now, .least = now, .most = now, .any = now};
                 if (counter && fresh) { /* it began with 0 since the last reading */
                         v->grew = now;
                         v->since_ns = before_ns;
@@ -58,6 +58,7 @@ static void add_value(struct capo_machine_series *s, struct capo_machine_value *
                 v->grew += grew;
         }
         v->last = now;
+        v->any |= now;
         v->least = now < v->least ? now : v->least;
         v->most = now > v->most ? now : v->most;
 }

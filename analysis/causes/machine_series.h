@@ -17,6 +17,7 @@ struct capo_machine_value {
         uint64_t last;        /* the last reading */
         uint64_t grew;        /* of a counter, from the first reading on */
         uint64_t least, most; /* of a gauge */
+        uint64_t any;         /* of a gauge of bits: those that any reading had */
         uint64_t since_ns;    /* the reading before it grew first; since the log's epoch */
         uint64_t until_ns;    /* the reading after it grew last */
 };
