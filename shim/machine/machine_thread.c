@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that reads the machine: every ten seconds, when a call stalls, and at the end; between
- * these it samples what the process does. It is not the drain thread, because a driver that hangs
- * would hold the log up. The drain thread sees what it is at and reports a source that does not
- * answer.
+ * The thread that reads the machine: every ten seconds (every two in the first minute), when a GPU
+ * is first used, when a call stalls, and at the end; between these it samples what the process
+ * does. It is not the drain thread, because a driver that hangs would hold the log up. The drain
+ * thread sees what it is at and reports a source that does not answer.
  */
 #include <errno.h>
 #include <limits.h>
@@ -29,6 +29,8 @@
 #include "shim/record/start.h"
 
 #define EVERY_NS UINT64_C(10000000000)
+#define DENSE_NS UINT64_C(2000000000) /* in the first minute: a short job has few windows else */
+#define FIRST_NS UINT64_C(60000000000)
 #define HANGS_NS UINT64_C(1000000000) /* of naps of the drain thread that came in time */
 #define IN_TIME  UINT64_C(20000000)
 #define END_NS   1000000000
@@ -93,7 +95,7 @@ static void *machine_main(void *unused)
                 if (wish != IDLE || now >= next) {
                         if (wish != ENDING || now - own.begun_ns > SHORT_NS)
                                 capo_machine_read(wish != IDLE, note_busy);
-                        next = now + EVERY_NS;
+                        next = now + (now - own.begun_ns < FIRST_NS ? DENSE_NS : EVERY_NS);
                         if (wish == ENDING)
                                 break;
                         atomic_compare_exchange_strong(&own.wish, &wish, IDLE);
@@ -125,6 +127,13 @@ static void ask_reading(void)
 
         if (atomic_load(&own.lives) && atomic_compare_exchange_strong(&own.wish, &idle, WANTED))
                 syscall(SYS_futex, &own.wish, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* What its counters have before the job has used it is no one's. */
+static void watch_gpu(int device, const char *busid)
+{
+        capo_machine_gpu_watch(device, busid);
+        ask_reading();
 }
 
 static void check_answers(uint64_t nap_ns, uint64_t late_ns)
@@ -181,7 +190,7 @@ const struct capo_machine_part capo_machine_part = {
         .ask = ask_reading,
         .round = check_answers,
         .end = end_thread,
-        .watch = capo_machine_gpu_watch,
+        .watch = watch_gpu,
         .threads = count_threads,
         .tid = thread_id,
         .fork = forget_parent,
