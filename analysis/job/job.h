@@ -140,6 +140,7 @@ struct capo_skew {
         bool aligned;   /* start times can be compared: they come from durations, or from one host's
                            clock */
         uint32_t worst; /* the member with the largest caused_ns */
+        bool worst_sure; /* 95 %: of all the waiting it caused more than its share by chance */
         uint32_t
                 origin; /* 1 + the communicator in which `worst` waited, and was late for that; 0: the
                                  delay began with it */

@@ -107,7 +107,7 @@ static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_recor
                 m->arrivals[handle].waited = 1 + waited;
         if (capo_record_gpu_begin(r, &begin))
                 m->arrivals[handle].gpu_after = 1 + (uint32_t)((begin - r->t_begin) / 100);
-        m->rows[handle / m->n_ranks].chosen |= !!(r->flags & CAPO_RECORD_CHOSEN);
+        m->rows[handle / m->n_ranks].n_chosen += !!(r->flags & CAPO_RECORD_CHOSEN);
 }
 
 /* Rings pass data on until all have all of it; a tree ends at its root first. */

@@ -41,13 +41,18 @@ struct capo_meet_row {
         uint64_t bytes;
         uint32_t seq;
         uint32_t n_seen;
+        uint32_t n_chosen; /* ranks that chose to time it (CAPO_RECORD_CHOSEN) */
         uint8_t call;
         bool mismatch; /* its kind or size differs between ranks */
-        bool chosen;   /* chosen to be timed (CAPO_RECORD_CHOSEN): among calls with GPU times it
-                          stands only for itself */
         bool apart;    /* by its algorithm it ends earlier on some ranks than on others */
         bool extra;    /* not in the hashed sample: noted for the silence before it */
 };
+
+/* Among calls with GPU times, one that all ranks chose to time stands only for itself. */
+static inline bool capo_meet_is_chosen(const struct capo_meet_row *row)
+{
+        return row->n_chosen && row->n_chosen >= row->n_seen;
+}
 
 /* A silence of a rank, and the call that ended it. */
 struct capo_meet_gap {

@@ -187,7 +187,9 @@ static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const st
                 const struct skew_laid_call *call = &l->call[i];
                 bool behind_gap = call->alone && capo_meet_is_long(m, call->row->seq);
                 bool sampled = !call->alone && (call->whole || !any_whole);
-                double can_be = behind_gap ? fmin(call->waited, most_missed) : call->waited;
+                double can_be = call->paused ? 0
+                                : behind_gap ? fmin(call->waited, most_missed)
+                                             : call->waited;
 
                 add_call(&charge[call->last], call, sampled, can_be);
                 add_call(&charge[l->n], call, sampled, can_be);
@@ -201,14 +203,40 @@ static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const st
 }
 
 /* The waiting for member @k, or for all together; @pm: half of its interval. */
-static double charge_of(const struct skew_laid *l, uint32_t k, const struct sample *s, double *pm)
+static double charge_of(const struct skew_laid *l, uint32_t k, const struct sample *s, double *pm,
+                        double *by_host)
 {
         const struct skew_charge *c = &l->charge[k];
-        double by_host, scale = s->n > 0 ? s->all / s->n : 0,
-                        caused = c->own + c->sum * scale + host_error(l, k, c, s, &by_host);
+        double scale = s->n > 0 ? s->all / s->n : 0,
+               caused = c->own + c->sum * scale + host_error(l, k, c, s, by_host);
 
-        *pm = sampling_error(l, k, c, s) + by_host;
+        *pm = sampling_error(l, k, c, s) + *by_host;
         return caused;
+}
+
+/*
+ * Is more of the waiting for skew->worst than chance would have it, whatever the calls hold that
+ * were not compared? Its share is known better than its time: if it was last in every long call of
+ * the sample, only their number is uncertain. Two calls as long as the longest, one of them for
+ * another rank, stand for what the sample missed.
+ */
+static bool is_worst_sure(const struct capo_skew *skew, const struct skew_laid *l,
+                          const struct sample *s, double by_host)
+{
+        const struct skew_charge *c = &l->charge[skew->worst], *of = &l->charge[l->n];
+        double scale = s->n > 0 ? s->all / s->n : 0, more = of->longest, sum = of->sum + 2 * more,
+               sq = of->sq + 2 * more * more, own = c->sq + more * more, total = scale * sum, share;
+
+        if (s->n < SAMPLE_FEW || !(sq > 0))
+                return false;
+        for (uint32_t k = 0; k < l->n; k++)
+                total += l->charge[k].own;
+        share = (c->own + scale * (c->sum + more)) / total;
+        return (share - 1.0 / l->n) * total >
+               by_host +
+                       capo_quantile_t(0.05, sum * sum / sq - 2) * scale *
+                               sqrt((own * (1 - share) * (1 - share) + (sq - own) * share * share) *
+                                    fmax(0, 1 - s->n / s->all));
 }
 
 /*
@@ -219,7 +247,7 @@ static double charge_of(const struct skew_laid *l, uint32_t k, const struct samp
 void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
                        struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
 {
-        double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0;
+        double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0, by_host;
         struct sample s = {0};
 
         add_rows(skew, l, m, l->charge, &s);
@@ -228,12 +256,14 @@ void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c
         for (uint32_t k = 0; k < l->n; k++) {
                 struct capo_skew_rank *rank = &skew->ranks[k];
 
-                rank->caused_ns = charge_of(l, k, &s, &rank->caused_pm_ns);
+                rank->caused_ns = charge_of(l, k, &s, &rank->caused_pm_ns, &by_host);
                 charged += rank->caused_ns;
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
         }
-        charge_of(l, l->n, &s, &skew->waited_pm_ns);
+        host_error(l, skew->worst, &l->charge[skew->worst], &s, &by_host);
+        skew->worst_sure = is_worst_sure(skew, l, &s, by_host);
+        charge_of(l, l->n, &s, &skew->waited_pm_ns, &by_host);
         for (uint32_t k = 0; k < l->n && charged > most; k++) {
                 skew->ranks[k].caused_ns *= most / charged;
                 skew->ranks[k].caused_pm_ns *= most / charged;

@@ -10,7 +10,8 @@
 #include "analysis/job/skew_parts.h"
 #include "analysis/job/skew_starts.h"
 
-#define APART_NS 1e8 /* smaller differences between GPU times are not examined further */
+#define APART_NS 1e8   /* smaller differences between GPU times are not examined further */
+#define PAUSE_NS 1.5e7 /* the recorder's clock for pauses (shim/gpu/draw.c) is a coarse one */
 
 double skew_quantile(double *v, size_t n, double q)
 {
@@ -144,7 +145,7 @@ static double waiting_of(const double *t, const double *before, uint32_t n)
 static void add_difference(struct skew_laid *l, const struct skew_laid_call *call, uint32_t last,
                            double by_host)
 {
-        bool drawn = !call->row->chosen;
+        bool drawn = !capo_meet_is_chosen(call->row);
 
         l->n_both++;
         l->n_both_drawn += drawn;
@@ -164,6 +165,17 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
                 l->both_differ += k < l->n ? fabs(d) : 0;
                 l->most_differ = fmax(l->most_differ, fabs(d));
         }
+}
+
+/* With host starts @t; @before: those of the call before it. */
+static bool is_paused(const struct skew_laid_call *call, const double *t, const double *before,
+                      uint32_t n)
+{
+        bool paused = call->alone && capo_meet_is_chosen(call->row);
+
+        for (uint32_t k = 0; k < n; k++)
+                paused &= t[k] - before[k] >= PAUSE_NS;
+        return paused;
 }
 
 /*
@@ -195,6 +207,8 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
 
                 if (!skew_row_tells(s, comm, order[i].row, CAPO_SKEW_HOST_START, t))
                         continue;
+                if (call && order[i].seq == seq + 1)
+                        call->paused = is_paused(call, t, before, l->n);
                 if (call && (from == CAPO_SKEW_HOST_START || call->by_host)) {
                         bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
                         call->waited = waiting_of(t, seq ? before : NULL, l->n);
@@ -227,7 +241,7 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
 static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                          const struct skew_laid *l, const struct skew_laid_call *call, double *host)
 {
-        if (from != CAPO_SKEW_HOST_START && !call->by_host && call->row->chosen)
+        if (from != CAPO_SKEW_HOST_START && !call->by_host && capo_meet_is_chosen(call->row))
                 return true;
         return capo_meet_is_long(s->meets[comm], call->row->seq) &&
                (l->agrees || from == CAPO_SKEW_HOST_START ||

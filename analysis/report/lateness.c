@@ -25,8 +25,7 @@ enum { ALIKE_SHOWN = 4 };
 #define ORDER_SHARE    0.9    /* ... even if the time that it cost is not known */
 #define UNSEEN_PART    100    /* a share of the job below 1/100 is not reported */
 
-/* Is the whole interval clearly above its share of the waiting, and the delay above the clocks'
- * error? */
+/* Is it clearly above its share of the waiting, and the delay above the clocks' error? */
 static bool stands_out(const struct capo_job_comm *c)
 {
         const struct capo_skew *k = c->skew;
@@ -35,7 +34,7 @@ static bool stands_out(const struct capo_job_comm *c)
         for (uint32_t i = 0; i < c->n_members; i++)
                 sum += k->ranks[i].caused_ns;
         return k->worst_p50_ns >= LEAST_LATE_NS && most > (chance + (1 - chance) / 4) * sum &&
-               most - k->ranks[k->worst].caused_pm_ns > chance * sum;
+               (k->worst_sure || most - k->ranks[k->worst].caused_pm_ns > chance * sum);
 }
 
 /*

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * All ranks of a communicator time the same calls, without a word between them: a rank is late or
- * early by comparison only. So everything here depends on what ranks have in common, and each run
+ * early by comparison only. So all but the pauses depends on what ranks have in common, and each run
  * draws others, because the communicator's number is another one.
  *
  * Nothing is drawn more often after a slow call: the rank that was late sees no slow call.
@@ -13,7 +13,7 @@
 #include "shim/record/state.h"
 
 /* So many calls of a communicator are all timed: a short job would else have too few to compare. */
-enum { EARLY = 32 };
+enum { EARLY = 32, PAUSE_MS = 20 };
 
 static uint32_t one_in;
 static bool early_too;
@@ -85,17 +85,32 @@ static bool is_early(const struct capo_comm *comm)
         return early_too && (uint64_t)comm->seq + comm->p2p_seq <= EARLY;
 }
 
+/*
+ * Has the communicator paused? The first call of a step shows which rank is late, and two events in
+ * so long a time are nothing. A rank may see a pause where another one sees none: a call stands for
+ * itself only if all of them chose it (analysis/job/meet.c).
+ */
+static bool is_after_pause(struct capo_comm *comm, uint64_t now_ms)
+{
+        uint64_t before = comm->gpu_asked_ms;
+
+        comm->gpu_asked_ms = now_ms;
+        return early_too && before && now_ms - before >= PAUSE_MS;
+}
+
 /* So large that two events beside it are nothing: all of them are timed. */
 static bool is_large(uint64_t bytes)
 {
         return bytes >= 256 << 20;
 }
 
-struct capo_draw capo_draw_call(struct capo_comm *comm, unsigned id, uint64_t bytes)
+struct capo_draw capo_draw_call(struct capo_comm *comm, unsigned id, uint64_t bytes,
+                                uint64_t now_ms)
 {
-        bool drawn = is_drawn(comm), new = is_new(comm, id, bytes);
-        struct capo_draw draw = {.chosen =
-                                         one_in > 1 && (new || is_early(comm) || is_large(bytes))};
+        bool drawn = is_drawn(comm), new = is_new(comm, id, bytes),
+             paused = is_after_pause(comm, now_ms);
+        struct capo_draw draw = {.chosen = one_in > 1 &&
+                                           (new || paused || is_early(comm) || is_large(bytes))};
 
         draw.timed = drawn || draw.chosen;
         return draw;

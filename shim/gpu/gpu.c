@@ -24,6 +24,7 @@
 #include <link.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
@@ -276,6 +277,14 @@ static int32_t slot_take(void *context)
         return slot_new(context);
 }
 
+static uint64_t coarse_ms(void)
+{
+        struct timespec t;
+
+        clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+        return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsigned id,
                                     uint64_t bytes)
 {
@@ -292,7 +301,7 @@ struct capo_gpu_call capo_gpu_begin(struct capo_comm *comm, void *stream, unsign
                 call.captured = r == CU_OK || r == CU_CAPTURE_IMPLICIT;
                 goto out;
         }
-        draw = capo_draw_call(comm, id, bytes);
+        draw = capo_draw_call(comm, id, bytes, coarse_ms());
         if (comm->pending || !draw.timed)
                 goto out;
         if ((uintptr_t)stream <= 2) {

@@ -27,6 +27,7 @@ struct capo_comm {
         uint32_t gpu_turn; /* state of the generator of those distances */
         uint32_t gpu_shapes[64]; /* what it was called with: a hash of call and size, its last bit:
                                     more than once */
+        uint64_t gpu_asked_ms;   /* when the last call was made, coarse; 0: none was */
         uint16_t id;
         _Atomic bool pending; /* non-blocking and not known to be ready */
         int rank, device;

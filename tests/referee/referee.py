@@ -129,9 +129,14 @@ def exposed(truth):
 
 
 def chosen_of(job, comm, row):
-    """How many calls of a row are timed for what they are: of the first 32 of the communicator, and the first two of the row."""
-    nth = [k for k, ranks in sorted(job.truth.calls[comm].items()) if any((c.name, c.bytes) == (row["call"], row["bytes"]) for c in ranks.values())]
-    return sum(k < 32 or i < 2 for i, k in enumerate(nth)) * job.comms[row["comm"]]["ranks"]
+    """How many calls of a row are timed for what they are: of the first 32 of the communicator, those after a pause of 20 ms (a coarse
+    clock sees it from 15 on), and the first two of the row."""
+    calls, chosen = job.truth.calls[comm], 0
+    nth = [k for k, ranks in sorted(calls.items()) if any((c.name, c.bytes) == (row["call"], row["bytes"]) for c in ranks.values())]
+    for i, k in enumerate(nth):
+        before = calls.get(k - 1, {})
+        chosen += sum(k < 32 or i < 2 or r not in before or c.begin - before[r].begin > 15e6 for r, c in calls[k].items())
+    return chosen
 
 
 def drawn_from(spans, drawn, ends):

@@ -10,7 +10,7 @@ enum { CALLS = 4096, EARLY = 32 };
 static struct capo_draw next_draw(struct capo_comm *comm)
 {
         comm->seq++;
-        return capo_draw_call(comm, CAPO_CALL_ALLREDUCE, 4096);
+        return capo_draw_call(comm, CAPO_CALL_ALLREDUCE, 4096, 1);
 }
 
 static unsigned alike(struct capo_comm a, struct capo_comm b)
@@ -40,12 +40,16 @@ Test(draw, the_first_calls_stand_for_themselves_and_one_in_eight_for_others)
                 drawn += draw.timed;
         }
         cr_expect(drawn > 9500 && drawn < 10500, "%u", drawn);
-        cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 8192).chosen, "the first of its size");
-        cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 8192).chosen, "the second");
-        cr_expect_not(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 8192).chosen, "the third");
+        cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 8192, 1).chosen,
+                  "the first of its size");
+        cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 8192, 1).chosen, "the second");
+        cr_expect_not(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 8192, 1).chosen, "the third");
         for (int i = 0; i < 4; i++)
-                cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 1 << 28).chosen,
+                cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 1 << 28, 1).chosen,
                           "large ones are all timed, so they stand for no others");
+        cr_expect(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 4096, 21).chosen, "after a pause");
+        for (uint64_t ms = 40; ms < 2000; ms += 19)
+                cr_expect_not(capo_draw_call(&comm, CAPO_CALL_ALLREDUCE, 4096, ms).chosen);
 }
 
 Test(draw, ranks_agree_and_runs_differ)

@@ -278,7 +278,7 @@ Test(skew, chosen_calls_stand_for_themselves)
 
         for (uint32_t seq = 1; seq <= 12; seq++)
                 call(seq, true, 0, seq == 1 ? 900000 : 1000, 0);
-        meet->rows[0].chosen = true;
+        meet->rows[0].n_chosen = RANKS;
         k = solve();
         cr_assert_eq(k->n_own, 1);
         cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 900000 + 99 * 2 * 1000, 1, "%g",
@@ -584,7 +584,7 @@ Test(skew, where_no_call_was_drawn_the_rest_has_the_width_of_the_longest)
         for (uint32_t seq = 1; seq <= 32; seq++)
                 call(seq, true, 0, 0, seq == 7 ? 5000 : 1000);
         for (uint32_t i = 0; i < meet->n_rows; i++)
-                meet->rows[i].chosen = true;
+                meet->rows[i].n_chosen = RANKS;
         k = solve();
         cr_expect_float_eq(k->ranks[2].caused_ns, 2 * (31 * 1000 + 5000), 1);
         cr_expect_float_eq(k->ranks[2].caused_pm_ns, 8 * 2 * 5000, 1);
