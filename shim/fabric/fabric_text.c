@@ -418,8 +418,7 @@ static void round_of_drain(void)
         keep_snapshot();
 }
 
-static atomic_flag started = ATOMIC_FLAG_INIT;
-static atomic_flag fork_known = ATOMIC_FLAG_INIT;
+static atomic_flag started;
 
 /* After fork() the child starts from nothing: what was counted belongs to the parent. */
 static void reset_after_fork(void)
@@ -434,14 +433,14 @@ static void reset_after_fork(void)
 
 bool capo_fi_text_start(void)
 {
+        static const struct capo_shim_part part = {write_snapshot, round_of_drain,
+                                                   reset_after_fork};
+
         if (atomic_flag_test_and_set(&started))
                 return false;
         capo_fi_windows_start();
         read_machine();
-        capo_shim_at_checkpoint(write_snapshot);
-        capo_shim_at_poll(round_of_drain);
-        if (!atomic_flag_test_and_set(&fork_known))
-                capo_shim_at_fork(reset_after_fork);
+        capo_shim_join(&part);
         capo_fi_in_passing();
         return true;
 }

@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "capo/env.h"
@@ -26,6 +25,7 @@
 #include "shim/machine/machine_gpu.h"
 #include "shim/machine/machine_read.h"
 #include "shim/machine/machine_source.h"
+#include "shim/record/nap.h"
 #include "shim/record/start.h"
 
 #define EVERY_NS UINT64_C(10000000000)
@@ -67,13 +67,6 @@ static void note_busy(const char *what)
         atomic_fetch_add_explicit(&own.asked, 1, memory_order_relaxed);
 }
 
-static void nap_for(uint64_t ns, uint32_t unless_not)
-{
-        struct timespec t = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-
-        syscall(SYS_futex, &own.wish, FUTEX_WAIT_PRIVATE, unless_not, &t, NULL, 0);
-}
-
 static uint64_t sample_period(void)
 {
         int64_t rate = capo_shim_env()->machine_samples;
@@ -102,7 +95,7 @@ static void *machine_main(void *unused)
                 }
                 if (period)
                         capo_between_sample();
-                nap_for(period ? period : next - now, IDLE);
+                capo_nap(&own.wish, IDLE, period ? period : next - now);
         }
         atomic_store(&own.tid, 0);
         atomic_store(&own.lives, false);
@@ -172,7 +165,7 @@ static bool end_thread(void)
                 now = capo_clock_mono();
                 if (now >= until)
                         return false;
-                nap_for(until - now, ENDING);
+                capo_nap(&own.wish, ENDING, until - now);
         }
         return true;
 }

@@ -22,11 +22,11 @@
 #include "core/log/drain.h"
 #include "core/log/info.h"
 #include "core/log/segment_calls.h"
+#include "shim/record/nap.h"
 #include "shim/record/start.h"
 
 #define NAP_LEAST_NS  1000000
 #define NAP_MOST_NS   50000000
-#define CALLBACKS     8
 #define STOP_LEAST_NS 1000000000
 #define STOPS_MOST    64
 #define CHECKPOINT_NS \
@@ -55,49 +55,11 @@ static _Atomic uint32_t wake;         /* futex: 1 when the drain should not slee
 static _Atomic uint32_t wanted, done; /* enum capo_wish; done is a futex */
 static _Atomic uint64_t stood =
         UINT64_MAX; /* where the drain thread did when it was waited for in vain */
-static struct {
-        void (*checkpoint[CALLBACKS])(bool last);
-        void (*poll[CALLBACKS])(void);
-        void (*fork[CALLBACKS])(void);
-        _Atomic unsigned n_checkpoint, n_poll, n_fork;
-} callbacks;
+static _Atomic(const struct capo_shim_part *) joined;
 
-/* ---- callbacks ---- */
-
-#define REGISTER(list, f)                                                  \
-        do {                                                               \
-                unsigned i = atomic_fetch_add(&callbacks.n_##list, 1);     \
-                                                                           \
-                if (i >= CALLBACKS) {                                      \
-                        atomic_fetch_sub(&callbacks.n_##list, 1);          \
-                        return false;                                      \
-                }                                                          \
-                __atomic_store_n(&callbacks.list[i], f, __ATOMIC_RELEASE); \
-                return true;                                               \
-        } while (0)
-#define CALL_ALL(list, ...)                                                            \
-        do {                                                                           \
-                for (unsigned i = 0; i < atomic_load(&callbacks.n_##list); i++) {      \
-                        __typeof__(callbacks.list[0]) f =                              \
-                                __atomic_load_n(&callbacks.list[i], __ATOMIC_ACQUIRE); \
-                        if (f)                                                         \
-                                f(__VA_ARGS__);                                        \
-                }                                                                      \
-        } while (0)
-
-bool capo_shim_at_checkpoint(void (*write)(bool last))
+void capo_shim_join(const struct capo_shim_part *part)
 {
-        REGISTER(checkpoint, write);
-}
-
-bool capo_shim_at_poll(void (*poll)(void))
-{
-        REGISTER(poll, poll);
-}
-
-bool capo_shim_at_fork(void (*child)(void))
-{
-        REGISTER(fork, child);
+        atomic_store(&joined, part);
 }
 
 /* ---- the drain thread ---- */
@@ -113,9 +75,7 @@ static uint64_t nap_or_wake(uint64_t ns)
 {
         uint64_t before = capo_clock_mono(), passed;
 
-        struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
-
-        syscall(SYS_futex, &wake, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
+        capo_nap(&wake, 0, ns);
         atomic_store_explicit(&wake, 0, memory_order_relaxed);
         passed = capo_clock_mono() - before;
         return passed > ns ? passed - ns : 0;
@@ -166,17 +126,28 @@ static void make_log(bool now)
 
 static unsigned round_once(void)
 {
+        const struct capo_shim_part *part = atomic_load(&joined);
+
         capo_clock_update(&capo_seg.header->clock);
         capo_gpu_poll();
         capo_kernel_poll(false);
-        CALL_ALL(poll);
+        if (part)
+                part->poll();
         return capo_drain_round(drain);
+}
+
+static void have_part_write(bool last)
+{
+        const struct capo_shim_part *part = atomic_load(&joined);
+
+        if (part)
+                part->checkpoint(last);
 }
 
 static int write_checkpoint(void)
 {
         capo_nccl_tell();
-        CALL_ALL(checkpoint, false);
+        have_part_write(false);
         return capo_drain_checkpoint(drain);
 }
 
@@ -242,7 +213,7 @@ static void last_words(void)
         if (h->cost_ns == 0) /* a short process: it had not come to that */
                 h->cost_ns = capo_cost_measure();
         make_log(true);
-        CALL_ALL(checkpoint, true);
+        have_part_write(true);
         atomic_store(&h->ended, 1);
         atomic_store(&capo_life.state, CAPO_SHIM_OVER); /* threads that have a ring go on */
         capo_gpu_stop();
@@ -437,7 +408,6 @@ static uint64_t gets_on(void)
 
 bool capo_rounds_ask(enum capo_wish wish)
 {
-        const struct timespec nap = {0, NAP_MOST_NS};
         uint64_t at = gets_on();
         unsigned naps = 0;
         uint32_t had;
@@ -462,8 +432,7 @@ bool capo_rounds_ask(enum capo_wish wish)
                         stood = at;
                         return false;
                 }
-                naps += syscall(SYS_futex, &done, FUTEX_WAIT_PRIVATE, had, &nap, NULL, 0) < 0 &&
-                        errno == ETIMEDOUT;
+                naps += capo_nap(&done, had, NAP_MOST_NS);
         }
         return true;
 }
@@ -480,12 +449,14 @@ void capo_rounds_fork(bool lived)
         atomic_store(&done, CAPO_WISH_NONE);
         atomic_store(&wake, 0);
         stood = UINT64_MAX;
-        callbacks.n_checkpoint = callbacks.n_poll = 0;
         pthread_mutex_init(&thread_lock, NULL);
         pthread_mutex_init(&drain_lock, NULL);
 }
 
 void capo_rounds_forked(void)
 {
-        CALL_ALL(fork);
+        const struct capo_shim_part *part = atomic_exchange(&joined, NULL);
+
+        if (part)
+                part->fork();
 }

@@ -139,24 +139,21 @@ void capo_shim_info(const char *key, const char *format, ...) __attribute__((for
 long capo_shim_sysfs(const char *dir, const char *name, const char *file, long missing);
 
 /**
- * capo_shim_at_checkpoint() - be called before each checkpoint and once at the end
- * @write: called on the drain thread, at the very end (last = true) also on the exiting one, never
- * by both at once; it calls capo_shim_text() with what it has to say. It must not call NCCL,
- * libfabric or CUDA, must not take a lock that a job's thread may hold for long, and must survive
- * being called after the job's objects are gone.
+ * capo_shim_join() - have the drain thread call @part, which lives as long as the process
  *
- * Checkpoints come after 10 s, then at growing distances up to 10 minutes. At most 8 callbacks;
- * more are refused (false). Not undone, except by fork: the child has none.
+ * Checkpoints come after 10 s, then at growing distances up to 10 minutes. A child after fork() has
+ * no part until it joins again.
  */
-bool capo_shim_at_checkpoint(void (*write)(bool last));
-
-/** capo_shim_at_poll() - as above, but called on every round of the drain thread (each 1 to 50 ms).
- */
-bool capo_shim_at_poll(void (*poll)(void));
-
-/** capo_shim_at_fork() - be called in the child after fork(), before any wrapped call of it. At
- * most 8; kept by the child. */
-bool capo_shim_at_fork(void (*child)(void));
+struct capo_shim_part {
+        /* Before each checkpoint and once at the end (@last), then also on the exiting thread, never
+         * on both at once: calls capo_shim_text() with what it has to say. It must not call NCCL,
+         * libfabric or CUDA, must not take a lock that a job's thread may hold for long, and must
+         * survive being called after the job's objects are gone. */
+        void (*checkpoint)(bool last);
+        void (*poll)(void); /* on every round, each 1 to 50 ms; as above */
+        void (*fork)(void); /* in the child after fork(), before any wrapped call of it */
+};
+void capo_shim_join(const struct capo_shim_part *part);
 
 /** capo_shim_alloc() - zeroed memory for the life of the process, from mmap; NULL when there is
  * none. Not for hot paths. */

@@ -17,8 +17,8 @@ int capo_own_thread(void *(*life)(void *));
  * capo_rounds_begin(), _fork(), _forked() - the drain thread's state (rounds.c)
  *
  * The first when the segment is there; return: 0; -ENOMEM. The second in a fork's child, where the
- * parent recorded (@lived), and the third when all else is as new there: what capo_shim_at_fork()
- * was given is called.
+ * parent recorded (@lived), and the third when all else is as new there: the part that had
+ * joined forgets, too.
  */
 int capo_rounds_begin(void);
 void capo_rounds_fork(bool lived);

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAPO_NAP_H
+#define CAPO_NAP_H
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/** capo_nap() - wait @ns for a wake-up, while the futex @word is @value. Return: nobody woke us. */
+static inline bool capo_nap(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
+{
+        struct timespec time = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
+
+        if (!syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &time, NULL, 0))
+                return false;
+        if (errno != EPERM)
+                return errno == ETIMEDOUT;
+        /* a seccomp filter of the job refuses futexes: no wake-up will come */
+        time = (struct timespec){0, (long)(ns < 10000000 ? ns : 10000000)};
+        syscall(SYS_nanosleep, &time, NULL);
+        return true;
+}
+
+#endif
