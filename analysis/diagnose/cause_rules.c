@@ -12,6 +12,7 @@
 #define ERROR  CAPO_RANK_ERROR
 #define OTHERS CAPO_RANK_UNDECIDED
 #define SLOW   CAPO_RANK_SLOW
+#define WELL   CAPO_RANK_HEALTHY
 static const struct cause_rule {
         const char *all, *none;
         enum capo_finding_rank rank;
@@ -26,6 +27,7 @@ static const struct cause_rule {
 #undef ERROR
 #undef OTHERS
 #undef SLOW
+#undef WELL
 
 enum { WORD_ROOM = 128 };
 

@@ -388,6 +388,47 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
         return 0;
 }
 
+/* An exception in the log of another program, of which a process in a collective does not learn: an
+ * inference server beside a trainer. */
+static int take_other(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct exceptions *x = arg;
+        const char *from = at;
+
+        while (from > line && isalnum((unsigned char)from[-1]))
+                from--;
+        if (x->f || from == at || !isupper((unsigned char)*from) || is_consequence(from))
+                return 0;
+        x->f = capo_evidence_finding(x->e);
+        if (!x->f)
+                return -1;
+        x->f->rank = CAPO_RANK_HANG;
+        x->f->kind = "exception";
+        capo_quote(line, x->f->detail, sizeof x->f->detail);
+        capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
+        snprintf(x->f->headline, sizeof x->f->headline,
+                 "A PROCESS RAISED AN EXCEPTION while another waits in a collective for it");
+        snprintf(x->f->next, sizeof x->f->next,
+                 "that exception and its traceback; who calls that process must check its answer");
+        return 0;
+}
+
+static int read_others(struct capo_evidence *e)
+{
+        struct exceptions x = {.e = e};
+        bool waits = false;
+
+        for (uint32_t i = 0; i < e->n_findings; i++)
+                waits |= !strcmp(e->findings[i].kind, "undecided") && e->findings[i].n_marks &&
+                         e->texts[e->findings[i].marks[0].text].n[CAPO_EVIDENCE_STACKS];
+        for (x.text = 0; x.text < e->n_texts && waits; x.text++) {
+                if (!e->texts[x.text].n[CAPO_EVIDENCE_STACKS] &&
+                    capo_evidence_each(e, x.text, "Error: ", take_other, &x) < 0)
+                        return -ENOMEM;
+        }
+        return 0;
+}
+
 static int read_exceptions(struct capo_evidence *e)
 {
         struct exceptions x = {.e = e};
@@ -395,7 +436,7 @@ static int read_exceptions(struct capo_evidence *e)
         int r = 0;
 
         if (!capo_evidence_has(TIMEOUT, e))
-                return 0;
+                return read_others(e);
         x.waits = calloc(MOST_RANK, sizeof *x.waits);
         if (!x.waits)
                 return -ENOMEM;

@@ -213,6 +213,15 @@ static void order_findings(struct capo_evidence *e)
         }
 }
 
+static bool is_of_runs(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
+{
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < f->n_marks; i++)
+                n += e->texts[f->marks[i].text].n[CAPO_EVIDENCE_TESTS] > 0;
+        return n > 1 && n == f->n_marks;
+}
+
 /* Of findings of one strength: a mismatch explains who is behind, and a stack shows where it is; that
  * a communicator was not created often only means that the log ends. */
 static int find_weight(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
@@ -221,10 +230,10 @@ static int find_weight(const struct capo_evidence *e, const struct capo_diagnose
 
         if (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch"))
                 weight += is_of_stacks(e, f) ? 2 : 1;
-        if (f->rank == CAPO_RANK_SLOW) /* two measurements show more than a line of a log */
-                weight += f->n_marks && f->marks[0].text != f->marks[f->n_marks - 1].text ? 2
-                          : strcmp(f->sure, "unsure") != 0                                ? 1
-                                                                                          : 0;
+        if (f->rank == CAPO_RANK_SLOW && strcmp(f->sure, "unsure") != 0)
+                weight += is_of_runs(e, f)
+                                  ? 2
+                                  : 1; /* two measurements show more than a line of a log */
         return is_kind(f, "birth") ? weight - 1 : weight;
 }
 

@@ -4,11 +4,14 @@
  * before the name:
  *
  *      many-nodes   NCCL's lines are of several hosts
+ *      one-comm     all of NCCL's lines are of communicators of one size
  *      uneven       the hosts have different numbers of ranks of one communicator
  *      nic-far      nvidia-smi topo -m: no GPU shares a PCIe switch with a NIC
  *      nic-near     one does
  *      nvlink       GPUs are connected by NVLink
  *      pcie         GPUs are connected by PCIe alone
+ *      few-nics     NCCL uses less than half of the NICs in that matrix
+ *      lossy        a counter of a NIC shows lost packets or errors
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +28,7 @@ struct hosts {
         char names[HOSTS][HOST];
         long most;
         bool seen[RANKS];
-        bool many;
+        bool many, sizes; /* sizes: several */
 };
 
 static int take_init(const char *at, const char *line, uint32_t number, void *arg)
@@ -39,6 +42,7 @@ static int take_init(const char *at, const char *line, uint32_t number, void *ar
              r = rank ? strtol(rank + 6, NULL, 10) : -1;
         uint32_t i;
 
+        h->sizes |= h->most && of && of != h->most;
         while (name && name > line && !strchr(" \t>]", name[-1]))
                 name--;
         if (!name || colon - name >= HOST || colon == name || r < 0 || r >= RANKS || of < h->most)
@@ -93,6 +97,8 @@ static int read_hosts(struct capo_evidence *e)
                 least = h->n_ranks[i] < least ? h->n_ranks[i] : least;
                 most = h->n_ranks[i] > most ? h->n_ranks[i] : most;
         }
+        if (h->most > 1 && !h->sizes)
+                add_fact(e, "@one-comm");
         if (with > 1 || h->many)
                 add_fact(e, "@many-nodes");
         if (with > 1 && sum == h->most && least < most)
@@ -142,9 +148,52 @@ static void read_row(struct matrix *m, const char *line)
         }
 }
 
+/* The NICs in "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB ...". */
+static int take_used(const char *at, const char *line, uint32_t number, void *arg)
+{
+        uint32_t *most = arg, n = 0;
+        size_t size = strcspn(at, ";\n");
+
+        for (const char *nic = at; (nic = memmem(nic, size - (size_t)(nic - at), ":1/", 3)); nic++)
+                n++;
+        *most = n > *most ? n : *most;
+        return 0;
+}
+
+static int take_counter(const char *at, const char *line, uint32_t number, void *arg)
+{
+        const char *digit = at + strcspn(at, "0123456789\n");
+
+        *(bool *)arg |= digit - at < 48 && strtoull(digit, NULL, 10) > 0;
+        return 0;
+}
+
+static void read_nics(struct capo_evidence *e, uint32_t n_nics)
+{
+        static const char *const counters[] = {
+                "out_of_sequence",    "packet_seq_err",   "local_ack_timeout_err",
+                "roce_adp_retrans",   "rx_discards_phy",  "tx_discards_phy",
+                "SymbolErrorCounter", "symbol_error",     "port_rcv_errors",
+                "PortRcvErrors",      "PortXmitDiscards", "port_xmit_discards",
+                "rx_prio3_discards",  "rnr_nak_retry_err"};
+        uint32_t used = 0;
+        bool lossy = false;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                capo_evidence_each(e, i, "NET/IB : Using", take_used, &used);
+                for (size_t k = 0; k < sizeof counters / sizeof *counters; k++)
+                        capo_evidence_each(e, i, counters[k], take_counter, &lossy);
+        }
+        if (used && used * 2 < n_nics)
+                add_fact(e, "@few-nics");
+        if (lossy)
+                add_fact(e, "@lossy");
+}
+
 int capo_facts_read(struct capo_evidence *e)
 {
         struct matrix m = {0};
+        uint32_t n_nics = 0;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *r = &e->texts[i].records;
@@ -152,10 +201,15 @@ int capo_facts_read(struct capo_evidence *e)
                 m.n = 0;
                 for (uint32_t k = 0; k < r->n && e->texts[i].n[CAPO_EVIDENCE_MATRIX]; k++)
                         read_row(&m, r->text + r->v[k].begin);
+                for (uint32_t k = 0, n = 0; k < m.n; k++) {
+                        n += m.nic[k];
+                        n_nics = n > n_nics ? n : n_nics;
+                }
         }
         if (m.any_nic)
                 add_fact(e, m.near ? "@nic-near" : "@nic-far");
         if (m.nvlink || m.pcie)
                 add_fact(e, m.nvlink ? "@nvlink" : "@pcie");
+        read_nics(e, n_nics);
         return read_hosts(e);
 }

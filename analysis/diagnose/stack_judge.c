@@ -153,6 +153,108 @@ static int take_first_thread(const char *at, const char *line, uint32_t number, 
         return at == line ? add_process(arg, line, number) : 0;
 }
 
+/* ---- summaries ---- */
+
+/*
+ *      rank 0: state_dict (torch/nn) -> summon_full_params -> _all_gather_base
+ *      ranks 1-3 (stage 1): wait (torch/x.py:12) <- recv_forward
+ *      Thread 7 (active): backward (torch/autograd/__init__.py:147) <- train (train.py:31)
+ */
+static const char *const arrows[] = {" <- ", " -> "};
+
+static bool split_frames(struct stack_process *p, const char *from, size_t size)
+{
+        const char *end = from + size;
+        unsigned way = memmem(from, size, arrows[0], 4) ? 0 : 1;
+
+        while (from < end && p->n_frames < FRAMES) {
+                const char *next = memmem(from, (size_t)(end - from), arrows[way], 4);
+                struct frame f = {from, (size_t)((next ? next : end) - from)};
+
+                p->frames[p->n_frames++] = f;
+                from = next ? next + 4 : end;
+        }
+        for (uint32_t i = 0; way && i < p->n_frames / 2; i++) { /* innermost first */
+                struct frame f = p->frames[i];
+
+                p->frames[i] = p->frames[p->n_frames - 1 - i];
+                p->frames[p->n_frames - 1 - i] = f;
+        }
+        return p->n_frames > 1;
+}
+
+/* The ranks of "rank 0", "ranks 1, 2-3". Return: how many; @end: what follows. */
+static uint32_t read_ranks(const char *line, int32_t ranks[NAMED * 16], const char **end)
+{
+        uint32_t n = 0;
+        char *after;
+
+        if (strncasecmp(line, "rank", 4) != 0)
+                return 0;
+        line += 4 + (line[4] == 's');
+        for (*end = line; n < NAMED * 16; *end = line) {
+                unsigned long first, last;
+
+                line += strspn(line, " ,");
+                line += strncmp(line, "and ", 4) ? 0 : 4;
+                if (!isdigit((unsigned char)*line))
+                        break;
+                first = last = strtoul(line, &after, 10);
+                if (*after == '-' && isdigit((unsigned char)after[1]))
+                        last = strtoul(after + 1, &after, 10);
+                for (; first <= last && last < 1 << 20 && n < NAMED * 16; first++)
+                        ranks[n++] = (int32_t)first;
+                line = after;
+        }
+        return n;
+}
+
+static int take_summary(struct stacks *s, const char *line, uint32_t number, bool *any)
+{
+        int32_t ranks[NAMED * 16];
+        const char *end = line, *colon, *stop = line + strcspn(line, "\n");
+        uint32_t n = read_ranks(line, ranks, &end);
+        struct stack_process new = {.rank = -1, .mark = {s->text, number}};
+
+        if (!n && !strncmp(line, "Thread ", 7))
+                n = 1;
+        colon = n ? memchr(end, ':', (size_t)(stop - end)) : NULL;
+        if (!colon || colon[1] != ' ' || colon - end > 60 || stop - colon > 4000)
+                return 0;
+        if (!split_frames(&new, colon + 2, (size_t)(stop - colon) - 2) && !*any)
+                return 0;
+        *any = true;
+        find_doing(&new);
+        if (end == line) /* of a thread */
+                ranks[0] = number_behind(capo_base_name(s->e->texts[s->text].name),
+                                         strlen(capo_base_name(s->e->texts[s->text].name)),
+                                         (const char *const[]){"rank", NULL});
+        for (uint32_t i = 0; i < n && s->n < MOST_PROCESSES; i++) {
+                if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
+                        return -ENOMEM;
+                new.rank = ranks[i];
+                s->v[s->n++] = new;
+        }
+        return 0;
+}
+
+static int read_summaries(struct stacks *s)
+{
+        const struct capo_evidence_text *t = &s->e->texts[s->text];
+        uint32_t before = s->n;
+        bool any = false;
+
+        if (!capo_text_has(t, arrows[0]) && !capo_text_has(t, arrows[1]))
+                return 0;
+        for (uint32_t k = 0; k < t->records.n; k++) {
+                if (take_summary(s, t->records.text + t->records.v[k].begin, t->records.v[k].line,
+                                 &any) < 0)
+                        return -ENOMEM;
+        }
+        s->e->texts[s->text].n[CAPO_EVIDENCE_STACKS] += s->n - before;
+        return 0;
+}
+
 /* ---- where ways part ---- */
 
 /* "evaluate (FILE)" and 77 of "evaluate (FILE:77)". Return: is it such a frame? */
@@ -212,8 +314,11 @@ static void tell_place(struct capo_diagnose_finding *f, const struct stack_proce
 
         if (strlen(f->detail) > 500)
                 return;
-        capo_append(f->detail, sizeof f->detail, "%s%s: line %ld, now in %.*s",
-                    *f->detail ? "\n" : "", process_words(p, who), line,
+        capo_append(f->detail, sizeof f->detail, "%s%s: ", *f->detail ? "\n" : "",
+                    process_words(p, who));
+        if (line)
+                capo_append(f->detail, sizeof f->detail, "line %ld, ", line);
+        capo_append(f->detail, sizeof f->detail, "now in %.*s",
                     (int)(in->size < 120 ? in->size : 120), in->at);
         capo_finding_rank_add(f, p->rank);
         capo_finding_mark(f, p->mark);
@@ -256,6 +361,75 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
         return false;
 }
 
+/* Two that wait in a collective below different functions: of summaries, which have no lines. */
+static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
+{
+        const struct stack_process *a = &s->v[0];
+        char who[32], other[32];
+
+        for (uint32_t i = 1; i < s->n; i++) {
+                const struct stack_process *b = &s->v[i];
+                struct frame fa = a->frames[a->n_frames - 1], fb = b->frames[b->n_frames - 1];
+
+                if (a->doing != DOING_WAITS || b->doing != DOING_WAITS || a->n_frames < 3 ||
+                    b->n_frames < 3 || a->rank < 0 || b->rank < 0 || fa.size > 80 || fb.size > 80 ||
+                    (fa.size == fb.size && !memcmp(fa.at, fb.at, fa.size)))
+                        continue;
+                f->rank = CAPO_RANK_HANG;
+                f->kind = "mismatch";
+                snprintf(f->headline, sizeof f->headline,
+                         "%s AND %s ARE IN DIFFERENT COLLECTIVES: below %.*s and below %.*s",
+                         capo_rank_shout(process_words(a, who)),
+                         capo_rank_shout(process_words(b, other)), (int)fa.size, fa.at,
+                         (int)fb.size, fb.at);
+                tell_place(f, a, 0);
+                tell_place(f, b, 0);
+                snprintf(f->next, sizeof f->next,
+                         "why one took another way: a decision by a value that differs between "
+                         "ranks (a loss, a batch, if rank == 0): decide once, and broadcast it");
+                return true;
+        }
+        return false;
+}
+
+static bool is_p2p(const struct stack_process *p)
+{
+        static const char *const words[] = {
+                "p2p_communication", "batch_isend_irecv", "isend",         "irecv",
+                "_communicate",      "ncclSend",          "ncclRecv",      "send_forward",
+                "recv_forward",      "_batch_p2p",        "send_backward", "recv_backward"};
+
+        for (uint32_t i = 0; i < p->n_frames; i++) {
+                for (size_t k = 0; k < N_ELEMENTS(words); k++) {
+                        if (memmem(p->frames[i].at, p->frames[i].size, words[k], strlen(words[k])))
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* All wait in sends and receives. */
+static bool judge_circle(const struct stacks *s, struct capo_diagnose_finding *f)
+{
+        for (uint32_t i = 0; i < s->n; i++) {
+                if (s->n < 2 || !is_p2p(&s->v[i]))
+                        return false;
+        }
+        for (uint32_t i = 0; i < s->n; i++)
+                capo_finding_mark(f, s->v[i].mark);
+        f->rank = CAPO_RANK_HANG;
+        f->kind = "p2p";
+        snprintf(f->headline, sizeof f->headline,
+                 "ALL %u RANKS WAIT IN SENDS AND RECEIVES: often their order makes a circle", s->n);
+        snprintf(f->missing, sizeof f->missing,
+                 "which peer each one waits for: flight recorder dumps of all ranks");
+        snprintf(
+                f->next, sizeof f->next,
+                "does each rank send first? Order them by even and odd rank, or batch both "
+                "(batch_isend_irecv of all in one call); if it hangs on several nodes only: the network");
+        return true;
+}
+
 /* ---- who does something else ---- */
 
 static void name_others(const struct stacks *s, struct capo_diagnose_finding *f, enum doing doing,
@@ -292,7 +466,7 @@ static void name_others(const struct stacks *s, struct capo_diagnose_finding *f,
 static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing doing,
                          struct capo_diagnose_finding *f)
 {
-        if (!n[doing] || !n[DOING_WAITS] || n[doing] > (s->n + 1) / 2 ||
+        if (!n[doing] || !n[DOING_WAITS] || (doing != DOING_LEAVES && n[doing] > (s->n + 1) / 2) ||
             n[DOING_OTHER] > n[DOING_WAITS])
                 return false;
         f->rank = CAPO_RANK_HANG;
@@ -318,7 +492,7 @@ static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing d
 static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_diagnose_finding *f)
 {
         if (judge_others(s, n, DOING_BUSY, f) || judge_parting(s, f) ||
-            judge_others(s, n, DOING_LEAVES, f))
+            judge_others(s, n, DOING_LEAVES, f) || judge_circle(s, f) || judge_paths(s, f))
                 return;
         f->rank = CAPO_RANK_UNDECIDED;
         f->kind = "undecided";
@@ -352,6 +526,8 @@ int capo_stacks_read(struct capo_evidence *e)
                     (s.n == before &&
                      capo_evidence_each(e, s.text, "Thread 1 (", take_first_thread, &s) < 0))
                         r = -ENOMEM;
+                if (r == 0 && s.n == before)
+                        r = read_summaries(&s);
         }
         for (uint32_t i = 0; i < s.n; i++)
                 n[s.v[i].doing]++;

@@ -253,9 +253,11 @@ static void merge_watches(struct watches *w)
 /* ---- who is missing, behind, or in another call ---- */
 
 /* Do all ranks use the same name for one group? */
-static bool is_one_group(const char *group)
+static bool is_one_group(const struct watches *w, const char *group)
 {
-        return *group && strncmp(group, "PG ", 3) != 0;
+        if (!*group) /* the job has only one, as NCCL's lines show */
+                return capo_evidence_has("@one-comm", w->e);
+        return strncmp(group, "PG ", 3) != 0;
 }
 
 /* Add the ranks in @of's story and group that @chosen accepts to the text and to the finding. */
@@ -404,9 +406,9 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
         }
         if (*behind->op)
                 snprintf(op, sizeof op, " (%s)", behind->op);
-        f->rank = is_one_group(of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        f->kind = is_one_group(of->group) ? "behind" : "undecided";
-        f->sure = is_one_group(of->group) ? "likely" : "unsure";
+        f->rank = is_one_group(w, of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        f->kind = is_one_group(w, of->group) ? "behind" : "undecided";
+        f->sure = is_one_group(w, of->group) ? "likely" : "unsure";
         snprintf(shout, sizeof shout, "%s", who);
         capo_rank_shout(shout);
         if (front->most - front->least == 1)
@@ -424,8 +426,8 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
                             "\nrank %d has completed %lld and enqueued %lld", behind->rank,
                             (long long)behind->completed, (long long)behind->enqueued);
         snprintf(f->missing, sizeof f->missing, "%s%s would say why: py-spy dump --pid PID",
-                 is_one_group(of->group) ? "stacks of "
-                                         : "which process group each line is of; stacks of ",
+                 is_one_group(w, of->group) ? "stacks of "
+                                            : "which process group each line is of; stacks of ",
                  capo_rank_list(f->ranks, f->n_ranks, who));
         snprintf(f->next, sizeof f->next,
                  "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before "
@@ -468,9 +470,9 @@ static void judge_differs(const struct watches *w, const struct watch *of,
                  few = n[1] < n[0];
         char name[96], who[128];
 
-        f->rank = is_one_group(of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        f->kind = is_one_group(of->group) ? "mismatch" : "undecided";
-        f->sure = is_one_group(of->group) ? "likely" : "unsure";
+        f->rank = is_one_group(w, of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
+        f->kind = is_one_group(w, of->group) ? "mismatch" : "undecided";
+        f->sure = is_one_group(w, of->group) ? "likely" : "unsure";
         capo_finding_mark(f, a->mark);
         capo_finding_mark(f, b->mark);
         group_words(of->group, name);
@@ -592,9 +594,9 @@ static int judge_group(const struct watches *w, const struct watch *of)
                 judge_differs(w, of, &front, f);
         else if (front.most - front.least > MOST_APART)
                 judge_apart(w, of, &front, f);
-        else if (front.apart && is_one_group(of->group))
+        else if (front.apart && is_one_group(w, of->group))
                 judge_differs(w, of, &front, f);
-        else if (front.n_absent && is_one_group(of->group))
+        else if (front.n_absent && is_one_group(w, of->group))
                 judge_missing(w, of, &front, f);
         else if (front.least < front.most)
                 judge_behind(w, of, &front, f);

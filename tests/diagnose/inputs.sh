@@ -185,4 +185,27 @@ uneven 8 8 2.31.2 >even.txt
 expect 3 'A COMMUNICATOR OF 16 RANKS WAS NOT CREATED' -- even.txt
 uneven 7 8 2.32.3 >mended.txt
 expect 3 'A COMMUNICATOR OF 15 RANKS WAS NOT CREATED' -- mended.txt
+
+# summaries of stacks, one line for each rank
+printf '%s\n' 'rank 0: save (train.py:9) <- main (train.py:4)' 'ranks 1-3: _all_gather_base <- forward (fsdp) <- main (train.py:4)' >short.txt
+expect 3 'of 4 stacks 3 wait' -- short.txt
+printf '%s\n' 'rank 0: state_dict (m.py) -> summon (fsdp) -> _all_gather_base' 'ranks 1, 2: forward (fsdp) -> rebuild -> _all_gather_base' >short.txt
+expect 1 'RANK 0 AND RANK 1 ARE IN DIFFERENT COLLECTIVES' -- short.txt
+printf '%s\n' 'rank 0: irecv <- recv_forward <- step' 'rank 1: isend <- send_forward <- step' >short.txt
+expect 1 'ALL 2 RANKS WAIT IN SENDS AND RECEIVES' -- short.txt
+stack 5 'broadcast (vllm/distributed/device_communicators/pynccl.py:317)' >trainer.txt
+echo 'ERROR core.py:990 RuntimeError: start (0) exceeds dimension size' >server.txt
+expect 1 'A PROCESS RAISED AN EXCEPTION while another waits' -- trainer.txt server.txt
+expect 3 'of 1 stacks 1 wait' -- trainer.txt
+
+# facts that no single line says
+{ printf '\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\t X \tNV4\tNODE\t0-31\nGPU1\tNV4\t X \tSYS\t0-31\n'
+  echo 'n0:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via NET/IB/0'; } >far.txt
+expect 1 'NO NIC SHARES A PCIe SWITCH WITH A GPU' -- far.txt
+sed 's/NODE/PIX/' far.txt >near.txt
+expect 1 'GPUDirect RDMA IS NOT USED though' -- near.txt
+printf 'n0:1:2 [0] NCCL INFO Init\nout_of_sequence: %s\n' 0 >quiet.txt
+expect 3 'NOT DECIDED' -- quiet.txt
+printf 'n0:1:2 [0] NCCL INFO Init\nout_of_sequence: %s\n' 7213 >lossy.txt
+expect 1 'A NIC COUNTS LOST PACKETS' -- lossy.txt
 exit $bad

@@ -10,8 +10,9 @@ import sys
 
 def score(capo, folder, row):
     name, link, which, right, ranks = row
-    path = os.path.join(folder, "reports", name)
-    run = subprocess.run([capo, "diagnose", "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
+    path = os.path.join(folder, "reports" if which != "kept" else "reports_kept", name)
+    files = [path] if which != "kept" else [os.path.join(path, f) for f in sorted(os.listdir(path)) if f != "truth.txt"]
+    run = subprocess.run([capo, "diagnose", "--json"] + files, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=120)
     page = json.loads(run.stdout)
     verdict = page["verdict"]
     kind = verdict["kind"] if verdict else "undecided"
@@ -44,9 +45,10 @@ def main():
     for which in sorted({row[2] for row in rows}):
         print(which, *(f"{word} {sums[which, word]}" for word in ("all", "parsed", "right", "undecided", "wrong")))
     listed = {row[0] for row in rows}
-    for name in sorted(set(os.listdir(os.path.join(folder, "reports"))) - listed):
-        print(f"{name} has no row in reports.tsv")
-        bad += 1
+    for part in ("reports", "reports_kept"):
+        for name in sorted(set(os.listdir(os.path.join(folder, part))) - listed - {"INDEX.tsv"}):
+            print(f"{part}/{name} has no row in reports.tsv")
+            bad += 1
     return 1 if bad else 0
 
 
