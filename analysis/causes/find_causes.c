@@ -468,7 +468,7 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
         return tell_cause(
                 f, own - other,
                 "its thread waited %s for a CPU that others used, those of the other ranks %s",
-                capo_text_time(own, t), capo_text_time(other, u));
+                capo_text_time(own, t), other > 0 ? capo_text_time(other, u) : "none");
 }
 
 static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "core/base/calls.h"
+#include "core/base/text.h"
+#include "analysis/job/figures.h"
 #include "analysis/job/job.h"
 #include "analysis/job/scratch.h"
 
@@ -234,5 +236,19 @@ char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_j
                 snprintf(text, 300, "rank %d", member->job_rank);
         else
                 snprintf(text, 300, "rank %d of %.250s", member->rank, comm->name);
+        return text;
+}
+
+char *capo_job_ranks_text(const struct capo_job *job, uint32_t nodes, char *text)
+{
+        uint32_t seen = job->n_processes;
+
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                seen = job->comms[i].n_members > seen ? job->comms[i].n_members : seen;
+        snprintf(text, 120, "%s", capo_text_plural((unsigned)job->n_ranks, "rank", NULL));
+        if (nodes && seen < (uint32_t)job->n_ranks)
+                capo_append(text, 120, ", logs of %u", seen);
+        if (nodes)
+                capo_append(text, 120, " on %s", capo_text_plural(nodes, "node", NULL));
         return text;
 }

@@ -293,6 +293,10 @@ char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_j
  * counts as one. */
 uint32_t capo_job_gpus(const struct capo_job *job);
 
+/** capo_job_ranks_text() - "4 ranks on 2 nodes"; "4 ranks, logs of 2 on 1 node" where the others left
+ * none. @nodes: how many. @text: 120 bytes; returned. */
+char *capo_job_ranks_text(const struct capo_job *job, uint32_t nodes, char *text);
+
 /** capo_job_duration_ns() - from the first log's epoch to the last time seen. */
 uint64_t capo_job_duration_ns(const struct capo_job *job);
 

@@ -41,14 +41,6 @@ bool capo_process_ended(const struct capo_job *job, const struct capo_job_proces
  * ranks that decide alike, as far as known; "none": untuned. */
 void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t room, char id[160]);
 
-/** capo_judge_stalls() - finds times in which no rank made a call (stalls.c); a step of
- * capo_judge_problems(). */
-void capo_judge_stalls(struct capo_page *page);
-
-/** capo_unseen_waiting() - upper bound in ns, mean over ranks, for waiting in silences far longer
- * than the job's usual ones, for which there are neither GPU times nor starts of calls. */
-double capo_unseen_waiting(const struct capo_page *r);
-
 /** capo_few_uncompared() - are so few calls not compared that it has another cause if the waiting
  * is not known? Sampling more calls does not help then. */
 bool capo_few_uncompared(uint64_t compared, uint64_t calls);

@@ -9,12 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/stalls.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
@@ -163,6 +165,13 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         job->comms[k->origin - 1].name);
                 return r < 0 ? NULL : text;
         }
+        if (!w->stands_out && w->by_messages) {
+                r = asprintf(&text,
+                             "%s: not known: most of the time is in sends and receives, which are "
+                             "not compared; the %s compared name none",
+                             c->name, capo_text_plural(k->n_calls, "other call", NULL));
+                return r < 0 ? NULL : text;
+        }
         if (!w->stands_out) {
                 if (w->unseen_ns * UNSEEN_PART > (double)capo_job_duration_ns(job))
                         snprintf(from, sizeof from, "; not known of %s in which no call was made",
@@ -300,6 +309,23 @@ static void judge_share(struct capo_page *r)
                 r->wait_share = sum;
 }
 
+/* Is most of the time on communicator @comm in sends and receives? */
+static bool is_by_messages(const struct capo_page *r, uint32_t comm)
+{
+        double messages = 0, all = 0;
+
+        for (uint32_t i = 0; i < r->judged.n; i++) {
+                const struct capo_job_row *row = &r->judged.row[i].row;
+
+                if (row->comm != comm || r->judged.row[i].share <= 0)
+                        continue;
+                all += r->judged.row[i].share;
+                if (row->flags & CAPO_RECORD_GROUP || capo_call_kind(row->call) == CAPO_KIND_P2P)
+                        messages += r->judged.row[i].share;
+        }
+        return messages > all / 2;
+}
+
 int capo_judge_waits(struct capo_page *r)
 {
         if (judge_unknown(r) < 0)
@@ -329,6 +355,7 @@ int capo_judge_waits(struct capo_page *r)
                 w->caused.high =
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
                 w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
+                w->by_messages = is_by_messages(r, i);
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->by_order = w->wide && !w->by_clocks && !w->follows &&

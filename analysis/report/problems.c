@@ -19,6 +19,7 @@
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/stalls.h"
 #include "analysis/log/info_read.h"
 
 void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log,

@@ -14,6 +14,7 @@
 #include "analysis/job/stops.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"
+#include "analysis/report/stalls.h"
 #include "core/base/others_file.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -245,6 +246,13 @@ static struct stall last_silence(const struct capo_page *r)
                         s.to = fmin(s.to, (double)p->header.t0_real_ns + (double)p->last_ns);
         }
         return s.to < INFINITY && s.from > 0 ? s : (struct stall){0, 0};
+}
+
+double capo_silent_at_end_ns(const struct capo_page *r)
+{
+        double ns = r->job->n_processes ? length_of(last_silence(r)) : 0;
+
+        return ns >= STALL_NS ? ns : 0;
 }
 
 void capo_judge_stalls(struct capo_page *r)

@@ -59,7 +59,7 @@ void hang_heading(const struct hang_page *p, FILE *out)
         uint32_t n_nodes = p->hang.n_nodes   ? p->hang.n_nodes
                            : p->hang.partial ? 0
                                              : p->job->n_nodes;
-        char at[32], time[32];
+        char at[32], time[32], ranks[120];
 
         fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
                 name ? name : "");
@@ -71,9 +71,7 @@ void hang_heading(const struct hang_page *p, FILE *out)
                         capo_text_when(v->since_ns, "%H:%M:%S", at),
                         capo_text_time((double)v->still_ns, time));
         if (p->job->n_ranks)
-                fprintf(out, "  %d rank%s", p->job->n_ranks, p->job->n_ranks == 1 ? "" : "s");
-        if (n_nodes)
-                fprintf(out, " on %u node%s", n_nodes, n_nodes == 1 ? "" : "s");
+                fprintf(out, "  %s", capo_job_ranks_text(p->job, n_nodes, ranks));
         fputc('\n', out);
 }
 

@@ -364,8 +364,11 @@ static void print_found_alive(const struct hang_page *p, FILE *out)
             !(in = fopen(file, "r")))
                 return;
         for (int i = 0; fgets(line, sizeof line, in); i++) {
-                if (i == 1)
-                        snprintf(verdict, sizeof verdict, "%.*s", (int)strcspn(line, "\n"), line);
+                if (i == 1) /* without how sure it was: that was said of what was known then */
+                        snprintf(verdict, sizeof verdict, "%.*s",
+                                 strstr(line, "  ") ? (int)(strstr(line, "  ") - line)
+                                                    : (int)strcspn(line, "\n"),
+                                 line);
                 went_on |= !strncmp(line, "WENT ON", 7);
         }
         fclose(in);

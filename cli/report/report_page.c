@@ -8,6 +8,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/stalls.h"
 #include "analysis/report/unended.h"
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
@@ -30,7 +31,7 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c =
                 job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
-        char when[32], text[32], title[1200], layout[512] = "";
+        char when[32], text[32], title[1200], layout[512] = "", ranks[120];
 
         capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M", when);
         capo_page_title(r, title, sizeof title);
@@ -38,10 +39,8 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
                 snprintf(layout, sizeof layout, " (%s%.*s)", c->layout,
                          c->n_members < (uint32_t)c->n_ranks ? 16 : 0, " with a log");
         cli_page_title(page, "capo report%s%s", *title ? "   " : "", title);
-        cli_page_under(page, "%s on %s%s   %s   %s",
-                       capo_text_plural((unsigned)job->n_ranks, "rank", NULL),
-                       capo_text_plural(job->n_nodes, "node", NULL), layout,
-                       capo_text_duration((double)capo_job_duration_ns(job), text), when);
+        cli_page_under(page, "%s%s   %s   %s", capo_job_ranks_text(job, job->n_nodes, ranks),
+                       layout, capo_text_duration((double)capo_job_duration_ns(job), text), when);
 }
 
 /* How the program reached NCCL; INFO nccl.how has the recorder's word (shim/nccl/real.c). */
@@ -119,7 +118,7 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
         const char *label = capo_page_is_filtered(r) ? "these calls on GPU" : "NCCL busy on GPU";
         char text[32], range[80] = "", all[32], left_out[80] = "";
-        double unended = capo_unended_share(r->job);
+        double unended = capo_unended_share(r->job), silent;
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
                 cli_page_fact(page, label, "not known (%s of %s calls timed; %s)",
@@ -132,6 +131,9 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
         if (unended >= UNENDED_PRINTED)
                 snprintf(left_out, sizeof left_out, ", without calls not seen to end (%s)",
                          capo_text_percent(unended, all));
+        else if ((silent = capo_silent_at_end_ns(r)) > 0)
+                snprintf(left_out, sizeof left_out, ", without calls under way in the last %s",
+                         capo_text_time(silent, all));
         cli_page_fact(page, label, "%s of the job%s%s%s", capo_text_percent(r->gpu_share, text),
                       range, r->overlapping ? ", overlapping calls once" : "", left_out);
 }

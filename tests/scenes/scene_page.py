@@ -54,6 +54,12 @@ def is_whole(scene):
     return not {"logs", "unrecorded", "first", "beside"} & set(scene.job)
 
 
+def widest(scene):
+    """The ranks of the largest communicator that the script makes: `init NAME RANKS RANK`."""
+    words = [line.split() for line in scene.script] if scene.lang == "c" else []
+    return max([scene.n] + [int(w[3]) for w in words if w[1] == "init" and len(w) > 4])
+
+
 def check_counts(scene, text):
     for said in HEADER.finditer(text.split("\n! ")[0][:600]):
         if is_whole(scene) and "noinit" not in " ".join(scene.script) and int(said[1]) != scene.n:
@@ -69,7 +75,7 @@ def check_counts(scene, text):
         if int(said[1]) > int(said[2]) or int(said[2]) > scene.n:
             yield said[0]
     for said in re.finditer(r"(?<!of )\b(\d+) ranks? (?:waits?|waited) in", text):
-        if int(said[1]) >= scene.n + ("wait for each other" in text.lower()):
+        if int(said[1]) >= widest(scene) + ("wait for each other" in text.lower()):
             yield said[0]
     if re.search(r"rank (\d+) waits in .* for rank \1\b", text):
         yield "a rank waits for itself"

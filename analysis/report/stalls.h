@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Times in which no rank made a call. */
+#ifndef CAPO_STALLS_H
+#define CAPO_STALLS_H
+
+#include "analysis/report/job_page.h"
+
+/** capo_judge_stalls() - finds times in which no rank made a call (stalls.c); a step of
+ * capo_judge_problems(). */
+void capo_judge_stalls(struct capo_page *page);
+
+/** capo_unseen_waiting() - upper bound in ns, mean over ranks, for waiting in silences far longer
+ * than the job's usual ones, for which there are neither GPU times nor starts of calls. */
+double capo_unseen_waiting(const struct capo_page *r);
+
+/** capo_silent_at_end_ns() - how long no rank made a call before a process of the job ended badly; 0:
+ * less than 10 s. */
+double capo_silent_at_end_ns(const struct capo_page *r);
+
+#endif
