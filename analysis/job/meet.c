@@ -243,13 +243,13 @@ bool capo_meet_is_barrier(const struct capo_meet_row *row)
                 kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL);
 }
 
-bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row)
+bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row, int32_t but)
 {
         const struct capo_meet_arrival *at =
                 meet->arrivals + (size_t)(row - meet->rows) * meet->n_ranks;
         bool timed = false;
 
         for (uint32_t k = 0; k < meet->n_ranks; k++)
-                timed |= at[k].gpu_ns > 0;
+                timed |= (int32_t)k != but && at[k].gpu_ns > 0;
         return timed;
 }

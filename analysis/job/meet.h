@@ -126,8 +126,8 @@ void capo_meet_set_gpu(struct capo_meet *meet, int64_t handle, uint32_t seq,
 /** capo_meet_is_barrier() - is this a call that no rank can leave before all have entered? */
 bool capo_meet_is_barrier(const struct capo_meet_row *row);
 
-/** capo_meet_is_timed() - was it timed on the GPU of any rank? Calls that are no barrier are
+/** capo_meet_is_timed() - was it timed on the GPU of any rank but @but? Calls that are no barrier are
  * compared by host start times even so. */
-bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row);
+bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row, int32_t but);
 
 #endif

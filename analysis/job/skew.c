@@ -212,9 +212,9 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
 }
 
 /*
- * A freeze of seconds is in one call, which is hardly ever timed on the GPU. But the others'
- * waiting in it is GPU time and is known: add it to the row of that call, on top of the shortest
- * time that such a call takes.
+ * A freeze of seconds is in one call, which is hardly ever timed on the GPU; the last rank may have
+ * timed it, after its pause. But the others' waiting in it is GPU time and is known: add it to the
+ * row of that call, on top of the shortest time that such a call takes.
  */
 static void infer_row(struct capo_job *job, uint32_t comm, const struct capo_meet_row *call,
                       double spread, double waited)
@@ -312,7 +312,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         }
         for (uint32_t i = 0; i < l.n_rows; i++) {
                 if (l.call[i].by_host && capo_meet_is_long(m, l.call[i].row->seq) &&
-                    !capo_meet_is_timed(m, l.call[i].row))
+                    !capo_meet_is_timed(m, l.call[i].row, c->members[l.call[i].last].rank))
                         infer_row(job, comm, l.call[i].row, l.call[i].spread, l.call[i].waited);
         }
         c->skew = skew;

@@ -23,7 +23,7 @@ enum { MEET_RANKS = 1 << 16 };
 
 /* Silences of a thread that are looked at: of what the job has lasted so far. Shorter ones matter
  * only when there are many, and then the sample has them. */
-enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 8 };
+enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 2048 };
 
 /* A rank takes room in each call, whether it left a log or not: an untrusted file may claim that
  * there are very many. */
@@ -147,7 +147,7 @@ static bool any_untimed(const struct reading *rd, const struct capo_log_columns 
         return false;
 }
 
-/* The first collective from call @i on came after a silence of @ns. If a call between the silence
+/* The first collective from call @i on (timed, it stands behind later ones) came after a silence of @ns. If a call between the silence
  * before and this one was not timed, and so can have been on the GPU all the time, the silence is
  * one of the process (sampled.h): the program waits for all that it enqueued, whichever call came
  * last. */
@@ -155,6 +155,7 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
                      uint64_t from, uint64_t ns)
 {
         struct reading_thread *thread = &rd->threads[c->thread % JOB_GAP_THREADS];
+        uint32_t first = c->n;
 
         if (!rd->again)
                 capo_silences_add(&thread->still, from, ns);
@@ -163,11 +164,12 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
         for (uint32_t k = i; k < c->n && k < i + GAP_AHEAD; k++) {
                 const struct wanted *w = &rd->wanted[c->shape[k]];
 
-                if (w->limit && !w->grouped) {
-                        capo_meet_gap(meet_of(rd, rd->shapes[c->shape[k]].comm), c->seq[k], ns);
-                        return;
-                }
+                if (w->limit && !w->grouped && c->base + c->t_begin[k] > from &&
+                    (first == c->n || c->t_begin[k] < c->t_begin[first]))
+                        first = k;
         }
+        if (first < c->n)
+                capo_meet_gap(meet_of(rd, rd->shapes[c->shape[first]].comm), c->seq[first], ns);
 }
 
 /* Calls that are timed stand in the log when they are done, so behind later ones: a silence begins
