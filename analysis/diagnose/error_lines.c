@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Lines of failures: those of node_lines.def, error_lines.def and nccl_lines.def; how torchrun and
- * Slurm name who failed first; exceptions; and lines with a word of failure that nobody knows.
+ * Slurm name who failed first; and exceptions.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -688,13 +688,13 @@ static int find_row(struct capo_evidence *e, const struct error_row *row, bool *
         return 0;
 }
 
-/* How many letters of the line the words of a row cover; 0: it is another line. */
-static size_t cover_line(const char *said, size_t size, const char *words)
+/* How many letters of the line the words up to @end cover; 0: it is another line. */
+static size_t cover_line(const char *said, size_t size, const char *words, const char *end)
 {
         size_t covered = 0;
 
-        while (*words) {
-                size_t n = strcspn(words, "*");
+        while (words < end) {
+                size_t n = strcspn(words, "*|");
                 const char *at = memmem(said, size, words, n);
 
                 if (!at)
@@ -714,11 +714,16 @@ static enum warn_class find_class(const char *said)
         enum warn_class class = WARN_UNKNOWN;
 
         for (size_t i = 0; i < N_ELEMENTS(warns); i++) {
-                size_t covered = cover_line(said, size, warns[i].words);
+                for (const char *words = warns[i].words, *end; *words;
+                     words = end + (*end == '|')) {
+                        size_t covered;
 
-                if (covered > best) {
-                        best = covered;
-                        class = warns[i].class;
+                        end = words + strcspn(words, "|");
+                        covered = cover_line(said, size, words, end);
+                        if (covered > best) {
+                                best = covered;
+                                class = warns[i].class;
+                        }
                 }
         }
         return class;
@@ -796,102 +801,6 @@ int capo_last_errors_read(struct capo_evidence *e)
         for (size_t i = 0; i < N_ELEMENTS(rows) && r == 0 && !found; i++) {
                 if (is_last_resort(&rows[i]))
                         r = find_row(e, &rows[i], &found);
-        }
-        return r;
-}
-
-/* ---- lines that nobody knows ---- */
-
-/* Whole words only: neither "errors: 0" nor NCCL_ASYNC_ERROR_HANDLING=1 counts; "ValueError" does.
- */
-static bool has_word(const char *line, size_t size, const char *word)
-{
-        size_t n = strlen(word);
-
-        for (size_t i = 0; i + n <= size; i++) {
-                if ((line[i] | ' ') != (*word | ' ') || strncasecmp(line + i, word, n) != 0 ||
-                    (i && line[i - 1] == '_'))
-                        continue;
-                if (i + n == size || (!isalnum((unsigned char)line[i + n]) && line[i + n] != '_'))
-                        return true;
-        }
-        return false;
-}
-
-/* NCCL's INFO lines report attempts that fail by design; "#" begins a header of nccl-tests. */
-static bool is_failure(const char *line, size_t size)
-{
-        static const char *const words[] = {"error",     "failed",    "failure",   "fatal",
-                                            "exception", "aborted",   "aborting",  "killed",
-                                            "panic",     "timed out", "NCCL WARN", "core dumped"};
-
-        if (*line == '#' || memmem(line, size, " NCCL INFO ", 11))
-                return false;
-        for (size_t i = 0; i < size; i++) { /* a binary */
-                if (iscntrl((unsigned char)line[i]) && !strchr("\t\r\033", line[i]))
-                        return false;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
-                if (has_word(line, size, words[i]))
-                        return true;
-        }
-        return false;
-}
-
-static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
-                        struct capo_evidence_mark mark, const char *line)
-{
-        e->texts[mark.text].n[CAPO_EVIDENCE_PROGRAM]++;
-        if (!*f) {
-                *f = capo_evidence_finding(e);
-                if (!*f)
-                        return -ENOMEM;
-                (*f)->rank = CAPO_RANK_UNDECIDED;
-                (*f)->kind = "error";
-                (*f)->sure = "unsure";
-                snprintf((*f)->headline, sizeof(*f)->headline,
-                         "NOT DECIDED: a line may be an error that capo does not know");
-                capo_quote(line, (*f)->detail, sizeof(*f)->detail);
-                snprintf((*f)->missing, sizeof(*f)->missing,
-                         "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
-                snprintf((*f)->next, sizeof(*f)->next, "read these lines: did the job fail?");
-        }
-        capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
-        capo_finding_mark(*f, mark);
-        return 0;
-}
-
-/* Output of nccl-tests that ended without an error: its warnings did no harm. */
-static bool has_ended_well(const struct capo_evidence *e, uint32_t text)
-{
-        for (uint32_t i = 0; i < e->n_findings; i++) {
-                if (e->findings[i].rank == CAPO_RANK_HEALTHY &&
-                    e->findings[i].marks[0].text == text)
-                        return true;
-        }
-        return false;
-}
-
-int capo_words_read(struct capo_evidence *e)
-{
-        struct capo_diagnose_finding *f = NULL;
-        int r = 0;
-
-        for (uint32_t i = 0; i < e->n_texts; i++) {
-                if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
-                        return 0; /* the verdict of capo hang is better */
-        }
-        for (uint32_t i = 0; i < e->n_texts; i++) {
-                const struct capo_records *records = &e->texts[i].records;
-
-                for (uint32_t k = 0; k < records->n && r == 0 && !has_ended_well(e, i); k++) {
-                        const char *line = records->text + records->v[k].begin;
-
-                        if (is_failure(line, strcspn(line, "\n")))
-                                r = take_failure(e, &f,
-                                                 (struct capo_evidence_mark){i, records->v[k].line},
-                                                 line);
-                }
         }
         return r;
 }

@@ -2,6 +2,7 @@
 /* What each text is, and the releases and ranks that it names. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "analysis/diagnose/evidence.h"
@@ -36,9 +37,9 @@ static int take_rank(const char *at, const char *line, uint32_t number, void *ar
 
 static const struct {
         enum capo_evidence_kind kind;
-        const char *word;
+        const char *words;
 } signs[] = {
-#define EVIDENCE_SIGN(kind, word) {CAPO_EVIDENCE_##kind, word},
+#define EVIDENCE_SIGNS(kind, words) {CAPO_EVIDENCE_##kind, words},
 #include "analysis/diagnose/evidence_signs.def"
 };
 
@@ -49,21 +50,32 @@ static int take_source(const char *at, const char *line, uint32_t number, void *
         return 0;
 }
 
+enum { SIGN = 80 };
+
 static int recognise_text(struct capo_evidence *e, uint32_t text)
 {
         static const char *const sources[] = {".py:", ".cc:", ".cpp:"};
         struct capo_evidence_text *t = &e->texts[text];
 
         for (size_t i = 0; i < N_ELEMENTS(signs); i++) {
-                int n = capo_evidence_each(e, text, signs[i].word, NULL, NULL);
+                for (const char *words = signs[i].words; *words;) {
+                        char word[SIGN];
+                        size_t size = strcspn(words, "|");
+                        int n;
 
-                t->n[signs[i].kind] += n > 0 ? (uint32_t)n : 0;
+                        snprintf(word, sizeof word, "%.*s", (int)size, words);
+                        n = capo_evidence_each(e, text, word, NULL, NULL);
+                        t->n[signs[i].kind] += n > 0 ? (uint32_t)n : 0;
+                        words += size + (words[size] == '|');
+                }
         }
         for (size_t i = 0; i < N_ELEMENTS(sources); i++)
                 capo_evidence_each(e, text, sources[i], take_source, &t->n[CAPO_EVIDENCE_LINES]);
         capo_evidence_each(e, text, "NCCL version ", find_release, &e->nccl);
         capo_evidence_each(e, text, "nvidia-nccl-cu", find_release, &e->nccl);
         capo_evidence_each(e, text, "using nccl==", find_release, &e->nccl);
+        capo_evidence_each(e, text, "NCCL 2.", find_release, &e->nccl);
+        capo_evidence_each(e, text, "RCCL version ", find_release, &e->nccl);
         capo_evidence_each(e, text, "Initializing aws-ofi-nccl ", find_release, &e->ofi);
         capo_evidence_each(e, text, "PyTorch version: ", find_release, &e->torch);
         return capo_evidence_each(e, text, "[rank", take_rank, e) < 0 ? -ENOMEM : 0;

@@ -208,4 +208,12 @@ printf 'n0:1:2 [0] NCCL INFO Init\nout_of_sequence: %s\n' 0 >quiet.txt
 expect 3 'NOT DECIDED' -- quiet.txt
 printf 'n0:1:2 [0] NCCL INFO Init\nout_of_sequence: %s\n' 7213 >lossy.txt
 expect 1 'A NIC COUNTS LOST PACKETS' -- lossy.txt
+
+# what NCCL 2.32 says itself
+echo 'n0:1:2 [0] NCCL WARN NET/IB: NCCL_IB_PKEY_VALUE=0x8001 not found in PKey table (pkey_tbl_len=4, port=1)' >pkey.txt
+expect 1 'TWO NICS COULD NOT BE CONNECTED' -- pkey.txt
+echo 'ECC: uncorrected volatile errors on rank(s) 3 (worst=2) across 8 ranks in comm 0x1' >ecc.txt
+expect 1 'A GPU HAS A MEMORY ERROR' -- ecc.txt
+echo 'HINT: In many cases this error indicates that ACS is enabled, which breaks the GPU Direct RDMA protocol.' >hint.txt
+expect 1 'ACS) BREAKS GPUDirect RDMA' -- hint.txt
 exit $bad

@@ -33,7 +33,9 @@ def words_of(form):
 
 def rows_of(path):
     with open(path) as table:
-        return re.findall(r'^NCCL_WARN\((\w+),\s*"((?:[^"\\]|\\.)*)"\)', table.read(), re.M)
+        for name, words in re.findall(r'^NCCL_WARN\((\w+),((?:\s*"(?:[^"\\]|\\.)*")+)\)', table.read(), re.M):
+            for one in "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', words)).split("|"):
+                yield name, one
 
 
 def matches(words, form):
