@@ -161,29 +161,35 @@ char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_n
         return of_frame(page, process, at_ns, put_native);
 }
 
-/* The ranks of the job of which there is no log: ": rank 2, 5", the first eight; "" where that is
- * not known. @text: 120 bytes. Return: how many; 0: not known. */
-static uint32_t list_missing(const struct hang_page *page, char *text)
+int32_t hang_absent(const struct hang_page *page, int32_t after)
 {
         const struct capo_hang_call *call = page->verdict.call;
         int32_t n_ranks = page->hang.n_ranks;
+
+        if (call && call->comm == CAPO_HANG_NONE && (int32_t)call->bytes > n_ranks)
+                n_ranks = (int32_t)call->bytes; /* of a communicator that is being made */
+        for (int32_t r = after + 1; r < n_ranks; r++) {
+                bool there = false;
+
+                for (uint32_t i = 0; i < page->hang.n_processes; i++)
+                        there |= page->hang.processes[i].rank == r ||
+                                 page->hang.processes[i].rank < 0;
+                if (!there)
+                        return r;
+        }
+        return -1;
+}
+
+/* ": rank 2, 5", the first eight without a log; "" where that is not known. @text: 120 bytes.
+ * Return: how many; 0: not known. */
+static uint32_t list_missing(const struct hang_page *page, char *text)
+{
         uint32_t n = 0;
 
         *text = 0;
-        if (call && call->comm == CAPO_HANG_NONE && (int32_t)call->bytes > n_ranks)
-                n_ranks = (int32_t)call->bytes; /* of a communicator that is being made */
-        for (int32_t r = 0; r < n_ranks; r++) {
-                bool there = false;
-
-                for (uint32_t i = 0; i < page->hang.n_processes; i++) {
-                        there |= page->hang.processes[i].rank == r ||
-                                 page->hang.processes[i].rank < 0;
-                }
-                if (there)
-                        continue;
+        for (int32_t r = -1; (r = hang_absent(page, r)) >= 0; n++) {
                 if (n < 8)
                         capo_append(text, 120, "%s%d", n ? ", " : ": rank ", r);
-                n++;
         }
         return n;
 }

@@ -32,6 +32,10 @@ char *hang_python(const struct hang_page *page, uint32_t process, uint64_t *at_n
  * FRAME" per frame. */
 char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_ns);
 
+/** hang_absent() - the next rank of the job after @after (-1: the first) that left no log; -1: none.
+ */
+int32_t hang_absent(const struct hang_page *page, int32_t after);
+
 /** hang_missing() - item @i of what is not known and would help to decide. Return: NULL after the
  * last. @text: 400 bytes. */
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text);

@@ -143,7 +143,7 @@ static void print_kind(const struct hang_page *p, const char *who, const char *a
         const struct capo_hang_verdict *v = &p->verdict;
         bool many = n_named(v) > 1, was_left = v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR;
         const char *is = many ? "ARE" : "IS", *s = many ? "" : "S";
-        char waiting[64];
+        char waiting[64], late[32];
 
         switch (v->kind) {
         case CAPO_HANG_HEALTHY:
@@ -153,6 +153,8 @@ static void print_kind(const struct hang_page *p, const char *who, const char *a
                 break;
         case CAPO_HANG_ENDED: print_first_end(p, who, at, out); break;
         case CAPO_HANG_SLOW:
+                if (!v->n_culprits && v->unseen && hang_absent(p, -1) >= 0)
+                        snprintf(late, sizeof late, "RANK %d", hang_absent(p, -1)), who = late;
                 fprintf(out, "%s %s LATE, not hung (no progress for less than %g s)%s%s", who, is,
                         p->after_s, v->call ? ": waited for in " : "", v->call ? at : "");
                 break;

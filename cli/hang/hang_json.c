@@ -226,6 +226,10 @@ static json_t *culprits_json(const struct hang_page *p)
                 read_nics(p, c->process, &of.e);
                 json_array_append_new(list, cli_entity_json(&culprit, p, &of));
         }
+        for (int32_t r = -1; p->verdict.kind == CAPO_HANG_SLOW && !p->verdict.n_culprits &&
+                             p->verdict.unseen && (r = hang_absent(p, r)) >= 0;)
+                json_array_append_new(list, json_pack("{s:i, s:n, s:n, s:s}", "rank", (int)r,
+                                                      "host", "pid", "why", "no_log"));
         return list;
 }
 
