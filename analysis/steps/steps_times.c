@@ -10,6 +10,8 @@
 
 /* Limits for a change: steps on each side, size, and probability of chance. */
 enum { LEAST_SIDE = 5 };
+enum { LEAST_RECENT = 8 }; /* steps */
+#define RECENT_NS    120000000000
 #define LEAST_CHANGE 0.05
 #define CHANCE       0.001
 
@@ -92,6 +94,11 @@ int step_times(struct capo_steps *s)
         s->mean_ns /= n;
         s->p50_ns = quantile_of(times, n, 0.5, copy);
         s->p95_ns = quantile_of(times, n, 0.95, copy);
+        for (k = n; k > 0 && (n - k < LEAST_RECENT || s->step[times[k - 1].step].t_ns + RECENT_NS >=
+                                                              s->step[s->n - 1].t_ns);)
+                k--;
+        s->recent_p50_ns = quantile_of(times + k, n - k, 0.5, copy);
+        s->recent_p95_ns = quantile_of(times + k, n - k, 0.95, copy);
         quarter = n / 4;
         if (quarter) {
                 double early = quantile_of(times, quarter, 0.5, copy);

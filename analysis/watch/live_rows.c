@@ -9,6 +9,8 @@
 #include "core/base/calls.h"
 #include "analysis/watch/live_rows.h"
 
+#define LATELY_NS 60000000000
+
 enum { SMALLEST = 10 }; /* log2 of the first class's end; each next end is four times larger */
 
 static unsigned size_class(uint64_t bytes)
@@ -146,7 +148,32 @@ static void rate_rows(struct capo_live_rows *rows, const struct capo_page *page)
         }
 }
 
-int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page)
+/* Bandwidths are since the start of the job: scale them by how long calls took lately. */
+static void rate_lately(struct capo_live_row *row, uint64_t now_ns)
+{
+        struct capo_live_since now = {now_ns, row->gpu.count, row->gpu.sum_ns}, *then = row->since;
+        double calls, sum;
+
+        if (now.calls < then[1].calls) /* a process ended */
+                then[0] = then[1] = now;
+        if (now_ns >= then[1].at_ns + LATELY_NS) {
+                then[0] = then[1];
+                then[1] = now;
+        }
+        calls = (double)(now.calls - then[0].calls);
+        sum = (double)(now.sum_ns - then[0].sum_ns);
+        if (calls <= 0 || sum <= 0) {
+                row->busbw = 0;
+                row->reached = -1;
+                return;
+        }
+        row->busbw *= capo_hist_mean(&row->gpu) / (sum / calls);
+        if (row->reached >= 0)
+                row->reached *= capo_hist_mean(&row->gpu) / (sum / calls);
+}
+
+int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
+                          uint64_t now_ns)
 {
         int r = 0;
 
@@ -159,6 +186,8 @@ int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *p
                 r = row ? add_row(row, of) : -ENOMEM;
         }
         rate_rows(rows, page);
+        for (uint32_t i = 0; i < rows->n; i++)
+                rate_lately(&rows->row[i], now_ns);
         return r;
 }
 

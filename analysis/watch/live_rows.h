@@ -22,8 +22,11 @@ struct capo_live_row {
         uint64_t calls, bytes;      /* over the ranks seen */
         struct capo_hist host, gpu; /* gpu: of the calls timed there */
         double total_ns;            /* of all calls over the ranks, by the best clock */
-        double busbw;               /* GB/s; 0 not known */
+        double busbw;               /* GB/s, of the last one to two minutes; 0 not known */
         double reached;             /* share of what the links allow; < 0 not known */
+        struct capo_live_since {
+                uint64_t at_ns, calls, sum_ns; /* those timed on the GPU until then */
+        } since[2];                            /* a minute ago or more, and after that */
 };
 
 struct capo_live_rows {
@@ -34,10 +37,12 @@ struct capo_live_rows {
 /**
  * capo_live_rows_update() - update the rows from @page
  * @page: filled by capo_judge_rows()
+ * @now_ns: time of the sample. Until two samples are a minute apart, bandwidths are of the whole job
  *
  * Rows that are no longer in @page become zero. Return: 0; -ENOMEM: figures are incomplete.
  */
-int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page);
+int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
+                          uint64_t now_ns);
 void capo_live_rows_finish(struct capo_live_rows *rows);
 
 /** capo_live_size_text() - "0", "1MiB-4MiB" (without the upper end), "4GiB-", "any". @text: 32

@@ -44,6 +44,10 @@ static int run_top(void *options, int n, char **words)
         snprintf(t.filter, sizeof t.filter, "%s", o->filter ? o->filter : "");
         gethostname(t.watch.node, sizeof t.watch.node - 1);
         r = top_sample(&t);
+        if (r == 0 && t.n_jobs && (o->once || o->json)) { /* rates need two samples */
+                usleep((useconds_t)(o->every * 1e6));
+                r = top_sample(&t);
+        }
         if (r < 0)
                 capo_error("top: %s", strerror(-r));
         else if (o->json)
@@ -62,7 +66,7 @@ static const struct options defaults = {.every = 2};
 
 static const struct cli_option options[] = {
         {"once", CLI_FLAG(struct options, once),
-         "print the page once; rates are since the start of the job"},
+         "print the page once; rates are of the --every seconds before"},
         {"json", CLI_FLAG(struct options, json), "the same for programs"},
         CLI_WIDE,
         {"every", CLI_SECONDS(struct options, every, "SECONDS", 0.2, 3600),

@@ -37,7 +37,6 @@ struct top {
         uint32_t n_jobs;
         enum top_sort sort;
         char filter[64]; /* show rows whose communicator or call contains this; "": all */
-        bool all_time;   /* a single sample: rates are since the start of the job */
 };
 
 enum { TOP_LINE = 512 };

@@ -38,7 +38,7 @@ static const char *const keys[] = {
         "TIME     share of the ranks' time on the GPU in these calls, since the last look",
         "CALLS/S  GB/S  calls and message bytes that the ranks on this machine enqueued",
         "P50      median time on the GPU since the start of the job",
-        "BUSBW    bus bandwidth in GB/s, median since the start",
+        "BUSBW    bus bandwidth in GB/s in the last minutes",
         "LINKS    of what the links of these GPUs allow, where the machine is recorded",
 };
 

@@ -210,8 +210,8 @@ static void put_step_seconds(struct metrics_put *p)
 
         if (!s->steps.n_plain)
                 return;
-        metrics_point(p, "", s->steps.p50_ns / 1e9, "value", "p50", "certain", certain(s), NULL);
-        metrics_point(p, "", s->steps.p95_ns / 1e9, "value", "p95", "certain", certain(s), NULL);
+        metrics_point(p, "", s->steps.recent_p50_ns / 1e9, "value", "p50", "certain", certain(s), NULL);
+        metrics_point(p, "", s->steps.recent_p95_ns / 1e9, "value", "p95", "certain", certain(s), NULL);
 }
 
 enum { LATE = 16, NICS = 64 };

@@ -173,7 +173,7 @@ static int read_job(struct watch *w, struct watch_job *j)
                 name_user(j);
                 name_job(w, j);
         }
-        r = r ?: capo_live_rows_update(&j->rows, &j->page.late);
+        r = r ?: capo_live_rows_update(&j->rows, &j->page.late, j->page.hang.now_ns);
         j->readable = r == 0;
         return r == -ENOMEM ? r : 0;
 }

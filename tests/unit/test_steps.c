@@ -65,25 +65,45 @@ Test(steps, plain)
         free(job.call);
 }
 
+enum { STEPS = 100, CALLS = 3, FROM = 60 };
+
 /* Steps begin behind the longest pause, and take longer from the 60th on. */
-Test(steps, change)
+static void changed_steps(struct capo_step_call *call, uint64_t unit)
 {
-        enum { STEPS = 100, CALLS = 3, FROM = 60 };
-        struct capo_step_call call[STEPS * CALLS];
-        struct capo_steps s;
         uint64_t now = 1000;
 
         for (uint32_t i = 0; i < STEPS; i++) {
                 for (uint32_t k = 0; k < CALLS; k++) {
-                        now += 1000;
+                        now += 1000 * unit;
                         call[i * CALLS + k] = (struct capo_step_call){.t_ns = now,
                                                                       .bytes = 1u << (20 + k),
                                                                       .comm = 1,
                                                                       .peer = -1,
                                                                       .call = CAPO_CALL_ALLREDUCE};
                 }
-                now += (i < FROM ? 5000 : 7000) + i % 7;
+                now += ((i < FROM ? 5000 : 7000) + i % 7) * unit;
         }
+}
+
+/* Ten seconds a step: the last two minutes hold only long ones. */
+Test(steps, recent)
+{
+        struct capo_step_call call[STEPS * CALLS];
+        struct capo_steps s;
+
+        changed_steps(call, 1000000);
+        cr_assert_eq(capo_steps_find(call, STEPS * CALLS, &s), 0);
+        cr_expect_float_eq(s.p50_ns, 8004e6, 2e6);
+        cr_expect_float_eq(s.recent_p50_ns, 10003e6, 2e6);
+        capo_steps_finish(&s);
+}
+
+Test(steps, change)
+{
+        struct capo_step_call call[STEPS * CALLS];
+        struct capo_steps s;
+
+        changed_steps(call, 1);
         cr_assert_eq(capo_steps_find(call, STEPS * CALLS, &s), 0);
         cr_expect_eq(s.known, CAPO_STEPS_FOUND, "%s", s.why);
         cr_expect_eq(s.period, CALLS);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The bandwidth of a row follows the calls of the last minutes. */
+#include <criterion/criterion.h>
+
+#include "analysis/watch/live_rows.h"
+#include "tests/log_numbers.h"
+
+#define SECOND UINT64_C(1000000000)
+
+static struct capo_job_row row = {.comm = CAPO_NO_COMM, .call = CAPO_CALL_ALLREDUCE, .bytes = 4096};
+static struct capo_job job = {.rows = &row, .n_rows = 1};
+static struct capo_live_rows rows;
+
+/* @calls of @ns each until second @at; the bandwidth since the start of the job is 10 GB/s. */
+static double busbw_at(uint64_t at, uint64_t calls, uint64_t ns)
+{
+        struct capo_page_row judged = {.has_bandwidth = true, .bytes_max = 4096, .total_ns = 1};
+        struct capo_page page = {.job = &job, .judged = {&judged, 1}};
+
+        if (calls)
+                cr_assert_eq(capo_hist_add(&row.time[CAPO_CLOCK_EVENT], ns, calls), 0);
+        judged.row = row;
+        judged.busbw = 10;
+        judged.reached = -1;
+        cr_assert_eq(capo_live_rows_update(&rows, &page, at * SECOND), 0);
+        return rows.row[0].busbw;
+}
+
+Test(live_rows, bandwidth_of_the_last_minutes)
+{
+        double first = busbw_at(1000, 1000, 1000), second = busbw_at(1070, 1000, 1000);
+        /* calls take four times as long from now on: the mean of all is 3 us, of the last 4 us */
+        double slow = busbw_at(1140, 4000, 4000);
+
+        cr_expect_float_eq(first, 10, 0.01);
+        cr_expect_float_eq(second, 10, 0.01);
+        cr_expect_float_eq(slow, 10 * 3.0 / 4, 0.01);
+        cr_expect(busbw_at(1210, 0, 0) == 0);
+        capo_live_rows_finish(&rows);
+        capo_hist_finish(&row.time[CAPO_CLOCK_EVENT]);
+}
