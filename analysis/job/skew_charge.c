@@ -187,9 +187,7 @@ static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const st
                 const struct skew_laid_call *call = &l->call[i];
                 bool behind_gap = call->alone && capo_meet_is_long(m, call->row->seq);
                 bool sampled = !call->alone && (call->whole || !any_whole);
-                double can_be = call->paused ? 0
-                                : behind_gap ? fmin(call->waited, most_missed)
-                                             : call->waited;
+                double can_be = behind_gap ? fmin(call->waited, most_missed) : call->waited;
 
                 add_call(&charge[call->last], call, sampled, can_be);
                 add_call(&charge[l->n], call, sampled, can_be);
@@ -218,25 +216,29 @@ static double charge_of(const struct skew_laid *l, uint32_t k, const struct samp
  * Is more of the waiting for skew->worst than chance would have it, whatever the calls hold that
  * were not compared? Its share is known better than its time: if it was last in every long call of
  * the sample, only their number is uncertain. Two calls as long as the longest, one of them for
- * another rank, stand for what the sample missed.
+ * another rank, stand for what the sample missed. It is sure, too, if all that were not compared
+ * could be as long and for others.
  */
 static bool is_worst_sure(const struct capo_skew *skew, const struct skew_laid *l,
                           const struct sample *s, double by_host)
 {
         const struct skew_charge *c = &l->charge[skew->worst], *of = &l->charge[l->n];
         double scale = s->n > 0 ? s->all / s->n : 0, more = of->longest, sum = of->sum + 2 * more,
-               sq = of->sq + 2 * more * more, own = c->sq + more * more, total = scale * sum, share;
+               sq = of->sq + 2 * more * more, own = c->sq + more * more, all = 0, total, share,
+               half, chance = 1.0 / l->n;
 
+        for (uint32_t k = 0; k < l->n; k++)
+                all += l->charge[k].own;
+        if (c->own + c->sum - by_host > chance * (all + of->sum + (s->all - s->n) * more))
+                return true;
         if (s->n < SAMPLE_FEW || !(sq > 0))
                 return false;
-        for (uint32_t k = 0; k < l->n; k++)
-                total += l->charge[k].own;
+        total = all + scale * sum;
         share = (c->own + scale * (c->sum + more)) / total;
-        return (share - 1.0 / l->n) * total >
-               by_host +
-                       capo_quantile_t(0.05, sum * sum / sq - 2) * scale *
-                               sqrt((own * (1 - share) * (1 - share) + (sq - own) * share * share) *
-                                    fmax(0, 1 - s->n / s->all));
+        half = capo_quantile_t(0.05, sum * sum / sq - 2) * scale *
+               sqrt((own * (1 - share) * (1 - share) + (sq - own) * share * share) *
+                    fmax(0, 1 - s->n / s->all));
+        return (share - chance) * total > by_host + half;
 }
 
 /*

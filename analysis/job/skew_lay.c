@@ -10,8 +10,7 @@
 #include "analysis/job/skew_parts.h"
 #include "analysis/job/skew_starts.h"
 
-#define APART_NS 1e8   /* smaller differences between GPU times are not examined further */
-#define PAUSE_NS 1.5e7 /* the recorder's clock for pauses (shim/gpu/draw.c) is a coarse one */
+#define APART_NS 1e8 /* smaller differences between GPU times are not examined further */
 
 double skew_quantile(double *v, size_t n, double q)
 {
@@ -167,17 +166,6 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
         }
 }
 
-/* With host starts @t; @before: those of the call before it. */
-static bool is_paused(const struct skew_laid_call *call, const double *t, const double *before,
-                      uint32_t n)
-{
-        bool paused = call->alone && capo_meet_is_chosen(call->row);
-
-        for (uint32_t k = 0; k < n; k++)
-                paused &= t[k] - before[k] >= PAUSE_NS;
-        return paused;
-}
-
 /*
  * A rank that enqueues without waiting may be one second ahead by host time in every call of a
  * tight loop, although it waits for that second once. So if a rank made a call before the last rank
@@ -207,8 +195,6 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
 
                 if (!skew_row_tells(s, comm, order[i].row, CAPO_SKEW_HOST_START, t))
                         continue;
-                if (call && order[i].seq == seq + 1)
-                        call->paused = is_paused(call, t, before, l->n);
                 if (call && (from == CAPO_SKEW_HOST_START || call->by_host)) {
                         bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
                         call->waited = waiting_of(t, seq ? before : NULL, l->n);

@@ -19,8 +19,6 @@ struct skew_laid_call {
         uint32_t last; /* the member that started last */
         bool whole;    /* `waited` belongs to this call alone: see lay_waiting() */
         bool alone;    /* it stands only for itself; the others are a sample of the rest */
-        bool paused;   /* all ranks chose to time it, and paused before it: no call that was not
-                          compared is like it */
         double waited; /* how long the others waited for the last one, summed */
         double spread; /* from the first start to the last */
 };

@@ -360,7 +360,7 @@ int capo_judge_waits(struct capo_page *r)
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->by_order = w->wide && !w->by_clocks && !w->follows &&
                               k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
-                              w->last_share >= ORDER_SHARE;
+                              (w->last_share >= ORDER_SHARE || (k->worst_sure && w->stands_out));
                 w->stands_out &= !w->wide && !w->by_clocks && !w->follows;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;

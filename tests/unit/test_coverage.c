@@ -42,6 +42,7 @@ struct plan {
         enum when when;
         uint32_t n_calls, one_in, from, to, late;
         double noise, by, part, step;
+        bool pauses; /* calls after a pause are timed, as all recorders do but older ones */
 };
 
 static struct plan make_plan(void)
@@ -58,6 +59,7 @@ static struct plan make_plan(void)
         p.step = 2e6 * exp(draw_share() * 3);
         p.from = draw(p.n_calls);
         p.to = p.from + 10 + draw(60);
+        p.pauses = p.one_in > 1 && draw(2);
         return p;
 }
 
@@ -114,10 +116,12 @@ static double make_calls(const struct plan *p, struct capo_meet *meet, double *t
                                                 .clock = CAPO_CLOCK_HOST};
 
                         truth[is_last] += last - late[k];
-                        if (drawn || chosen) {
+                        bool own = chosen || (p->pauses && i > 1 && begin - last_host[k] >= 20e6);
+
+                        if (drawn || own) {
                                 r.clock = CAPO_CLOCK_EVENT;
                                 r.gpu_ns = (uint32_t)(20000 + last - late[k]);
-                                r.flags = chosen ? CAPO_RECORD_CHOSEN : 0;
+                                r.flags = own ? CAPO_RECORD_CHOSEN : 0;
                         }
                         cr_assert_geq(capo_meet_add(meet, k, &r), 0);
                         if (i > 1 && begin - last_host[k] > fmax(1e6, begin / 1024))
