@@ -397,7 +397,9 @@ static int take_other(const char *at, const char *line, uint32_t number, void *a
 
         while (from > line && isalnum((unsigned char)from[-1]))
                 from--;
-        if (x->f || from == at || !isupper((unsigned char)*from) || is_consequence(from))
+        if (x->f || from == at || !isupper((unsigned char)*from) || is_consequence(from) ||
+            memmem(from, strcspn(from, "\n"), "failed",
+                   6)) /* "Engine core initialization failed" */
                 return 0;
         x->f = capo_evidence_finding(x->e);
         if (!x->f)

@@ -162,6 +162,7 @@ int capo_last_errors_read(struct capo_evidence *e);
 int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
 int capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
 int capo_stacks_read(struct capo_evidence *e);
+int capo_crash_tell(struct capo_evidence *e); /* add its stack to a crash */
 int capo_tried_read(struct capo_evidence *e);
 int capo_tests_read(struct capo_evidence *e);
 

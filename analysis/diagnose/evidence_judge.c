@@ -234,6 +234,8 @@ static int find_weight(const struct capo_evidence *e, const struct capo_diagnose
                 weight += is_of_runs(e, f)
                                   ? 2
                                   : 1; /* two measurements show more than a line of a log */
+        if (is_kind(f, "known-bug"))   /* it explains the crash */
+                weight++;
         return is_kind(f, "birth") ? weight - 1 : weight;
 }
 
@@ -302,16 +304,20 @@ static int read_bugs(struct capo_evidence *e)
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
         char symptom[128], fixed[16];
 
-        if (v && v->rank != CAPO_RANK_UNDECIDED && v->rank != CAPO_RANK_ERROR)
+        bool crashed = v && v->rank == CAPO_RANK_CAUSE && is_kind(v, "crash");
+
+        if (v && v->rank != CAPO_RANK_UNDECIDED && v->rank != CAPO_RANK_ERROR && !crashed)
                 return 0;
         for (size_t i = 0; i < capo_n_known_bugs; i++) {
                 const struct capo_known_bug *bug = &capo_known_bugs[i];
                 struct capo_diagnose_finding *f;
 
-                bool failed = v && v->rank == CAPO_RANK_ERROR;
+                bool failed = crashed || (v && v->rank == CAPO_RANK_ERROR);
 
-                if ((bug->effect != CAPO_BUG_HANG && !(bug->effect == CAPO_BUG_CRASH && failed)) ||
-                    (bug->of == CAPO_BUG_MACHINE && (failed || !is_stuck(e))))
+                if (!(bug->effect == CAPO_BUG_HANG && !crashed) &&
+                    !(bug->effect == CAPO_BUG_CRASH && failed))
+                        continue;
+                if (bug->of == CAPO_BUG_MACHINE && (failed || !is_stuck(e)))
                         continue;
                 if (capo_evidence_bug(e, bug) != CAPO_BUG_FITS ||
                     !capo_bug_any(bug->symptom, capo_evidence_has, e, symptom))
@@ -319,7 +325,7 @@ static int read_bugs(struct capo_evidence *e)
                 f = capo_evidence_finding(e);
                 if (!f)
                         return -ENOMEM;
-                f->rank = CAPO_RANK_HANG;
+                f->rank = crashed ? CAPO_RANK_CAUSE : CAPO_RANK_HANG;
                 f->kind = "known-bug";
                 snprintf(f->headline, sizeof f->headline, "A KNOWN BUG (%s): %s",
                          capo_bug_software(bug->of), bug->when);
@@ -351,6 +357,7 @@ int capo_evidence_judge(struct capo_evidence *e)
         r = r ?: capo_stacks_read(e);
         r = r ?: capo_debug_read(e);
         r = r ?: capo_errors_read(e);
+        r = r ?: capo_crash_tell(e);
         r = r ?: capo_tried_read(e);
         verdict = capo_evidence_verdict(e);
         if (r == 0 && !verdict)

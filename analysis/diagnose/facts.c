@@ -77,6 +77,8 @@ static void add_fact(struct capo_evidence *e, const char *fact)
         capo_append(e->facts, sizeof e->facts, "%s ", fact);
 }
 
+static bool is_pair(struct capo_evidence *e);
+
 static int read_hosts(struct capo_evidence *e)
 {
         struct hosts *h = calloc(1, sizeof *h);
@@ -97,7 +99,7 @@ static int read_hosts(struct capo_evidence *e)
                 least = h->n_ranks[i] < least ? h->n_ranks[i] : least;
                 most = h->n_ranks[i] > most ? h->n_ranks[i] : most;
         }
-        if (h->most > 1 && !h->sizes)
+        if (h->most > 1 ? !h->sizes : is_pair(e))
                 add_fact(e, "@one-comm");
         if (with > 1 || h->many)
                 add_fact(e, "@many-nodes");
@@ -188,6 +190,26 @@ static void read_nics(struct capo_evidence *e, uint32_t n_nics)
                 add_fact(e, "@few-nics");
         if (lossy)
                 add_fact(e, "@lossy");
+}
+
+/* In a job of two ranks all groups are of both. */
+static bool is_pair(struct capo_evidence *e)
+{
+        static const char *const words[] = {"Starting with 2 processes",
+                                            "MEMBER: 1/2",
+                                            "nproc-per-node 2 ",
+                                            "nproc_per_node 2 ",
+                                            "nproc_per_node=2 ",
+                                            "nproc-per-node=2 ",
+                                            "world_size=2 ",
+                                            "world size 2\n",
+                                            "-np 2 "};
+
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+                if (capo_evidence_has(words[i], e))
+                        return !capo_evidence_has("nnodes", e) && !capo_evidence_has("[rank2]", e);
+        }
+        return false;
 }
 
 int capo_facts_read(struct capo_evidence *e)

@@ -71,11 +71,6 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
         }
         for (size_t i = 0; i < N_ELEMENTS(sources); i++)
                 capo_evidence_each(e, text, sources[i], take_source, &t->n[CAPO_EVIDENCE_LINES]);
-        capo_evidence_each(e, text, "NCCL version ", find_release, &e->nccl);
-        capo_evidence_each(e, text, "nvidia-nccl-cu", find_release, &e->nccl);
-        capo_evidence_each(e, text, "using nccl==", find_release, &e->nccl);
-        capo_evidence_each(e, text, "NCCL 2.", find_release, &e->nccl);
-        capo_evidence_each(e, text, "RCCL version ", find_release, &e->nccl);
         capo_evidence_each(e, text, "Initializing aws-ofi-nccl ", find_release, &e->ofi);
         capo_evidence_each(e, text, "PyTorch version: ", find_release, &e->torch);
         return capo_evidence_each(e, text, "[rank", take_rank, e) < 0 ? -ENOMEM : 0;
@@ -83,11 +78,18 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
 
 int capo_recognise(struct capo_evidence *e)
 {
+        /* what ran comes before what is installed and what a person wrote */
+        static const char *const releases[] = {"NCCL version ", "using nccl==", "RCCL version ",
+                                               "nvidia-nccl-cu", "NCCL 2."};
         int r = 0;
 
         for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
                 if (e->texts[i].text)
                         r = recognise_text(e, i);
+        }
+        for (size_t k = 0; k < N_ELEMENTS(releases) && !e->nccl; k++) {
+                for (uint32_t i = 0; i < e->n_texts; i++)
+                        capo_evidence_each(e, i, releases[k], find_release, &e->nccl);
         }
         return r;
 }

@@ -216,8 +216,10 @@ static int take_summary(struct stacks *s, const char *line, uint32_t number, boo
         uint32_t n = read_ranks(line, ranks, &end);
         struct stack_process new = {.rank = -1, .mark = {s->text, number}};
 
-        if (!n && !strncmp(line, "Thread ", 7))
+        if (!n && (!strncmp(line, "Thread ", 7) || !strncasecmp(line, "pid ", 4))) {
+                new.pid = tolower((unsigned char)*line) == 'p' ? strtol(line + 4, NULL, 10) : 0;
                 n = 1;
+        }
         colon = n ? memchr(end, ':', (size_t)(stop - end)) : NULL;
         if (!colon || colon[1] != ' ' || colon - end > 60 || stop - colon > 4000)
                 return 0;
@@ -235,6 +237,50 @@ static int take_summary(struct stacks *s, const char *line, uint32_t number, boo
                 new.rank = ranks[i];
                 s->v[s->n++] = new;
         }
+        return 0;
+}
+
+/* Is it an indented frame, "barrier (torch/x.py:12)"? */
+static bool is_frame(const char *line)
+{
+        size_t n = strcspn(line, "\n"), digits = 0;
+
+        while (n && strchr(" \t\r", line[n - 1]))
+                n--;
+        if (n < 8 || !strchr(" \t", *line) || line[n - 1] != ')')
+                return false;
+        while (digits + 2 < n && isdigit((unsigned char)line[n - 2 - digits]))
+                digits++;
+        return digits && line[n - 2 - digits] == ':';
+}
+
+/* A head without a thread's line, and its frames below:
+ *      Process 66270 (rank 0)
+ *          barrier (torch/distributed/distributed_c10d.py:2776) */
+static int read_blocks(struct stacks *s)
+{
+        static const char *const words[] = {"rank", "Rank", "RANK", "TP", "worker", NULL};
+        const struct capo_evidence_text *t = &s->e->texts[s->text];
+        uint32_t before = s->n;
+
+        for (uint32_t k = 0; k + 1 < t->records.n && s->n < MOST_PROCESSES; k++) {
+                const char *head = t->records.text + t->records.v[k].begin,
+                           *next = t->records.text + t->records.v[k + 1].begin;
+                struct stack_process new = {.mark = {s->text, t->records.v[k].line}};
+
+                if (strchr(" \t\n", *head) || !is_frame(next))
+                        continue;
+                new.rank = number_behind(head, strcspn(head, "\n"), words);
+                if (new.rank < 0)
+                        new.rank = number_behind(capo_base_name(t->name),
+                                                 strlen(capo_base_name(t->name)), words);
+                read_frames(next, &new);
+                find_doing(&new);
+                if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
+                        return -ENOMEM;
+                s->v[s->n++] = new;
+        }
+        s->e->texts[s->text].n[CAPO_EVIDENCE_STACKS] += s->n - before;
         return 0;
 }
 
@@ -510,6 +556,60 @@ static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_
                  "call each is in");
 }
 
+/* ---- where a process crashed ---- */
+
+enum { CRASH_FRAMES = 4 };
+
+/* The function of "#3  0x7f in ncclCuMemHostEnable () at FILE", "[ 2] libnccl.so(ncclFoo+0x12)". */
+static size_t frame_function(const char *line, const char **name)
+{
+        static const char letters[] =
+                "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:~";
+        size_t size = strcspn(line, "\n");
+        const char *in = memmem(line, size, " in ", 4), *at;
+
+        if (*line == '#' && isdigit((unsigned char)line[1])) {
+                at = in ? in + 4 : line + 1 + strspn(line + 1, "0123456789 ");
+        } else if (*line == '[' || memmem(line, size, "] [", 3)) {
+                at = memchr(line, '(', size);
+                at = at ? at + 1 : "";
+        } else {
+                return 0;
+        }
+        *name = at;
+        return isalpha((unsigned char)*at) || *at == '_' ? strspn(at, letters) : 0;
+}
+
+int capo_crash_tell(struct capo_evidence *e)
+{
+        struct capo_diagnose_finding *f = NULL;
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < e->n_findings && !f; i++)
+                f = strcmp(e->findings[i].kind, "crash") ? NULL : &e->findings[i];
+        for (uint32_t i = 0; i < e->n_texts && f && !n; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < r->n && n < CRASH_FRAMES; k++) {
+                        const char *name;
+                        size_t size = frame_function(r->text + r->v[k].begin, &name);
+
+                        if (size < 4 || size > 80)
+                                continue;
+                        if (!n)
+                                capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
+                        capo_append(f->detail, sizeof f->detail, "%s%.*s",
+                                    n++ ? " <- " : "\nits stack: ", (int)size, name);
+                }
+        }
+        if (n)
+                snprintf(
+                        f->next, sizeof f->next,
+                        "the library of the first function in that stack: its release and known bugs; "
+                        "a core file and gdb show the arguments");
+        return 0;
+}
+
 int capo_stacks_read(struct capo_evidence *e)
 {
         struct stacks s = {.e = e};
@@ -528,6 +628,8 @@ int capo_stacks_read(struct capo_evidence *e)
                         r = -ENOMEM;
                 if (r == 0 && s.n == before)
                         r = read_summaries(&s);
+                if (r == 0 && s.n == before)
+                        r = read_blocks(&s);
         }
         for (uint32_t i = 0; i < s.n; i++)
                 n[s.v[i].doing]++;

@@ -6,6 +6,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "analysis/diagnose/evidence.h"
@@ -50,6 +51,7 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
                      "fixes|fixed|resolves|resolved|solves|solved",
             good[] =
                     "works|worked|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|"
+                    "restored|completes|completed|finishes|finished|"
                     "succeeds|succeeded|helps|helped|is well|pass",
             bad[] = "hang|fail|stuck|stop|crash|error|nothing|same|still|not|never|"
                     "cannot|can't|doesn't|didn't|don't|no effect|no difference|no change|"
@@ -241,6 +243,148 @@ static int judge_values(struct capo_evidence *e)
         return 0;
 }
 
+/* ---- a table of releases and their rates ---- */
+
+/*
+ *      NCCL 2.21.5                       max busbw 34.1
+ *      NCCL 2.27.3                       max busbw 11.9
+ *      NCCL 2.27.3 NCCL_PXN_DISABLE=1    max busbw 34.0
+ */
+enum { RATES = 64 };
+
+static const double APART = 1.3;
+
+struct rate {
+        int release;
+        double value;
+        char setting[64]; /* "": none */
+        struct capo_evidence_mark mark;
+};
+
+/* One release of NCCL in the line, and the first number behind it. */
+static bool read_rate(const char *line, struct rate *out)
+{
+        const char *end = line + strcspn(line, "\n"), *behind = NULL;
+        char word[RELEASE];
+
+        *out = (struct rate){0};
+        for (const char *at = line; (at = memmem(at, (size_t)(end - at), "2.", 2)); at++) {
+                int release = 0;
+
+                if ((at == line || strchr(" \t=:|,(", at[-1])) &&
+                    capo_take_word(at, "0123456789.", word, sizeof word))
+                        release = capo_nccl_named(word);
+                if (release < 20000 + OLDEST_MINOR * 100 || release % 100 == 0)
+                        continue;
+                if (out->release && out->release != release)
+                        return false;
+                out->release = release;
+                behind = behind ? behind : at + strlen(word);
+        }
+        if (!behind || end - line > CLAUSE || !is_prose(line))
+                return false;
+        for (const char *at = behind; at < end; at++) {
+                char *after;
+
+                if (!strncmp(at, "NCCL_", 5)) {
+                        size_t n = strcspn(at, " \t\n|");
+
+                        snprintf(out->setting, sizeof out->setting, "%.*s", (int)n, at);
+                        at += n - 1;
+                        continue;
+                }
+                if (!isdigit((unsigned char)*at) || !strchr(" \t|:=", at[-1]))
+                        continue;
+                out->value = strtod(at, &after);
+                if (after > at && strchr(" \t\n|,;", *after) && out->value > 0)
+                        return true;
+                at = after > at ? after - 1 : at;
+        }
+        return false;
+}
+
+static const struct rate *find_extreme(const struct rate *v, unsigned n, bool most)
+{
+        const struct rate *found = &v[0];
+
+        for (unsigned i = 1; i < n; i++) {
+                if (!*v[i].setting && (*found->setting || (v[i].value > found->value) == most))
+                        found = &v[i];
+        }
+        return found;
+}
+
+/* Do all rows of each release lie on one side? */
+static bool is_apart(const struct rate *v, unsigned n, const struct rate *fast,
+                     const struct rate *slow)
+{
+        for (unsigned i = 0; i < n; i++) {
+                if (!*v[i].setting &&
+                    ((v[i].release == fast->release && v[i].value * APART < fast->value) ||
+                     (v[i].release == slow->release && v[i].value > slow->value * APART)))
+                        return false;
+        }
+        return fast->release != slow->release && fast->value >= slow->value * APART;
+}
+
+static int judge_rates(struct capo_evidence *e, uint32_t text)
+{
+        static const char rates[] =
+                "busbw|GB/s|token/s|tokens/s|it/s|samples|throughput|Gb/s|bandwidth";
+        const struct capo_records *r = &e->texts[text].records;
+        struct rate v[RATES];
+        const struct rate *fast, *slow;
+        struct capo_diagnose_finding *f;
+        char a[16], b[16];
+        unsigned n = 0;
+        bool counted = false;
+
+        for (uint32_t k = 0; k < r->n && n < RATES; k++) {
+                const char *line = r->text + r->v[k].begin;
+                char head[CLAUSE];
+
+                snprintf(head, sizeof head, "%.*s", (int)strcspn(line, "\n"), line);
+                counted |= has_any(head, rates, false);
+                if (read_rate(line, &v[n]))
+                        v[n++].mark = (struct capo_evidence_mark){text, r->v[k].line};
+        }
+        if (n < 2 || !counted)
+                return 0;
+        fast = find_extreme(v, n, true);
+        slow = find_extreme(v, n, false);
+        if (!is_apart(v, n, fast, slow))
+                return 0;
+        f = capo_evidence_finding(e);
+        if (!f)
+                return -ENOMEM;
+        f->rank = CAPO_RANK_SLOW;
+        f->kind = "slow";
+        f->sure = "certain"; /* it was measured */
+        e->nccl = slow->release;
+        capo_nccl_text((uint32_t)fast->release, a, sizeof a);
+        capo_nccl_text((uint32_t)slow->release, b, sizeof b);
+        snprintf(f->headline, sizeof f->headline, "NCCL %s IS SLOWER THAN %s: %.5g against %.5g", b,
+                 a, slow->value, fast->value);
+        snprintf(
+                f->next, sizeof f->next,
+                "install NCCL %s (the release that PyTorch was built with is safest), or a newer one; "
+                "known bugs: capo diagnose --bugs %s",
+                a, b);
+        capo_finding_mark(f, fast->mark);
+        capo_finding_mark(f, slow->mark);
+        for (unsigned i = 0; i < n; i++) {
+                if (*v[i].setting && v[i].release == slow->release &&
+                    v[i].value > slow->value * APART) {
+                        snprintf(f->detail, sizeof f->detail, "with %s it reaches %.5g",
+                                 v[i].setting, v[i].value);
+                        snprintf(f->next, sizeof f->next, "set %s, or use NCCL %s", v[i].setting,
+                                 a);
+                        capo_finding_mark(f, v[i].mark);
+                }
+        }
+        return 0;
+}
+
 int capo_tried_read(struct capo_evidence *e)
 {
         struct tried t = {.e = e};
@@ -260,5 +404,7 @@ int capo_tried_read(struct capo_evidence *e)
                         words += t.n + (words[t.n] == '|');
                 }
         }
+        for (uint32_t i = 0; i < e->n_texts && r == 0; i++)
+                r = e->texts[i].text ? judge_rates(e, i) : 0;
         return r ?: judge_releases(e);
 }

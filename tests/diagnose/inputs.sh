@@ -216,4 +216,21 @@ echo 'ECC: uncorrected volatile errors on rank(s) 3 (worst=2) across 8 ranks in 
 expect 1 'A GPU HAS A MEMORY ERROR' -- ecc.txt
 echo 'HINT: In many cases this error indicates that ACS is enabled, which breaks the GPU Direct RDMA protocol.' >hint.txt
 expect 1 'ACS) BREAKS GPUDirect RDMA' -- hint.txt
+
+# a table of releases and their rates; a setting that makes up for it
+cat >rates.txt <<'EOT'
+NCCL 2.21.5                       max busbw 34.1
+NCCL 2.25.1                       max busbw 11.9
+NCCL 2.25.1 NCCL_PXN_DISABLE=1    max busbw 34.0
+EOT
+expect 1 'NCCL 2.25.1 IS SLOWER THAN 2.21.5: 11.9 against 34.1' -- rates.txt
+expect 1 'set NCCL_PXN_DISABLE=1, or use NCCL 2.21.5' -- rates.txt
+sed -i 's/11.9/33.0/' rates.txt
+expect 3 'NOT DECIDED' -- rates.txt
+# frames below a head; the stack of a crash
+printf '%s\n' 'Process 7 (rank 0)' '    barrier (torch/distributed/distributed_c10d.py:27)' '    save (core.py:10)' '    fit (core.py:11)' \
+        'Process 8 (rank 1)' '    backward (torch/autograd/__init__.py:154)' '    fit (core.py:98)' >blocks.txt
+expect 1 'RANK 0 AND RANK 1 ARE AT DIFFERENT PLACES of fit' -- blocks.txt
+printf '%s\n' 'Segmentation fault (core dumped)' '#0  0x01 in ?? ()' '#1  0x02 in cuFoo () from libcuda.so.1' '#2  0x03 in ncclBar () at misc/x.cc:7' >crash.txt
+expect 1 'its stack: cuFoo <- ncclBar' -- crash.txt
 exit $bad
