@@ -476,6 +476,24 @@ static void mark_last(const struct debug *d, struct capo_diagnose_finding *f, ui
         }
 }
 
+/* "count 53 of datatype 4, root 0" of that call; "": it is not there. */
+static const char *call_words(const struct debug *d, uint32_t process, uint32_t comm, uint32_t seq,
+                              char text[96])
+{
+        *text = 0;
+        for (uint32_t i = 0; i < d->n_calls; i++) {
+                const struct debug_call *call = &d->calls[i];
+                const struct debug_comm *c = &d->comms[call->comm];
+
+                if (c->process == process && c->number == comm &&
+                    (c->rising ? call->op_count : call->nth) + 1 == seq)
+                        snprintf(text, 96, "%s: count %llu of datatype %u, root %d",
+                                 capo_call_name(call->call), (unsigned long long)call->count,
+                                 call->type, call->root);
+        }
+        return text;
+}
+
 /* Number of calls that the process made after the one it would wait in: if there are any, it did
  * not wait there. */
 static uint32_t count_behind(const struct capo_hang_process *p, const struct capo_hang_step *s)
@@ -554,6 +572,19 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
                          job->comms[v->comm].name);
         snprintf(f->detail, sizeof f->detail, "%u of %u ranks have made it", v->n_waiting,
                  v->n_ranks);
+        for (uint32_t i = 0, n = 0; i < job->comms[v->comm].n_members && differs && n < 2; i++) {
+                uint32_t at = job->comms[v->comm].members[i].process;
+                char words[96], one[DEBUG_NAME + 8];
+                bool culprit = at == v->culprits[0].process;
+
+                if (culprit != !n) /* the culprit, then the first of the others */
+                        continue;
+                if (*call_words(d, at, v->comm, v->seq, words))
+                        capo_append(f->detail, sizeof f->detail, "\n%s: %s",
+                                    process_words(d, at, one), words);
+                n++;
+                i = UINT32_MAX; /* begin again */
+        }
         snprintf(f->missing, sizeof f->missing,
                  "whether the lines of all ranks end at the same moment; stacks of %s", who);
         snprintf(f->next, sizeof f->next, "look at what %s does instead of that call", who);
@@ -585,6 +616,23 @@ static int judge_calls(struct debug *d)
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&hang);
         return r;
+}
+
+/* "began on node-a, node-b". */
+static void tell_hosts(const struct debug *d, const char *key, struct capo_diagnose_finding *f)
+{
+        char host[DEBUG_NAME];
+
+        for (uint32_t k = 0; k < d->n_comms && strlen(f->detail) < 300; k++) {
+                const char *name = d->processes[d->comms[k].process].name;
+
+                if (strcmp(d->comms[k].key, key) != 0)
+                        continue;
+                snprintf(host, sizeof host, "%.*s", (int)strcspn(name, ":"), name);
+                if (!strstr(f->detail, host))
+                        capo_append(f->detail, sizeof f->detail, "%s%s",
+                                    *f->detail ? ", " : "begun on ", host);
+        }
 }
 
 /* A communicator that ranks began to create, but that no rank completed. */
@@ -633,9 +681,10 @@ static int judge_creations(struct debug *d)
                         f->headline, sizeof f->headline,
                         "A COMMUNICATOR OF %d RANKS WAS NOT CREATED: %u began, none came to the end",
                         c->n_ranks, n);
+                tell_hosts(d, c->key, f);
                 if (n_list)
-                        snprintf(f->detail, sizeof f->detail, "no line of %s",
-                                 capo_rank_list(list, n_list, ranks));
+                        capo_append(f->detail, sizeof f->detail, "%sno line of %s",
+                                    *f->detail ? "\n" : "", capo_rank_list(list, n_list, ranks));
                 snprintf(f->missing, sizeof f->missing, "%s",
                          n_list ? "the lines of these ranks, or that there are none"
                                 : "what follows in the log, or that nothing does");

@@ -87,7 +87,7 @@ const char *capo_hang_next(const struct capo_job *job, const struct capo_hang_ve
 
 const char *capo_hang_sure_name(enum capo_hang_sure sure)
 {
-        static const char *const names[] = {"not sure", "likely", "certain"};
+        static const char *const names[] = {"unsure", "likely", "certain"};
 
         return names[sure];
 }

@@ -26,7 +26,7 @@ int diagnose_exit(const struct diagnose_inputs *in)
 {
         const struct capo_diagnose_finding *verdict = capo_evidence_verdict(&in->evidence);
 
-        if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED)
+        if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED || !strcmp(verdict->sure, "unsure"))
                 return UNDECIDED_EXIT;
         return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
@@ -113,12 +113,12 @@ static int run_diagnose(void *options, int n, char **words)
 {
         const struct options *o = options;
         struct diagnose_inputs in = {0};
-        int release = 0, r, status;
+        int release = 0, last, r, status;
         bool together;
 
         if (o->bugs) {
-                release = capo_nccl_named(o->bugs);
-                if (!release && strcmp(o->bugs, "all") != 0) {
+                if (strcmp(o->bugs, "all") != 0 &&
+                    (capo_nccl_parse(o->bugs, &release, &last, NULL) < 0 || release != last)) {
                         capo_error("--bugs: expected a release such as 2.28.9, or all; found %s",
                                    o->bugs);
                         return CAPO_EXIT_USAGE;

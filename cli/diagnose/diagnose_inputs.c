@@ -167,11 +167,13 @@ static int read_all(int fd, struct keep *k, char *in, char *out)
 /* Return: 0; 1: only part of it, which was said; -errno. */
 static int read_input(const char *path, char **text, size_t *size)
 {
-        _cleanup_close_ int fd =
-                strcmp(path, "-") ? open(path, O_RDONLY | O_CLOEXEC) : dup(STDIN_FILENO);
+        _cleanup_close_ int fd = strcmp(path, "-") ? capo_file_open(path) : dup(STDIN_FILENO);
         _cleanup_free_ char *in = malloc(CHUNK), *out = malloc(CHUNK);
         struct keep k = {0};
-        int r = fd < 0 ? -errno : in && out ? read_all(fd, &k, in, out) : -ENOMEM, middle;
+        int r = fd < 0      ? (fd == -1 ? -errno : fd)
+                : in && out ? read_all(fd, &k, in, out)
+                            : -ENOMEM,
+            middle;
 
         if (r == -EBADMSG && k.total) {
                 capo_warn("%s: truncated or damaged: only its first %llu bytes of text are read",

@@ -18,7 +18,7 @@ runs() {
         topology) echo $((3000 * ${RUNS:-1})) ;;
         store) echo $((4000 * ${RUNS:-1})) ;;
         cpython | hung | import | page | segment) echo $((5000 * ${RUNS:-1})) ;;
-        env | grammar | graph | hang | log | profile) echo $((20000 * ${RUNS:-1})) ;;
+        env | grammar | graph | hang | inputs | log | profile) echo $((20000 * ${RUNS:-1})) ;;
         *) echo $((100000 * ${RUNS:-1})) ;;
         esac
 }
