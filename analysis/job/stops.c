@@ -9,6 +9,20 @@
 #define MOST_OF 0.8
 #define SOON_NS 0.5e9
 
+/* Recovery can write a stop again that the process wrote itself: what overlaps is one stop. */
+static uint32_t add_stop(struct capo_stop *to, uint32_t n, double from, double ns)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                if (from <= to[i].to && from + ns >= to[i].from) {
+                        to[i].from = fmin(to[i].from, from);
+                        to[i].to = fmax(to[i].to, from + ns);
+                        return n;
+                }
+        }
+        to[n] = (struct capo_stop){from, from + ns};
+        return n + 1;
+}
+
 uint32_t capo_stops_of(const struct capo_job_process *p, struct capo_stop *to, uint32_t room)
 {
         const char *line = capo_job_info(p, CAPO_INFO_STOPPED);
@@ -16,10 +30,9 @@ uint32_t capo_stops_of(const struct capo_job_process *p, struct capo_stop *to, u
         uint32_t n = 0;
 
         for (; line && *line && n < room; line += strcspn(line, "\n"), line += *line == '\n') {
-                if (sscanf(line, "%llu %llu", &from, &ns) != 2)
-                        continue;
-                to[n].from = (double)p->header.t0_real_ns + (double)from;
-                to[n++].to = (double)p->header.t0_real_ns + (double)from + (double)ns;
+                if (sscanf(line, "%llu %llu", &from, &ns) == 2)
+                        n = add_stop(to, n, (double)p->header.t0_real_ns + (double)from,
+                                     (double)ns);
         }
         return n;
 }

@@ -9,7 +9,9 @@ enum { RANKS = 3 };
 
 static struct capo_job_info stopped = {.key = (char *)"stopped",
                                        .value = (char *)"2000000000 3000000000\nnonsense\n"
-                                                        "20000000000 10000000000"};
+                                                        "20000000000 10000000000\n"
+                                                        "2000000000 3000000000\n"
+                                                        "20500000000 9500000000"};
 static struct capo_job_process process[RANKS];
 static struct capo_job_member member[RANKS];
 static struct capo_job_comm comm = {.members = member, .n_members = RANKS, .n_ranks = RANKS};
@@ -35,7 +37,7 @@ static double waited_for_second_stop(void)
 {
         struct capo_stop stop[4];
 
-        cr_assert_eq(capo_stops_of(&process[1], stop, 4), 2);
+        cr_assert_eq(capo_stops_of(&process[1], stop, 4), 2); /* each is there twice */
         return capo_stop_waiting(&job, &comm, 1, &stop[1]) / (double)S;
 }
 
