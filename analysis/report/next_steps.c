@@ -16,12 +16,9 @@
 #include "analysis/job/training_steps.h"
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
-#define LATE_SOME      0.03  /* of the job */
-#define LATE_ALWAYS    0.9   /* of the calls compared */
-#define LATE_MUCH      0.1   /* of the job */
-#define LATE_KNOWN     3     /* the interval's end over the estimate */
 #define SMALL          65536 /* bytes: below it calls cost mostly latency */
 #define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
 #define SMALL_CALLS    1000
@@ -70,18 +67,6 @@ static void about_row(struct capo_next *next, const struct capo_page_row *row)
         next->share = row->share;
 }
 
-/* Is it known how much the rank cost, or is it much in any case? Of a short job on a busy machine a
- * few calls that were late by chance are extrapolated. A small cost needs a rank that is nearly
- * always last. */
-static bool is_cost_known(const struct capo_page *r, const struct capo_page_wait *w)
-{
-        const struct capo_skew *k = r->job->comms[w->comm].skew;
-
-        return w->caused_share >= LATE_MUCH ||
-               ((w->caused_share >= LATE_SOME || w->last_share >= LATE_ALWAYS) &&
-                w->caused.high <= LATE_KNOWN * k->ranks[w->last].caused_ns);
-}
-
 /* Only the waiting for this rank counts as caused by it. */
 static void suggest_late_rank(struct capo_page *r)
 {
@@ -91,7 +76,7 @@ static void suggest_late_rank(struct capo_page *r)
                 struct capo_next *next;
                 char text[32], who[300];
 
-                if (!capo_wait_counts(w) || !is_cost_known(r, w))
+                if (!capo_wait_is_sure(r->job, w))
                         continue;
                 next = ADD(r, late_rank, capo_job_member_text(c, &c->members[w->last], who),
                            c->name, capo_text_percent(w->caused_share, text));

@@ -10,7 +10,10 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
 
-#define SLOW 0.1 /* of the job */
+#define SLOW        0.1 /* of the job: enough to be named in any case */
+#define LATE_SOME   0.03
+#define LATE_ALWAYS 0.9 /* of the calls compared */
+#define LATE_KNOWN  3   /* the interval's end over the estimate */
 
 /* Of the late rank's own time, not of the sum over those that waited. */
 static double lost_by(const struct capo_job_comm *c, uint32_t member)
@@ -124,4 +127,16 @@ int capo_tell_causes(struct capo_page *page)
                 k++;
         }
         return r;
+}
+
+bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w)
+{
+        const struct capo_job_comm *c = &job->comms[w->comm];
+        double caused = c->skew->ranks[w->last].caused_ns,
+               one_call = c->skew->worst_max_ns * (c->n_members - 1);
+
+        if (!capo_wait_counts(w) || w->caused_share >= SLOW)
+                return capo_wait_counts(w);
+        return (w->caused_share >= LATE_SOME || w->last_share >= LATE_ALWAYS) &&
+               w->caused.high <= LATE_KNOWN * caused && one_call < caused / 2;
 }

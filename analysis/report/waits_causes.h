@@ -11,4 +11,9 @@ int capo_judge_causes(struct capo_page *page);
 /** capo_tell_causes() - the causes behind the sentences of the waits. Return: 0; -ENOMEM. */
 int capo_tell_causes(struct capo_page *page);
 
+/** capo_wait_is_sure() - is that rank also to be acted on? In a short job on a busy machine a few calls
+ * that were late by chance are extrapolated: a small cost needs a narrow interval, a rank that is
+ * late again and again, and more than one call. */
+bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w);
+
 #endif

@@ -99,7 +99,8 @@ const struct cli_command hang_command = {
                  "that differs from that of the others, an order that differs, a send without "
                  "its receive. It also reads which lines of Python the culprits on this machine "
                  "are in. No process is stopped, signalled or changed, except by --stacks.\n"
-                 "Without an operand it reads your newest job on this machine. A PID means the "
+                 "Without an operand it reads your newest job on this machine, or the one of several "
+                 "that is stuck. A PID means the "
                  "job of that process; the PID of a launcher means its children. A DIR means the "
                  "newest job whose logs are there, also when its processes are gone. For a PID "
                  "without capo only its lines of Python are printed.",

@@ -15,6 +15,7 @@
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
+#include "analysis/report/waits_causes.h"
 
 char *hang_who(const struct hang_page *page, uint32_t process, char *text)
 {
@@ -261,7 +262,7 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
         for (uint32_t k = 0; k < page->late.n_waits; k++) {
                 const struct capo_page_wait *w = &page->late.waits[k];
 
-                if (capo_wait_counts(w) && i-- == 0)
+                if (capo_wait_is_sure(page->job, w) && i-- == 0)
                         return w;
         }
         return NULL;

@@ -40,7 +40,7 @@ int32_t hang_absent(const struct hang_page *page, int32_t after);
  * last. @text: 400 bytes. */
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
 
-/** hang_late() - the @i-th communicator with a late rank to name (capo_wait_counts()), most costly
+/** hang_late() - the @i-th communicator with a late rank to name (capo_wait_is_sure()), most costly
  * first; NULL after the last. */
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i);
 

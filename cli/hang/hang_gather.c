@@ -16,6 +16,8 @@
 #include "analysis/log/live_logs.h"
 #include "analysis/process/proc_pid.h"
 
+#define STUCK_NS 10000000000 /* as --after is by default */
+
 struct segments {
         struct capo_segment_info *v;
         uint32_t n;
@@ -297,10 +299,40 @@ static void mark_living(struct hang_logs *logs)
                               logs->v[i].known == CAPO_HANG_IS_STOPPED;
 }
 
+/* A process of the newest of several jobs that is stuck; 0: none, or there is one job. */
+static int find_stuck_job(void)
+{
+        struct hang_logs *jobs = NULL;
+        uint64_t now_ns;
+        uint32_t n = 0;
+        int pid = 0;
+
+        if (hang_gather_here(NULL, false, &now_ns, &jobs, &n) < 0)
+                return 0;
+        for (uint32_t i = n; n > 1 && i-- > 0 && !pid;) {
+                struct hang_page page = {.logs = &jobs[i], .hang.after_ns = STUCK_NS};
+
+                if (jobs[i].live && hang_page_read(&page) == 0 &&
+                    capo_hang_judge(&page.hang, &page.verdict) == 0 &&
+                    capo_hang_kind_exit(page.verdict.kind) == 1)
+                        pid = (int)page.job->processes[0].header.pid;
+                hang_page_finish(&page);
+        }
+        if (pid)
+                capo_info(
+                        "there are %u jobs; this one is stuck; name a folder or a pid for another",
+                        n);
+        for (uint32_t i = 0; i < n; i++)
+                hang_logs_finish(&jobs[i]);
+        free(jobs);
+        return pid;
+}
+
 int hang_gather(int n, char **words, struct hang_logs *out)
 {
+        char pid[16], *stuck[] = {pid};
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        _cleanup_free_ char **named = calloc((size_t)n + 1, sizeof(char *));
+        _cleanup_free_ char **named = calloc((size_t)n + 2, sizeof(char *));
         struct segments all = {0};
         char why[512] = "no memory";
         size_t n_named = 0;
@@ -308,6 +340,10 @@ int hang_gather(int n, char **words, struct hang_logs *out)
 
         if (!named)
                 return -ENOMEM;
+        if (!n && snprintf(pid, sizeof pid, "%d", find_stuck_job()) > 0 && atoi(pid)) {
+                words = stuck;
+                n = 1;
+        }
         for (int i = 0; i < n; i++) {
                 if (!is_pid(words[i]))
                         named[n_named++] = words[i];

@@ -131,7 +131,10 @@ static void print_stopped_ranks(const struct hang_page *p, const char *who, cons
         const struct capo_hang_verdict *v = &p->verdict;
         char waiting[64];
 
-        fprintf(out, "%s %s STOPPED: ", who, n_named(v) > 1 ? "ARE" : "IS");
+        fprintf(out, "%s %s STOPPED", who, n_named(v) > 1 ? "ARE" : "IS");
+        if (v->kind == CAPO_HANG_SLOW)
+                fprintf(out, ", not hung (no progress for less than %g s)", p->after_s);
+        fputs(": ", out);
         if (v->n_waiting && v->call)
                 fprintf(out, "%s in %s", waiting_text(v->n_waiting, "waits", "wait", waiting), at);
         else
