@@ -66,6 +66,12 @@ static int by_weight(const void *a, const void *b)
                        ?: CAPO_ORDER(x->why, y->why);
 }
 
+/* It was so all the time, and no counter has to grow for it. */
+static bool is_lasting(enum capo_why why)
+{
+        return why == CAPO_WHY_nic_rate || why == CAPO_WHY_pcie_width;
+}
+
 /* Of counters without a time the most telling one: a slow link makes TCP send again, too. */
 static void choose_untimed(struct capo_causes *out)
 {
@@ -74,7 +80,8 @@ static void choose_untimed(struct capo_causes *out)
         for (unsigned i = 0; i < out->n; i++) {
                 struct capo_cause_found *f = &out->found[i];
 
-                if (f->explained_ns < 0 && (!first || f->why < first->why))
+                if (f->explained_ns < 0 && (out->lost_ns > 0 || is_lasting(f->why)) &&
+                    (!first || f->why < first->why))
                         first = f;
         }
         if (first)
@@ -201,7 +208,7 @@ void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all,
         }
         for (unsigned i = 0; i < out->n; i++)
                 measured |= out->found[i].is_cause;
-        if (!measured && lost_ns > 0)
+        if (!measured)
                 choose_untimed(out);
         qsort(out->found, out->n, sizeof *out->found, by_weight);
 }

@@ -39,7 +39,8 @@ void capo_why_late(const struct capo_job *job, struct capo_machine_series **all,
                    uint32_t member, double lost_ns, bool on_gpu, struct capo_causes *out);
 
 /** capo_why_slow() - what makes the calls of all slow: of some rank or node. @lost_ns: how much
- * longer they took than they usually do, mean over ranks; 0: not slow, all is only also seen. */
+ * longer they took than they usually do, mean over ranks; 0: not slow, or as slow all the time:
+ * what was so all the time is the cause, the rest only also seen. */
 void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
                    struct capo_causes *out);
 

@@ -24,7 +24,6 @@
 #define MANY_MARKS    100
 #define LOST_SEGMENTS 0.01
 #define HELD_BELOW    0.9 /* of the others' clock: GPUs of one model differ by less */
-#define SLOWER        0.75
 #define TICK_NS       1e7
 
 enum { OTHERS = 64 };
@@ -102,6 +101,21 @@ static double cpu_ns(const struct why_asked *a, uint32_t p)
 {
         return (sum_of(a, p, CAPO_M_PROC_USER, NULL) + sum_of(a, p, CAPO_M_PROC_SYSTEM, NULL)) *
                TICK_NS;
+}
+
+/* Of the thread that waited most. */
+static double caller_run_ns(const struct why_asked *a, uint32_t p)
+{
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, ":calls:");
+
+        return o ? (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3 : NAN;
+}
+
+/* What the other threads of the process ran. */
+static double beside_ns(const struct why_asked *a, uint32_t p)
+{
+        return fmax(0, cpu_ns(a, p) - caller_run_ns(a, p));
 }
 
 static double stopped_ns(const struct why_asked *a, uint32_t p)
@@ -430,28 +444,18 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                 capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":calls:");
         const struct capo_machine_value *cpus = o ? capo_machine_of(o, CAPO_M_THREAD_CPUS) : NULL;
         double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false),
-               busy = cpu_ns(a, a->process), run;
+               busy = beside_ns(a, a->process), others_busy = others_of(a, beside_ns, false);
         char t[32], u[32];
 
         if (!cpus || !cpus->asked || cpus->least != 1 || !(own - other > LEAST_NS))
                 return false;
-        run = (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3;
-        if (busy - run < own / 5) /* others' threads took the CPU, not its own */
+        if (!(busy - others_busy > (own - other) / 4)) /* others took the CPU, not its threads */
                 return false;
         return tell_cause(
                 f, own - other,
-                "all of its threads may use one CPU: it waited %s for that CPU while its own "
+                "all of its threads may use one CPU: it waited %s for that CPU while its other "
                 "threads used %s of it",
-                capo_text_time(own, t), capo_text_time(busy - run, u));
-}
-
-/* Of the thread that waited most. */
-static double caller_run_ns(const struct why_asked *a, uint32_t p)
-{
-        const struct capo_machine_object *o =
-                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, ":calls:");
-
-        return o ? (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3 : NAN;
+                capo_text_time(own, t), capo_text_time(busy, u));
 }
 
 /* On a busy node who computes more waits more: that much is no difference between the CPUs. */
@@ -566,7 +570,7 @@ static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_foun
         char for_time[48] = "", t[32];
 
         reasons &= reasons_of(CAPO_CLOCK_SLOW) |
-                   (mhz < SLOWER * others_mhz ? reasons_of(CAPO_CLOCK_CAP) : 0);
+                   (mhz < CAPO_MACHINE_SLOWER * others_mhz ? reasons_of(CAPO_CLOCK_CAP) : 0);
         if (!o || (!timed && (!reasons || !(mhz < HELD_BELOW * others_mhz))))
                 return false;
         if (timed)
@@ -656,12 +660,24 @@ static double slowest_port(const struct why_asked *a, uint32_t p)
 static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = slowest_port(a, a->process), other = others_of(a, slowest_port, true);
+        const struct capo_machine_object *slow = NULL;
+        double twin = 0;
 
-        return own > 0 && own < SLOWER * other &&
-               tell_cause(f, -1,
-                          "a network port of %s runs at %.0f Gb/s instead of %.0f as on the other "
-                          "nodes (link rate)",
-                          node_name(a), own, other);
+        if (own > 0 && own < CAPO_MACHINE_SLOWER * other)
+                return tell_cause(
+                        f, -1,
+                        "a network port of %s runs at %.0f Gb/s instead of %.0f as on the other "
+                        "nodes (link rate)",
+                        node_name(a), own, other);
+        for (uint32_t p = 0; p < a->job->n_processes && !slow; p++) {
+                if (a->all[p] && a->job->processes[p].node == a->job->processes[a->process].node)
+                        slow = capo_machine_slow_port(a->all[p], &twin);
+        }
+        return slow && tell_cause(f, -1,
+                                  "network port %s of %s runs at %.0f Gb/s, its twins at %.0f "
+                                  "(link rate)",
+                                  slow->name, node_name(a),
+                                  (double)capo_machine_of(slow, CAPO_M_NIC_RATE)->least, twin);
 }
 
 static bool find_congestion(const struct why_asked *a, struct capo_cause_found *f)

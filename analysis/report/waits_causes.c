@@ -67,22 +67,43 @@ static void correct_cause(struct capo_late_cause *cause, const struct capo_cause
                                                                       : CAPO_CAUSE_HOST;
 }
 
-/* How much longer than their median the calls took, mean over ranks; 0: it is no large part of the
- * job. */
-static double slow_by(const struct capo_job *job)
+/* How much longer than their median the calls took, mean over ranks, without what they waited for
+ * ranks that are named; 0: it is no large part of the job. @all: the same, not compared with the median. */
+static double slow_by(const struct capo_page *page, double *all)
 {
-        double sum = 0;
+        const struct capo_job *job = page->job;
+        double sum = 0, waited = 0, lasted = (double)capo_job_duration_ns(job);
 
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *row = &job->rows[i];
                 struct capo_sampled s = capo_job_row_sampled(row);
 
-                if (row->comm != CAPO_NO_COMM && !(row->flags & CAPO_RECORD_MEMBER))
-                        sum += fmax(0, capo_job_row_total_ns(row) -
-                                               capo_sampled_quantile(&s, 0.5) * (double)row->calls);
+                if (row->comm == CAPO_NO_COMM || row->flags & CAPO_RECORD_MEMBER)
+                        continue;
+                *all += capo_job_row_total_ns(row) / job->n_processes;
+                sum += fmax(0, capo_job_row_total_ns(row) -
+                                       capo_sampled_quantile(&s, 0.5) * (double)row->calls) /
+                       job->n_processes;
         }
-        sum /= job->n_processes;
-        return sum > SLOW * (double)capo_job_duration_ns(job) ? sum : 0;
+        for (uint32_t i = 0; i < page->n_waits; i++)
+                waited += capo_wait_counts(&page->waits[i]) ? page->waits[i].caused_share * lasted
+                                                            : 0;
+        *all = *all - waited > SLOW * lasted ? *all - waited : 0;
+        return sum - waited > SLOW * lasted ? sum - waited : 0;
+}
+
+/* Beside what late ranks cost. A cause that is only also seen is of no use there. */
+static void judge_slow(struct capo_page *page, struct capo_machine_series **all)
+{
+        struct capo_causes *c = &page->causes[page->n_causes];
+        double calls_ns = 0, lost_ns = slow_by(page, &calls_ns);
+
+        if (page->n_causes && !(calls_ns > 0))
+                return;
+        capo_why_slow(page->job, all, lost_ns, c);
+        for (unsigned i = 0; i < c->n && !(calls_ns > 0); i++)
+                c->found[i].is_cause = false;
+        page->n_causes += c->n && (!page->n_causes || c->found[0].is_cause);
 }
 
 int capo_judge_causes(struct capo_page *page)
@@ -106,10 +127,8 @@ int capo_judge_causes(struct capo_page *page)
                 page->n_causes += w->stands_out || (causes->n && causes->found[0].is_cause &&
                                                     causes->found[0].why != CAPO_WHY_program);
         }
-        if (page->causes && !page->n_causes) {
-                capo_why_slow(page->job, all, slow_by(page->job), page->causes);
-                page->n_causes = page->causes[0].n > 0;
-        }
+        if (page->causes)
+                judge_slow(page, all);
         capo_why_free(all, page->job->n_processes);
         return page->causes ? 0 : -ENOMEM;
 }

@@ -81,8 +81,9 @@ void report_causes(const struct report_view *view, struct cli_page *page)
 
                 if (c->comm == CAPO_NO_COMM && c->lost_ns > 0)
                         cli_section_cell(s,
-                                         "no rank is late; the calls took %s longer than their "
-                                         "median does, mean over ranks",
+                                         "%s the calls took %s longer than their median does, "
+                                         "mean over ranks",
+                                         i ? "besides," : "no rank is late;",
                                          capo_text_time(c->lost_ns, text));
                 add_found(r, c, s);
                 if (c->n && c->found[0].is_cause)

@@ -155,6 +155,8 @@ static bool own_node(void)
                 return true;
         for (const char *s = path; slash && s < slash; s++)
                 h = (h ^ (unsigned char)*s) * 1099511628211u;
+        for (const char *s = capo_machine_sys; *s; s++) /* another root is another node */
+                h = (h ^ (unsigned char)*s) * 1099511628211u;
         fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return false;
