@@ -137,7 +137,8 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process,
                 .type = r->type,
                 .op = r->op,
                 .result = r->result,
-                .gpu = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL
+                .gpu = (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL) &&
+                                       !capo_ran_half(r->algo_proto)
                                ? CAPO_HANG_GPU_ENDED
                                : CAPO_HANG_GPU_UNKNOWN,
                 .algo_proto = r->algo_proto,

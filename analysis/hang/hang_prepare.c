@@ -16,7 +16,8 @@ static bool binds_all(const struct capo_hang_call *c)
         enum capo_call_kind kind = capo_call_kind(c->call);
 
         return kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER ||
-               kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL;
+               kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL ||
+               (kind == CAPO_KIND_EXCHANGE && c->bytes && !capo_ran_half(c->algo_proto));
 }
 
 /* ---- the calls ---- */

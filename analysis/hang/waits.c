@@ -23,6 +23,8 @@ const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_
 
         if (kind != capo_call_kind(b->call))
                 return "collective";
+        if (kind == CAPO_KIND_EXCHANGE)
+                return a->call != b->call ? "collective" : NULL;
         if (a->bytes != b->bytes)
                 return "count";
         if (reduces && a->type != b->type)

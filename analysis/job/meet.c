@@ -136,7 +136,7 @@ static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
         a = m->arrivals + (size_t)(*slot - 1) * m->n_ranks + rank;
         if (a->begin != CAPO_MEET_ABSENT)
                 return -1;
-        if (row->call != r->call || row->bytes != r->bytes)
+        if (row->call != r->call || (row->bytes != r->bytes && !capo_call_sized_by_rank(r->call)))
                 row->mismatch = true;
         *a = (struct capo_meet_arrival){.begin = r->t_begin};
         next = &m->recent[(r->seq + 1) % CAPO_MEET_RECENT];
@@ -240,7 +240,8 @@ bool capo_meet_is_barrier(const struct capo_meet_row *row)
 
         return row->bytes && !row->mismatch &&
                (kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER ||
-                kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL);
+                kind == CAPO_KIND_REDUCESCATTER || kind == CAPO_KIND_ALLTOALL ||
+                kind == CAPO_KIND_EXCHANGE);
 }
 
 bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row, int32_t but)

@@ -88,7 +88,8 @@ static bool may_merge(const struct capo_step_call *c, unsigned merge)
 {
         enum capo_call_kind kind = capo_call_kind(c->call);
 
-        return merge == 2 || (merge == 1 && (kind == CAPO_KIND_P2P || kind == CAPO_KIND_ALLTOALL));
+        return merge == 2 || (merge == 1 && (kind == CAPO_KIND_P2P || kind == CAPO_KIND_ALLTOALL ||
+                                             kind == CAPO_KIND_EXCHANGE));
 }
 
 /* Find the calls whose size is ignored: those of a kind with many sizes. @any: by call; 0 or 1. */

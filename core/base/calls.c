@@ -118,7 +118,8 @@ bool capo_call_is_collective(unsigned call)
         case CAPO_KIND_REDUCESCATTER:
         case CAPO_KIND_ALLTOALL:
         case CAPO_KIND_GATHER:
-        case CAPO_KIND_SCATTER: return true;
+        case CAPO_KIND_SCATTER:
+        case CAPO_KIND_EXCHANGE: return true;
         case CAPO_KIND_OTHER:
         case CAPO_KIND_P2P:
         case CAPO_KIND_RMA:
@@ -179,6 +180,11 @@ const char *capo_ran_proto(unsigned algo_proto)
                         return kernels[i].proto;
         }
         return capo_ran_beside(algo_proto) ? "-" : capo_proto_name(algo_proto & 15);
+}
+
+bool capo_ran_half(unsigned algo_proto)
+{
+        return algo_proto == CAPO_KERNEL_EP_SENT;
 }
 
 unsigned capo_symk_find(const char *name)

@@ -26,6 +26,12 @@ static inline unsigned capo_call_channels(unsigned call, unsigned channels)
 /** capo_call_is_collective() - every rank of the communicator takes part. */
 bool capo_call_is_collective(unsigned call);
 
+/** capo_call_sized_by_rank() - a collective whose size is each rank's own. */
+static inline bool capo_call_sized_by_rank(unsigned call)
+{
+        return capo_call_kind(call) == CAPO_KIND_EXCHANGE;
+}
+
 /** capo_call_find() - enum capo_call_id by name, case and '_' ignored, "nccl" prefix optional;
  * CAPO_CALL_NONE when there is none. */
 unsigned capo_call_find(const char *name);
@@ -50,6 +56,9 @@ static inline bool capo_ran_beside(unsigned algo_proto)
 {
         return algo_proto >= CAPO_KERNELS_FROM;
 }
+
+/** capo_ran_half() - the first half of a call of NCCL EP: its end says nothing about other ranks. */
+bool capo_ran_half(unsigned algo_proto);
 
 /** capo_symk_find() - a symmetric kernel by NCCL's name, with the collective before it or without;
  * CAPO_KERNEL_SYMK for one that is not known, and for NULL. */

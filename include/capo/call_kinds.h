@@ -62,6 +62,7 @@ enum capo_call_kind {
         CAPO_KIND_P2P,
         CAPO_KIND_RMA, /* PutSignal, Signal, WaitSignal */
         CAPO_KIND_GROUP,
+        CAPO_KIND_EXCHANGE, /* a collective in which each rank has a size of its own: EpDispatch, EpCombine, Reshard */
 };
 
 #endif

@@ -37,6 +37,8 @@
 
 _Atomic unsigned capo_comms_pending;
 
+enum { COLOR_GUEST = -1000003 }; /* as the colours of comm_creation.h */
+
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool settings_logged; /* once more than when the recorder began */
 
@@ -230,13 +232,14 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_cre
                 .device = creation->device,
                 .pending = in_progress,
                 .begun = begun,
+                .guest = creation->guest,
         };
         struct capo_comm *c, *old;
         int saved = errno; /* NCCL's answer has been given */
         bool shared;
 
         capo_gpu_detect();
-        if (!in_progress) /* without a lock: who wraps NCCL may call us */
+        if (!in_progress && !creation->guest) /* without a lock: who wraps NCCL may call us */
                 query_comm(t, &what, creation->lib);
         capo_lock(&table_lock);
         if (!settings_logged) /* NCCL has read its files of settings by now */
@@ -262,14 +265,34 @@ static struct capo_comm *register_comm(struct capo_tls *t, const struct capo_cre
         capo_comm_enter(c);
         capo_unlock(&table_lock);
         describe_comm(c, creation, shared);
-        if (!shared)
+        if (!shared && !c->guest)
                 capo_comm_claim(c);
-        if (!in_progress) {
+        if (!in_progress && !c->guest) {
                 capo_untuned_check(c->n_ranks, c->lib->version);
                 capo_override_settle(c);
         }
         errno = saved;
         return c;
+}
+
+struct capo_comm *capo_comm_guest(struct capo_tls *t, struct capo_comm *parent, void *handle,
+                                  enum capo_guest guest, const char *name)
+{
+        uint32_t nth = guest == CAPO_GUEST_M2N ? 0 : parent->guests++;
+        struct capo_creation creation = {
+                .where = (ncclComm_t *)&handle,
+                .lib = parent->lib,
+                .uid = capo_uid_child(parent->uid, nth, COLOR_GUEST - (int)guest),
+                .parent = parent,
+                .rank = parent->rank,
+                .n_ranks = (int)parent->n_ranks,
+                .device = parent->device,
+                .color = -1,
+                .apart = parent->apart,
+                .guest = guest};
+
+        snprintf(creation.name, sizeof creation.name, "%s", name);
+        return register_comm(t, &creation, handle, false, capo_clock_ticks());
 }
 
 struct capo_comm *capo_comm_created(struct capo_tls *t, const struct capo_creation *creation,
@@ -338,8 +361,12 @@ void capo_comm_settled(struct capo_tls *t, struct capo_comm *comm)
 
 void capo_comm_destroyed(struct capo_comm *comm, bool aborted)
 {
+        struct capo_comm *reshards =
+                comm->guest ? NULL : capo_comm_known(capo_m2n_key(comm->handle));
         struct capo_seg_comm *entry;
 
+        if (reshards)
+                capo_comm_destroyed(reshards, aborted);
         entry = capo_comm_change(comm);
         if (entry) {
                 __atomic_store_n(&entry->log.t_destroyed, capo_clock_ticks(), __ATOMIC_RELAXED);

@@ -17,6 +17,7 @@ struct capo_creation {
         int rank, n_ranks, device; /* -1 not known */
         int color;                 /* -1 none */
         bool nonblocking, apart;   /* as in struct capo_comm */
+        enum capo_guest guest;     /* as there */
         char name[96];
 };
 
@@ -24,6 +25,17 @@ struct capo_creation {
  * its end (NULL). */
 struct capo_comm *capo_comm_created(struct capo_tls *t, const struct capo_creation *creation,
                                     ncclResult_t result);
+
+/** capo_comm_guest() - an EP group of the communicator @parent, or its reshards, as a child of it
+ * with its ranks. NCCL is never asked about @handle. Return: capo_comm_none() without memory. */
+struct capo_comm *capo_comm_guest(struct capo_tls *t, struct capo_comm *parent, void *handle,
+                                  enum capo_guest guest, const char *name);
+
+/* The reshards of a communicator are found by its handle, plus one. */
+static inline void *capo_m2n_key(const void *handle)
+{
+        return handle ? (char *)handle + 1 : NULL;
+}
 
 /** capo_comm_group_over() - look where the handles of communicators created inside the group have
  * appeared. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Programs that reach NCCL by dlopen + dlsym (vLLM, XGBoost, JAX) pass by every preload, and so do
+ * Programs that reach NCCL, NCCL EP or NCCL M2N by dlopen + dlsym (vLLM, XGBoost, JAX) pass by every preload, and so do
  * those that look up libfabric by dlvsym (Intel MPI). So libcapo exports both functions, and
  * answers for the names it wraps with its own wrappers.
  *
@@ -26,6 +26,8 @@
 #include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
+#include "shim/nccl/ext.h"
+#include "shim/nccl/ext_real.h"
 #include "shim/nccl/real.h"
 #include "shim/record/start.h"
 
@@ -130,6 +132,7 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
 {
         struct capo_nccl *copy;
         bool fabric;
+        int ext = -1;
         void *real;
 
         /* acquire: the other one was stored before */
@@ -146,8 +149,9 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
         if (!name)
                 return NULL;
         fabric = name[0] == 'f' && name[1] == 'i' && name[2] == '_' && capo_fi_wrapped(name);
-        if (!fabric && (version || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' ||
-                        name[3] != 'l' || !capo_wrapper_of(name, 0)))
+        if (!fabric &&
+            (version || name[0] != 'n' || name[1] != 'c' || name[2] != 'c' || name[3] != 'l' ||
+             (!capo_wrapper_of(name, 0) && (ext = capo_ext_find(name)) < 0)))
                 return NULL;
         if (handle == RTLD_DEFAULT || handle == RTLD_NEXT)
                 return in_global_scope(name);
@@ -160,6 +164,8 @@ CAPO_UNSANITIZED void *capo_dlsym_catch(void *handle, const char *name, const ch
                 return NULL;
         if (fabric)
                 return capo_fi_wrapper_of(name, version, real);
+        if (ext >= 0)
+                return capo_ext_wrapper_of(ext, real);
         copy = capo_nccl_at(real, "dlsym");
         return copy ? capo_wrapper_of(name, copy->number) : NULL;
 }

@@ -39,6 +39,7 @@
 #include "shim/find/loader.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
+#include "shim/nccl/ext_real.h"
 #include "shim/nccl/real.h"
 #include "shim/nccl/untuned.h"
 #include "shim/record/start.h"
@@ -329,6 +330,7 @@ void capo_nccl_tell(void)
         struct capo_object front;
         bool in_front = false;
 
+        capo_ext_tell();
         if (n_logged == 0 && atomic_load_explicit(&n_copies, memory_order_acquire)) {
                 capo_loader_enter();
                 in_front = capo_dlsym_front(&front);

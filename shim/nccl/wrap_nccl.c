@@ -45,8 +45,9 @@ struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *cal
                 lib = &capo_nccl_copies[0];
         /* NCCL's call of its own public name goes where the call came from; so does one that must
          * not wait for a lock */
-        return lib && (capo_nccl_own(lib, caller) || capo_locked()) ? lib
-                                                                    : capo_lib(t, which, caller);
+        return lib && ((capo_nccl_own(lib, caller) && !capo_nccl_beyond(caller)) || capo_locked())
+                       ? lib
+                       : capo_lib(t, which, caller);
 }
 
 static bool is_of_nccl(const void *code, const void *lib)

@@ -109,6 +109,7 @@ void capo_call_left(struct capo_tls *t)
         if (!t->group_depth)
                 t->rule = 0;
         t->config = NULL;
+        t->asked = NULL;
         t->tag = 0;
         t->inside = NULL;
 }

@@ -39,6 +39,14 @@ struct capo_what {
         const ncclCollConfig_t *config; /* how it is to be done; NULL: as NCCL likes */
 };
 
+/* What a call of NCCL EP or NCCL M2N was asked for, which its call site says once. */
+struct capo_call_asked {
+        unsigned (*text)(const struct capo_call_asked *asked, char *line, unsigned room); /* as
+                capo_config_text(); NULL: nothing */
+        int number[6];
+        uint8_t kernel; /* capo_record.algo_proto */
+};
+
 struct capo_site_entry {
         const void *caller;
         const void *frame;
@@ -125,9 +133,10 @@ struct capo_tls {
         /* caches */
         const ncclCollConfig_t *config; /* of the call under way, where that asks for something */
         uint64_t config_hash;           /* of what it asks for */
-        uint64_t tag;                   /* the profiler's, of the call under way: shim/nccl/tag.h */
-        uint64_t unique_hash;           /* of the last ncclUniqueId this thread saw made */
-        uint64_t unique_nccl;           /* NCCL's own hash of it */
+        const struct capo_call_asked *asked; /* the same of NCCL EP and NCCL M2N */
+        uint64_t tag;         /* the profiler's, of the call under way: shim/nccl/tag.h */
+        uint64_t unique_hash; /* of the last ncclUniqueId this thread saw made */
+        uint64_t unique_nccl; /* NCCL's own hash of it */
         const void *lib_caller[8];
         struct capo_nccl *lib[8];
         uint32_t site_misses;
@@ -211,6 +220,15 @@ static inline struct capo_site_entry *capo_site_entry(struct capo_tls *t, const 
         return &t->sites[((uintptr_t)caller ^ (uintptr_t)frame >> 4) % CAPO_SITE_CACHE];
 }
 
+static inline uint64_t capo_asked_hash(const struct capo_call_asked *asked)
+{
+        uint64_t hash = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(asked->number); i++)
+                hash = (hash ^ (unsigned)asked->number[i]) * 0x9e3779b97f4a7c15u;
+        return hash;
+}
+
 /* The call site of the wrapper this is inlined in: return address and how deep the stack is, C's
  * and Python's. */
 static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, const void *frame)
@@ -221,6 +239,8 @@ static inline uint32_t capo_site_here(struct capo_tls *t, const void *caller, co
                 frame = (const void *)((uintptr_t)frame ^ capo_python_place());
         if (unlikely(t->config))
                 frame = (const void *)((uintptr_t)frame ^ t->config_hash);
+        if (unlikely(t->asked))
+                frame = (const void *)((uintptr_t)frame ^ capo_asked_hash(t->asked));
         e = capo_site_entry(t, caller, frame);
         if (likely(e->caller == caller && e->frame == frame))
                 return e->site;

@@ -35,6 +35,16 @@ struct capo_comm {
         uint64_t nccl_hash;              /* what its commHash will be; 0 not known */
         const struct capo_tables *turns; /* what calls are turned for; NULL: none is */
         bool apart; /* uid is not that of all its ranks: it was grown, or comes of one that was */
+        enum capo_guest {
+                CAPO_GUEST_NONE,
+                CAPO_GUEST_EP_LL,
+                CAPO_GUEST_EP_HT,
+                CAPO_GUEST_M2N
+        } guest; /* no communicator of NCCL's: an EP group, or the reshards of one */
+        const void *guest_error;   /* ncclEpGetAsyncError, where it may be asked */
+        uint32_t experts;          /* of an EP group */
+        _Atomic bool guest_masked; /* NCCL EP has masked a rank of it */
+        uint32_t guests;           /* EP groups made of it so far: the same number on all ranks */
         uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
         uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
         /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry

@@ -150,7 +150,8 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         }
         if (t->site_misses++ > MISSES_FREE && t->site_misses % MISSES_RATE)
                 return e->caller == caller ? e->site : 0;
-        py_size = capo_config_text(t->config, py, sizeof py);
+        py_size = t->asked ? t->asked->text(t->asked, py, sizeof py)
+                           : capo_config_text(t->config, py, sizeof py);
         if (capo_on_signal_stack()) {
                 pc[0] = (uintptr_t)caller;
                 n = 1;

@@ -1,18 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # A library exports exactly its list: no name lost, nothing of a static library leaked.
-# usage: exports.sh LIBRARY LIST [--rows NCCL_CALLS_DEF] [NAME...]
+# usage: exports.sh LIBRARY LIST [--rows CALLS_DEF]... [NAME...]
 # The list, the functions of those rows, and the names; EXPORTS_UPDATE=1 rewrites the list.
 set -u
 lib=$1
 list=$2
 shift 2
-if [ "${1:-}" = --rows ]; then
-        rows=$(sed -nE 's/^(CALL|HAND)\((nccl[A-Za-z0-9]+),.*/\2/p; s/^PASS\([^,]*, *(nccl[A-Za-z0-9]+),.*/\1/p' "$2")
+while [ "${1:-}" = --rows ]; do
+        rows=$(sed -nE 's/^(CALL|HAND|EVENT|DATA)\((nccl[A-Za-z0-9]+),.*/\2/p; s/^PASS\([^,]*, *(nccl[A-Za-z0-9]+),.*/\1/p' "$2")
         shift 2
         # shellcheck disable=SC2086
-        set -- $rows "$@"
-fi
+        set -- "$@" $rows
+done
 now=$(nm -D --defined-only "$lib" | awk '{print $NF}' | LC_ALL=C sort -u | grep -vE '^(__asan|__tsan|__ubsan|__sanitizer|_edata|_end|__bss_start|_init|_fini)')
 if [ "${EXPORTS_UPDATE:-0}" = 1 ]; then
         printf '%s\n' "$now" | grep -vxF "$(printf '%s\n' "$@")" >"$list"
