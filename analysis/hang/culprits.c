@@ -35,7 +35,7 @@ int32_t hang_member_rank(const struct capo_hang_job *job, uint32_t comm, uint32_
 {
         const struct capo_hang_comm *c = comm != CAPO_HANG_NONE ? &job->comms[comm] : NULL;
 
-        for (uint32_t i = 0; c && member != CAPO_HANG_NONE && i < c->n_members; i++) {
+        for (uint32_t i = 0; c && c->several && member != CAPO_HANG_NONE && i < c->n_members; i++) {
                 if (i != member && c->members[i].process == c->members[member].process)
                         return c->members[member].job_rank;
         }

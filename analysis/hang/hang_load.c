@@ -404,8 +404,10 @@ static char *settings_of(const struct capo_job_process *p)
 
 static int make_comms(struct reader *rd)
 {
+        _cleanup_free_ uint32_t *seen = calloc(rd->job->n_processes + 1, sizeof *seen);
+
         rd->out->comms = calloc(rd->job->n_comms + 1, sizeof *rd->out->comms);
-        if (!rd->out->comms)
+        if (!rd->out->comms || !seen)
                 return -ENOMEM;
         rd->out->n_comms = rd->job->n_comms;
         for (uint32_t i = 0; i < rd->job->n_comms; i++) {
@@ -419,6 +421,8 @@ static int make_comms(struct reader *rd)
 
                         if (rd->out->processes[m->process].stale)
                                 continue;
+                        c->several |= seen[m->process] == i + 1;
+                        seen[m->process] = i + 1;
                         if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0 ||
                             capo_array_room(&rd->comms, rd->n_comms, sizeof *rd->comms) < 0)
                                 return -ENOMEM;

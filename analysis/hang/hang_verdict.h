@@ -132,6 +132,7 @@ struct capo_hang_comm {
         int32_t n_ranks; /* -1 not known */
         struct capo_hang_member *members;
         uint32_t n_members;
+        bool several; /* a process has several members; job_rank is theirs */
 };
 
 struct capo_hang_job {

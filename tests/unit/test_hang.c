@@ -693,6 +693,7 @@ static void two_gpus_each(void)
 
         job.comms[0].members = m;
         job.comms[0].n_members = 4;
+        job.comms[0].several = true;
         job.n_ranks = job.comms[0].n_ranks = 4;
         for (int32_t i = 0; i < 4; i++)
                 m[i] = (struct capo_hang_member){.process = (uint32_t)i / 2,
