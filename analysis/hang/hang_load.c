@@ -54,6 +54,7 @@ struct reader {
                 *shapes; /* one for all logs: each log describes its shapes before using them */
         struct hang_moment *frames; /* by process */
         uint32_t n_cells;
+        struct capo_hang_call *grown;   /* memory for the calls of one process after the other */
         struct capo_hang_call lost[32]; /* of the process: a thread's last one that was dropped */
         uint32_t n_lost;
 };
@@ -312,6 +313,7 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
         uint64_t at = 0;
         int r;
 
+        p->calls = steal(&rd->grown);
         while ((c = hang_last_next(&rd->last, &at))) {
                 p->gpu_timed |= c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL;
                 if (c->call == CAPO_CALL_GROUP)
@@ -335,8 +337,16 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
         }
         p->known_ns = rd->last.n ? rd->t0 + rd->last.first_ns : 0;
         r = take_unfinished(rd, process, hang);
-        if (p->n_calls)
+        if (p->n_calls) {
+                struct capo_hang_call *exact = malloc(p->n_calls * sizeof *exact);
+
                 qsort(p->calls, p->n_calls, sizeof *p->calls, by_begin);
+                if (!exact)
+                        return -ENOMEM;
+                memcpy(exact, p->calls, p->n_calls * sizeof *exact);
+                rd->grown = p->calls;
+                p->calls = exact;
+        }
         return r;
 }
 
@@ -512,6 +522,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                 tell_members(&rd);
         capo_log_calls_free(rd.shapes);
         free(rd.cells);
+        free(rd.grown);
         hang_last_finish(&rd.last);
         free(rd.comms);
         free(rd.frames);

@@ -27,8 +27,7 @@ struct play_queue {
 /* An entry by number. Not an array indexed by it: one damaged number would make that huge. */
 struct play_number {
         uint32_t seq;
-        uint32_t at; /* index in call */
-        const struct capo_hang_call *call;
+        uint32_t at; /* index in play.call */
 };
 
 struct play_member {
@@ -101,11 +100,12 @@ static inline uint32_t place_of(const struct play_member *m, uint32_t seq)
         return low;
 }
 
-static inline const struct capo_hang_call *call_at(const struct play_member *m, uint32_t seq)
+static inline const struct capo_hang_call *call_at(const struct play *p,
+                                                   const struct play_member *m, uint32_t seq)
 {
         uint32_t i = place_of(m, seq);
 
-        return i < m->n && m->of[i].seq == seq ? m->of[i].call : NULL;
+        return i < m->n && m->of[i].seq == seq ? p->call[m->of[i].at] : NULL;
 }
 
 static inline bool call_is_played(const struct play *p, const struct capo_hang_call *c)

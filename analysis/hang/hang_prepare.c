@@ -64,7 +64,7 @@ static int index_member_calls(struct play *p)
                                 return -ENOMEM;
                         m->n = 0;
                 }
-                m->of[m->n++] = (struct play_number){c->seq, i, c};
+                m->of[m->n++] = (struct play_number){c->seq, i};
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {
                 for (uint32_t k = 0; k < p->job->comms[i].n_members; k++) {
@@ -91,7 +91,7 @@ bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool 
 
         *ended = true;
         for (uint32_t i = 0; i < p->job->comms[comm].n_members; i++) {
-                const struct capo_hang_call *c = call_at(&p->comms[comm].members[i], seq);
+                const struct capo_hang_call *c = call_at(p, &p->comms[comm].members[i], seq);
 
                 *ended &= c && c->gpu == CAPO_HANG_GPU_ENDED;
                 differs |= c && first && capo_hang_differs(first, c);
@@ -132,11 +132,11 @@ static bool agreed_up_to(const struct play *p, uint32_t comm, uint32_t from, uin
                 if (!first || m == first)
                         continue;
                 for (uint32_t k = place_of(m, from + 1); k < m->n && m->of[k].seq <= *seq; k++) {
-                        const struct capo_hang_call *c = call_at(first, m->of[k].seq);
+                        const struct capo_hang_call *c = call_at(p, first, m->of[k].seq);
 
                         if (!c)
                                 return false;
-                        if (capo_hang_differs(c, m->of[k].call))
+                        if (capo_hang_differs(c, p->call[m->of[k].at]))
                                 *seq = m->of[k].seq - 1;
                 }
         }
@@ -190,7 +190,9 @@ static void begin_at(struct play *p, uint32_t comm)
                 const struct play_member *m = &c->members[i];
 
                 for (uint32_t k = m->n; k-- > 0 && m->of[k].seq > ended;) {
-                        if (m->of[k].call->gpu == CAPO_HANG_GPU_ENDED && binds_all(m->of[k].call))
+                        const struct capo_hang_call *call = p->call[m->of[k].at];
+
+                        if (call->gpu == CAPO_HANG_GPU_ENDED && binds_all(call))
                                 ended = m->of[k].seq;
                 }
         }

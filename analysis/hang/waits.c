@@ -137,10 +137,10 @@ static void advance_queue(struct play *p, struct play_queue *q, bool *changed)
         }
 }
 
-static bool is_at(const struct play_member *m, uint32_t seq)
+static bool is_at(const struct play *p, const struct play_member *m, uint32_t seq)
 {
         return m->reached >= seq ||
-               (m->entered >= seq && !call_at(m, seq) /* not among its last calls */);
+               (m->entered >= seq && !call_at(p, m, seq) /* not among its last calls */);
 }
 
 static bool retire_seq(struct play *p, uint32_t comm)
@@ -155,9 +155,9 @@ static bool retire_seq(struct play *p, uint32_t comm)
                 const struct play_member *m = &c->members[i];
                 uint32_t at = m->reached > m->entered ? m->reached : m->entered;
 
-                if (!is_at(m, c->retired + 1))
+                if (!is_at(p, m, c->retired + 1))
                         return false;
-                known |= call_at(m, c->retired + 1) != NULL;
+                known |= call_at(p, m, c->retired + 1) != NULL;
                 all = at < all ? at : all;
         }
         if (!known) { /* only counted: skip all of these at once, however many a log claims */
@@ -221,13 +221,13 @@ static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32
 {
         const struct capo_hang_member *jm = &p->job->comms[comm].members[i];
         const struct play_member *m = &p->comms[comm].members[i];
-        const struct capo_hang_call *c = call_at(m, seq);
+        const struct capo_hang_call *c = call_at(p, m, seq);
 
         if (m->entered < seq)
                 return m->opened && m->opened <= seq ? CAPO_STAND_OPENED : CAPO_STAND_MISSING;
         if (jm->dead || m->reached > seq)
                 return CAPO_STAND_THROUGH;
-        if (!is_at(m, seq) && !(c && is_at_head(p, number_of(p, jm->process, c))))
+        if (!is_at(p, m, seq) && !(c && is_at_head(p, number_of(p, jm->process, c))))
                 return CAPO_STAND_BEHIND;
         return c && (p->state[number_of(p, jm->process, c)] & STATE) == DONE ? CAPO_STAND_THROUGH
                                                                              : CAPO_STAND_IN;
@@ -266,7 +266,7 @@ static void fill_front(const struct play *p, uint32_t comm, struct capo_hang_fro
         memset(f->n, 0, sizeof f->n);
         for (uint32_t i = 0; i < jc->n_members; i++) {
                 f->stand[i] = (uint8_t)stand_of(p, comm, i, f->seq);
-                f->call[i] = call_at(&p->comms[comm].members[i], f->seq);
+                f->call[i] = call_at(p, &p->comms[comm].members[i], f->seq);
                 f->n[f->stand[i]]++;
                 if (f->stand[i] == CAPO_STAND_IN && f->call[i] &&
                     f->call[i]->begin_ns < f->first_ns)

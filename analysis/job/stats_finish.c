@@ -493,5 +493,8 @@ int capo_job_finish(struct capo_job *job)
         if (job->n_sites)
                 qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
         r = job_meet_long(job);
-        return r < 0 ? r : capo_skew_solve(job, job->scratch->meets);
+        r = r < 0 ? r : capo_skew_solve(job, job->scratch->meets);
+        for (uint32_t i = 0; i < job->n_comms; i++) /* 3 KB for each rank */
+                capo_meet_free(steal(&job->scratch->meets[i]));
+        return r;
 }

@@ -83,7 +83,7 @@ int capo_log_window_unpack(struct capo_log_window *w)
         int r;
 
         w->room = (w->entry.size + 4096) & ~(size_t)4095;
-        w->bytes = aligned_alloc(4096, w->room);
+        w->bytes = malloc(w->room);
         if (!w->bytes)
                 return -ENOMEM;
         kept += w->room;
@@ -109,7 +109,7 @@ static int unpark_window(struct capo_log_window *w)
                 return w->bytes ? 0 : capo_log_window_unpack(w);
         if (!w->bytes) {
                 w->room = w->size < WINDOW ? (w->size + 4095) & ~(size_t)4095 : WINDOW;
-                w->bytes = aligned_alloc(4096, w->room);
+                w->bytes = malloc(w->room);
                 if (!w->bytes)
                         return -ENOMEM;
         }
@@ -147,7 +147,7 @@ const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t of
         }
         if (n > w->room) {
                 size_t room = (n + WINDOW) & ~(size_t)4095;
-                void *larger = aligned_alloc(4096, room);
+                void *larger = malloc(room);
 
                 if (!larger) {
                         *error = -ENOMEM;
