@@ -64,15 +64,15 @@ static int read_barriers(struct capo_evidence *e)
         }
         if (!b.f)
                 return 0;
-        b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        b.f->kind = b.f->n_ranks ? "missing" : "undecided";
+        capo_finding_is(b.f, b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED,
+                        b.f->n_ranks ? "missing" : "undecided", "likely");
         capo_rank_list(b.f->ranks, b.f->n_ranks, who);
-        snprintf(b.f->headline, sizeof b.f->headline, "%s DID NOT COME to monitoredBarrier()",
-                 b.f->n_ranks ? capo_rank_shout(who) : "SOME RANKS");
-        snprintf(b.f->detail, sizeof b.f->detail, "rank 0 says so: the barrier asks each rank");
-        snprintf(b.f->missing, sizeof b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
-        snprintf(b.f->next, sizeof b.f->next,
-                 "look at what these ranks do instead: their logs, exit status, data loading");
+        SAY(b.f->headline, "%s DID NOT COME to monitoredBarrier()",
+            b.f->n_ranks ? capo_rank_shout(who) : "SOME RANKS");
+        SAY(b.f->detail, "rank 0 says so: the barrier asks each rank");
+        SAY(b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
+        SAY(b.f->next,
+            "look at what these ranks do instead: their logs, exit status, data loading");
         return 0;
 }
 
@@ -101,8 +101,7 @@ static int take_desync(const char *at, const char *line, uint32_t number, void *
         capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
         if (!*b->f->detail) {
                 b->f->kind = joined ? "inside" : "missing";
-                snprintf(b->f->detail, sizeof b->f->detail, "collective #%ld",
-                         strtol(strchr(at, '#') + 1, NULL, 10));
+                SAY(b->f->detail, "collective #%ld", strtol(strchr(at, '#') + 1, NULL, 10));
         }
         return 0;
 }
@@ -122,17 +121,15 @@ static int read_desync(struct capo_evidence *e)
         if (!b.f)
                 return 0;
         b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        snprintf(which, sizeof which, "%.39s", b.f->detail);
+        SAY(which, "%.39s", b.f->detail);
         capo_rank_list(b.f->ranks, b.f->n_ranks, who);
-        snprintf(b.f->headline, sizeof b.f->headline, "%s %s %s", capo_rank_shout(who),
-                 !strcmp(b.f->kind, "missing") ? "DID NOT JOIN" : "JOINED AND DID NOT FINISH",
-                 which);
-        snprintf(b.f->detail, sizeof b.f->detail,
-                 "PyTorch's desync report says so: it compares what all ranks wrote to the store");
-        snprintf(b.f->missing, sizeof b.f->missing, "stacks of %s: py-spy dump --native --pid PID",
-                 capo_rank_list(b.f->ranks, b.f->n_ranks, who));
-        snprintf(b.f->next, sizeof b.f->next,
-                 "look at what %s does instead: its log, its stack, dmesg on its node", who);
+        SAY(b.f->headline, "%s %s %s", capo_rank_shout(who),
+            !strcmp(b.f->kind, "missing") ? "DID NOT JOIN" : "JOINED AND DID NOT FINISH", which);
+        SAY(b.f->detail,
+            "PyTorch's desync report says so: it compares what all ranks wrote to the store");
+        SAY(b.f->missing, "stacks of %s: py-spy dump --native --pid PID",
+            capo_rank_list(b.f->ranks, b.f->n_ranks, who));
+        SAY(b.f->next, "look at what %s does instead: its log, its stack, dmesg on its node", who);
         return 0;
 }
 
@@ -187,30 +184,26 @@ static int take_mismatch(const char *at, const char *line, uint32_t number, void
         if (!f)
                 return -1;
         capo_finding_mark(f, (struct capo_evidence_mark){b->text, number});
-        f->rank = counts ? CAPO_RANK_UNDECIDED : CAPO_RANK_CAUSE;
-        f->kind = counts ? "undecided" : "mismatch";
-        f->sure = counts ? "unsure" : "certain";
+        capo_finding_is(f, counts ? CAPO_RANK_UNDECIDED : CAPO_RANK_CAUSE,
+                        counts ? "undecided" : "mismatch", counts ? "unsure" : "certain");
         if (counts)
-                snprintf(f->headline, sizeof f->headline,
-                         "NOT DECIDED: ranks %ld and %ld make %s as numbers %ld and %ld", one.rank,
-                         other.rank, one.op, one.number, other.number);
+                SAY(f->headline, "NOT DECIDED: ranks %ld and %ld make %s as numbers %ld and %ld",
+                    one.rank, other.rank, one.op, one.number, other.number);
         else if (both)
-                snprintf(f->headline, sizeof f->headline,
-                         "RANKS MADE DIFFERENT CALLS as the same one: rank %ld %s, rank %ld %s",
-                         one.rank, one.op, other.rank, other.op);
+                SAY(f->headline,
+                    "RANKS MADE DIFFERENT CALLS as the same one: rank %ld %s, rank %ld %s",
+                    one.rank, one.op, other.rank, other.op);
         else
-                snprintf(f->headline, sizeof f->headline,
-                         "RANKS MADE DIFFERENT CALLS as the same one");
+                SAY(f->headline, "RANKS MADE DIFFERENT CALLS as the same one");
         if (counts)
-                snprintf(f->missing, sizeof f->missing,
-                         "flight recorder dumps of all ranks: did a rank skip a call, or join "
-                         "later?");
+                SAY(f->missing,
+                    "flight recorder dumps of all ranks: did a rank skip a call, or join "
+                    "later?");
         if (both && !counts) {
                 capo_finding_rank_add(f, (int32_t)one.rank);
                 capo_finding_rank_add(f, (int32_t)other.rank);
         }
-        snprintf(f->next, sizeof f->next,
-                 "what makes one rank call something else: a branch, the last batch, a shape");
+        SAY(f->next, "what makes one rank call something else: a branch, the last batch, a shape");
         return 0;
 }
 

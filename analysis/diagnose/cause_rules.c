@@ -59,7 +59,7 @@ static bool find_words(const struct capo_evidence *e, const char *words, size_t 
                 size_t n = bar ? (size_t)(bar - words) : size;
                 char word[WORD_ROOM], *star;
 
-                snprintf(word, sizeof word, "%.*s", (int)n, words);
+                SAY(word, "%.*s", (int)n, words);
                 star = strchr(word, '*');
                 if (*word == '@' && capo_evidence_has(word, (void *)(uintptr_t)e)) {
                         *found = (struct place){.line = ""};
@@ -99,11 +99,9 @@ static int try_rule(struct capo_evidence *e, const struct cause_rule *rule)
         f = capo_evidence_finding(e);
         if (!f)
                 return -ENOMEM;
-        f->rank = rule->rank;
-        f->kind = rule->kind;
-        f->sure = rule->sure;
-        snprintf(f->headline, sizeof f->headline, "%s", rule->headline);
-        snprintf(f->next, sizeof f->next, "%s", rule->next);
+        capo_finding_is(f, rule->rank, rule->kind, rule->sure);
+        SAY(f->headline, "%s", rule->headline);
+        SAY(f->next, "%s", rule->next);
         capo_quote(marks[0].line, f->detail, sizeof f->detail);
         for (unsigned i = 0; i < n; i++) {
                 capo_finding_mark(f, marks[i].mark);

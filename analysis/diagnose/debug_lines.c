@@ -204,13 +204,12 @@ static void take_init(struct debug *d, uint32_t process, const char *line, size_
             rank >= n_ranks || n_ranks > 1 << 20)
                 return;
         if (hex_after(line, size, "commId 0x", &id))
-                snprintf(key, sizeof key, "%llx", (unsigned long long)id);
+                SAY(key, "%llx", (unsigned long long)id);
         else if (hex_after(line, size, "parent 0x", &parent) &&
                  integer_after(line, size, "splitCount ", &split) &&
                  integer_after(line, size, "color ", &color) &&
                  (c = find_comm(d, process, parent, false)) && *c->key)
-                snprintf(key, sizeof key, "%.40s/%lld/%lld", c->key, (long long)split,
-                         (long long)color);
+                SAY(key, "%.40s/%lld/%lld", c->key, (long long)split, (long long)color);
         c = find_comm(d, process, address, false);
         if (c && (c->n_calls || (ended && c->ended) || (!ended && c->began)))
                 c = find_comm(d, process, address, true); /* the address is used again */
@@ -367,7 +366,7 @@ static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *m
 
                 if (c->number != CAPO_HANG_NONE || !is_whole(d, i, seen))
                         continue;
-                snprintf(name, sizeof name, "communicator 0x%llx", (unsigned long long)c->address);
+                SAY(name, "communicator 0x%llx", (unsigned long long)c->address);
                 comm = capo_hang_foreign_comm(to, name, 0, c->n_ranks);
                 for (uint32_t k = i; k < d->n_comms && comm >= 0; k++) {
                         if (k != i && !is_alike(d, c, &d->comms[k]))
@@ -512,8 +511,7 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
 {
         char who[DEBUG_NAME + 8];
 
-        f->rank = CAPO_RANK_HANG;
-        f->kind = "order";
+        capo_finding_is(f, CAPO_RANK_HANG, "order", "likely");
         for (uint32_t i = 0; i < v->n_steps; i++) {
                 const struct capo_hang_step *s = &v->steps[i];
 
@@ -522,22 +520,20 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
                 capo_finding_rank_add(f, d->processes[s->process].rank);
                 mark_last(d, f, s->process, s->comm, s->seq);
                 if (strlen(f->detail) < 350)
-                        capo_append(f->detail, sizeof f->detail, "%s%s makes %s #%u of %s first",
-                                    i ? "\n" : "", process_words(d, s->process, who),
-                                    capo_call_name(s->call), s->seq, job->comms[s->comm].name);
+                        ADD(f->detail, "%s%s makes %s #%u of %s first", i ? "\n" : "",
+                            process_words(d, s->process, who), capo_call_name(s->call), s->seq,
+                            job->comms[s->comm].name);
         }
         if (capo_evidence_has("Destroy COMPLETE", d->e))
                 f->rank = CAPO_RANK_NOTE;
-        snprintf(f->headline, sizeof f->headline,
-                 "TWO COMMUNICATORS ARE USED IN OPPOSITE ORDER by %s and %u other%s",
-                 process_words(d, v->steps[0].process, who), v->n_steps - 1,
-                 v->n_steps > 2 ? "s" : "");
-        snprintf(f->missing, sizeof f->missing,
-                 "whether the calls are in one ncclGroup, where the order does not matter: no line "
-                 "shows it");
-        snprintf(f->next, sizeof f->next,
-                 "one order of communicators on all ranks; or wait for the first call before the "
-                 "second; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
+        SAY(f->headline, "TWO COMMUNICATORS ARE USED IN OPPOSITE ORDER by %s and %u other%s",
+            process_words(d, v->steps[0].process, who), v->n_steps - 1, v->n_steps > 2 ? "s" : "");
+        SAY(f->missing,
+            "whether the calls are in one ncclGroup, where the order does not matter: no line "
+            "shows it");
+        SAY(f->next,
+            "one order of communicators on all ranks; or wait for the first call before the "
+            "second; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
 }
 
 static void tell_call(const struct debug *d, const struct capo_hang_job *job,
@@ -546,9 +542,10 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
         bool differs = v->kind == CAPO_HANG_MISMATCH;
         char who[DEBUG_NAME + 8];
 
-        f->rank = differs || d->e->timed_out ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        f->kind = differs ? "mismatch" : f->rank == CAPO_RANK_HANG ? "missing" : "undecided";
-        f->sure = f->rank == CAPO_RANK_HANG ? "likely" : "unsure";
+        if (differs || d->e->timed_out)
+                capo_finding_is(f, CAPO_RANK_HANG, differs ? "mismatch" : "missing", "likely");
+        else
+                capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         for (uint32_t i = 0; i < v->n_culprits; i++) {
                 uint32_t process = v->culprits[i].process;
 
@@ -561,17 +558,15 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
                 mark_last(d, f, job->comms[v->comm].members[i].process, v->comm, v->seq);
         process_words(d, v->culprits[0].process, who);
         if (differs)
-                snprintf(f->headline, sizeof f->headline,
-                         "%s MAKES ANOTHER CALL than the others as %s #%u of %s", who,
-                         v->call ? capo_call_name(v->call->call) : "call", v->seq,
-                         job->comms[v->comm].name);
+                SAY(f->headline, "%s MAKES ANOTHER CALL than the others as %s #%u of %s", who,
+                    v->call ? capo_call_name(v->call->call) : "call", v->seq,
+                    job->comms[v->comm].name);
         else
-                snprintf(f->headline, sizeof f->headline, "%s%s HAS NOT MADE %s #%u of %s",
-                         f->rank == CAPO_RANK_HANG ? "" : "IF THE JOB HANGS: ", who,
-                         v->call ? capo_call_name(v->call->call) : "call", v->seq,
-                         job->comms[v->comm].name);
-        snprintf(f->detail, sizeof f->detail, "%u of %u ranks have made it", v->n_waiting,
-                 v->n_ranks);
+                SAY(f->headline, "%s%s HAS NOT MADE %s #%u of %s",
+                    f->rank == CAPO_RANK_HANG ? "" : "IF THE JOB HANGS: ", who,
+                    v->call ? capo_call_name(v->call->call) : "call", v->seq,
+                    job->comms[v->comm].name);
+        SAY(f->detail, "%u of %u ranks have made it", v->n_waiting, v->n_ranks);
         for (uint32_t i = 0, n = 0; i < job->comms[v->comm].n_members && differs && n < 2; i++) {
                 uint32_t at = job->comms[v->comm].members[i].process;
                 char words[96], one[DEBUG_NAME + 8];
@@ -580,14 +575,12 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
                 if (culprit != !n) /* the culprit, then the first of the others */
                         continue;
                 if (*call_words(d, at, v->comm, v->seq, words))
-                        capo_append(f->detail, sizeof f->detail, "\n%s: %s",
-                                    process_words(d, at, one), words);
+                        ADD(f->detail, "\n%s: %s", process_words(d, at, one), words);
                 n++;
                 i = UINT32_MAX; /* begin again */
         }
-        snprintf(f->missing, sizeof f->missing,
-                 "whether the lines of all ranks end at the same moment; stacks of %s", who);
-        snprintf(f->next, sizeof f->next, "look at what %s does instead of that call", who);
+        SAY(f->missing, "whether the lines of all ranks end at the same moment; stacks of %s", who);
+        SAY(f->next, "look at what %s does instead of that call", who);
 }
 
 static int judge_calls(struct debug *d)
@@ -628,10 +621,9 @@ static void tell_hosts(const struct debug *d, const char *key, struct capo_diagn
 
                 if (strcmp(d->comms[k].key, key) != 0)
                         continue;
-                snprintf(host, sizeof host, "%.*s", (int)strcspn(name, ":"), name);
+                SAY(host, "%.*s", (int)strcspn(name, ":"), name);
                 if (!strstr(f->detail, host))
-                        capo_append(f->detail, sizeof f->detail, "%s%s",
-                                    *f->detail ? ", " : "begun on ", host);
+                        ADD(f->detail, "%s%s", *f->detail ? ", " : "begun on ", host);
         }
 }
 
@@ -674,24 +666,21 @@ static int judge_creations(struct debug *d)
                         if (!strcmp(d->comms[k].key, c->key))
                                 capo_finding_mark(f, d->comms[k].mark);
                 }
-                f->rank = CAPO_RANK_UNDECIDED;
-                f->kind = "birth";
-                f->sure = "unsure";
-                snprintf(
-                        f->headline, sizeof f->headline,
-                        "A COMMUNICATOR OF %d RANKS WAS NOT CREATED: %u began, none came to the end",
-                        c->n_ranks, n);
+                capo_finding_is(f, CAPO_RANK_UNDECIDED, "birth", "unsure");
+                SAY(f->headline,
+                    "A COMMUNICATOR OF %d RANKS WAS NOT CREATED: %u began, none came to the end",
+                    c->n_ranks, n);
                 tell_hosts(d, c->key, f);
                 if (n_list)
-                        capo_append(f->detail, sizeof f->detail, "%sno line of %s",
-                                    *f->detail ? "\n" : "", capo_rank_list(list, n_list, ranks));
-                snprintf(f->missing, sizeof f->missing, "%s",
-                         n_list ? "the lines of these ranks, or that there are none"
-                                : "what follows in the log, or that nothing does");
-                snprintf(f->next, sizeof f->next,
-                         "%sNCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P; then "
-                         "NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 one by one",
-                         n_list ? "look at the ranks without a line; " : "");
+                        ADD(f->detail, "%sno line of %s", *f->detail ? "\n" : "",
+                            capo_rank_list(list, n_list, ranks));
+                SAY(f->missing, "%s",
+                    n_list ? "the lines of these ranks, or that there are none"
+                           : "what follows in the log, or that nothing does");
+                SAY(f->next,
+                    "%sNCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P; then "
+                    "NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 one by one",
+                    n_list ? "look at the ranks without a line; " : "");
         }
         return 0;
 }

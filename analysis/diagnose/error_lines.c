@@ -168,16 +168,15 @@ static void tell_first(const struct failure *first, struct capo_diagnose_finding
 
         capo_finding_rank_add(f, first->rank);
         if (first->exited)
-                snprintf(how, sizeof how, " (%s %ld, PID %ld)",
-                         first->exit_code < 0 ? "signal" : "exit code", labs(first->exit_code),
-                         first->pid);
+                SAY(how, " (%s %ld, PID %ld)", first->exit_code < 0 ? "signal" : "exit code",
+                    labs(first->exit_code), first->pid);
         if (*first->host)
-                snprintf(where, sizeof where, " on host %s", first->host);
-        snprintf(f->headline, sizeof f->headline,
-                 "NOT DECIDED WHY: torchrun saw rank %d fail first%s%s", first->rank, how, where);
-        snprintf(f->next, sizeof f->next,
-                 "the output of rank %d%s from before its end: its own error is the first cause",
-                 first->rank, where);
+                SAY(where, " on host %s", first->host);
+        SAY(f->headline, "NOT DECIDED WHY: torchrun saw rank %d fail first%s%s", first->rank, how,
+            where);
+        SAY(f->next,
+            "the output of rank %d%s from before its end: its own error is the first cause",
+            first->rank, where);
 }
 
 static bool has_rank(const struct capo_diagnose_finding *f, int32_t rank)
@@ -214,15 +213,11 @@ int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_findi
         f = capo_evidence_finding(e);
         if (!f)
                 return -ENOMEM;
-        f->rank = e->timed_out ? CAPO_RANK_NOTE : CAPO_RANK_UNDECIDED;
-        f->kind = "error";
-        f->sure = "unsure";
+        capo_finding_is(f, e->timed_out ? CAPO_RANK_NOTE : CAPO_RANK_UNDECIDED, "error", "unsure");
         capo_finding_mark(f, s.first.mark);
         if (!s.any) {
-                snprintf(f->headline, sizeof f->headline,
-                         "NOT DECIDED: a process failed, and its own error is not here");
-                snprintf(f->next, sizeof f->next,
-                         "the output of the process that torchrun names as the first to fail");
+                SAY(f->headline, "NOT DECIDED: a process failed, and its own error is not here");
+                SAY(f->next, "the output of the process that torchrun names as the first to fail");
                 return 0;
         }
         tell_first(&s.first, f);
@@ -266,8 +261,7 @@ static void add_name(struct names *names, const char *name, size_t n)
                 at++;
         }
         if (n && strlen(names->text) + n + 2 < sizeof names->text)
-                capo_append(names->text, sizeof names->text, "%s%.*s", *names->text ? "," : "",
-                            (int)n, name);
+                ADD(names->text, "%s%.*s", *names->text ? "," : "", (int)n, name);
 }
 
 static int take_behind(const char *at, const char *line, uint32_t number, void *arg)
@@ -309,10 +303,9 @@ static void name_nodes(struct capo_evidence *e)
 
                 if (!f->slurm_node)
                         continue;
-                capo_append(f->headline, sizeof f->headline, ": %s", names.text);
-                snprintf(f->next, sizeof f->next,
-                         "leave it out (--exclude=%s); sinfo -R and slurmctld's log say why",
-                         names.text);
+                ADD(f->headline, ": %s", names.text);
+                SAY(f->next, "leave it out (--exclude=%s); sinfo -R and slurmctld's log say why",
+                    names.text);
         }
 }
 
@@ -379,8 +372,7 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
                 x->f = capo_evidence_finding(x->e);
                 if (!x->f)
                         return -1;
-                x->f->rank = CAPO_RANK_HANG;
-                x->f->kind = "exception";
+                capo_finding_is(x->f, CAPO_RANK_HANG, "exception", "likely");
                 capo_quote(exception, x->f->detail, sizeof x->f->detail);
         }
         capo_finding_rank_add(x->f, rank);
@@ -404,14 +396,13 @@ static int take_other(const char *at, const char *line, uint32_t number, void *a
         x->f = capo_evidence_finding(x->e);
         if (!x->f)
                 return -1;
-        x->f->rank = CAPO_RANK_HANG;
-        x->f->kind = "exception";
+        capo_finding_is(x->f, CAPO_RANK_HANG, "exception", "likely");
         capo_quote(line, x->f->detail, sizeof x->f->detail);
         capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
-        snprintf(x->f->headline, sizeof x->f->headline,
-                 "A PROCESS RAISED AN EXCEPTION while another waits in a collective for it");
-        snprintf(x->f->next, sizeof x->f->next,
-                 "that exception and its traceback; who calls that process must check its answer");
+        SAY(x->f->headline,
+            "A PROCESS RAISED AN EXCEPTION while another waits in a collective for it");
+        SAY(x->f->next,
+            "that exception and its traceback; who calls that process must check its answer");
         return 0;
 }
 
@@ -455,9 +446,8 @@ static int read_exceptions(struct capo_evidence *e)
         if (r < 0 || !x.f)
                 return r;
         capo_rank_list(x.f->ranks, x.f->n_ranks, who);
-        snprintf(x.f->headline, sizeof x.f->headline,
-                 "%s RAISED AN EXCEPTION before others timed out", capo_rank_shout(who));
-        snprintf(x.f->next, sizeof x.f->next, "that exception and its traceback");
+        SAY(x.f->headline, "%s RAISED AN EXCEPTION before others timed out", capo_rank_shout(who));
+        SAY(x.f->next, "that exception and its traceback");
         return 0;
 }
 
@@ -575,9 +565,8 @@ static const char *take_words(const char *words, struct search *s)
 {
         size_t n = strcspn(words, "|"), first = strcspn(words, "*|");
 
-        snprintf(s->word, sizeof s->word, "%.*s", (int)first, words);
-        snprintf(s->behind, sizeof s->behind, "%.*s", first < n ? (int)(n - first - 1) : 0,
-                 words + first + (first < n));
+        SAY(s->word, "%.*s", (int)first, words);
+        SAY(s->behind, "%.*s", first < n ? (int)(n - first - 1) : 0, words + first + (first < n));
         s->whole = first && s->word[strlen(s->word) - 1] == '#';
         if (s->whole)
                 s->word[strlen(s->word) - 1] = 0;
@@ -627,13 +616,12 @@ static int add_line(struct search *s, const char *at, const char *line, uint32_t
         if (!s->f->n_marks) {
                 const char *detail = strncmp(at, "Traceback", 9) ? line : exception_line(at, line);
 
-                s->f->rank = after ? CAPO_RANK_NOTE : s->row->rank;
-                s->f->kind = s->row->kind;
-                s->f->sure = s->row->sure;
+                capo_finding_is(s->f, after ? CAPO_RANK_NOTE : s->row->rank, s->row->kind,
+                                s->row->sure);
                 s->f->slurm_node = s->row->slurm_node;
-                snprintf(s->f->headline, sizeof s->f->headline, "%s", s->row->headline);
+                SAY(s->f->headline, "%s", s->row->headline);
                 capo_quote(detail, s->f->detail, sizeof s->f->detail);
-                snprintf(s->f->next, sizeof s->f->next, "%s", s->row->next);
+                SAY(s->f->next, "%s", s->row->next);
         }
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
@@ -756,21 +744,17 @@ static int take_warning(const char *at, const char *line, uint32_t number, void 
                 if (!s->f)
                         return -1;
                 s->unknown = s->e->n_findings;
-                s->f->rank = CAPO_RANK_UNDECIDED;
-                s->f->kind = "error";
-                s->f->sure = "unsure";
+                capo_finding_is(s->f, CAPO_RANK_UNDECIDED, "error", "unsure");
                 s->f->story = record->story;
-                snprintf(s->f->headline, sizeof s->f->headline, "NOT DECIDED: NCCL warns: \"%.*s\"",
-                         (int)strnlen(said, strcspn(said, "\r\n") < WARN_SHOWN
-                                                    ? strcspn(said, "\r\n")
-                                                    : WARN_SHOWN),
-                         said);
+                SAY(s->f->headline, "NOT DECIDED: NCCL warns: \"%.*s\"",
+                    (int)strnlen(said, strcspn(said, "\r\n") < WARN_SHOWN ? strcspn(said, "\r\n")
+                                                                          : WARN_SHOWN),
+                    said);
                 capo_quote(line, s->f->detail, sizeof s->f->detail);
-                snprintf(s->f->missing, sizeof s->f->missing,
-                         "what it means: capo has no advice for this line");
-                snprintf(s->f->next, sizeof s->f->next,
-                         "the lines of this process from just before it, with NCCL_DEBUG=INFO; an "
-                         "exception that follows is its consequence");
+                SAY(s->f->missing, "what it means: capo has no advice for this line");
+                SAY(s->f->next,
+                    "the lines of this process from just before it, with NCCL_DEBUG=INFO; an "
+                    "exception that follows is its consequence");
         }
         capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});

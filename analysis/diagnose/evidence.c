@@ -198,6 +198,14 @@ struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e)
         return &e->findings[e->n_findings++];
 }
 
+void capo_finding_is(struct capo_diagnose_finding *f, enum capo_finding_rank rank, const char *kind,
+                     const char *sure)
+{
+        f->rank = rank;
+        f->kind = kind;
+        f->sure = sure;
+}
+
 static bool is_before(struct capo_evidence_mark a, struct capo_evidence_mark b)
 {
         return a.text != b.text ? a.text < b.text : a.line < b.line;

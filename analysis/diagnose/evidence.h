@@ -16,8 +16,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
 #include "analysis/diagnose/records.h"
+#include "core/base/text.h"
+
+/* Print into an array; add to what it has. */
+#define SAY(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)
+#define ADD(text, ...) capo_append(text, sizeof(text), __VA_ARGS__)
 
 enum capo_evidence_kind {
 #define EVIDENCE(id, name, words) CAPO_EVIDENCE_##id,
@@ -122,6 +128,8 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
 /** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one; NULL:
  * no memory. */
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e);
+void capo_finding_is(struct capo_diagnose_finding *f, enum capo_finding_rank rank, const char *kind,
+                     const char *sure);
 void capo_finding_mark(struct capo_diagnose_finding *f, struct capo_evidence_mark at);
 void capo_finding_rank_add(struct capo_diagnose_finding *f, int32_t rank);
 

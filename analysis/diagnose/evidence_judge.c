@@ -71,9 +71,9 @@ static int find_story(struct capo_evidence *e, const char *job, uint32_t attempt
         char name[CAPO_STORY_NAME] = "";
 
         if (*job)
-                snprintf(name, sizeof name, "pod %.60s", job);
+                SAY(name, "pod %.60s", job);
         if (name_attempt)
-                capo_append(name, sizeof name, "%sattempt %u", *name ? ", " : "", attempt + 1);
+                ADD(name, "%sattempt %u", *name ? ", " : "", attempt + 1);
         for (uint32_t i = 0; i < e->n_stories; i++) {
                 if (!strcmp(e->stories[i], name))
                         return (int)i;
@@ -325,20 +325,19 @@ static int read_bugs(struct capo_evidence *e)
                 f = capo_evidence_finding(e);
                 if (!f)
                         return -ENOMEM;
-                f->rank = crashed ? CAPO_RANK_CAUSE : CAPO_RANK_HANG;
-                f->kind = "known-bug";
-                snprintf(f->headline, sizeof f->headline, "A KNOWN BUG (%s): %s",
-                         capo_bug_software(bug->of), bug->when);
-                snprintf(f->next, sizeof f->next, "%s", bug->advice);
+                capo_finding_is(f, crashed ? CAPO_RANK_CAUSE : CAPO_RANK_HANG, "known-bug",
+                                "likely");
+                SAY(f->headline, "A KNOWN BUG (%s): %s", capo_bug_software(bug->of), bug->when);
+                SAY(f->next, "%s", bug->advice);
                 if (bug->fixed < CAPO_NCCL_LAST)
-                        capo_append(f->next, sizeof f->next, " (fixed in %s)",
-                                    capo_nccl_text((uint32_t)bug->fixed, fixed, sizeof fixed));
+                        ADD(f->next, " (fixed in %s)",
+                            capo_nccl_text((uint32_t)bug->fixed, fixed, sizeof fixed));
                 for (uint32_t k = 0; k < e->n_texts && *symptom != '@' && !f->n_marks; k++) {
                         f->ranks[0] = (int32_t)k + 1;
                         capo_evidence_each(e, k, symptom, take_symptom, f);
                 }
                 f->ranks[0] = 0;
-                capo_append(f->detail, sizeof f->detail, "%s%s", *f->detail ? "\n" : "", bug->link);
+                ADD(f->detail, "%s%s", *f->detail ? "\n" : "", bug->link);
                 return 0;
         }
         return 0;

@@ -74,7 +74,7 @@ static int take_nodes(const char *at, const char *line, uint32_t number, void *a
 
 static void add_fact(struct capo_evidence *e, const char *fact)
 {
-        capo_append(e->facts, sizeof e->facts, "%s ", fact);
+        ADD(e->facts, "%s ", fact);
 }
 
 static bool is_pair(struct capo_evidence *e);
@@ -123,7 +123,7 @@ static void read_row(struct matrix *m, const char *line)
 
         if (!head && strncmp(line, "GPU", 3) != 0)
                 return;
-        snprintf(row, sizeof row, "%.*s", (int)strcspn(line, "\r\n"), line);
+        SAY(row, "%.*s", (int)strcspn(line, "\r\n"), line);
         if (head)
                 *m = (struct matrix){.any_nic = m->any_nic,
                                      .near = m->near,

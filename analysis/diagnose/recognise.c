@@ -63,7 +63,7 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
                         size_t size = strcspn(words, "|");
                         int n;
 
-                        snprintf(word, sizeof word, "%.*s", (int)size, words);
+                        SAY(word, "%.*s", (int)size, words);
                         n = capo_evidence_each(e, text, word, NULL, NULL);
                         t->n[signs[i].kind] += n > 0 ? (uint32_t)n : 0;
                         words += size + (words[size] == '|');

@@ -42,7 +42,7 @@ static bool read_row(const char *line, size_t size, uint64_t *bytes, double busb
         unsigned long long b;
         int n;
 
-        snprintf(row, sizeof row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        SAY(row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
         wrong[0] = wrong[1] = busbw[1] = 0;
         n = sscanf(row, "%llu %*u %15[a-z0-9_] %*s %*d %*f %*f %lf %lf %*f %*f %lf %lf", &b, type,
                    &busbw[0], &wrong[0], &busbw[1], &wrong[1]);
@@ -61,7 +61,7 @@ static bool read_old_row(const char *line, size_t size, uint64_t *bytes, double 
         unsigned long long b;
         int n;
 
-        snprintf(row, sizeof row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        SAY(row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
         busbw[1] = 0;
         n = sscanf(row, "%llu %*u %*15[a-z0-9_] %*s %*f %*f %lf %*s %*f %*f %lf", &b, &busbw[0],
                    &busbw[1]);
@@ -111,10 +111,9 @@ static void read_device(struct run *run, const char *line, size_t size)
         if (on)
                 add_host(run, on + 4 + strspn(on + 4, " "));
         if (gpu && !*run->r.gpu)
-                snprintf(run->r.gpu, sizeof run->r.gpu, "%.*s",
-                         (int)((size_t)(line + size - gpu) > 2 ? (size_t)(line + size - gpu) - 2
-                                                               : 0),
-                         gpu + 2);
+                SAY(run->r.gpu, "%.*s",
+                    (int)((size_t)(line + size - gpu) > 2 ? (size_t)(line + size - gpu) - 2 : 0),
+                    gpu + 2);
 }
 
 static void read_test_line(struct run *run, const char *line, size_t size, uint32_t number)
@@ -126,7 +125,7 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
         while (from && from > line && (islower((unsigned char)from[-1]) || from[-1] == '_'))
                 from--;
         if (test && test > from && test - from < (long)sizeof run->r.test && !*run->r.test)
-                snprintf(run->r.test, sizeof run->r.test, "%.*s", (int)(test - from), from);
+                SAY(run->r.test, "%.*s", (int)(test - from), from);
         if (test || memmem(line, size, "mpirun", 6) || memmem(line, size, "srun", 4)) {
                 run->commanded = true;
                 read_settings(run, line, size);
@@ -193,37 +192,29 @@ static int judge_run(struct capo_evidence *e, const struct run *run)
         capo_finding_mark(
                 f, (struct capo_evidence_mark){run->r.text, run->wrong ? run->wrong : run->r.line});
         if (run->wrong) {
-                f->rank = CAPO_RANK_CAUSE;
-                f->kind = "wrong-results";
-                snprintf(f->headline, sizeof f->headline,
-                         "NCCL-TESTS FOUND WRONG RESULTS: data was corrupted on its way");
-                snprintf(f->next, sizeof f->next,
-                         "run it per pair of GPUs and nodes to find which; then NCCL_PROTO=^LL128");
+                capo_finding_is(f, CAPO_RANK_CAUSE, "wrong-results", "certain");
+                SAY(f->headline, "NCCL-TESTS FOUND WRONG RESULTS: data was corrupted on its way");
+                SAY(f->next,
+                    "run it per pair of GPUs and nodes to find which; then NCCL_PROTO=^LL128");
         } else if (run->r.ended || run->r.bytes) {
-                f->rank = run->r.ended ? CAPO_RANK_HEALTHY : CAPO_RANK_NOTE;
-                f->kind = "healthy";
-                snprintf(f->headline, sizeof f->headline,
-                         run->r.ended
-                                 ? "NCCL-TESTS ENDED WITHOUT AN ERROR"
+                capo_finding_is(f, run->r.ended ? CAPO_RANK_HEALTHY : CAPO_RANK_NOTE, "healthy",
+                                "certain");
+                SAY(f->headline,
+                    run->r.ended ? "NCCL-TESTS ENDED WITHOUT AN ERROR"
                                  : "NCCL-TESTS MEASURED, and the end of its output is not here");
                 if (run->r.bytes)
-                        snprintf(f->detail, sizeof f->detail,
-                                 "%s: bus bandwidth %.4g GB/s at its largest size, %llu bytes",
-                                 *run->r.test ? run->r.test : "its test", run->r.busbw,
-                                 (unsigned long long)run->r.bytes);
-                snprintf(f->next, sizeof f->next,
-                         "is its bandwidth normal? capo expect %s --platform NAME",
-                         quote_name(e->texts[run->r.text].name, quoted, sizeof quoted));
+                        SAY(f->detail,
+                            "%s: bus bandwidth %.4g GB/s at its largest size, %llu bytes",
+                            *run->r.test ? run->r.test : "its test", run->r.busbw,
+                            (unsigned long long)run->r.bytes);
+                SAY(f->next, "is its bandwidth normal? capo expect %s --platform NAME",
+                    quote_name(e->texts[run->r.text].name, quoted, sizeof quoted));
         } else {
-                f->rank = CAPO_RANK_UNDECIDED;
-                f->kind = "undecided";
-                f->sure = "unsure";
-                snprintf(f->headline, sizeof f->headline,
-                         "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
-                snprintf(f->missing, sizeof f->missing, "the same run with NCCL_DEBUG=INFO");
-                snprintf(
-                        f->next, sizeof f->next,
-                        "NCCL_DEBUG=INFO, then NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
+                capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+                SAY(f->headline, "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
+                SAY(f->missing, "the same run with NCCL_DEBUG=INFO");
+                SAY(f->next,
+                    "NCCL_DEBUG=INFO, then NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
         }
         return 0;
 }
@@ -305,11 +296,11 @@ static void tell_rates(const struct capo_evidence *e, const struct run *runs, ui
 
                 if (!is_same_test(run, fast))
                         continue;
-                capo_append(f->detail, sizeof f->detail, "%s%.60s: %.4g GB/s",
-                            *f->detail ? "\n" : "", e->texts[run->r.text].name, run->r.busbw);
+                ADD(f->detail, "%s%.60s: %.4g GB/s", *f->detail ? "\n" : "",
+                    e->texts[run->r.text].name, run->r.busbw);
                 if (run->r.nccl)
-                        capo_append(f->detail, sizeof f->detail, ", NCCL %s",
-                                    capo_nccl_text((uint32_t)run->r.nccl, release, sizeof release));
+                        ADD(f->detail, ", NCCL %s",
+                            capo_nccl_text((uint32_t)run->r.nccl, release, sizeof release));
                 capo_finding_mark(f, (struct capo_evidence_mark){run->r.text, run->r.line});
         }
 }
@@ -324,54 +315,44 @@ static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t 
 
         if (!f)
                 return -ENOMEM;
-        f->rank = CAPO_RANK_SLOW;
-        f->kind = "slow";
+        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         tell_rates(e, runs, n, fast, f);
         if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
                 e->nccl = slow->r.nccl; /* whose known bugs count */
-                snprintf(f->headline, sizeof f->headline,
-                         "NCCL %s IS SLOWER THAN %s in the same test: %.4g of %.4g GB/s",
-                         capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),
-                         capo_nccl_text((uint32_t)fast->r.nccl, b, sizeof b), slow->r.busbw,
-                         fast->r.busbw);
-                snprintf(
-                        f->next, sizeof f->next,
-                        "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH,TUNING of both: channels, NICs, rings "
-                        "and trees; the known bugs of that release: capo diagnose --bugs %s; the other "
-                        "release meanwhile",
-                        capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a));
+                SAY(f->headline, "NCCL %s IS SLOWER THAN %s in the same test: %.4g of %.4g GB/s",
+                    capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),
+                    capo_nccl_text((uint32_t)fast->r.nccl, b, sizeof b), slow->r.busbw,
+                    fast->r.busbw);
+                SAY(f->next,
+                    "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH,TUNING of both: channels, NICs, rings "
+                    "and trees; the known bugs of that release: capo diagnose --bugs %s; the other "
+                    "release meanwhile",
+                    capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a));
         } else if (*(setting = find_setting(runs, n, fast, middle, one)) ||
                    *(setting = find_setting(runs, n, slow, middle, one))) {
                 bool of_fast = strstr(fast->settings, setting) != NULL;
 
-                snprintf(f->headline, sizeof f->headline,
-                         "%s MAKES THE SAME TEST %s: %.4g against %.4g GB/s", setting,
-                         of_fast ? "FASTER" : "SLOWER", of_fast ? fast->r.busbw : slow->r.busbw,
-                         of_fast ? slow->r.busbw : fast->r.busbw);
-                snprintf(f->next, sizeof f->next,
-                         "%s it; why it matters on this machine is not shown by these numbers",
-                         of_fast ? "keep" : "unset");
+                SAY(f->headline, "%s MAKES THE SAME TEST %s: %.4g against %.4g GB/s", setting,
+                    of_fast ? "FASTER" : "SLOWER", of_fast ? fast->r.busbw : slow->r.busbw,
+                    of_fast ? slow->r.busbw : fast->r.busbw);
+                SAY(f->next, "%s it; why it matters on this machine is not shown by these numbers",
+                    of_fast ? "keep" : "unset");
         } else if (host) {
-                snprintf(f->headline, sizeof f->headline,
-                         "THE RUNS WITH %s ARE SLOW: %.4g GB/s where others reach %.4g", host,
-                         slow->r.busbw, fast->r.busbw);
-                snprintf(
-                        f->next, sizeof f->next,
-                        "leave %s out; its NICs, PCIe links, clocks and firmware against a good node; "
-                        "each NIC alone with NCCL_IB_HCA",
-                        host);
+                SAY(f->headline, "THE RUNS WITH %s ARE SLOW: %.4g GB/s where others reach %.4g",
+                    host, slow->r.busbw, fast->r.busbw);
+                SAY(f->next,
+                    "leave %s out; its NICs, PCIe links, clocks and firmware against a good node; "
+                    "each NIC alone with NCCL_IB_HCA",
+                    host);
         } else {
                 f->sure = "unsure";
-                snprintf(
-                        f->headline, sizeof f->headline,
-                        "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s, and nothing here says why",
-                        slow->r.busbw, fast->r.busbw);
-                snprintf(f->missing, sizeof f->missing,
-                         "what differs between them: nodes, settings, releases, other jobs");
-                snprintf(
-                        f->next, sizeof f->next,
-                        "the same run several times on each: does it vary by itself (a shared or unstable "
-                        "network), or by node?");
+                SAY(f->headline,
+                    "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s, and nothing here says why",
+                    slow->r.busbw, fast->r.busbw);
+                SAY(f->missing, "what differs between them: nodes, settings, releases, other jobs");
+                SAY(f->next,
+                    "the same run several times on each: does it vary by itself (a shared or unstable "
+                    "network), or by node?");
         }
         return 0;
 }
@@ -412,7 +393,7 @@ static void read_link(struct link *link, const char *line, size_t size,
         char row[ROW];
         const char *at;
 
-        snprintf(row, sizeof row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        SAY(row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
         if ((at = strstr(row, "Speed: ")) && strstr(at, "Mb/s"))
                 link->rate = strtod(at + 7, NULL) / 1000;
         if ((at = strstr(row, "ate: ")) && strtod(at + 5, NULL) >= 10 &&
@@ -434,19 +415,15 @@ static int judge_link(struct capo_evidence *e, const struct link *link)
         f = capo_evidence_finding(e);
         if (!f)
                 return -ENOMEM;
-        f->rank = CAPO_RANK_SLOW;
-        f->kind = "slow";
+        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         capo_finding_mark(f, link->mark);
-        snprintf(f->headline, sizeof f->headline,
-                 "A LINK CARRIES %.3g OF %.4g Gb/s: NCCL cannot be faster than it", link->got,
-                 link->rate);
-        snprintf(
-                f->detail, sizeof f->detail,
-                "perftest without NCCL and GPUs measures it, so NCCL's settings are not the cause");
-        snprintf(
-                f->next, sizeof f->next,
-                "the NIC's PCIe link (lspci -vvv: LnkSta), firmware and power; a cold start of the node "
-                "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
+        SAY(f->headline, "A LINK CARRIES %.3g OF %.4g Gb/s: NCCL cannot be faster than it",
+            link->got, link->rate);
+        SAY(f->detail,
+            "perftest without NCCL and GPUs measures it, so NCCL's settings are not the cause");
+        SAY(f->next,
+            "the NIC's PCIe link (lspci -vvv: LnkSta), firmware and power; a cold start of the node "
+            "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
         return 0;
 }
 

@@ -26,9 +26,9 @@ enum doing { DOING_OTHER, DOING_BUSY, DOING_LEAVES, DOING_WAITS, DOINGS };
 
 static const struct {
         enum doing doing;
-        const char *word, *words;
+        const char *any, *words;
 } stack_words[] = {
-#define STACK_WORD(doing, word, words) {DOING_##doing, word, words},
+#define STACK_WORDS(doing, any, words) {DOING_##doing, any, words},
 #include "analysis/diagnose/stack_words.def"
 };
 
@@ -105,12 +105,23 @@ static void read_frames(const char *from, struct stack_process *p)
         }
 }
 
+static bool has_any(const struct frame *f, const char *words)
+{
+        while (*words) {
+                size_t n = strcspn(words, "|");
+
+                if (memmem(f->at, f->size, words, n))
+                        return true;
+                words += n + (words[n] == '|');
+        }
+        return false;
+}
+
 static void find_doing(struct stack_process *p)
 {
         for (uint32_t i = 0; i < p->n_frames; i++) {
                 for (size_t k = 0; k < N_ELEMENTS(stack_words); k++) {
-                        if (!memmem(p->frames[i].at, p->frames[i].size, stack_words[k].word,
-                                    strlen(stack_words[k].word)))
+                        if (!has_any(&p->frames[i], stack_words[k].any))
                                 continue;
                         p->doing = stack_words[k].doing;
                         p->words = stack_words[k].words;
@@ -360,12 +371,10 @@ static void tell_place(struct capo_diagnose_finding *f, const struct stack_proce
 
         if (strlen(f->detail) > 500)
                 return;
-        capo_append(f->detail, sizeof f->detail, "%s%s: ", *f->detail ? "\n" : "",
-                    process_words(p, who));
+        ADD(f->detail, "%s%s: ", *f->detail ? "\n" : "", process_words(p, who));
         if (line)
-                capo_append(f->detail, sizeof f->detail, "line %ld, ", line);
-        capo_append(f->detail, sizeof f->detail, "now in %.*s",
-                    (int)(in->size < 120 ? in->size : 120), in->at);
+                ADD(f->detail, "line %ld, ", line);
+        ADD(f->detail, "now in %.*s", (int)(in->size < 120 ? in->size : 120), in->at);
         capo_finding_rank_add(f, p->rank);
         capo_finding_mark(f, p->mark);
 }
@@ -382,26 +391,20 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
                     (a->doing != DOING_WAITS && b->doing != DOING_WAITS) ||
                     !find_parting(a, b, name, &line, &line_other))
                         continue;
-                f->rank = CAPO_RANK_HANG;
-                f->kind = "mismatch";
-                f->sure = "likely";
-                snprintf(
-                        f->headline, sizeof f->headline,
-                        "%s AND %s ARE AT DIFFERENT PLACES of %s: one makes a call that the other does "
-                        "not make",
-                        capo_rank_shout(process_words(a, who)),
-                        capo_rank_shout(process_words(b, other)), name);
+                capo_finding_is(f, CAPO_RANK_HANG, "mismatch", "likely");
+                SAY(f->headline,
+                    "%s AND %s ARE AT DIFFERENT PLACES of %s: one makes a call that the other does "
+                    "not make",
+                    capo_rank_shout(process_words(a, who)),
+                    capo_rank_shout(process_words(b, other)), name);
                 tell_place(f, a, line);
                 tell_place(f, b, line_other);
-                snprintf(f->missing, sizeof f->missing,
-                         "a second dump a minute later: do these stacks change?");
-                snprintf(
-                        f->next, sizeof f->next,
-                        "what lies between lines %ld and %ld: a collective under a condition (if rank == "
-                        "0), or a loop that ends earlier on one rank (its data, its sequences): make it "
-                        "on all ranks, as often",
-                        line < line_other ? line : line_other,
-                        line < line_other ? line_other : line);
+                SAY(f->missing, "a second dump a minute later: do these stacks change?");
+                SAY(f->next,
+                    "what lies between lines %ld and %ld: a collective under a condition (if rank == "
+                    "0), or a loop that ends earlier on one rank (its data, its sequences): make it "
+                    "on all ranks, as often",
+                    line < line_other ? line : line_other, line < line_other ? line_other : line);
                 return true;
         }
         return false;
@@ -421,18 +424,17 @@ static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
                     b->n_frames < 3 || a->rank < 0 || b->rank < 0 || fa.size > 80 || fb.size > 80 ||
                     (fa.size == fb.size && !memcmp(fa.at, fb.at, fa.size)))
                         continue;
-                f->rank = CAPO_RANK_HANG;
-                f->kind = "mismatch";
-                snprintf(f->headline, sizeof f->headline,
-                         "%s AND %s ARE IN DIFFERENT COLLECTIVES: below %.*s and below %.*s",
-                         capo_rank_shout(process_words(a, who)),
-                         capo_rank_shout(process_words(b, other)), (int)fa.size, fa.at,
-                         (int)fb.size, fb.at);
+                capo_finding_is(f, CAPO_RANK_HANG, "mismatch", "likely");
+                SAY(f->headline,
+                    "%s AND %s ARE IN DIFFERENT COLLECTIVES: below %.*s and below %.*s",
+                    capo_rank_shout(process_words(a, who)),
+                    capo_rank_shout(process_words(b, other)), (int)fa.size, fa.at, (int)fb.size,
+                    fb.at);
                 tell_place(f, a, 0);
                 tell_place(f, b, 0);
-                snprintf(f->next, sizeof f->next,
-                         "why one took another way: a decision by a value that differs between "
-                         "ranks (a loss, a batch, if rank == 0): decide once, and broadcast it");
+                SAY(f->next,
+                    "why one took another way: a decision by a value that differs between "
+                    "ranks (a loss, a batch, if rank == 0): decide once, and broadcast it");
                 return true;
         }
         return false;
@@ -440,16 +442,13 @@ static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
 
 static bool is_p2p(const struct stack_process *p)
 {
-        static const char *const words[] = {
-                "p2p_communication", "batch_isend_irecv", "isend",         "irecv",
-                "_communicate",      "ncclSend",          "ncclRecv",      "send_forward",
-                "recv_forward",      "_batch_p2p",        "send_backward", "recv_backward"};
+        static const char words[] = "p2p_communication|batch_isend_irecv|isend|irecv|_communicate|"
+                                    "ncclSend|ncclRecv|send_forward|recv_forward|_batch_p2p|"
+                                    "send_backward|recv_backward";
 
         for (uint32_t i = 0; i < p->n_frames; i++) {
-                for (size_t k = 0; k < N_ELEMENTS(words); k++) {
-                        if (memmem(p->frames[i].at, p->frames[i].size, words[k], strlen(words[k])))
-                                return true;
-                }
+                if (has_any(&p->frames[i], words))
+                        return true;
         }
         return false;
 }
@@ -463,16 +462,13 @@ static bool judge_circle(const struct stacks *s, struct capo_diagnose_finding *f
         }
         for (uint32_t i = 0; i < s->n; i++)
                 capo_finding_mark(f, s->v[i].mark);
-        f->rank = CAPO_RANK_HANG;
-        f->kind = "p2p";
-        snprintf(f->headline, sizeof f->headline,
-                 "ALL %u RANKS WAIT IN SENDS AND RECEIVES: often their order makes a circle", s->n);
-        snprintf(f->missing, sizeof f->missing,
-                 "which peer each one waits for: flight recorder dumps of all ranks");
-        snprintf(
-                f->next, sizeof f->next,
-                "does each rank send first? Order them by even and odd rank, or batch both "
-                "(batch_isend_irecv of all in one call); if it hangs on several nodes only: the network");
+        capo_finding_is(f, CAPO_RANK_HANG, "p2p", "likely");
+        SAY(f->headline,
+            "ALL %u RANKS WAIT IN SENDS AND RECEIVES: often their order makes a circle", s->n);
+        SAY(f->missing, "which peer each one waits for: flight recorder dumps of all ranks");
+        SAY(f->next,
+            "does each rank send first? Order them by even and odd rank, or batch both "
+            "(batch_isend_irecv of all in one call); if it hangs on several nodes only: the network");
         return true;
 }
 
@@ -492,21 +488,18 @@ static void name_others(const struct stacks *s, struct capo_diagnose_finding *f,
                 first = first ? first : p;
                 capo_finding_rank_add(f, p->rank);
                 capo_finding_mark(f, p->mark);
-                capo_append(f->detail, sizeof f->detail, "%s%s: %s, in %.*s", shown++ ? "\n" : "",
-                            process_words(p, who), p->words,
-                            (int)(p->frames[0].size < 100 ? p->frames[0].size : 100),
-                            p->frames[0].at);
+                ADD(f->detail, "%s%s: %s, in %.*s", shown++ ? "\n" : "", process_words(p, who),
+                    p->words, (int)(p->frames[0].size < 100 ? p->frames[0].size : 100),
+                    p->frames[0].at);
         }
         if (!first)
                 return;
         process_words(first, who);
         if (n == 1)
-                snprintf(f->headline, sizeof f->headline,
-                         "%s IS NOT IN A COLLECTIVE that the others wait in: it is %s",
-                         capo_rank_shout(who), first->words);
+                SAY(f->headline, "%s IS NOT IN A COLLECTIVE that the others wait in: it is %s",
+                    capo_rank_shout(who), first->words);
         else
-                snprintf(f->headline, sizeof f->headline,
-                         "%u PROCESSES ARE NOT IN A COLLECTIVE that the others wait in", n);
+                SAY(f->headline, "%u PROCESSES ARE NOT IN A COLLECTIVE that the others wait in", n);
 }
 
 static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing doing,
@@ -515,23 +508,18 @@ static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing d
         if (!n[doing] || !n[DOING_WAITS] || (doing != DOING_LEAVES && n[doing] > (s->n + 1) / 2) ||
             n[DOING_OTHER] > n[DOING_WAITS])
                 return false;
-        f->rank = CAPO_RANK_HANG;
-        f->kind = "missing";
-        f->sure = "likely";
+        capo_finding_is(f, CAPO_RANK_HANG, "missing", "likely");
         name_others(s, f, doing, n[doing]);
-        capo_append(f->detail, sizeof f->detail,
-                    "\n%u other%s wait%s in a collective or for %s GPU", n[DOING_WAITS],
-                    n[DOING_WAITS] == 1 ? "" : "s", n[DOING_WAITS] == 1 ? "s" : "",
-                    n[DOING_WAITS] == 1 ? "its" : "their");
-        snprintf(f->missing, sizeof f->missing,
-                 "a second dump a minute later: does that stack change?");
-        snprintf(
-                f->next, sizeof f->next,
-                doing == DOING_LEAVES
-                        ? "why did that process end its work before the others: an exception, fewer "
-                          "batches, a call under a condition"
-                        : "look at what that process does: files, network storage, a compilation, data "
-                          "of that rank; a longer timeout if it only takes long");
+        ADD(f->detail, "\n%u other%s wait%s in a collective or for %s GPU", n[DOING_WAITS],
+            n[DOING_WAITS] == 1 ? "" : "s", n[DOING_WAITS] == 1 ? "s" : "",
+            n[DOING_WAITS] == 1 ? "its" : "their");
+        SAY(f->missing, "a second dump a minute later: does that stack change?");
+        SAY(f->next,
+            doing == DOING_LEAVES
+                    ? "why did that process end its work before the others: an exception, fewer "
+                      "batches, a call under a condition"
+                    : "look at what that process does: files, network storage, a compilation, data "
+                      "of that rank; a longer timeout if it only takes long");
         return true;
 }
 
@@ -540,20 +528,17 @@ static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_
         if (judge_others(s, n, DOING_BUSY, f) || judge_parting(s, f) ||
             judge_others(s, n, DOING_LEAVES, f) || judge_circle(s, f) || judge_paths(s, f))
                 return;
-        f->rank = CAPO_RANK_UNDECIDED;
-        f->kind = "undecided";
-        f->sure = "unsure";
+        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         for (uint32_t i = 0; i < s->n; i++)
                 capo_finding_mark(f, s->v[i].mark);
-        snprintf(f->headline, sizeof f->headline,
-                 "NOT DECIDED WHO IS THE CAUSE: of %u stacks %u wait in a collective or for their "
-                 "GPU",
-                 s->n, n[DOING_WAITS]);
-        snprintf(f->missing, sizeof f->missing,
-                 "the stacks of all ranks of the job, each dumped at the same moment");
-        snprintf(f->next, sizeof f->next,
-                 "py-spy dump --native --pid PID of every rank; flight recorder dumps show which "
-                 "call each is in");
+        SAY(f->headline,
+            "NOT DECIDED WHO IS THE CAUSE: of %u stacks %u wait in a collective or for their "
+            "GPU",
+            s->n, n[DOING_WAITS]);
+        SAY(f->missing, "the stacks of all ranks of the job, each dumped at the same moment");
+        SAY(f->next,
+            "py-spy dump --native --pid PID of every rank; flight recorder dumps show which "
+            "call each is in");
 }
 
 /* ---- where a process crashed ---- */
@@ -598,15 +583,13 @@ int capo_crash_tell(struct capo_evidence *e)
                                 continue;
                         if (!n)
                                 capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
-                        capo_append(f->detail, sizeof f->detail, "%s%.*s",
-                                    n++ ? " <- " : "\nits stack: ", (int)size, name);
+                        ADD(f->detail, "%s%.*s", n++ ? " <- " : "\nits stack: ", (int)size, name);
                 }
         }
         if (n)
-                snprintf(
-                        f->next, sizeof f->next,
-                        "the library of the first function in that stack: its release and known bugs; "
-                        "a core file and gdb show the arguments");
+                SAY(f->next,
+                    "the library of the first function in that stack: its release and known bugs; "
+                    "a core file and gdb show the arguments");
         return 0;
 }
 

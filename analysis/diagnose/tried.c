@@ -125,8 +125,8 @@ static int take_setting(const char *at, const char *line, uint32_t number, void 
         if (!t->f)
                 return -1;
         t->f->kind = settings[t->row].kind;
-        snprintf(t->f->headline, sizeof t->f->headline, "%s", settings[t->row].headline);
-        snprintf(t->f->next, sizeof t->f->next, "%s", settings[t->row].next);
+        SAY(t->f->headline, "%s", settings[t->row].headline);
+        SAY(t->f->next, "%s", settings[t->row].next);
         return 0;
 }
 
@@ -169,18 +169,16 @@ static int judge_releases(struct capo_evidence *e)
         f = capo_evidence_finding(e);
         if (!f)
                 return -ENOMEM;
-        f->rank = CAPO_RANK_HANG;
-        f->kind = "known-bug";
-        f->sure = "likely";
+        capo_finding_is(f, CAPO_RANK_HANG, "known-bug", "likely");
         capo_finding_mark(f, t.mark);
         e->nccl = t.bad; /* whose known bugs count */
         capo_nccl_text((uint32_t)t.good, good, sizeof good);
         capo_nccl_text((uint32_t)t.bad, bad, sizeof bad);
-        snprintf(f->headline, sizeof f->headline, "NCCL %s FAILS WHERE %s WORKS", bad, good);
-        snprintf(f->next, sizeof f->next,
-                 "use %s meanwhile (LD_LIBRARY_PATH, or the package's release); known bugs of the "
-                 "other: capo diagnose --bugs %s",
-                 good, bad);
+        SAY(f->headline, "NCCL %s FAILS WHERE %s WORKS", bad, good);
+        SAY(f->next,
+            "use %s meanwhile (LD_LIBRARY_PATH, or the package's release); known bugs of the "
+            "other: capo diagnose --bugs %s",
+            good, bad);
         return 0;
 }
 
@@ -197,7 +195,7 @@ static int take_value(const char *at, const char *line, uint32_t number, void *a
             !strchr(word, '='))
                 return 0;
         if (strncmp(t->name, word, strcspn(word, "=") + 1) != 0) {
-                snprintf(t->name, sizeof t->name, "%.*s", (int)strcspn(word, "=") + 1, word);
+                SAY(t->name, "%.*s", (int)strcspn(word, "=") + 1, word);
                 if (t->fails == 1 && t->works >= 2)
                         return 0;
                 t->works = t->fails = 0;
@@ -207,7 +205,7 @@ static int take_value(const char *at, const char *line, uint32_t number, void *a
         case SAID_FAILS:
                 t->fails++;
                 t->mark = (struct capo_evidence_mark){t->text, number};
-                snprintf(t->one, sizeof t->one, "%s", word);
+                SAY(t->one, "%s", word);
                 break;
         default: break;
         }
@@ -230,16 +228,12 @@ static int judge_values(struct capo_evidence *e)
         f = capo_evidence_finding(e);
         if (!f)
                 return -ENOMEM;
-        f->rank = CAPO_RANK_HANG;
-        f->kind = "setting";
-        f->sure = "likely";
+        capo_finding_is(f, CAPO_RANK_HANG, "setting", "likely");
         capo_finding_mark(f, t.mark);
-        snprintf(f->headline, sizeof f->headline, "ONLY %s FAILS: %u other values work", t.one,
-                 t.works);
-        snprintf(
-                f->next, sizeof f->next,
-                "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU "
-                "that uses it; leave it out meanwhile");
+        SAY(f->headline, "ONLY %s FAILS: %u other values work", t.one, t.works);
+        SAY(f->next,
+            "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU "
+            "that uses it; leave it out meanwhile");
         return 0;
 }
 
@@ -289,7 +283,7 @@ static bool read_rate(const char *line, struct rate *out)
                 if (!strncmp(at, "NCCL_", 5)) {
                         size_t n = strcspn(at, " \t\n|");
 
-                        snprintf(out->setting, sizeof out->setting, "%.*s", (int)n, at);
+                        SAY(out->setting, "%.*s", (int)n, at);
                         at += n - 1;
                         continue;
                 }
@@ -343,7 +337,7 @@ static int judge_rates(struct capo_evidence *e, uint32_t text)
                 const char *line = r->text + r->v[k].begin;
                 char head[CLAUSE];
 
-                snprintf(head, sizeof head, "%.*s", (int)strcspn(line, "\n"), line);
+                SAY(head, "%.*s", (int)strcspn(line, "\n"), line);
                 counted |= has_any(head, rates, false);
                 if (read_rate(line, &v[n]))
                         v[n++].mark = (struct capo_evidence_mark){text, r->v[k].line};
@@ -357,28 +351,24 @@ static int judge_rates(struct capo_evidence *e, uint32_t text)
         f = capo_evidence_finding(e);
         if (!f)
                 return -ENOMEM;
-        f->rank = CAPO_RANK_SLOW;
-        f->kind = "slow";
+        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         f->sure = "certain"; /* it was measured */
         e->nccl = slow->release;
         capo_nccl_text((uint32_t)fast->release, a, sizeof a);
         capo_nccl_text((uint32_t)slow->release, b, sizeof b);
-        snprintf(f->headline, sizeof f->headline, "NCCL %s IS SLOWER THAN %s: %.5g against %.5g", b,
-                 a, slow->value, fast->value);
-        snprintf(
-                f->next, sizeof f->next,
-                "install NCCL %s (the release that PyTorch was built with is safest), or a newer one; "
-                "known bugs: capo diagnose --bugs %s",
-                a, b);
+        SAY(f->headline, "NCCL %s IS SLOWER THAN %s: %.5g against %.5g", b, a, slow->value,
+            fast->value);
+        SAY(f->next,
+            "install NCCL %s (the release that PyTorch was built with is safest), or a newer one; "
+            "known bugs: capo diagnose --bugs %s",
+            a, b);
         capo_finding_mark(f, fast->mark);
         capo_finding_mark(f, slow->mark);
         for (unsigned i = 0; i < n; i++) {
                 if (*v[i].setting && v[i].release == slow->release &&
                     v[i].value > slow->value * APART) {
-                        snprintf(f->detail, sizeof f->detail, "with %s it reaches %.5g",
-                                 v[i].setting, v[i].value);
-                        snprintf(f->next, sizeof f->next, "set %s, or use NCCL %s", v[i].setting,
-                                 a);
+                        SAY(f->detail, "with %s it reaches %.5g", v[i].setting, v[i].value);
+                        SAY(f->next, "set %s, or use NCCL %s", v[i].setting, a);
                         capo_finding_mark(f, v[i].mark);
                 }
         }
@@ -396,7 +386,7 @@ int capo_tried_read(struct capo_evidence *e)
                         char word[64];
 
                         t.n = strcspn(words, "|");
-                        snprintf(word, sizeof word, "%.*s", (int)t.n, words);
+                        SAY(word, "%.*s", (int)t.n, words);
                         for (t.text = 0; t.text < e->n_texts && r == 0; t.text++)
                                 r = capo_evidence_each(e, t.text, word, take_setting, &t) < 0
                                             ? -ENOMEM

@@ -52,15 +52,12 @@ static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **
                 *f = capo_evidence_finding(e);
                 if (!*f)
                         return -ENOMEM;
-                (*f)->rank = CAPO_RANK_UNDECIDED;
-                (*f)->kind = "error";
-                (*f)->sure = "unsure";
-                snprintf((*f)->headline, sizeof(*f)->headline,
-                         "NOT DECIDED: a line may be an error that capo does not know");
+                capo_finding_is(*f, CAPO_RANK_UNDECIDED, "error", "unsure");
+                SAY((*f)->headline, "NOT DECIDED: a line may be an error that capo does not know");
                 capo_quote(line, (*f)->detail, sizeof(*f)->detail);
-                snprintf((*f)->missing, sizeof(*f)->missing,
-                         "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
-                snprintf((*f)->next, sizeof(*f)->next, "read these lines: did the job fail?");
+                SAY((*f)->missing,
+                    "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
+                SAY((*f)->next, "read these lines: did the job fail?");
         }
         capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
         capo_finding_mark(*f, mark);

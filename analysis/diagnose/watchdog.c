@@ -99,7 +99,7 @@ static const char *find_group(const char *from, const char *at, char *group)
         mark = found + 4;
         guid = memmem(mark, (size_t)(end - mark), "GUID ", 5);
         mark = guid ? guid + 5 : mark;
-        snprintf(word, sizeof word, "%.*s", (int)(end - mark), mark);
+        SAY(word, "%.*s", (int)(end - mark), mark);
         for (char *blank; (blank = strstr(word, " (default"));) /* one group, written in two ways */
                 memmove(blank, blank + 1, strlen(blank));
         snprintf(group, WATCH_GROUP, "%s%s", guid || strstr(word, "default_pg") ? "" : "PG ", word);
@@ -252,6 +252,14 @@ static void merge_watches(struct watches *w)
 
 /* ---- who is missing, behind, or in another call ---- */
 
+static void set_kind(struct capo_diagnose_finding *f, bool decided, const char *kind)
+{
+        if (decided)
+                capo_finding_is(f, CAPO_RANK_HANG, kind, "likely");
+        else
+                capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+}
+
 /* Do all ranks use the same name for one group? */
 static bool is_one_group(const struct watches *w, const char *group)
 {
@@ -375,19 +383,17 @@ static void judge_missing(const struct watches *w, const struct watch *of,
         char who[128], waiting[128], name[96];
         uint32_t n, n_wait;
 
-        f->rank = CAPO_RANK_HANG;
-        f->kind = "missing";
+        capo_finding_is(f, CAPO_RANK_HANG, "missing", "likely");
         name_ranks(w, of, f, is_stuck_in, front->least, false, waiting, &n_wait);
         name_ranks(w, of, f, has_not_enqueued, front->least, true, who, &n);
         capo_rank_shout(who);
-        snprintf(f->headline, sizeof f->headline, "%s %s NOT MADE %s number %lld of %s", who,
-                 n == 1 ? "HAS" : "HAVE", *front->first->op ? front->first->op : "call",
-                 (long long)front->least, group_words(of->group, name));
-        snprintf(f->detail, sizeof f->detail, "%s wait%s in it", waiting, n_wait == 1 ? "s" : "");
-        snprintf(f->missing, sizeof f->missing, "stacks of %s would say why: py-spy dump --pid PID",
-                 capo_rank_list(f->ranks, f->n_ranks, who));
-        snprintf(f->next, sizeof f->next,
-                 "look at what that rank does instead: data loading, a branch, an exception");
+        SAY(f->headline, "%s %s NOT MADE %s number %lld of %s", who, n == 1 ? "HAS" : "HAVE",
+            *front->first->op ? front->first->op : "call", (long long)front->least,
+            group_words(of->group, name));
+        SAY(f->detail, "%s wait%s in it", waiting, n_wait == 1 ? "s" : "");
+        SAY(f->missing, "stacks of %s would say why: py-spy dump --pid PID",
+            capo_rank_list(f->ranks, f->n_ranks, who));
+        SAY(f->next, "look at what that rank does instead: data loading, a branch, an exception");
 }
 
 static void judge_behind(const struct watches *w, const struct watch *of, const struct front *front,
@@ -405,34 +411,30 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
                         behind = &w->v[i];
         }
         if (*behind->op)
-                snprintf(op, sizeof op, " (%s)", behind->op);
-        f->rank = is_one_group(w, of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        f->kind = is_one_group(w, of->group) ? "behind" : "undecided";
-        f->sure = is_one_group(w, of->group) ? "likely" : "unsure";
-        snprintf(shout, sizeof shout, "%s", who);
+                SAY(op, " (%s)", behind->op);
+        set_kind(f, is_one_group(w, of->group), "behind");
+        SAY(shout, "%s", who);
         capo_rank_shout(shout);
         if (front->most - front->least == 1)
-                snprintf(f->headline, sizeof f->headline, "%s %s ONE CALL BEHIND in %s%s", shout,
-                         n == 1 ? "IS" : "ARE", group_words(of->group, name), op);
+                SAY(f->headline, "%s %s ONE CALL BEHIND in %s%s", shout, n == 1 ? "IS" : "ARE",
+                    group_words(of->group, name), op);
         else
-                snprintf(f->headline, sizeof f->headline, "%s %s UP TO %lld CALLS BEHIND in %s%s",
-                         shout, n == 1 ? "IS" : "ARE", (long long)(front->most - front->least),
-                         group_words(of->group, name), op);
-        snprintf(f->detail, sizeof f->detail, "%s wait%s in number %lld; %s %s in %lld", waiting,
-                 n_wait == 1 ? "s" : "", (long long)front->most, who, n == 1 ? "is" : "are",
-                 (long long)front->least);
+                SAY(f->headline, "%s %s UP TO %lld CALLS BEHIND in %s%s", shout,
+                    n == 1 ? "IS" : "ARE", (long long)(front->most - front->least),
+                    group_words(of->group, name), op);
+        SAY(f->detail, "%s wait%s in number %lld; %s %s in %lld", waiting, n_wait == 1 ? "s" : "",
+            (long long)front->most, who, n == 1 ? "is" : "are", (long long)front->least);
         if (behind->completed >= 0 && strlen(f->detail) < 300)
-                capo_append(f->detail, sizeof f->detail,
-                            "\nrank %d has completed %lld and enqueued %lld", behind->rank,
-                            (long long)behind->completed, (long long)behind->enqueued);
-        snprintf(f->missing, sizeof f->missing, "%s%s would say why: py-spy dump --pid PID",
-                 is_one_group(w, of->group) ? "stacks of "
-                                            : "which process group each line is of; stacks of ",
-                 capo_rank_list(f->ranks, f->n_ranks, who));
-        snprintf(f->next, sizeof f->next,
-                 "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before "
-                 "that call",
-                 who);
+                ADD(f->detail, "\nrank %d has completed %lld and enqueued %lld", behind->rank,
+                    (long long)behind->completed, (long long)behind->enqueued);
+        SAY(f->missing, "%s%s would say why: py-spy dump --pid PID",
+            is_one_group(w, of->group) ? "stacks of "
+                                       : "which process group each line is of; stacks of ",
+            capo_rank_list(f->ranks, f->n_ranks, who));
+        SAY(f->next,
+            "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before "
+            "that call",
+            who);
 }
 
 enum { LISTED = 64 };
@@ -470,39 +472,34 @@ static void judge_differs(const struct watches *w, const struct watch *of,
                  few = n[1] < n[0];
         char name[96], who[128];
 
-        f->rank = is_one_group(w, of->group) ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        f->kind = is_one_group(w, of->group) ? "mismatch" : "undecided";
-        f->sure = is_one_group(w, of->group) ? "likely" : "unsure";
+        set_kind(f, is_one_group(w, of->group), "mismatch");
         capo_finding_mark(f, a->mark);
         capo_finding_mark(f, b->mark);
         group_words(of->group, name);
         if (a->stuck != b->stuck || n[0] == n[1] || n[few] > CAPO_DIAGNOSE_RANKS) {
                 capo_finding_rank_add(f, a->rank);
                 capo_finding_rank_add(f, b->rank);
-                snprintf(
-                        f->headline, sizeof f->headline,
-                        a->stuck == b->stuck
-                                ? "RANKS %d AND %d MADE DIFFERENT CALLS as number %lld of %s"
-                                : "RANKS %d AND %d ARE IN DIFFERENT CALLS, from number %lld on, of %s",
-                        a->rank, b->rank, (long long)front->least, name);
+                SAY(f->headline,
+                    a->stuck == b->stuck
+                            ? "RANKS %d AND %d MADE DIFFERENT CALLS as number %lld of %s"
+                            : "RANKS %d AND %d ARE IN DIFFERENT CALLS, from number %lld on, of %s",
+                    a->rank, b->rank, (long long)front->least, name);
         } else {
                 for (uint32_t i = 0; i < n[few]; i++)
                         capo_finding_rank_add(f, lists[few][i]);
                 capo_rank_list(lists[few], n[few], who);
-                snprintf(f->headline, sizeof f->headline,
-                         "%s MADE ANOTHER CALL than the others as number %lld of %s",
-                         capo_rank_shout(who), (long long)front->least, name);
+                SAY(f->headline, "%s MADE ANOTHER CALL than the others as number %lld of %s",
+                    capo_rank_shout(who), (long long)front->least, name);
         }
-        snprintf(f->detail, sizeof f->detail,
-                 "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number "
-                 "%lld)",
-                 a->rank, a->op, (long long)a->in, (long long)a->stuck, b->rank, b->op,
-                 (long long)b->in, (long long)b->stuck);
-        snprintf(f->missing, sizeof f->missing,
-                 "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
-        snprintf(f->next, sizeof f->next,
-                 "what makes one rank call something else: a branch, a shape, or a loop that ends "
-                 "earlier there (fewer batches): the same number of steps on all ranks");
+        SAY(f->detail,
+            "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number "
+            "%lld)",
+            a->rank, a->op, (long long)a->in, (long long)a->stuck, b->rank, b->op, (long long)b->in,
+            (long long)b->stuck);
+        SAY(f->missing, "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
+        SAY(f->next,
+            "what makes one rank call something else: a branch, a shape, or a loop that ends "
+            "earlier there (fewer batches): the same number of steps on all ranks");
 }
 
 static void judge_waiting(const struct watches *w, const struct watch *of,
@@ -515,38 +512,32 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
 
         name_ranks(w, of, f, is_stuck_in, front->least, false, waiting, &n);
         all = strstr(of->group, "default_pg") && w->e->n_ranks > 1 && n == (uint32_t)w->e->n_ranks;
-        f->rank = all ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
-        f->kind = all ? "running" : "undecided";
-        f->sure = all ? "likely" : "unsure";
+        set_kind(f, all, "running");
         group_words(of->group, name);
         if (all) {
-                snprintf(f->headline, sizeof f->headline, "ALL RANKS ARE IN %s number %lld of %s",
-                         op, (long long)front->least, name);
-                snprintf(f->detail, sizeof f->detail, "a GPU or the network does not end it");
-                snprintf(f->next, sizeof f->next,
-                         "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; "
-                         "TORCH_NCCL_TRACE_BUFFER_SIZE=2000");
+                SAY(f->headline, "ALL RANKS ARE IN %s number %lld of %s", op,
+                    (long long)front->least, name);
+                SAY(f->detail, "a GPU or the network does not end it");
+                SAY(f->next, "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; "
+                             "TORCH_NCCL_TRACE_BUFFER_SIZE=2000");
                 return;
         }
-        snprintf(f->headline, sizeof f->headline,
-                 "NOT DECIDED WHO IS THE CAUSE: %s wait%s in %s number %lld of %s", waiting,
-                 n == 1 ? "s" : "", op, (long long)front->least, name);
-        snprintf(f->detail, sizeof f->detail, "%s",
-                 is_p2p(op) ? "sends and receives of different ranks have numbers of their own"
-                            : "no rank that printed anything is behind or ahead");
-        snprintf(f->missing, sizeof f->missing,
-                 "the lines of the other ranks of this group, or that there are none; dumps of the "
-                 "flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
+        SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: %s wait%s in %s number %lld of %s", waiting,
+            n == 1 ? "s" : "", op, (long long)front->least, name);
+        SAY(f->detail, "%s",
+            is_p2p(op) ? "sends and receives of different ranks have numbers of their own"
+                       : "no rank that printed anything is behind or ahead");
+        SAY(f->missing,
+            "the lines of the other ranks of this group, or that there are none; dumps of the "
+            "flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
         if (front->least <= 1) /* what every other call needs, too, does not work */
-                snprintf(f->next, sizeof f->next,
-                         "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then "
-                         "NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
-                         "NCCL_DEBUG=INFO; did all ranks come so far?");
+                SAY(f->next, "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then "
+                             "NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
+                             "NCCL_DEBUG=INFO; did all ranks come so far?");
         else
-                snprintf(
-                        f->next, sizeof f->next,
-                        "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
-                        "the job under capo run");
+                SAY(f->next,
+                    "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
+                    "the job under capo run");
 }
 
 /* A collective ends on no rank before all are in it, so ranks of one job are at most a few small
@@ -559,21 +550,16 @@ static void judge_apart(const struct watches *w, const struct watch *of, const s
 
         name_ranks(w, of, f, is_stuck_in, front->most, false, waiting, &n);
         name_ranks(w, of, f, is_not_stuck_in, front->most, false, others, &n_others);
-        f->rank = CAPO_RANK_UNDECIDED;
-        f->kind = "undecided";
-        f->sure = "unsure";
-        snprintf(
-                f->headline, sizeof f->headline,
-                "NOT DECIDED: these lines are of more than one job, attempt or group, all named %s",
-                group_words(of->group, name));
-        snprintf(f->detail, sizeof f->detail,
-                 "%s wait%s in number %lld, %s in %lld: ranks of one job cannot be so far apart",
-                 waiting, n == 1 ? "s" : "", (long long)front->most, others,
-                 (long long)front->least);
-        snprintf(f->missing, sizeof f->missing,
-                 "the lines of one attempt of one job, of all its ranks");
-        snprintf(f->next, sizeof f->next,
-                 "capo diagnose of each job and attempt alone; which pod or host is each line of?");
+        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        SAY(f->headline,
+            "NOT DECIDED: these lines are of more than one job, attempt or group, all named %s",
+            group_words(of->group, name));
+        SAY(f->detail,
+            "%s wait%s in number %lld, %s in %lld: ranks of one job cannot be so far apart",
+            waiting, n == 1 ? "s" : "", (long long)front->most, others, (long long)front->least);
+        SAY(f->missing, "the lines of one attempt of one job, of all its ranks");
+        SAY(f->next,
+            "capo diagnose of each job and attempt alone; which pod or host is each line of?");
 }
 
 /* Add the finding about the story and group of @of, if one of its ranks waits. */
@@ -639,22 +625,18 @@ static int judge_silent(struct watches *w)
                 if (w->e->texts[i].text)
                         capo_evidence_each(w->e, i, words, mark_line, &(struct line_mark){f, i});
         }
-        f->rank = CAPO_RANK_UNDECIDED;
-        f->kind = "undecided";
-        f->sure = "unsure";
-        snprintf(f->headline, sizeof f->headline,
-                 "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
-                 w->e->timed_out ? "its line has no usable number" : "its line is not here");
+        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
+            w->e->timed_out ? "its line has no usable number" : "its line is not here");
         if (w->e->timed_out)
-                snprintf(f->detail, sizeof f->detail,
-                         "the line lacks its rank, or PyTorch printed no true SeqNum");
+                SAY(f->detail, "the line lacks its rank, or PyTorch printed no true SeqNum");
         else if (w->n)
-                snprintf(f->detail, sizeof f->detail,
-                         "the ranks that print something have completed all calls of the groups "
-                         "they name");
-        snprintf(f->missing, sizeof f->missing, "the lines \"%s\" of all ranks", own);
-        snprintf(f->next, sizeof f->next,
-                 "the log of the rank that timed out; dumps of the flight recorder of all ranks");
+                SAY(f->detail,
+                    "the ranks that print something have completed all calls of the groups "
+                    "they name");
+        SAY(f->missing, "the lines \"%s\" of all ranks", own);
+        SAY(f->next,
+            "the log of the rank that timed out; dumps of the flight recorder of all ranks");
         return 0;
 }
 

@@ -56,23 +56,19 @@ static void judge_rates(struct capo_evidence *e)
 
                         if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text)
                                 continue;
-                        capo_append(f->detail, sizeof f->detail, "\n%d x %s: %.4g GB/s by %s",
-                                    run->n_ranks, run->gpu, row.normal,
-                                    row.by == CAPO_BY_PUBLIC
-                                            ? "public measurements"
-                                            : "the links, which no software reaches");
+                        ADD(f->detail, "\n%d x %s: %.4g GB/s by %s", run->n_ranks, run->gpu,
+                            row.normal,
+                            row.by == CAPO_BY_PUBLIC ? "public measurements"
+                                                     : "the links, which no software reaches");
                         if (row.verdict == CAPO_EXPECTED_NORMAL) {
-                                capo_append(f->headline, sizeof f->headline,
-                                            ": ITS BANDWIDTH IS NORMAL");
-                                snprintf(f->next, sizeof f->next, "nothing; read busbw, not algbw");
+                                ADD(f->headline, ": ITS BANDWIDTH IS NORMAL");
+                                SAY(f->next, "nothing; read busbw, not algbw");
                         } else if (row.verdict == CAPO_EXPECTED_LOW ||
                                    row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
-                                f->rank = CAPO_RANK_SLOW;
-                                f->kind = "slow";
-                                f->sure = "likely";
-                                snprintf(f->headline, sizeof f->headline,
-                                         "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
-                                         row.measured, row.normal);
+                                capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+                                SAY(f->headline,
+                                    "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
+                                    row.measured, row.normal);
                         }
                 }
         }

@@ -262,7 +262,7 @@ static int add_pickle(struct diagnose_inputs *in, const char *path, const char *
                 return r == -ENOMEM ? r : 0;
         }
         if (!*in->folder) {
-                snprintf(in->folder, sizeof in->folder, "/tmp/capo-diagnose-XXXXXX");
+                SAY(in->folder, "/tmp/capo-diagnose-XXXXXX");
                 if (!mkdtemp(in->folder)) {
                         *in->folder = 0;
                         capo_warn("left out %s: no folder in /tmp: %s", path, strerror(errno));
@@ -362,9 +362,9 @@ static int add_page(struct diagnose_inputs *in, const char *path, const char *te
                             : i == 1 ? CAPO_RANK_SLOW
                                      : CAPO_RANK_HANG
                           : CAPO_RANK_HEALTHY;
-        snprintf(f->headline, sizeof f->headline, "capo %s SAYS: ", pages[i].kind);
+        SAY(f->headline, "capo %s SAYS: ", pages[i].kind);
         if (i == 1 && f->rank == CAPO_RANK_HEALTHY)
-                capo_append(f->headline, sizeof f->headline, "no problem");
+                ADD(f->headline, "no problem");
         else
                 capo_quote(line, f->headline + strlen(f->headline),
                            sizeof f->headline - strlen(f->headline));
@@ -398,11 +398,9 @@ static int add_page_json(struct diagnose_inputs *in, const char *path, const cha
                 f->rank = !strcmp(kind, "healthy")     ? CAPO_RANK_HEALTHY
                           : !strcmp(kind, "undecided") ? CAPO_RANK_UNDECIDED
                                                        : CAPO_RANK_HANG;
-                snprintf(f->headline, sizeof f->headline, "capo hang SAYS: %.60s%s%s", kind,
-                         f->n_ranks ? ", " : "",
-                         f->n_ranks ? capo_rank_list(f->ranks, f->n_ranks, who) : "");
-                snprintf(f->next, sizeof f->next,
-                         "capo hang of the same logs: its page says what to do");
+                SAY(f->headline, "capo hang SAYS: %.60s%s%s", kind, f->n_ranks ? ", " : "",
+                    f->n_ranks ? capo_rank_list(f->ranks, f->n_ranks, who) : "");
+                SAY(f->next, "capo hang of the same logs: its page says what to do");
         }
         json_decref(doc);
         return f ? 1 : -ENOMEM;

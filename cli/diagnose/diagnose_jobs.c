@@ -74,36 +74,32 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
         if (!verb || !v->n_culprits) {
                 f->rank = v->kind == CAPO_HANG_HEALTHY ? CAPO_RANK_HEALTHY : CAPO_RANK_UNDECIDED;
                 f->sure = v->kind == CAPO_HANG_HEALTHY ? "certain" : "unsure";
-                snprintf(f->headline, sizeof f->headline, "%s%s",
-                         v->kind == CAPO_HANG_HEALTHY
-                                 ? "NOTHING HANGS: all calls of all ranks ended"
-                                 : "NOT DECIDED WHO IS THE CAUSE",
-                         v->kind != CAPO_HANG_HEALTHY && v->call ? ": ranks wait in a call" : "");
+                SAY(f->headline, "%s%s",
+                    v->kind == CAPO_HANG_HEALTHY ? "NOTHING HANGS: all calls of all ranks ended"
+                                                 : "NOT DECIDED WHO IS THE CAUSE",
+                    v->kind != CAPO_HANG_HEALTHY && v->call ? ": ranks wait in a call" : "");
                 if (v->kind != CAPO_HANG_HEALTHY && v->call)
-                        snprintf(f->detail, sizeof f->detail, "ranks wait in %s", call);
+                        SAY(f->detail, "ranks wait in %s", call);
                 return;
         }
         f->rank = CAPO_RANK_HANG;
-        snprintf(f->headline, sizeof f->headline, "%s %s %s", culprit_words(hang, v, f, who), verb,
-                 call);
+        SAY(f->headline, "%s %s %s", culprit_words(hang, v, f, who), verb, call);
         if (v->n_waiting && v->n_ranks >= v->n_waiting)
-                snprintf(f->detail, sizeof f->detail, "%u of %u ranks %s it", v->n_waiting,
-                         v->n_ranks, hang->counted ? "have launched" : "wait in");
+                SAY(f->detail, "%u of %u ranks %s it", v->n_waiting, v->n_ranks,
+                    hang->counted ? "have launched" : "wait in");
         for (uint32_t i = 0; i < v->n_culprits && i < 4 && !hang->counted; i++) {
                 const struct capo_hang_call *last = v->culprits[i].call;
 
                 if (last && last->seq && strlen(f->detail) < 400)
-                        capo_append(f->detail, sizeof f->detail, "%srank %d: last %s #%u of %.60s",
-                                    *f->detail ? "\n" : "",
-                                    hang->processes[v->culprits[i].process].rank,
-                                    capo_call_name(last->call), last->seq,
-                                    last->comm < hang->n_comms ? hang->comms[last->comm].name
-                                                               : "?");
+                        ADD(f->detail, "%srank %d: last %s #%u of %.60s", *f->detail ? "\n" : "",
+                            hang->processes[v->culprits[i].process].rank,
+                            capo_call_name(last->call), last->seq,
+                            last->comm < hang->n_comms ? hang->comms[last->comm].name : "?");
         }
-        snprintf(f->next, sizeof f->next, "%s",
-                 hang->counted ? "stacks of these ranks: py-spy dump --pid PID on their nodes; a "
-                                 "second answer of RAS a minute later shows whether they move"
-                               : capo_hang_next(job, v, next));
+        SAY(f->next, "%s",
+            hang->counted ? "stacks of these ranks: py-spy dump --pid PID on their nodes; a "
+                            "second answer of RAS a minute later shows whether they move"
+                          : capo_hang_next(job, v, next));
 }
 
 /* ---- logs of capo ---- */
@@ -115,9 +111,9 @@ static void tell_first_end(const struct capo_job *job, const struct capo_hang_jo
         char who[128], next[CAPO_HANG_NEXT];
 
         f->rank = CAPO_RANK_HANG;
-        snprintf(f->headline, sizeof f->headline, "%s ENDED FIRST: %s",
-                 culprit_words(hang, v, f, who), capo_hang_why_meaning(v->culprits[0].why));
-        snprintf(f->next, sizeof f->next, "%s", capo_hang_next(job, v, next));
+        SAY(f->headline, "%s ENDED FIRST: %s", culprit_words(hang, v, f, who),
+            capo_hang_why_meaning(v->culprits[0].why));
+        SAY(f->next, "%s", capo_hang_next(job, v, next));
 }
 
 int diagnose_logs(struct diagnose_inputs *in)
@@ -138,8 +134,8 @@ int diagnose_logs(struct diagnose_inputs *in)
                 if (page.verdict.kind == CAPO_HANG_ENDED && page.verdict.n_culprits)
                         tell_first_end(page.job, &page.hang, &page.verdict, f);
                 else if (f->rank == CAPO_RANK_UNDECIDED)
-                        snprintf(f->headline, sizeof f->headline,
-                                 "NOT DECIDED by the logs of capo: capo hang says what is missing");
+                        SAY(f->headline,
+                            "NOT DECIDED by the logs of capo: capo hang says what is missing");
                 for (uint32_t i = 0; i < in->evidence.n_texts; i++) {
                         if (in->evidence.texts[i].n[CAPO_EVIDENCE_LOG])
                                 capo_finding_mark(f, (struct capo_evidence_mark){i, 0});
@@ -203,24 +199,18 @@ static void accuse_absent(const struct capo_hang_job *job, const struct capo_han
                 return;
         capo_rank_list(absent.ranks, absent.n_ranks, who);
         if (few && v->call && f->rank == CAPO_RANK_UNDECIDED) {
-                f->rank = CAPO_RANK_HANG;
-                f->kind = "no-dump";
-                f->sure = "likely";
+                capo_finding_is(f, CAPO_RANK_HANG, "no-dump", "likely");
                 memcpy(f->ranks, absent.ranks, sizeof f->ranks);
                 f->n_ranks = absent.n_ranks;
-                snprintf(shout, sizeof shout, "%s", who);
-                snprintf(f->headline, sizeof f->headline, "%s LEFT NO DUMP: the others wait in %s",
-                         capo_rank_shout(shout), call_words(job, v, call, sizeof call));
-                snprintf(f->next, sizeof f->next,
-                         "see how %s ended: its log, its exit status, dmesg on its node", who);
+                SAY(shout, "%s", who);
+                SAY(f->headline, "%s LEFT NO DUMP: the others wait in %s", capo_rank_shout(shout),
+                    call_words(job, v, call, sizeof call));
+                SAY(f->next, "see how %s ended: its log, its exit status, dmesg on its node", who);
         } else if (f->rank == CAPO_RANK_HEALTHY) {
-                f->rank = CAPO_RANK_UNDECIDED;
-                f->kind = "undecided";
-                f->sure = "unsure";
-                snprintf(f->headline, sizeof f->headline,
-                         "NOT DECIDED: %d of %d ranks left no dump", n, n_ranks);
+                capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+                SAY(f->headline, "NOT DECIDED: %d of %d ranks left no dump", n, n_ranks);
         }
-        snprintf(f->missing, sizeof f->missing, "the dump%s of %s", n == 1 ? "" : "s", who);
+        SAY(f->missing, "the dump%s of %s", n == 1 ? "" : "s", who);
 }
 
 int diagnose_flight(struct diagnose_inputs *in)
@@ -293,16 +283,15 @@ int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
                                                             .sure = "unsure",
                                                             .n_marks = 1,
                                                             .marks = {{number, 0}}};
-                        snprintf(f->headline, sizeof f->headline,
-                                 "NOT DECIDED: RAS shows no rank behind, which is no proof");
-                        snprintf(f->detail, sizeof f->detail,
-                                 "RAS counts calls that were launched, not calls that ended");
-                        snprintf(f->next, sizeof f->next,
-                                 "stacks of all ranks (py-spy dump), or flight recorder dumps; ask "
-                                 "RAS twice: capo hang --ras HOST");
+                        SAY(f->headline,
+                            "NOT DECIDED: RAS shows no rank behind, which is no proof");
+                        SAY(f->detail, "RAS counts calls that were launched, not calls that ended");
+                        SAY(f->next,
+                            "stacks of all ranks (py-spy dump), or flight recorder dumps; ask "
+                            "RAS twice: capo hang --ras HOST");
                 }
-                snprintf(f->missing, sizeof f->missing,
-                         "which call each rank is in: flight recorder dumps, or a run under capo");
+                SAY(f->missing,
+                    "which call each rank is in: flight recorder dumps, or a run under capo");
         }
         ras_snapshot_finish(&snapshot);
         capo_hang_verdict_finish(&v);

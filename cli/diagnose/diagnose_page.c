@@ -109,13 +109,12 @@ static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_
                 bool weak = k == CAPO_EVIDENCE_FRAMEWORK || k == CAPO_EVIDENCE_SETTINGS;
 
                 if (t->n[k] && !(weak && *text))
-                        capo_append(text, sizeof text, "%s%s", *text ? ", " : "",
-                                    capo_evidence_words(k));
+                        ADD(text, "%s%s", *text ? ", " : "", capo_evidence_words(k));
         }
         for (uint32_t i = first + 1; i < e->n_texts; i++)
                 n += is_alike(t, &e->texts[i]);
         if (n)
-                capo_append(text, sizeof text, " (and %u more such file%s)", n, n == 1 ? "" : "s");
+                ADD(text, " (and %u more such file%s)", n, n == 1 ? "" : "s");
         cli_section_cell(s, "%s", t->name);
         cli_section_cell(s, "%s", text);
 }
@@ -136,11 +135,10 @@ static void add_read(const struct capo_evidence *e, struct cli_page *page)
         }
         *text = 0;
         if (e->nccl)
-                capo_append(text, sizeof text, "NCCL %s",
-                            capo_nccl_text((uint32_t)e->nccl, release, sizeof release));
+                ADD(text, "NCCL %s", capo_nccl_text((uint32_t)e->nccl, release, sizeof release));
         if (e->ofi)
-                capo_append(text, sizeof text, "%saws-ofi-nccl %s", *text ? ", " : "",
-                            capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
+                ADD(text, "%saws-ofi-nccl %s", *text ? ", " : "",
+                    capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
         if (*text)
                 cli_section_line(s, "%s", text);
         add_ranks(e, s);
@@ -187,8 +185,8 @@ static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
                 return;
         }
         lines += t->text[size - 1] != '\n';
-        snprintf(text, sizeof text, "%u line%s of text; the first: %.*s", lines,
-                 lines == 1 ? "" : "s", (int)strcspn(t->text + blank, "\r\n"), t->text + blank);
+        SAY(text, "%u line%s of text; the first: %.*s", lines, lines == 1 ? "" : "s",
+            (int)strcspn(t->text + blank, "\r\n"), t->text + blank);
         add_plain(s, text);
 }
 
