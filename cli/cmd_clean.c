@@ -24,6 +24,7 @@
 #include "cli/base/cli_screen.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { HEAD = 64 };
 
@@ -207,8 +208,8 @@ static int clean_jobs(struct clean *clean, const char *path)
 
                 if (!job)
                         continue;
-                if (asprintf(&below, "%s/%s", path, e->d_name) >= 0)
-                        clean_folder(clean, job, below, true);
+                below = xprintf("%s/%s", path, e->d_name);
+                clean_folder(clean, job, below, true);
                 closedir(job);
                 if (clean->n_logs > before && !clean->list &&
                     unlinkat(dirfd(dir), e->d_name, AT_REMOVEDIR) == 0)

@@ -13,6 +13,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/store/store.h"
 
 struct options {
@@ -172,10 +173,9 @@ static int fit_store(void *options, int n, char **words)
 {
         static char verb[] = "fit";
         _cleanup_free_ char *input = NULL;
-        _cleanup_free_ char **line = calloc((size_t)n + 2, sizeof *line);
+        _cleanup_free_ char **line = xcalloc((size_t)n + 2, sizeof *line);
 
-        if (!line || asprintf(&input, "store:%s", words[0]) < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "store: out of memory");
+        input = xprintf("store:%s", words[0]);
         line[0] = verb;
         line[1] = input;
         memcpy(line + 2, words + 1, (size_t)(n - 1) * sizeof *line);

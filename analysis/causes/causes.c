@@ -7,6 +7,7 @@
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/causes/causes.h"
 #include "analysis/causes/find_causes.h"
 
@@ -36,7 +37,7 @@ const char *capo_why_advice(enum capo_why why)
 
 struct capo_machine_series **capo_why_read(const struct capo_job *job)
 {
-        struct capo_machine_series **all = calloc(job->n_processes + 1, sizeof *all);
+        struct capo_machine_series **all = xcalloc(job->n_processes + 1, sizeof *all);
         bool any = false;
 
         for (uint32_t i = 0; all && i < job->n_processes; i++) {

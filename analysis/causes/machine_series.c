@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/causes/machine_series.h"
 
 enum { OBJECTS = 512, STACKS = 4096, ROWS = 64 };
@@ -17,15 +17,13 @@ static struct capo_machine_object *get_object(struct capo_machine_series *s,
                 if (s->object[i].scope == scope && !strcmp(s->object[i].name, name))
                         return &s->object[i];
         }
-        if (s->n_objects == OBJECTS ||
-            capo_array_room(&s->object, s->n_objects, sizeof *s->object) < 0)
+        if (s->n_objects == OBJECTS)
                 return NULL;
+        xarray_room(&s->object, s->n_objects, sizeof *s->object);
         o = &s->object[s->n_objects];
         *o = (struct capo_machine_object){.scope = scope};
         snprintf(o->name, sizeof o->name, "%s", name);
-        o->value = calloc(ROWS, sizeof *o->value);
-        if (!o->value)
-                return NULL;
+        o->value = xcalloc(ROWS, sizeof *o->value);
         s->n_objects++;
         return o;
 }
@@ -102,15 +100,15 @@ static void read_stack(struct capo_machine_series *s, char *words)
         char *number = strsep(&words, "\t"), *kind = strsep(&words, "\t");
         struct capo_machine_stack *stack;
 
-        if (!words || s->n_stacks == STACKS ||
-            capo_array_room(&s->stack, s->n_stacks, sizeof *s->stack) < 0)
+        if (!words || s->n_stacks == STACKS)
                 return;
+        xarray_room(&s->stack, s->n_stacks, sizeof *s->stack);
         stack = &s->stack[s->n_stacks];
         *stack = (struct capo_machine_stack){.number = (unsigned)atoi(number),
                                              .kind = CAPO_BETWEEN_OTHER};
         for (unsigned k = 0; k < CAPO_BETWEEN_KINDS; k++)
                 stack->kind = strcmp(kind, capo_between_kinds[k]) ? stack->kind : k;
-        stack->text = strdup(words);
+        stack->text = xstrdup(words);
         s->n_stacks += stack->text != NULL;
 }
 
@@ -161,8 +159,8 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
 
 struct capo_machine_series *capo_machine_series(const struct capo_job_process *process)
 {
-        _cleanup_free_ char *copy = process->machine ? strdup(process->machine) : NULL;
-        struct capo_machine_series *s = copy ? calloc(1, sizeof *s) : NULL;
+        _cleanup_free_ char *copy = process->machine ? xstrdup(process->machine) : NULL;
+        struct capo_machine_series *s = copy ? xcalloc(1, sizeof *s) : NULL;
         char *text = copy, *line;
         uint64_t before_ns = 0;
 

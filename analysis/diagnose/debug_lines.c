@@ -16,10 +16,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 #include "analysis/hang/foreign.h"
 #include "analysis/hang/hang_load.h"
@@ -131,8 +131,9 @@ static uint32_t find_process(struct debug *d, const char *line, const char *at)
                         return d->last = i - 1;
         }
         d->cut |= d->n_processes == DEBUG_MOST;
-        if (d->cut || capo_array_room(&d->processes, d->n_processes, sizeof *d->processes) < 0)
+        if (d->cut)
                 return CAPO_HANG_NONE;
+        xarray_room(&d->processes, d->n_processes, sizeof *d->processes);
         d->processes[d->n_processes] =
                 (struct debug_process){.rank = -1, .of = -1, .next = d->process_heads[hash]};
         memcpy(d->processes[d->n_processes].name, name, n + 1);
@@ -150,8 +151,9 @@ static struct debug_comm *find_comm(struct debug *d, uint32_t process, uint64_t 
                         return &d->comms[i - 1];
         }
         d->cut |= d->n_comms == DEBUG_MOST;
-        if (d->cut || capo_array_room(&d->comms, d->n_comms, sizeof *d->comms) < 0)
+        if (d->cut)
                 return NULL;
+        xarray_room(&d->comms, d->n_comms, sizeof *d->comms);
         d->comms[d->n_comms] = (struct debug_comm){.process = process,
                                                    .number = CAPO_HANG_NONE,
                                                    .address = address,
@@ -183,8 +185,7 @@ static int add_call(struct debug *d, const struct debug_call *call)
 {
         if (d->n_calls >= 2 * CAPO_HANG_CALLS * d->n_processes + 65536)
                 drop_calls(d);
-        if (capo_array_room(&d->calls, d->n_calls, sizeof *d->calls) < 0)
-                return -ENOMEM;
+        xarray_room(&d->calls, d->n_calls, sizeof *d->calls);
         d->processes[d->comms[call->comm].process].n_kept++;
         d->calls[d->n_calls++] = *call;
         return 0;
@@ -431,8 +432,8 @@ static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint3
 
 static int make_job(struct debug *d, struct capo_hang_foreign *to)
 {
-        uint32_t *member = calloc(d->n_comms + 1, sizeof *member),
-                 *seen = calloc(d->n_processes + 1, sizeof *seen);
+        uint32_t *member = xcalloc(d->n_comms + 1, sizeof *member),
+                 *seen = xcalloc(d->n_processes + 1, sizeof *seen);
         int r = member && seen ? 0 : -ENOMEM;
 
         for (uint32_t i = 0; i < d->n_processes && r == 0; i++) {

@@ -12,6 +12,7 @@
 #include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 static const char TIMEOUT[] = "Watchdog caught collective operation timeout";
 
@@ -430,9 +431,7 @@ static int read_exceptions(struct capo_evidence *e)
 
         if (!capo_evidence_has(TIMEOUT, e))
                 return read_others(e);
-        x.waits = calloc(MOST_RANK, sizeof *x.waits);
-        if (!x.waits)
-                return -ENOMEM;
+        x.waits = xcalloc(MOST_RANK, sizeof *x.waits);
         for (x.text = 0; x.text < e->n_texts; x.text++)
                 capo_evidence_each(e, x.text, TIMEOUT, take_wait, &x);
         for (x.text = 0; x.text < e->n_texts && x.n_waits && r == 0; x.text++) {

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/grams.h"
 
@@ -32,11 +32,10 @@ const char *capo_evidence_words(enum capo_evidence_kind kind)
 
 int capo_evidence_add(struct capo_evidence *e, const char *name, char *text)
 {
-        _cleanup_free_ char *given = text, *copy = strdup(name);
+        _cleanup_free_ char *given = text, *copy = xstrdup(name);
         struct capo_evidence_text *t;
 
-        if (!copy || capo_array_room(&e->texts, e->n_texts, sizeof *e->texts) < 0)
-                return -ENOMEM;
+        xarray_room(&e->texts, e->n_texts, sizeof *e->texts);
         t = &e->texts[e->n_texts];
         *t = (struct capo_evidence_text){0};
         if (given && capo_records_read(given, strlen(given), &t->records) < 0)
@@ -155,8 +154,7 @@ int capo_rank_seen(struct capo_evidence *e, int32_t rank)
         if (rank < 0 || rank >= MOST_RANKS)
                 return 0;
         while (e->n_seen <= (uint32_t)rank) {
-                if (capo_array_room(&e->seen, e->n_seen, sizeof *e->seen) < 0)
-                        return -ENOMEM;
+                xarray_room(&e->seen, e->n_seen, sizeof *e->seen);
                 e->seen[e->n_seen++] = false;
         }
         e->seen[rank] = true;
@@ -192,8 +190,7 @@ char *capo_rank_shout(char *text)
 
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e)
 {
-        if (capo_array_room(&e->findings, e->n_findings, sizeof *e->findings) < 0)
-                return NULL;
+        xarray_room(&e->findings, e->n_findings, sizeof *e->findings);
         e->findings[e->n_findings] = (struct capo_diagnose_finding){.kind = "", .sure = "likely"};
         return &e->findings[e->n_findings++];
 }

@@ -8,10 +8,10 @@
 #include <string.h>
 
 #include "analysis/diagnose/evidence_judge.h"
-#include "core/base/array.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { MOST_RANK = 1 << 20, MOST_STORIES = 1000 };
 
@@ -43,8 +43,8 @@ static void job_key(const char *pod, char key[CAPO_POD_NAME])
  * one rank prints in two of them. */
 static void find_jobs(const struct capo_records *r, char (*job)[CAPO_POD_NAME])
 {
-        uint16_t *owner = calloc(1 << 12, sizeof *owner); /* by rank: the pod that it printed in */
-        bool *twice = calloc(r->n_pods + 1, sizeof *twice);
+        uint16_t *owner = xcalloc(1 << 12, sizeof *owner); /* by rank: the pod that it printed in */
+        bool *twice = xcalloc(r->n_pods + 1, sizeof *twice);
 
         for (uint32_t i = 0; i < r->n_pods; i++)
                 job_key(r->pods[i], job[i + 1]);
@@ -80,8 +80,7 @@ static int find_story(struct capo_evidence *e, const char *job, uint32_t attempt
         }
         if (e->n_stories == MOST_STORIES)
                 return (int)e->n_stories - 1;
-        if (capo_array_room(&e->stories, e->n_stories, sizeof *e->stories) < 0)
-                return -ENOMEM;
+        xarray_room(&e->stories, e->n_stories, sizeof *e->stories);
         memcpy(e->stories[e->n_stories], name, sizeof name);
         return (int)e->n_stories++;
 }
@@ -101,12 +100,10 @@ static int read_stories(struct capo_evidence *e)
         }
         for (uint32_t i = 0; i < e->n_texts && r >= 0; i++) {
                 struct capo_records *records = &e->texts[i].records;
-                char(*job)[CAPO_POD_NAME] = calloc(records->n_pods + 1, sizeof *job);
+                char(*job)[CAPO_POD_NAME] = xcalloc(records->n_pods + 1, sizeof *job);
                 bool numbered = records->n && records->v[records->n - 1].attempt;
                 uint32_t last_attempt = UINT32_MAX, last_pod = UINT32_MAX, n_jobs = 0;
 
-                if (!job)
-                        return -ENOMEM;
                 find_jobs(records, job);
                 for (uint32_t k = 1; k <= records->n_pods; k++)
                         n_jobs += strcmp(job[k], job[1]) != 0;

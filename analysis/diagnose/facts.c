@@ -20,6 +20,7 @@
 
 #include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 
 enum { HOSTS = 256, HOST = 64, RANKS = 1 << 14, CELLS = 80, ROW = 1024 };
 
@@ -81,11 +82,9 @@ static bool is_pair(struct capo_evidence *e);
 
 static int read_hosts(struct capo_evidence *e)
 {
-        struct hosts *h = calloc(1, sizeof *h);
+        struct hosts *h = xcalloc(1, sizeof *h);
         uint32_t sum = 0, least = UINT32_MAX, most = 0, with = 0;
 
-        if (!h)
-                return -ENOMEM;
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 capo_evidence_each(e, i, "Init START", take_init, h);
                 capo_evidence_each(e, i, "Init COMPLETE", take_init, h);

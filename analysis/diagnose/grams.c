@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/grams.h"
 
 enum {
@@ -21,7 +22,7 @@ static uint32_t hash_gram(const char *at)
 
 uint64_t *capo_grams_read(const char *text, size_t size)
 {
-        uint64_t *grams = size < SHORT_TEXT ? NULL : calloc(1 << (GRAM_BITS - 6), sizeof *grams);
+        uint64_t *grams = size < SHORT_TEXT ? NULL : xcalloc(1 << (GRAM_BITS - 6), sizeof *grams);
 
         for (size_t i = 0; grams && i + GRAM <= size; i++) {
                 uint32_t hash = hash_gram(text + i);

@@ -13,8 +13,8 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/pickle.h"
 
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION
@@ -56,10 +56,8 @@ static int write_text(struct pickle *p, struct item *item, const char *text, siz
                 return -EFBIG;
         if (!item->text || item->size + size >= item->room) {
                 size_t room = 2 * (item->size + size) + 16;
-                char *larger = realloc(item->text, room);
+                char *larger = xrealloc(item->text, room);
 
-                if (!larger)
-                        return -ENOMEM;
                 item->text = larger;
                 item->room = room;
         }
@@ -73,11 +71,10 @@ static struct item *push_item(struct pickle *p, enum item_kind kind, const char 
 {
         struct item *item;
 
-        if (p->n >= MOST_ITEMS || capo_array_room(&p->stack, p->n, sizeof(struct item *)) < 0)
+        if (p->n >= MOST_ITEMS)
                 return NULL;
-        item = calloc(1, sizeof *item);
-        if (!item)
-                return NULL;
+        xarray_room(&p->stack, p->n, sizeof(struct item *));
+        item = xcalloc(1, sizeof *item);
         *item = (struct item){.kind = kind, .refs = 1};
         if (write_text(p, item, text, size) < 0) {
                 put_item(item);
@@ -239,8 +236,7 @@ static int keep_item(struct pickle *p, uint64_t number)
         if (!p->n || p->stack[p->n - 1]->kind == ITEM_MARK || number > p->n_memo)
                 return -EINVAL; /* writers number memo entries consecutively */
         if (number == p->n_memo) {
-                if (capo_array_room(&p->memo, p->n_memo, sizeof(struct item *)) < 0)
-                        return -ENOMEM;
+                xarray_room(&p->memo, p->n_memo, sizeof(struct item *));
                 p->memo[p->n_memo++] = NULL;
         }
         put_item(p->memo[number]);

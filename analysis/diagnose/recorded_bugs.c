@@ -9,6 +9,7 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 
 struct recorded {
@@ -36,7 +37,7 @@ static char *collect_settings(const struct capo_job *job)
         const char *last[2] = {"", ""}, *now[2];
         char *text = NULL;
         size_t size;
-        FILE *out = open_memstream(&text, &size);
+        FILE *out = xmemstream(&text, &size);
 
         for (uint32_t i = 0; i < job->n_processes && out; i++) {
                 now[0] = capo_job_info(&job->processes[i], CAPO_INFO_NCCL_SETTINGS);
@@ -46,8 +47,7 @@ static char *collect_settings(const struct capo_job *job)
                                 fprintf(out, "%s\n", last[k] = now[k]);
                 }
         }
-        if (!out || fclose(out) != 0)
-                free(steal(&text));
+        xmemclose(out);
         return text;
 }
 

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "analysis/diagnose/records.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum {
         LINE_MOST = 1 << 16, /* bytes that are kept of a line */
@@ -188,10 +188,7 @@ static uint16_t find_pod(struct maker *m, const char *name, size_t n)
         }
         if (!n || r->n_pods == CAPO_PODS_MOST)
                 return 0;
-        if (capo_array_room(&r->pods, r->n_pods, sizeof *r->pods) < 0) {
-                m->failed = true;
-                return 0;
-        }
+        xarray_room(&r->pods, r->n_pods, sizeof *r->pods);
         memcpy(r->pods[r->n_pods], name, n);
         r->pods[r->n_pods][n] = 0;
         return (uint16_t)++r->n_pods;
@@ -285,17 +282,10 @@ static void add_record(struct maker *m, const char *prefix, size_t n_prefix, con
                 r->n_cut_lines++;
         }
         if (need > m->room) {
-                char *larger = realloc(r->text, need + need / 2);
-
-                if (!larger)
-                        m->failed = true;
-                else
-                        r->text = larger, m->room = need + need / 2;
+                r->text = xrealloc(r->text, need + need / 2);
+                m->room = need + need / 2;
         }
-        if (m->failed || capo_array_room(&r->v, r->n, sizeof *r->v) < 0) {
-                m->failed = true;
-                return;
-        }
+        xarray_room(&r->v, r->n, sizeof *r->v);
         at = r->text + r->size;
         memcpy(at, prefix, n_prefix);
         for (size_t i = 0; i < size; i++) { /* without the sequences that set colours */
@@ -482,15 +472,11 @@ static uint32_t add_json(struct maker *m, const char *text, size_t size, bool dr
         static const char *const lines[] = {"log", "message", "textPayload", "msg", "line", NULL},
                                  *const pods[] = {"pod", "pod_name", "podName", NULL};
         const char *end = text + size;
-        char *word = malloc(size + 1), key[32] = "";
+        char *word = xmalloc(size + 1), key[32] = "";
         bool number = false; /* the string before is a time of Loki */
         uint32_t found = 0;
         size_t n;
 
-        if (!word) {
-                m->failed = true;
-                return 0;
-        }
         for (const char *at = text; at < end && (at = memchr(at, '"', (size_t)(end - at)));) {
                 bool time = number;
 
@@ -563,7 +549,7 @@ int capo_records_read(const char *input, size_t size, struct capo_records *out)
                 }
         }
         if (!r.text && !m.failed)
-                r.text = calloc(1, 1);
+                r.text = xcalloc(1, 1);
         if (m.failed || !r.text) {
                 capo_records_finish(&r);
                 return -ENOMEM;

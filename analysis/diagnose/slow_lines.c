@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "analysis/diagnose/evidence.h"
-#include "core/base/array.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };
 
@@ -457,20 +457,16 @@ int capo_tests_read(struct capo_evidence *e)
                 run.r.n_nodes = (int32_t)run.n_hosts;
                 if ((!run.begun && !run.r.bytes) || n == RUNS_MOST)
                         continue;
-                if (capo_array_room(&runs, n, sizeof *runs) < 0)
-                        r = -ENOMEM;
-                else
-                        runs[n++] = run;
+                xarray_room(&runs, n, sizeof *runs);
+                runs[n++] = run;
         }
         for (uint32_t i = 0; i < n && r == 0; i++)
                 r = judge_run(e, &runs[i]);
         r = r ?: compare_runs(e, runs, n);
         r = r ?: judge_link(e, &link);
         for (uint32_t i = 0; i < n && r == 0; i++) {
-                if (capo_array_room(&e->runs, e->n_runs, sizeof *e->runs) < 0)
-                        r = -ENOMEM;
-                else
-                        e->runs[e->n_runs++] = runs[i].r;
+                xarray_room(&e->runs, e->n_runs, sizeof *e->runs);
+                e->runs[e->n_runs++] = runs[i].r;
         }
         free(runs);
         return r;

@@ -15,9 +15,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 
 enum { MOST_PROCESSES = 4096, NAMED = 4, PID_ROOM = 1 << 16, FRAMES = 64, FRAME_NAME = 96 };
@@ -148,8 +148,7 @@ static int add_process(struct stacks *s, const char *line, uint32_t number)
         find_doing(&new);
         if (!new.n_frames || s->n == MOST_PROCESSES)
                 return 0;
-        if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
-                return -ENOMEM;
+        xarray_room(&s->v, s->n, sizeof *s->v);
         s->v[s->n++] = new;
         return 0;
 }
@@ -243,8 +242,7 @@ static int take_summary(struct stacks *s, const char *line, uint32_t number, boo
                                          strlen(capo_base_name(s->e->texts[s->text].name)),
                                          (const char *const[]){"rank", NULL});
         for (uint32_t i = 0; i < n && s->n < MOST_PROCESSES; i++) {
-                if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
-                        return -ENOMEM;
+                xarray_room(&s->v, s->n, sizeof *s->v);
                 new.rank = ranks[i];
                 s->v[s->n++] = new;
         }
@@ -287,8 +285,7 @@ static int read_blocks(struct stacks *s)
                                                  strlen(capo_base_name(t->name)), words);
                 read_frames(next, &new);
                 find_doing(&new);
-                if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
-                        return -ENOMEM;
+                xarray_room(&s->v, s->n, sizeof *s->v);
                 s->v[s->n++] = new;
         }
         s->e->texts[s->text].n[CAPO_EVIDENCE_STACKS] += s->n - before;

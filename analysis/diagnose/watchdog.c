@@ -20,9 +20,9 @@
 #include <string.h>
 
 #include "analysis/diagnose/evidence.h"
-#include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { WATCH_GROUP = 64, WATCH_WORD = 40 };
 
@@ -110,8 +110,9 @@ static int add_watch(struct watches *w, const struct watch *new)
 {
         if (w->n == MOST_LINES)
                 return 0;
-        if (capo_rank_seen(w->e, new->rank) < 0 || capo_array_room(&w->v, w->n, sizeof *w->v) < 0)
+        if (capo_rank_seen(w->e, new->rank) < 0)
                 return -ENOMEM;
+        xarray_room(&w->v, w->n, sizeof *w->v);
         w->v[w->n++] = *new;
         return 0;
 }

@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "analysis/hang/culprits.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 int hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
                      enum capo_hang_why why, const struct capo_hang_call *call)
@@ -17,8 +17,7 @@ int hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank
                 if (c->process == process && (rank < 0 || c->rank < 0 || c->rank == rank))
                         return 0;
         }
-        if (capo_array_room(&v->culprits, v->n_culprits, sizeof *v->culprits) < 0)
-                return -ENOMEM;
+        xarray_room(&v->culprits, v->n_culprits, sizeof *v->culprits);
         v->culprits[v->n_culprits++] = (struct capo_hang_culprit){
                 .process = process, .rank = rank, .why = why, .call = call};
         v->accused[process] = true;

@@ -20,10 +20,10 @@
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/foreign.h"
 
 enum {
@@ -228,7 +228,7 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
         int32_t me = f->to.hang->processes[f->process].rank;
         json_auto_t *ranks = ranks_of(config);
         _cleanup_free_ char *list =
-                json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : strdup("");
+                json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : xstrdup("");
         const char *desc = string_or_empty(json_object_get(config, "desc"));
         uint32_t comm = 0, n = f->to.hang->n_comms;
         int32_t size = (int32_t)json_array_size(ranks);
@@ -242,15 +242,14 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
         if (comm == n) {
                 struct group *g;
 
-                if (capo_array_room(&f->groups, n, sizeof *f->groups) < 0)
-                        return -ENOMEM;
+                xarray_room(&f->groups, n, sizeof *f->groups);
                 r = capo_hang_foreign_comm(&f->to,
                                            *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
                                            size ? size : -1);
                 if (r < 0)
                         return (int)r;
                 g = &f->groups[comm];
-                *g = (struct group){.name = strdup(name), .ranks = steal(&list)};
+                *g = (struct group){.name = xstrdup(name), .ranks = steal(&list)};
                 if (!g->name)
                         return -ENOMEM;
         }

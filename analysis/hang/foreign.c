@@ -4,26 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/foreign.h"
 
 int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
                                   uint32_t pid)
 {
         struct capo_job *job = f->job;
-        char *copy = strdup(host), *path = strdup("");
 
-        if (!copy || !path ||
-            capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0 ||
-            capo_array_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes) <
-                    0) {
-                free(copy);
-                free(path);
-                return -ENOMEM;
-        }
+        xarray_room(&job->processes, job->n_processes, sizeof *job->processes);
+        xarray_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes);
         job->processes[job->n_processes] = (struct capo_job_process){
-                .path = path, .host = copy, .header.pid = pid, .rank = rank};
+                .path = xstrdup(""), .host = xstrdup(host), .header.pid = pid, .rank = rank};
         f->hang->processes[f->hang->n_processes++] = (struct capo_hang_process){.rank = rank};
         return job->n_processes++;
 }
@@ -41,9 +34,8 @@ int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, ui
         char *copy = NULL;
         int64_t taken = -1;
 
-        if (capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0 ||
-            capo_array_room(&hang->comms, hang->n_comms, sizeof *hang->comms) < 0)
-                return -ENOMEM;
+        xarray_room(&job->comms, job->n_comms, sizeof *job->comms);
+        xarray_room(&hang->comms, hang->n_comms, sizeof *hang->comms);
         for (unsigned i = 0; taken != job->n_comms; i++) { /* as long as another one has it */
                 free(steal(&copy));
                 if ((i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name)) < 0)
@@ -66,8 +58,7 @@ int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uin
 {
         struct capo_hang_comm *c = &f->hang->comms[comm];
 
-        if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0)
-                return -ENOMEM;
+        xarray_room(&c->members, c->n_members, sizeof *c->members);
         c->members[c->n_members] =
                 (struct capo_hang_member){.process = process, .rank = rank, .whole_p2p = true};
         return c->n_members++;
@@ -78,8 +69,7 @@ struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint3
 {
         struct capo_hang_process *p = &f->hang->processes[process];
 
-        if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
-                return NULL;
+        xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
         p->calls[p->n_calls] = *call;
         return &p->calls[p->n_calls++];
 }
@@ -94,11 +84,11 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
                         return (uint16_t)(i + 1);
                 }
         }
-        if (hang->n_sites == UINT16_MAX ||
-            capo_array_room(&hang->sites, hang->n_sites, sizeof *hang->sites) < 0) {
+        if (hang->n_sites == UINT16_MAX) {
                 free(text);
                 return 0;
         }
+        xarray_room(&hang->sites, hang->n_sites, sizeof *hang->sites);
         hang->sites[hang->n_sites++] = text;
         return (uint16_t)hang->n_sites;
 }
@@ -119,11 +109,8 @@ static int find_nodes(struct capo_job *job, struct capo_index *hosts)
                 p->node = (uint32_t)node;
                 if (node != job->n_nodes)
                         continue;
-                name = strdup(p->host);
-                if (!name || capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0) {
-                        free(name);
-                        return -ENOMEM;
-                }
+                name = xstrdup(p->host);
+                xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
                 job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
         }
         return 0;

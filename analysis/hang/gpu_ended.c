@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
 
-#include "core/base/array.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/gpu_ended.h"
 
 #define SLOWER 4 /* times as long as the mean may a call take, before it is held for stuck */
@@ -13,8 +13,7 @@ static struct capo_hang_ended *entry_of(struct capo_hang_process *p, uint32_t co
                 if (p->ended[i].comm == comm)
                         return &p->ended[i];
         }
-        if (capo_array_room(&p->ended, p->n_ended, sizeof *p->ended) < 0)
-                return NULL;
+        xarray_room(&p->ended, p->n_ended, sizeof *p->ended);
         p->ended[p->n_ended] = (struct capo_hang_ended){.comm = comm};
         return &p->ended[p->n_ended++];
 }

@@ -10,11 +10,11 @@
 
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/hang_frame_read.h"
 #include "core/log/unfinished.h"
 #include "analysis/hang/gpu_ended.h"
@@ -91,8 +91,7 @@ static int take_cell(struct reader *rd, const struct capo_log_frame *f)
         if (capo_log_cell(f, &cell, &host, &gpu) < 0)
                 return 0;
         while (rd->n_cells <= cell.id) {
-                if (capo_array_room(&rd->cells, rd->n_cells, sizeof *rd->cells) < 0)
-                        return -ENOMEM;
+                xarray_room(&rd->cells, rd->n_cells, sizeof *rd->cells);
                 rd->cells[rd->n_cells++] = (struct cell){0};
         }
         rd->cells[cell.id] = (struct cell){cell.count, cell.comm, cell.call, cell.result};
@@ -222,8 +221,7 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
         } else if (u->where == CAPO_UNFINISHED_HOST || u->where == CAPO_UNFINISHED_MEMBER) {
                 c.where = u->where == CAPO_UNFINISHED_HOST ? CAPO_HANG_HOST : CAPO_HANG_OPEN;
                 c.group = u->where == CAPO_UNFINISHED_HOST ? 0 : OPEN_GROUP + u->record.thread;
-                if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
-                        return -ENOMEM;
+                xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
                 p->calls[p->n_calls++] = c;
         }
         if (u->where == CAPO_UNFINISHED_BUSY || u->where == CAPO_UNFINISHED_IDLE)
@@ -318,8 +316,7 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                 p->gpu_timed |= c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL;
                 if (c->call == CAPO_CALL_GROUP)
                         continue;
-                if (capo_array_room(&p->calls, p->n_calls, sizeof *p->calls) < 0)
-                        return -ENOMEM;
+                xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
                 p->calls[p->n_calls++] = call_of(rd, process, c);
         }
         /* the time of a group applies to its members */
@@ -338,11 +335,9 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
         p->known_ns = rd->last.n ? rd->t0 + rd->last.first_ns : 0;
         r = take_unfinished(rd, process, hang);
         if (p->n_calls) {
-                struct capo_hang_call *exact = malloc(p->n_calls * sizeof *exact);
+                struct capo_hang_call *exact = xmalloc(p->n_calls * sizeof *exact);
 
                 qsort(p->calls, p->n_calls, sizeof *p->calls, by_begin);
-                if (!exact)
-                        return -ENOMEM;
                 memcpy(exact, p->calls, p->n_calls * sizeof *exact);
                 rd->grown = p->calls;
                 p->calls = exact;
@@ -409,16 +404,14 @@ static char *settings_of(const struct capo_job_process *p)
                                             (int)strcspn(at, " "), at);
                 }
         }
-        return strdup(text);
+        return xstrdup(text);
 }
 
 static int make_comms(struct reader *rd)
 {
-        _cleanup_free_ uint32_t *seen = calloc(rd->job->n_processes + 1, sizeof *seen);
+        _cleanup_free_ uint32_t *seen = xcalloc(rd->job->n_processes + 1, sizeof *seen);
 
-        rd->out->comms = calloc(rd->job->n_comms + 1, sizeof *rd->out->comms);
-        if (!rd->out->comms || !seen)
-                return -ENOMEM;
+        rd->out->comms = xcalloc(rd->job->n_comms + 1, sizeof *rd->out->comms);
         rd->out->n_comms = rd->job->n_comms;
         for (uint32_t i = 0; i < rd->job->n_comms; i++) {
                 const struct capo_job_comm *jc = &rd->job->comms[i];
@@ -433,9 +426,8 @@ static int make_comms(struct reader *rd)
                                 continue;
                         c->several |= seen[m->process] == i + 1;
                         seen[m->process] = i + 1;
-                        if (capo_array_room(&c->members, c->n_members, sizeof *c->members) < 0 ||
-                            capo_array_room(&rd->comms, rd->n_comms, sizeof *rd->comms) < 0)
-                                return -ENOMEM;
+                        xarray_room(&c->members, c->n_members, sizeof *c->members);
+                        xarray_room(&rd->comms, rd->n_comms, sizeof *rd->comms);
                         rd->comms[rd->n_comms++] = (struct known_comm){.process = m->process,
                                                                        .id = m->id,
                                                                        .comm = i,
@@ -489,10 +481,10 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         struct reader rd = {.job = job, .out = out};
         int r;
 
-        out->processes = calloc(job->n_processes + 1, sizeof *out->processes);
-        rd.last.v = calloc(CAPO_HANG_CALLS, sizeof *rd.last.v);
+        out->processes = xcalloc(job->n_processes + 1, sizeof *out->processes);
+        rd.last.v = xcalloc(CAPO_HANG_CALLS, sizeof *rd.last.v);
         rd.shapes = capo_log_calls_new();
-        rd.frames = calloc(job->n_processes + 1, sizeof *rd.frames);
+        rd.frames = xcalloc(job->n_processes + 1, sizeof *rd.frames);
         if (!out->processes || !rd.last.v || !rd.shapes || !rd.frames) {
                 capo_log_calls_free(rd.shapes);
                 hang_last_finish(&rd.last);
@@ -507,7 +499,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                 char text[700], id[160];
 
                 capo_process_tuned_by(&job->processes[i], text, sizeof text, id);
-                out->processes[i].tuned = strdup(id);
+                out->processes[i].tuned = xstrdup(id);
                 out->processes[i].settings = settings_of(&job->processes[i]);
                 out->processes[i].lost = job->processes[i].end.dropped > 0;
         }

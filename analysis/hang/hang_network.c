@@ -7,6 +7,7 @@
 #include "core/base/order.h"
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/fabric_read.h"
 #include "analysis/hang/hang_network.h"
 #include "core/log/fabric_kinds.h"
@@ -90,9 +91,7 @@ int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network
         r = capo_fabric_parse(p->fabric, &f);
         if (r < 0 || !f->last_count.at_ns)
                 return r;
-        out->nics = calloc(f->n_domains + 1, sizeof *out->nics);
-        if (!out->nics)
-                return -ENOMEM;
+        out->nics = xcalloc(f->n_domains + 1, sizeof *out->nics);
         out->at_ns = epoch_ns + f->last_count.at_ns;
         for (size_t i = 0; i < f->n_domains; i++) {
                 const struct capo_fabric_domain *d = &f->domains[i];

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 
 /* A rank that has completed such a collective proves that all ranks have entered it. */
@@ -59,9 +59,7 @@ static int index_member_calls(struct play *p)
                         continue;
                 m = member_of(p, c);
                 if (!m->of) {
-                        m->of = calloc(m->n, sizeof *m->of);
-                        if (!m->of)
-                                return -ENOMEM;
+                        m->of = xcalloc(m->n, sizeof *m->of);
                         m->n = 0;
                 }
                 m->of[m->n++] = (struct play_number){c->seq, i};
@@ -216,8 +214,7 @@ static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t proc
                 if (p->queues[i].stream == stream)
                         return &p->queues[i];
         }
-        if (capo_array_room(&p->queues, p->n_queues, sizeof *p->queues) < 0)
-                return NULL;
+        xarray_room(&p->queues, p->n_queues, sizeof *p->queues);
         p->queues[p->n_queues] = (struct play_queue){.process = process, .stream = stream};
         return &p->queues[p->n_queues++];
 }
@@ -236,8 +233,9 @@ static int line_up(struct play *p)
                 if (!call_is_played(p, c))
                         continue;
                 q = queue_of(p, first, p->process[i], stream_of(c));
-                if (!q || capo_array_room(&q->call, q->n, sizeof *q->call) < 0)
+                if (!q)
                         return -ENOMEM;
+                xarray_room(&q->call, q->n, sizeof *q->call);
                 q->call[q->n++] = i;
                 q->held |= c->gpu == CAPO_HANG_GPU_RUNNING;
                 if (q->held)
@@ -291,8 +289,7 @@ static int pair_up(struct play *p)
                 if (!call_is_taken(c) || !is_p2p(c) || !p->comms[c->comm].whole_p2p)
                         continue;
                 me = p->job->comms[c->comm].members[c->member].rank;
-                if (capo_array_room(&half, n, sizeof *half) < 0)
-                        return -ENOMEM;
+                xarray_room(&half, n, sizeof *half);
                 half[n++] =
                         (struct half){.comm = c->comm,
                                       .from = (uint32_t)(c->call == CAPO_CALL_SEND ? me : c->peer),
@@ -341,12 +338,12 @@ static int make_room(struct play *p)
 
         for (uint32_t i = 0; i < p->job->n_processes; i++)
                 p->n_calls += p->job->processes[i].n_calls;
-        p->call = calloc(p->n_calls + 1, sizeof(const struct capo_hang_call *));
-        p->process = calloc(p->n_calls + 1, sizeof *p->process);
-        p->mate = calloc(p->n_calls + 1, sizeof *p->mate);
-        p->state = calloc(p->n_calls + 1, sizeof *p->state);
-        p->offset = calloc(p->job->n_processes + 1, sizeof *p->offset);
-        p->comms = calloc(p->job->n_comms + 1, sizeof *p->comms);
+        p->call = xcalloc(p->n_calls + 1, sizeof(const struct capo_hang_call *));
+        p->process = xcalloc(p->n_calls + 1, sizeof *p->process);
+        p->mate = xcalloc(p->n_calls + 1, sizeof *p->mate);
+        p->state = xcalloc(p->n_calls + 1, sizeof *p->state);
+        p->offset = xcalloc(p->job->n_processes + 1, sizeof *p->offset);
+        p->comms = xcalloc(p->job->n_comms + 1, sizeof *p->comms);
         if (!p->call || !p->process || !p->mate || !p->state || !p->offset || !p->comms)
                 return -ENOMEM;
         for (uint32_t i = 0; i < p->job->n_processes; i++) {
@@ -358,9 +355,7 @@ static int make_room(struct play *p)
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {
                 p->comms[i].members =
-                        calloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
-                if (!p->comms[i].members)
-                        return -ENOMEM;
+                        xcalloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
         }
         return 0;
 }

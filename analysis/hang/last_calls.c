@@ -3,8 +3,8 @@
 #include <stdlib.h>
 
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/last_calls.h"
 
 static int keep_older(struct hang_last_calls *l, const struct capo_record *r)
@@ -14,8 +14,7 @@ static int keep_older(struct hang_last_calls *l, const struct capo_record *r)
         if (!r->comm || !r->seq || r->call == CAPO_CALL_GROUP)
                 return 0;
         while (l->n_older <= r->comm) {
-                if (capo_array_room(&l->older, l->n_older, sizeof *l->older) < 0)
-                        return -ENOMEM;
+                xarray_room(&l->older, l->n_older, sizeof *l->older);
                 l->older[l->n_older++].n = 0;
         }
         o = &l->older[r->comm];

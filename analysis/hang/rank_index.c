@@ -3,6 +3,7 @@
 #include <search.h>
 #include <stdlib.h>
 
+#include "core/base/xalloc.h"
 #include "analysis/hang/rank_index.h"
 
 struct numbered {
@@ -22,10 +23,8 @@ static int by_key(const void *a, const void *b)
 int64_t capo_index_number(struct capo_index *index, const void *key,
                           int (*order)(const void *, const void *), uint32_t number)
 {
-        struct numbered *mine = malloc(sizeof *mine), **found;
+        struct numbered *mine = xmalloc(sizeof *mine), **found;
 
-        if (!mine)
-                return -ENOMEM;
         *mine = (struct numbered){.key = key, .order = order, .number = number};
         found = tsearch(mine, &index->root, by_key);
         number = found ? (*found)->number : 0;

@@ -7,11 +7,11 @@
 
 #include "capo/msg.h"
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/clock.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 
 enum { MAKING = 7 /* ncclInProgress */ };
@@ -43,8 +43,7 @@ int ras_call_of(const char *name)
 struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,
                               int32_t size)
 {
-        if (capo_array_room(&snapshot->comms, snapshot->n_comms, sizeof *snapshot->comms) < 0)
-                return NULL;
+        xarray_room(&snapshot->comms, snapshot->n_comms, sizeof *snapshot->comms);
         snapshot->comms[snapshot->n_comms] = (struct ras_comm){.hash = hash, .size = size};
         snprintf(snapshot->comms[snapshot->n_comms].id, sizeof snapshot->comms->id, "%s", id);
         return &snapshot->comms[snapshot->n_comms++];
@@ -52,8 +51,7 @@ struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uin
 
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank)
 {
-        if (capo_array_room(&comm->ranks, comm->n_ranks, sizeof *comm->ranks) < 0)
-                return NULL;
+        xarray_room(&comm->ranks, comm->n_ranks, sizeof *comm->ranks);
         comm->ranks[comm->n_ranks] = (struct ras_rank){.rank = rank, .device = -1};
         return &comm->ranks[comm->n_ranks++];
 }

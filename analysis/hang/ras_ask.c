@@ -11,6 +11,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 
 enum { MOST_BYTES = 1 << 28, LINE = 256 };
@@ -67,12 +68,10 @@ static int connect_address(struct asking *a, const struct addrinfo *to)
 static int resolve_address(struct asking *a, struct addrinfo **out)
 {
         struct addrinfo hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
-        _cleanup_free_ char *copy = strdup(a->where);
+        _cleanup_free_ char *copy = xstrdup(a->where);
         char *host = copy, *port = NULL, default_port[8];
         int r;
 
-        if (!copy)
-                return -ENOMEM;
         snprintf(default_port, sizeof default_port, "%d", RAS_PORT);
         if (*copy == '[' && strchr(copy, ']')) {
                 port = strchr(copy, ']');
@@ -153,7 +152,7 @@ static int hear_all(const struct asking *a, char **text)
                 if (n + 1 >= room) {
                         char *larger = room >= MOST_BYTES
                                                ? NULL
-                                               : realloc(*text, room = room ? 2 * room : 1 << 16);
+                                               : xrealloc(*text, room = room ? 2 * room : 1 << 16);
 
                         if (!larger)
                                 return set_error(a, room >= MOST_BYTES ? EFBIG : ENOMEM, NULL);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 
 /* Limit on ranks of all communicators. Under a fuzzer it is small: otherwise fuzzing soon does
@@ -148,7 +149,7 @@ static int begin_comm(struct reading *rd, const char *line)
         if (!rd->comm)
                 return rd->size[group] > 0 ? -ENOMEM : 0;
         free(rd->named);
-        rd->named = calloc(rd->comm->n_ranks + 1, sizeof *rd->named);
+        rd->named = xcalloc(rd->comm->n_ranks + 1, sizeof *rd->named);
         return rd->named ? 0 : -ENOMEM;
 }
 
@@ -251,7 +252,7 @@ static bool tells_counts(const struct ras_comm *c)
 
 int ras_read_text(char *text, struct ras_snapshot *out)
 {
-        _cleanup_free_ struct reading *rd = calloc(1, sizeof *rd);
+        _cleanup_free_ struct reading *rd = xcalloc(1, sizeof *rd);
         char *rest = text;
         int r = rd ? 0 : -ENOMEM;
 

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
 
@@ -119,13 +120,11 @@ static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_
 {
         struct choices c = {.job = job, .comm = &job->comms[comm]};
         const uint32_t n = c.comm->n_members, after = newest_ended_seq(job, comm);
-        _cleanup_free_ const struct capo_hang_call **calls = calloc(n + 1, sizeof(*calls));
+        _cleanup_free_ const struct capo_hang_call **calls = xcalloc(n + 1, sizeof(*calls));
         const struct capo_hang_process *first =
                 n ? &job->processes[c.comm->members[0].process] : NULL;
         int r = 0;
 
-        if (!calls)
-                return -ENOMEM;
         c.call = calls;
         for (uint32_t i = 0; first && i < first->n_calls && r == 0; i++) {
                 const struct capo_hang_call *call = &first->calls[i];
@@ -151,12 +150,10 @@ static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict 
 {
         struct choices c = {.job = job, .comm = &job->comms[v->comm], .profiles = true};
         const uint32_t n = c.comm->n_members;
-        _cleanup_free_ const struct capo_hang_call **calls = calloc(n + 1, sizeof(*calls));
+        _cleanup_free_ const struct capo_hang_call **calls = xcalloc(n + 1, sizeof(*calls));
         bool known = n > 0;
         int r;
 
-        if (!calls)
-                return -ENOMEM;
         c.call = calls;
         for (uint32_t k = 0; k < n; k++) {
                 calls[k] =

@@ -10,9 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 
 /* The member of @n's communicator that a culprit is, if its process has several there. */
@@ -184,12 +184,10 @@ static int judge_differed(const struct capo_hang_job *job, struct capo_hang_verd
 {
         const struct capo_hang_comm *c = &job->comms[v->differed_comm];
         _cleanup_free_ const struct capo_hang_call **of =
-                calloc(c->n_members + 1, sizeof(const struct capo_hang_call *));
+                xcalloc(c->n_members + 1, sizeof(const struct capo_hang_call *));
         const struct capo_hang_call *stands = v->call;
         int r;
 
-        if (!of)
-                return -ENOMEM;
         for (uint32_t i = 0; i < c->n_members; i++)
                 of[i] = hang_made_as(&job->processes[c->members[i].process], v->differed_comm,
                                      v->differed);
@@ -270,7 +268,7 @@ static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verd
 
 static int judge_circle(const struct hang_graph *g, uint32_t process, struct capo_hang_verdict *v)
 {
-        _cleanup_free_ bool *seen = calloc(g->job->n_processes + 1, sizeof *seen);
+        _cleanup_free_ bool *seen = xcalloc(g->job->n_processes + 1, sizeof *seen);
         const struct hang_node *n, *main = NULL;
         bool one_comm = true, messages = true;
         uint32_t on;
@@ -282,7 +280,8 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         }
         for (uint32_t first = process, more = 1; r == 0 && more && (n = next_of(g, process, &on));
              more = on != first) {
-                r = capo_array_room(&v->steps, v->n_steps, sizeof *v->steps);
+                xarray_room(&v->steps, v->n_steps, sizeof *v->steps);
+                r = 0;
                 if (r < 0)
                         break;
                 v->steps[v->n_steps++] =
@@ -419,7 +418,7 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t un
 
         *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY,
                                         .comm = CAPO_HANG_NONE,
-                                        .accused = calloc(job->n_processes + 1, sizeof(bool))};
+                                        .accused = xcalloc(job->n_processes + 1, sizeof(bool))};
         if (r < 0 || !v->accused)
                 return -ENOMEM;
         *stands = g.n_nodes > 0;

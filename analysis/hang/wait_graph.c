@@ -3,10 +3,10 @@
 #include <stdlib.h>
 
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 #include "analysis/hang/wait_graph.h"
 
@@ -45,8 +45,7 @@ bool capo_hang_gone(const struct capo_hang_job *job, uint32_t process)
 
 static struct hang_node *node_new(struct hang_graph *g)
 {
-        if (capo_array_room(&g->nodes, g->n_nodes, sizeof *g->nodes) < 0)
-                return NULL;
+        xarray_room(&g->nodes, g->n_nodes, sizeof *g->nodes);
         g->nodes[g->n_nodes] = (struct hang_node){.comm = CAPO_HANG_NONE};
         return &g->nodes[g->n_nodes++];
 }
@@ -90,8 +89,7 @@ static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t pro
         n->n_ranks_in++;
         if (n->n_in && n->in[n->n_in - 1] == process)
                 return 0;
-        if (capo_array_room(&n->in, n->n_in, sizeof *n->in) < 0)
-                return -ENOMEM;
+        xarray_room(&n->in, n->n_in, sizeof *n->in);
         n->in[n->n_in++] = process;
         return 0;
 }
@@ -99,8 +97,7 @@ static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t pro
 static int node_on(struct hang_node *n, uint32_t process, uint32_t member,
                    enum capo_hang_stand stand, bool left)
 {
-        if (capo_array_room(&n->on, n->n_on, sizeof *n->on) < 0)
-                return -ENOMEM;
+        xarray_room(&n->on, n->n_on, sizeof *n->on);
         n->on[n->n_on++] = (struct hang_missed){process, member, stand, left};
         return 0;
 }
@@ -195,7 +192,7 @@ bool capo_hang_is_lifecycle(const struct capo_hang_call *c)
  * NULL: no memory. */
 static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 {
-        bool *has = calloc(job->n_processes + 1, sizeof *has);
+        bool *has = xcalloc(job->n_processes + 1, sizeof *has);
 
         for (uint32_t c = 0; has && c < job->n_comms; c++) {
                 if ((uint32_t)(job->comms[c].uid ^ job->comms[c].uid >> 32) != key)
@@ -371,9 +368,9 @@ int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t unti
         int r;
 
         *g = (struct hang_graph){.job = job,
-                                 .waits_for = calloc(job->n_processes + 1, sizeof(bool)),
-                                 .wanted = calloc(job->n_processes + 1, sizeof(bool)),
-                                 .leads_out = calloc(job->n_processes + 1, sizeof(bool))};
+                                 .waits_for = xcalloc(job->n_processes + 1, sizeof(bool)),
+                                 .wanted = xcalloc(job->n_processes + 1, sizeof(bool)),
+                                 .leads_out = xcalloc(job->n_processes + 1, sizeof(bool))};
         r = capo_hang_play(job, lenient, &g->waits);
         if (!g->waits_for || !g->wanted || !g->leads_out)
                 return -ENOMEM;

@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
-#include "core/base/array.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 
 enum { LENIENT_BYTES = 16 << 20 };
@@ -283,10 +283,8 @@ static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front 
         f->differed = c->differed;
         if (c->retired >= c->newest)
                 return 0;
-        f->stand = calloc(jc->n_members + 1, sizeof *f->stand);
-        f->call = calloc(jc->n_members + 1, sizeof(const struct capo_hang_call *));
-        if (!f->stand || !f->call)
-                return -ENOMEM;
+        f->stand = xcalloc(jc->n_members + 1, sizeof *f->stand);
+        f->call = xcalloc(jc->n_members + 1, sizeof(const struct capo_hang_call *));
         f->seq = c->retired + 1;
         f->unseen = jc->n_ranks > 0 && (uint32_t)jc->n_ranks > jc->n_members
                             ? (uint32_t)jc->n_ranks - jc->n_members
@@ -337,8 +335,7 @@ static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
                         w->p2p_unknown = true;
                 if (!call_is_played(p, c) || !is_p2p(c) || (p->state[i] & STATE) != ACTIVE)
                         continue;
-                if (capo_array_room(&w->pairs, w->n_pairs, sizeof *w->pairs) < 0)
-                        return -ENOMEM;
+                xarray_room(&w->pairs, w->n_pairs, sizeof *w->pairs);
                 w->pairs[w->n_pairs++] =
                         (struct capo_hang_pair){.process = p->process[i],
                                                 .peer = process_at(p, c->comm, c->peer),
@@ -360,7 +357,7 @@ int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_ha
         struct play p = {.job = job, .lenient = lenient};
         int r = capo_play_set_up(&p);
 
-        *out = (struct capo_hang_waits){.fronts = calloc(job->n_comms + 1, sizeof *out->fronts),
+        *out = (struct capo_hang_waits){.fronts = xcalloc(job->n_comms + 1, sizeof *out->fronts),
                                         .n_comms = job->n_comms};
         if (!out->fronts)
                 r = -ENOMEM;

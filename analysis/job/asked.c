@@ -11,9 +11,9 @@
 
 #include "capo/frame_types.h"
 #include "capo/record.h"
-#include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/asked.h"
 #include "analysis/job/log_calls.h"
 
@@ -57,9 +57,8 @@ static int add_asked(struct capo_asked **list, size_t *n, const char *text, size
                         return 0;
                 }
         }
-        if (capo_array_room(list, *n, sizeof **list) < 0)
-                return -ENOMEM;
-        (*list)[*n] = (struct capo_asked){.text = strndup(text, length), .calls = calls};
+        xarray_room(list, *n, sizeof **list);
+        (*list)[*n] = (struct capo_asked){.text = xstrndup(text, length), .calls = calls};
         if (!(*list)[*n].text)
                 return -ENOMEM;
         (*n)++;
@@ -108,7 +107,7 @@ void capo_asked_free(struct capo_asked *list, long n)
 long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most,
                     const char *comm, struct capo_asked **out)
 {
-        _cleanup_free_ struct site_counts *s = calloc(1, sizeof *s);
+        _cleanup_free_ struct site_counts *s = xcalloc(1, sizeof *s);
         struct capo_asked *list = NULL;
         uint64_t rest = 0;
         size_t n = 0;

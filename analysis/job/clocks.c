@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/clocks.h"
 
 double capo_clocks_ns(const struct capo_clocks *s, uint32_t process, uint64_t t)
@@ -40,11 +41,11 @@ static void clocks_of_processes(struct capo_clocks *s, uint32_t *first_of)
 int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
                      struct capo_meet *const *meets)
 {
-        _cleanup_free_ uint32_t *first_of = calloc(job->n_clocks + 1, sizeof *first_of);
+        _cleanup_free_ uint32_t *first_of = xcalloc(job->n_clocks + 1, sizeof *first_of);
 
         *c = (struct capo_clocks){.job = job,
                                   .meets = meets,
-                                  .processes = calloc(job->n_processes + 1, sizeof *c->processes)};
+                                  .processes = xcalloc(job->n_processes + 1, sizeof *c->processes)};
         if (!c->processes || !first_of)
                 return -ENOMEM;
         clocks_of_processes(c, first_of);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/xalloc.h"
 #include "analysis/job/hist.h"
 
 void capo_hist_finish(struct capo_hist *h)
@@ -24,9 +25,7 @@ static int reserve_buckets(struct capo_hist *h, unsigned first, unsigned last)
                 return 0;
         new_first = h->n && h->first < first ? h->first : first;
         new_last = h->n && h->first + h->n - 1 > last ? h->first + h->n - 1 : last;
-        bucket = calloc(new_last - new_first + 1, sizeof *bucket);
-        if (!bucket)
-                return -ENOMEM;
+        bucket = xcalloc(new_last - new_first + 1, sizeof *bucket);
         if (h->n)
                 memcpy(bucket + (h->first - new_first), h->bucket, h->n * sizeof *bucket);
         free(h->bucket);

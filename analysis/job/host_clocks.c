@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/alive.h"
 #include "analysis/job/stats_private.h"
 #include "core/log/info.h"
@@ -96,10 +97,8 @@ static bool align_clocks(const struct capo_job *job, const struct capo_job_comm 
 
 int job_set_clocks(struct capo_job *job)
 {
-        _cleanup_free_ struct clock *clocks = calloc(job->n_clocks + 1, sizeof *clocks);
+        _cleanup_free_ struct clock *clocks = xcalloc(job->n_clocks + 1, sizeof *clocks);
 
-        if (!clocks)
-                return -ENOMEM;
         if (job->n_clocks < 2)
                 return 0;
         job->clock = first_clock(job);

@@ -6,17 +6,18 @@
 
 #include "core/base/calls.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/job.h"
 #include "analysis/job/scratch.h"
 
 struct capo_job *capo_job_new(void)
 {
-        struct capo_job *job = calloc(1, sizeof *job);
+        struct capo_job *job = xcalloc(1, sizeof *job);
 
         if (job)
-                job->scratch = calloc(1, sizeof *job->scratch);
-        if (!job || !job->scratch) {
+                job->scratch = xcalloc(1, sizeof *job->scratch);
+        if (!job->scratch) {
                 capo_job_free(job);
                 return NULL;
         }
@@ -96,11 +97,11 @@ int job_list_uses(struct capo_job *job)
         struct job_scratch *s = job->scratch;
         size_t n = 0;
 
-        s->first_use = calloc(job->n_processes + 2, sizeof *s->first_use);
+        s->first_use = xcalloc(job->n_processes + 2, sizeof *s->first_use);
         for (uint32_t c = 0; c < job->n_comms; c++)
                 n += job->comms[c].n_members;
-        s->uses = calloc(n + 1, sizeof *s->uses);
-        if (!s->first_use || !s->uses)
+        s->uses = xcalloc(n + 1, sizeof *s->uses);
+        if (!s->uses)
                 return -ENOMEM;
         for (uint32_t c = 0; c < job->n_comms; c++) {
                 for (uint32_t m = 0; m < job->comms[c].n_members; m++)
@@ -136,7 +137,7 @@ const char *capo_job_info(const struct capo_job_process *process, const char *ke
 
 uint32_t capo_job_gpus(const struct capo_job *job)
 {
-        uint64_t *devices = calloc(job->n_processes + 1, sizeof *devices);
+        uint64_t *devices = xcalloc(job->n_processes + 1, sizeof *devices);
         uint32_t n = 0;
 
         for (uint32_t i = 0; devices && i < job->n_comms; i++) {

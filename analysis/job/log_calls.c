@@ -6,6 +6,7 @@
 #include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/job/stats_private.h"
 
@@ -19,7 +20,7 @@ struct capo_log_calls {
 
 struct capo_log_calls *capo_log_calls_new(void)
 {
-        return calloc(1, sizeof(struct capo_log_calls));
+        return xcalloc(1, sizeof(struct capo_log_calls));
 }
 
 void capo_log_calls_free(struct capo_log_calls *c)
@@ -37,7 +38,7 @@ static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
         for (; n--; s++) {
                 struct capo_log_shape **share = &c->shapes[s->id / SHARE];
 
-                if (!*share && !(*share = calloc(SHARE, sizeof **share)))
+                if (!*share && !(*share = xcalloc(SHARE, sizeof **share)))
                         return -ENOMEM;
                 (*share)[s->id % SHARE] = *s;
         }

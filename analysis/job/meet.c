@@ -5,6 +5,7 @@
 #include "capo/algorithms.h"
 #include "capo/record.h"
 #include "core/base/calls.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/meet.h"
 
 static uint32_t most_rows(uint32_t n_ranks)
@@ -22,18 +23,16 @@ uint64_t capo_meet_bytes(uint32_t n_ranks)
 
 struct capo_meet *capo_meet_new(uint32_t n_ranks)
 {
-        struct capo_meet *m = calloc(1, sizeof *m);
+        struct capo_meet *m = xcalloc(1, sizeof *m);
 
-        if (!m)
-                return NULL;
         m->n_ranks = n_ranks;
         m->limit = UINT32_MAX;
         m->max_rows = most_rows(n_ranks);
         m->n_slots = 8192;
-        m->rows = malloc((m->max_rows + CAPO_MEET_LONG) * sizeof *m->rows);
+        m->rows = xmalloc((m->max_rows + CAPO_MEET_LONG) * sizeof *m->rows);
         m->arrivals =
-                malloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
-        m->slots = calloc(m->n_slots, sizeof *m->slots);
+                xmalloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
+        m->slots = xcalloc(m->n_slots, sizeof *m->slots);
         if (!m->rows || !m->arrivals || !m->slots) {
                 capo_meet_free(m);
                 return NULL;

@@ -5,6 +5,7 @@
 
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/skew_follow.h"
 #include "analysis/job/skew_parts.h"
@@ -106,7 +107,7 @@ static int by_seq(const void *a, const void *b)
 static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                       struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
 {
-        _cleanup_free_ struct turn *turn = malloc((l->n_rows + 1) * sizeof *turn);
+        _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
         uint32_t from = l->n_rows;
         const struct capo_job_member *worst =
@@ -260,16 +261,16 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                                                              : CAPO_SKEW_COMPARED;
         if (c->no_skew != CAPO_SKEW_COMPARED)
                 return 0;
-        l.start = malloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
-        l.call = malloc(m->n_rows * sizeof *l.call);
-        l.column = malloc(m->n_rows * sizeof *l.column);
-        l.untimed = calloc(c->n_members + 1, sizeof *l.untimed);
-        l.charge = calloc(c->n_members + 1, sizeof *l.charge);
-        l.middle = malloc(c->n_members * sizeof *l.middle);
-        l.differ = calloc(c->n_members + 1, sizeof *l.differ);
-        skew = calloc(1, sizeof *skew);
+        l.start = xmalloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
+        l.call = xmalloc(m->n_rows * sizeof *l.call);
+        l.column = xmalloc(m->n_rows * sizeof *l.column);
+        l.untimed = xcalloc(c->n_members + 1, sizeof *l.untimed);
+        l.charge = xcalloc(c->n_members + 1, sizeof *l.charge);
+        l.middle = xmalloc(c->n_members * sizeof *l.middle);
+        l.differ = xcalloc(c->n_members + 1, sizeof *l.differ);
+        skew = xcalloc(1, sizeof *skew);
         if (skew)
-                skew->ranks = calloc(c->n_members, sizeof *skew->ranks);
+                skew->ranks = xcalloc(c->n_members, sizeof *skew->ranks);
         if (!l.start || !l.call || !l.column || !l.untimed || !l.charge || !l.middle || !l.differ ||
             !skew || !skew->ranks) {
                 capo_skew_free(skew);

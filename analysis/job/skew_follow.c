@@ -12,6 +12,7 @@
 
 #include "analysis/job/skew_follow.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define AS_LATE 0.8 /* of the worst rank's lateness: it is late with it */
 #define LATE    0.5 /* of that: it may be where a delay began; and the part that is followed */
@@ -186,12 +187,10 @@ uint32_t capo_skew_alike(const struct capo_job_comm *c, uint32_t member)
 
 int capo_skew_follow(struct capo_job *job)
 {
-        _cleanup_free_ double *sums = calloc(job->n_processes + 1, sizeof *sums),
-                              *medians = calloc(job->n_processes + 1, sizeof *medians);
+        _cleanup_free_ double *sums = xcalloc(job->n_processes + 1, sizeof *sums),
+                              *medians = xcalloc(job->n_processes + 1, sizeof *medians);
         struct followed f = {.job = job, .waited = {sums, medians}};
 
-        if (!sums || !medians)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 struct capo_job_comm *c = &job->comms[i];
 

@@ -7,6 +7,7 @@
 
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/skew_parts.h"
 #include "analysis/job/skew_starts.h"
 
@@ -177,13 +178,11 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
                        struct skew_laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
-        _cleanup_free_ struct numbered *order = malloc((m->n_rows + 1) * sizeof *order);
-        _cleanup_free_ uint32_t *laid = calloc(m->n_rows + 1, sizeof *laid);
+        _cleanup_free_ struct numbered *order = xmalloc((m->n_rows + 1) * sizeof *order);
+        _cleanup_free_ uint32_t *laid = xcalloc(m->n_rows + 1, sizeof *laid);
         double *t = l->start + (size_t)l->n_rows * l->n, *before = t + l->n, *swap, waited;
         uint32_t seq = 0; /* of @before; 0: none */
 
-        if (!order || !laid)
-                return -ENOMEM;
         for (uint32_t i = 0; i < l->n_rows; i++)
                 laid[l->call[i].nth] = i + 1;
         for (uint32_t i = 0; i < m->n_rows; i++)

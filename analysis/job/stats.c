@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "capo/frame_types.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 #include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"
@@ -71,8 +71,7 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                         m = &comm->members[i];
         }
         if (!m) {
-                if (capo_array_room(&comm->members, comm->n_members, sizeof *m) < 0)
-                        return -ENOMEM;
+                xarray_room(&comm->members, comm->n_members, sizeof *m);
                 m = &comm->members[comm->n_members++];
         }
         *m = (struct capo_job_member){
@@ -186,14 +185,13 @@ int capo_job_add(struct capo_job *job, struct capo_log *from,
         struct capo_job_process *p;
         int r;
 
-        if (capo_array_room(&job->processes, job->n_processes, sizeof *job->processes) < 0)
-                return -ENOMEM;
+        xarray_room(&job->processes, job->n_processes, sizeof *job->processes);
         rd = job_reading_new(job, job->n_processes, log);
         if (!rd)
                 return -ENOMEM;
         p = &job->processes[job->n_processes++];
         *p = (struct capo_job_process){
-                .rank = -1, .header = *capo_log_header(log), .path = strdup(path)};
+                .rank = -1, .header = *capo_log_header(log), .path = xstrdup(path)};
         r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
         p->health = *capo_log_health(log);
         p->log = steal(&log);

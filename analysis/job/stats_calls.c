@@ -12,6 +12,7 @@
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 
 /* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536
@@ -371,14 +372,12 @@ struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct c
         struct reading *rd = steal(&job->scratch->spare);
 
         if (!rd) {
-                rd = calloc(1, sizeof *rd);
-                if (!rd)
-                        return NULL;
-                rd->comms = calloc(65536, sizeof *rd->comms);
-                rd->ranks = calloc(65536, sizeof *rd->ranks);
-                rd->shapes = calloc(65536, sizeof *rd->shapes);
-                rd->wanted = calloc(65536, sizeof *rd->wanted);
-                rd->threads = calloc(JOB_GAP_THREADS, sizeof *rd->threads);
+                rd = xcalloc(1, sizeof *rd);
+                rd->comms = xcalloc(65536, sizeof *rd->comms);
+                rd->ranks = xcalloc(65536, sizeof *rd->ranks);
+                rd->shapes = xcalloc(65536, sizeof *rd->shapes);
+                rd->wanted = xcalloc(65536, sizeof *rd->wanted);
+                rd->threads = xcalloc(JOB_GAP_THREADS, sizeof *rd->threads);
                 if (!rd->comms || !rd->ranks || !rd->shapes || !rd->wanted || !rd->threads) {
                         job_reading_free(rd);
                         return NULL;

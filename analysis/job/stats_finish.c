@@ -8,12 +8,12 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/array.h"
 #include "core/log/info.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"
@@ -46,18 +46,13 @@ static int find_node(struct capo_job *job, const struct place *at, uint32_t *nod
         _cleanup_free_ char *key = NULL;
         uint32_t k;
 
-        if (asprintf(&key, "%s\n%s", given ? at->id : at->host,
-                     given      ? ""
-                     : at->boot ? at->boot
-                                : "") < 0)
-                return -ENOMEM;
+        key = xprintf("%s\n%s", given ? at->id : at->host, given ? "" : at->boot ? at->boot : "");
         for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
                 ;
         if (k == job->n_nodes) {
-                if (capo_array_room(&job->nodes, job->n_nodes, sizeof *job->nodes) < 0)
-                        return -ENOMEM;
-                job->nodes[k] = (struct capo_job_node){.key = strdup(key),
-                                                       .name = strdup(given ? at->id : at->host)};
+                xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
+                job->nodes[k] = (struct capo_job_node){.key = xstrdup(key),
+                                                       .name = xstrdup(given ? at->id : at->host)};
                 job->n_nodes++;
                 if (!job->nodes[k].key || !job->nodes[k].name)
                         return -ENOMEM;
@@ -114,12 +109,10 @@ static int place_process(struct capo_job *job, struct places *places, uint32_t i
  * follow each other; cut logs are handled last. */
 static int place_processes(struct capo_job *job)
 {
-        _cleanup_free_ struct place *of = calloc(job->n_processes + 1, sizeof *of);
-        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first);
+        _cleanup_free_ struct place *of = xcalloc(job->n_processes + 1, sizeof *of);
+        _cleanup_free_ uint32_t *first = xcalloc(job->n_processes + 1, sizeof *first);
         struct places places = {of, first, 0};
 
-        if (!of || !first)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const char *rank = capo_job_info(&job->processes[i], CAPO_INFO_RANK);
 
@@ -174,11 +167,9 @@ static int by_size_and_age(const void *a, const void *b)
 
 static int sort_comms(struct capo_job *job)
 {
-        _cleanup_free_ struct order *order = calloc(job->n_comms + 1, sizeof *order);
-        _cleanup_free_ uint32_t *moved = calloc(job->n_comms + 1, sizeof *moved);
+        _cleanup_free_ struct order *order = xcalloc(job->n_comms + 1, sizeof *order);
+        _cleanup_free_ uint32_t *moved = xcalloc(job->n_comms + 1, sizeof *moved);
 
-        if (!order || !moved)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 if (job->comms[i].n_members)
                         qsort(job->comms[i].members, job->comms[i].n_members,
@@ -213,13 +204,11 @@ static int sort_comms(struct capo_job *job)
 /* Ranks per node of the members seen; "" if there are more node sizes than a layout can hold. */
 static int lay_out(struct capo_job *job, struct capo_job_comm *c)
 {
-        _cleanup_free_ uint32_t *counts = calloc(job->n_nodes + 1, sizeof *counts);
+        _cleanup_free_ uint32_t *counts = xcalloc(job->n_nodes + 1, sizeof *counts);
         struct capo_layout layout = {0};
         char text[CAPO_LAYOUT_TEXT];
         bool known = true;
 
-        if (!counts)
-                return -ENOMEM;
         for (uint32_t i = 0; i < c->n_members; i++)
                 counts[job->processes[c->members[i].process].node]++;
         for (uint32_t i = 0; i < c->n_members; i++) { /* by rank, so by each node's lowest one */
@@ -232,7 +221,7 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
         }
         if (!known)
                 layout = (struct capo_layout){0};
-        c->layout = strdup(capo_layout_print(&layout, text, sizeof text));
+        c->layout = xstrdup(capo_layout_print(&layout, text, sizeof text));
         return c->layout ? 0 : -ENOMEM;
 }
 
@@ -273,8 +262,9 @@ static int names_count(struct names *names, uint64_t hash)
                 return 0;
         }
         r = job_index_grow(&names->index, names->n);
-        if (r < 0 || capo_array_room(&names->v, names->n, sizeof *names->v) < 0)
+        if (r < 0)
                 return -ENOMEM;
+        xarray_room(&names->v, names->n, sizeof *names->v);
         for (uint32_t i = 0; r && i < names->n; i++)
                 job_index_enter(&names->index, names->v[i].hash, i);
         job_index_enter(&names->index, hash, names->n);
@@ -428,11 +418,9 @@ static int number_members(struct capo_job *job)
 {
         const struct capo_job_comm *world =
                 job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
-        _cleanup_free_ uint32_t *first = calloc(job->n_processes + 1, sizeof *first);
-        _cleanup_free_ uint32_t *next = calloc(world ? world->n_members + 1 : 1, sizeof *next);
+        _cleanup_free_ uint32_t *first = xcalloc(job->n_processes + 1, sizeof *first);
+        _cleanup_free_ uint32_t *next = xcalloc(world ? world->n_members + 1 : 1, sizeof *next);
 
-        if (!first || !next)
-                return -ENOMEM;
         for (uint32_t i = world ? world->n_members : 0; i-- > 0;) {
                 next[i] = first[world->members[i].process];
                 first[world->members[i].process] = i + 1;

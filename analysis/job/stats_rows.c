@@ -8,8 +8,8 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 
 uint64_t job_hash(const void *bytes, size_t size)
@@ -25,7 +25,7 @@ int job_index_grow(struct job_index *ix, uint32_t n)
                 return 0;
         more = ix->n_slots ? 2 * ix->n_slots : 256;
         free(ix->slots);
-        ix->slots = calloc(more, sizeof *ix->slots);
+        ix->slots = xcalloc(more, sizeof *ix->slots);
         ix->n_slots = ix->slots ? more : 0;
         return ix->slots ? 1 : -ENOMEM;
 }
@@ -53,9 +53,8 @@ uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
                 if (job->comms[i].uid == uid)
                         return i;
         }
-        if (capo_array_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *)) < 0 ||
-            capo_array_room(&job->comms, job->n_comms, sizeof *job->comms) < 0)
-                return CAPO_NO_COMM;
+        xarray_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *));
+        xarray_room(&job->comms, job->n_comms, sizeof *job->comms);
         job->scratch->meets[job->n_comms] = NULL;
         job->comms[job->n_comms] = (struct capo_job_comm){
                 .uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
@@ -82,8 +81,7 @@ static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_r
                     row->rule == key->rule && row->flags == key->flags)
                         return row;
         }
-        if (capo_array_room(&job->rows, job->n_rows, sizeof *job->rows) < 0)
-                return NULL;
+        xarray_room(&job->rows, job->n_rows, sizeof *job->rows);
         job->rows[job->n_rows] = *key;
         job_index_enter(ix, key->hash_, job->n_rows);
         return &job->rows[job->n_rows++];
@@ -138,8 +136,7 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s,
                         site = at;
         }
         if (!site) {
-                if (capo_array_room(&job->sites, job->n_sites, sizeof *job->sites) < 0)
-                        return -ENOMEM;
+                xarray_room(&job->sites, job->n_sites, sizeof *job->sites);
                 site = &job->sites[job->n_sites];
                 *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size),
                                                .hash_ = hash};
@@ -189,8 +186,7 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
                         return 0;
                 }
         }
-        if (capo_array_room(&job->failures, job->n_failures, sizeof *job->failures) < 0)
-                return -ENOMEM;
+        xarray_room(&job->failures, job->n_failures, sizeof *job->failures);
         job->failures[job->n_failures] =
                 (struct capo_job_failure){calls, process, comm, call, result};
         job_index_enter(ix, hash, job->n_failures++);
@@ -202,8 +198,7 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
 int job_place(struct job_places *places, uint16_t id, uint64_t offset)
 {
         for (; places->n <= id; places->n++) {
-                if (capo_array_room(&places->at, places->n, sizeof *places->at) < 0)
-                        return -ENOMEM;
+                xarray_room(&places->at, places->n, sizeof *places->at);
                 places->at[places->n] = 0;
         }
         places->at[id] = offset;
@@ -256,15 +251,13 @@ static int by_comm_then_id(const void *a, const void *b)
 int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at,
                   uint32_t process, const uint32_t *comms)
 {
-        _cleanup_free_ struct cell_place *places = malloc((at->n + 1) * sizeof *places);
+        _cleanup_free_ struct cell_place *places = xmalloc((at->n + 1) * sizeof *places);
         struct capo_log_hist_view host, gpu, waited;
         struct capo_log_frame f;
         struct capo_log_cell c;
         uint32_t n = 0;
         int r = 0;
 
-        if (!places)
-                return -ENOMEM;
         for (uint32_t id = 0; id < at->n; id++) {
                 if (!at->at[id] || capo_log_frame_at(log, at->at[id], &f) < 0 ||
                     capo_log_cell(&f, &c, &host, &gpu) < 0)

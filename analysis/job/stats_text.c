@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "capo/frame_types.h"
-#include "core/base/array.h"
 #include "core/base/plain_text.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 #include "analysis/log/info_read.h"
 
@@ -19,7 +19,7 @@ static void put_text(char *to, const void *bytes, size_t size)
 
 char *job_text_copy(const void *bytes, size_t size)
 {
-        char *copy = malloc(size + 1);
+        char *copy = xmalloc(size + 1);
 
         if (copy)
                 put_text(copy, bytes, size);
@@ -30,10 +30,8 @@ char *job_text_copy(const void *bytes, size_t size)
 static int append_text(char **text, size_t *length, const void *more, size_t size, bool newline)
 {
         size_t old = *length;
-        char *larger = realloc(*text, old + size + 2);
+        char *larger = xrealloc(*text, old + size + 2);
 
-        if (!larger)
-                return -ENOMEM;
         if (old && newline)
                 larger[old++] = '\n';
         put_text(larger + old, more, size);
@@ -61,8 +59,7 @@ static int add_info(struct capo_job_process *p, const struct capo_info_line *lin
         }
         if (p->n_info == KEYS)
                 return 0;
-        if (capo_array_room(&p->info, p->n_info, sizeof *p->info) < 0)
-                return -ENOMEM;
+        xarray_room(&p->info, p->n_info, sizeof *p->info);
         p->info[p->n_info] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
                                                     job_text_copy(line->value, line->n_value), 0};
         if (!p->info[p->n_info].key || !p->info[p->n_info].value) {

@@ -9,8 +9,8 @@
 
 #include "capo/frame_types.h"
 #include "capo/record.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 
 struct traced {
@@ -49,8 +49,7 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
                 if (!memcmp(&t->cells[i].key, &key, sizeof key))
                         return i + 1;
         }
-        if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
-                return 0;
+        xarray_room(&t->cells, t->n_cells, sizeof *t->cells);
         job_index_enter(&t->index, hash, t->n_cells);
         t->cells[t->n_cells] = (struct traced){.key = key};
         return ++t->n_cells;
@@ -166,8 +165,8 @@ static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
 int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
                          const uint32_t *comms)
 {
-        struct tracing t = {.shapes = calloc(65536, sizeof *t.shapes),
-                            .cell_of = calloc(65536, sizeof *t.cell_of)};
+        struct tracing t = {.shapes = xcalloc(65536, sizeof *t.shapes),
+                            .cell_of = xcalloc(65536, sizeof *t.cell_of)};
         struct capo_log_frame f;
         int r = t.shapes && t.cell_of ? 0 : -ENOMEM;
 

@@ -8,6 +8,7 @@
 
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/fabric_kinds.h"
 #include "core/log/info.h"
 #include "analysis/network/network_parts.h"
@@ -140,10 +141,8 @@ static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_
 static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
 {
         _cleanup_free_ struct capo_fabric_link **l =
-                malloc((f->n_links ? f->n_links : 1) * sizeof *l);
+                xmalloc((f->n_links ? f->n_links : 1) * sizeof *l);
 
-        if (!l)
-                return -ENOMEM;
         for (size_t i = 0; i < f->n_links; i++)
                 l[i] = &f->links[i];
         qsort_r(l, f->n_links, sizeof *l, by_nic, (void *)(uintptr_t)job);
@@ -175,9 +174,7 @@ int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
 
         for (uint32_t p = 0; p < f->n_processes; p++)
                 n += f->process[p] ? f->process[p]->n_domains : 0;
-        f->links = calloc(n ? n : 1, sizeof *f->links);
-        if (!f->links)
-                return -ENOMEM;
+        f->links = xcalloc(n ? n : 1, sizeof *f->links);
         for (uint32_t p = 0; p < f->n_processes; p++) {
                 for (size_t d = 0; f->process[p] && d < f->process[p]->n_domains; d++) {
                         struct capo_fabric_link *l = &f->links[f->n_links++];
@@ -206,12 +203,11 @@ int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
 
 int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out)
 {
-        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = calloc(1, sizeof *f);
+        _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = xcalloc(1, sizeof *f);
         bool any = false;
         int r;
 
-        if (!f ||
-            !(f->process = calloc(job->n_processes ? job->n_processes : 1, sizeof *f->process)))
+        if (!(f->process = xcalloc(job->n_processes ? job->n_processes : 1, sizeof *f->process)))
                 return -ENOMEM;
         f->n_processes = job->n_processes;
         for (uint32_t p = 0; p < job->n_processes; p++) {

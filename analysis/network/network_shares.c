@@ -17,10 +17,10 @@
 #include "analysis/network/network_parts.h"
 #include "capo/call_ids.h"
 #include "capo/record.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 int fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out)
 {
@@ -30,8 +30,7 @@ int fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint
                         return 0;
                 }
         }
-        if (capo_array_room(&f->shares, f->n_shares, sizeof *f->shares) < 0)
-                return -ENOMEM;
+        xarray_room(&f->shares, f->n_shares, sizeof *f->shares);
         f->shares[f->n_shares] = (struct capo_fabric_share){.comm = comm, .call = call};
         *out = (uint32_t)f->n_shares++;
         return 0;
@@ -65,7 +64,7 @@ static int under_way_init(struct under_way *u, struct fabric_spans *all)
         if (all->n) /* an empty list may be NULL, which qsort() does not accept */
                 qsort(all->span, all->n, sizeof *all->span, by_begin);
         u->all = all;
-        u->span = malloc((all->n ? all->n : 1) * sizeof *u->span);
+        u->span = xmalloc((all->n ? all->n : 1) * sizeof *u->span);
         return u->span ? 0 : -ENOMEM;
 }
 
@@ -298,9 +297,9 @@ static const struct alike *alike_of(struct gathered *g, const struct capo_record
         comm = comm_of(g->job, g->process, r->comm);
         new.usual_ns = usual_time_of(g->job, comm, r);
         if ((!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
-             fabric_share_of(g->f, comm, r->call, &new.share) < 0) ||
-            capo_array_room(&g->alike, g->n_alike, sizeof *g->alike) < 0)
+             fabric_share_of(g->f, comm, r->call, &new.share) < 0))
                 return NULL;
+        xarray_room(&g->alike, g->n_alike, sizeof *g->alike);
         job_index_enter(&g->index, hash, g->n_alike);
         g->alike[g->n_alike] = new;
         return &g->alike[g->n_alike++];
@@ -316,9 +315,10 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
             (r->flags & CAPO_RECORD_GROUP &&
              !r->bytes)) /* for example a group that creates communicators */
                 return 0;
-        if (!(a = alike_of(g, r)) || capo_array_room(&g->spans, g->n, sizeof *g->spans) < 0 ||
-            capo_array_room(&g->as, g->n, sizeof *g->as) < 0)
+        if (!(a = alike_of(g, r)))
                 return -ENOMEM;
+        xarray_room(&g->spans, g->n, sizeof *g->spans);
+        xarray_room(&g->as, g->n, sizeof *g->as);
         if (span.kind && !span.measured)
                 span.gpu_ns = a->usual_ns;
         g->any_placed |= span.placed;
@@ -329,8 +329,7 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 
 static int add_span(struct fabric_spans *s, struct fabric_span span)
 {
-        if (capo_array_room(&s->span, s->n, sizeof *s->span) < 0)
-                return -ENOMEM;
+        xarray_room(&s->span, s->n, sizeof *s->span);
         s->span[s->n++] = span;
         return 0;
 }

@@ -11,12 +11,13 @@
 #include "analysis/process/process_memory.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { READS = 1 << 20, AT_ONCE = 1024 /* IOV_MAX */, PAUSE_NS = 100000 };
 
 struct process_memory *process_memory_new(int pid)
 {
-        struct process_memory *m = malloc(sizeof *m);
+        struct process_memory *m = xmalloc(sizeof *m);
 
         if (m) {
                 memset(m, 0, offsetof(struct process_memory, pieces));

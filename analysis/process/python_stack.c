@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define TIME_NS 2000000000u
 enum {
@@ -132,7 +133,7 @@ static bool is_thread_stopped(const struct process_python *p, const struct proce
 unsigned process_python_frames(const struct process_python *p,
                                const struct process_python_thread *t, const char *before, FILE *out)
 {
-        _cleanup_free_ char *text = malloc(LINES), *best = calloc(1, LINES);
+        _cleanup_free_ char *text = xmalloc(LINES), *best = xcalloc(1, LINES);
         struct walk w = {.text = text};
         unsigned n_best = 0, k;
         bool more = false;
@@ -297,11 +298,11 @@ char *process_python_now(int pid, char *why, size_t room)
 
         if (process_python_open(pid, &p, why, room) < 0)
                 return NULL;
-        out = open_memstream(&text, &size);
+        out = xmemstream(&text, &size);
         for (unsigned i = 0; out && i < p.n; i++) {
                 _cleanup_free_ char *frames = NULL;
                 size_t frames_size = 0;
-                FILE *of_one = open_memstream(&frames, &frames_size);
+                FILE *of_one = xmemstream(&frames, &frames_size);
                 unsigned n = of_one ? process_python_frames(&p, &p.threads[i], " ", of_one) : 0;
 
                 if (!of_one || fclose(of_one) != 0 || !n)

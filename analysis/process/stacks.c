@@ -19,6 +19,7 @@
 #include "core/base/demangle.h"
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define TIME_NS 2000000000u
 enum { SIZE = 256 << 10, THREADS = 1024, EXIT_NOT_ALLOWED = 3, EXIT_NO_UNWIND };
@@ -139,13 +140,13 @@ static void close_pair(int pair[2])
 
 char *process_stacks(int pid, char *why, size_t room)
 {
-        _cleanup_free_ char *text = malloc(SIZE + 1);
+        _cleanup_free_ char *text = xmalloc(SIZE + 1);
         int pair[2], status = 0;
         pid_t helper, self = getpid();
         size_t n;
 
         capo_why(-ENOMEM, why, room, "no memory");
-        if (!text || pipe(pair))
+        if (pipe(pair))
                 return NULL;
         fflush(NULL);
         helper = fork();

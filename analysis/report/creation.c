@@ -15,6 +15,7 @@
 #include "analysis/report/job_judge.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 
 enum { FILES_MOST = 64, LINE = 1024 };
@@ -113,9 +114,7 @@ int capo_judge_creation(struct capo_page *page)
         char path[1024], last[1024] = "";
 
         *c = (struct capo_page_creation){.comm = CAPO_NO_COMM};
-        page->created = calloc(job->n_comms + 1, sizeof *page->created);
-        if (!page->created)
-                return -ENOMEM;
+        page->created = xcalloc(job->n_comms + 1, sizeof *page->created);
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 const struct capo_job_row *r = &job->rows[i];
                 const struct capo_hist *h = &r->time[CAPO_CLOCK_HOST];

@@ -13,6 +13,7 @@
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/unfinished.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
@@ -231,7 +232,7 @@ static int by_time(const void *a, const void *b)
 void capo_judge_endings(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
-        _cleanup_free_ struct ending *endings = calloc(job->n_processes + 1, sizeof *endings);
+        _cleanup_free_ struct ending *endings = xcalloc(job->n_processes + 1, sizeof *endings);
         uint32_t n = 0, shown;
 
         for (uint32_t i = 0; i < job->n_processes && endings; i++) {

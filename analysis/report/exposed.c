@@ -13,6 +13,7 @@
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/job/log_calls.h"
@@ -76,8 +77,8 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
 {
         struct capo_log *log = capo_job_log(job, process);
         const struct capo_job_use *use;
-        _cleanup_free_ struct capo_gpu_span *spans = malloc(SPANS_MOST * sizeof *spans);
-        _cleanup_free_ uint8_t *device = malloc(SPANS_MOST), *device_of = calloc(65536, 1);
+        _cleanup_free_ struct capo_gpu_span *spans = xmalloc(SPANS_MOST * sizeof *spans);
+        _cleanup_free_ uint8_t *device = xmalloc(SPANS_MOST), *device_of = xcalloc(65536, 1);
         struct kept k = {spans, device, 0, device_of, 1, 0, 0};
         uint32_t n_uses;
 

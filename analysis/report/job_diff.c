@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/hist.h"
 #include "analysis/report/job_diff.h"
@@ -57,7 +58,7 @@ static double side_quantile(const struct side *s, int clock, double q)
 /* Merge the rows of one run by key, and sort them. NULL: no memory. */
 static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n)
 {
-        struct side *v = calloc(job->n_rows + 1, sizeof *v);
+        struct side *v = xcalloc(job->n_rows + 1, sizeof *v);
         size_t used = 0;
         bool full = false;
 
@@ -87,7 +88,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                         full |= r->time[c].count &&
                                 capo_hist_merge(&v[k - 1].time[c], &r->time[c]) < 0;
         }
-        if (!v || full) {
+        if (full) {
                 free_sides(v, used);
                 return NULL;
         }
@@ -111,7 +112,7 @@ static struct side *gather_side(struct capo_job *const *jobs, size_t n_jobs, siz
                 struct side *one = gather_run(jobs[j], j, &m), *both;
                 size_t i = 0, k = 0, w = 0;
 
-                both = one ? calloc(used + m + 1, sizeof *both) : NULL;
+                both = one ? xcalloc(used + m + 1, sizeof *both) : NULL;
                 if (!both) {
                         if (one)
                                 free_sides(one, m);
@@ -360,7 +361,7 @@ int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *cons
                                 .seconds_a = n_a ? (double)capo_job_duration_ns(ja[0]) / 1e9 : 0,
                                 .seconds_b = n_b ? (double)capo_job_duration_ns(jb[0]) / 1e9 : 0,
                                 .rules = rules_of(jb, n_b)};
-        d->rows = calloc((na < nb ? na : nb) + 1, sizeof *d->rows);
+        d->rows = xcalloc((na < nb ? na : nb) + 1, sizeof *d->rows);
         if (!a || !b || !d->rows) {
                 free_sides(a, na);
                 free_sides(b, nb);

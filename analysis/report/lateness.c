@@ -13,6 +13,7 @@
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"
 #include "analysis/report/job_judge.h"
@@ -268,9 +269,7 @@ static int judge_unknown(struct capo_page *r)
         bool full = capo_page_info(r, CAPO_INFO_LEFT_OUT) != NULL;
         bool all = full || (trace && !strcmp(trace, "all"));
 
-        r->unknown = calloc(r->job->n_comms + 1, sizeof *r->unknown);
-        if (!r->unknown)
-                return -ENOMEM;
+        r->unknown = xcalloc(r->job->n_comms + 1, sizeof *r->unknown);
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 const struct capo_job_comm *c = &r->job->comms[i];
 
@@ -330,9 +329,7 @@ int capo_judge_waits(struct capo_page *r)
 {
         if (judge_unknown(r) < 0)
                 return -ENOMEM;
-        r->waits = calloc(r->job->n_comms + 1, sizeof *r->waits);
-        if (!r->waits)
-                return -ENOMEM;
+        r->waits = xcalloc(r->job->n_comms + 1, sizeof *r->waits);
         r->unseen_ns = capo_unseen_waiting(r);
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 const struct capo_skew *k = r->job->comms[i].skew;

@@ -14,6 +14,7 @@
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/alive.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
@@ -216,7 +217,7 @@ static void report_unfinished(struct capo_page *r, enum life life)
                         say_log(r, life, capo_base_name(p->path), written);
                         continue;
                 }
-                if (!ended && !(ended = malloc(n_ranks)))
+                if (!ended && !(ended = xmalloc(n_ranks)))
                         return;
                 if (!n++)
                         memset(ended, true, n_ranks);

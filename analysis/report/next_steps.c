@@ -6,11 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/training_steps.h"
@@ -37,17 +37,13 @@ static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind,
 static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
                                   ...)
 {
-        static struct capo_next nowhere;
         va_list args;
         char *text;
 
         va_start(args, words);
-        text = capo_print(words, args);
+        text = xvprintf(words, args);
         va_end(args);
-        if (!text || capo_array_room(&r->next, r->n_next, sizeof *r->next) < 0) {
-                free(text);
-                return &nowhere;
-        }
+        xarray_room(&r->next, r->n_next, sizeof *r->next);
         r->next[r->n_next] = (struct capo_next){.kind = kind,
                                                 .text = text,
                                                 .comm = CAPO_NO_COMM,

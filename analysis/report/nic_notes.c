@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
@@ -69,9 +70,7 @@ int capo_judge_links(struct capo_page *r)
 
         if (!r->fabric)
                 return 0;
-        r->links = calloc(r->fabric->n_links + 1, sizeof *r->links);
-        if (!r->links)
-                return -ENOMEM;
+        r->links = xcalloc(r->fabric->n_links + 1, sizeof *r->links);
         for (size_t i = 0; i < r->fabric->n_links; i++)
                 judge_link(&r->fabric->links[i], r->near ? &r->near[i] : NULL, over, &r->links[i]);
         return 0;

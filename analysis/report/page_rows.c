@@ -13,6 +13,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/report/job_judge.h"
 
 bool capo_page_is_wanted(const struct capo_page *r, uint32_t comm)
@@ -91,10 +92,8 @@ static int by_likeness(const void *a, const void *b)
  * few. */
 static int classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
 {
-        _cleanup_free_ struct likeness *of = calloc(job->n_comms + 1, sizeof *of);
+        _cleanup_free_ struct likeness *of = xcalloc(job->n_comms + 1, sizeof *of);
 
-        if (!of)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 of[i] = (struct likeness){likeness_hash(&job->comms[i]), i};
                 class_of[i] = i;
@@ -345,9 +344,7 @@ static int choose_rows(struct capo_page *r, struct place *places, const uint32_t
         bool hide_members = rows == &r->rows && !r->exact && groups_are_known(r);
         uint32_t n = 0, end;
 
-        rows->row = calloc(r->job->n_rows + 1, sizeof *rows->row);
-        if (!rows->row)
-                return -ENOMEM;
+        rows->row = xcalloc(r->job->n_rows + 1, sizeof *rows->row);
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
@@ -379,9 +376,7 @@ static int choose_others(struct capo_page *r, struct place *places)
 {
         uint32_t n = 0;
 
-        r->others.row = calloc(r->job->n_rows + 1, sizeof *r->others.row);
-        if (!r->others.row)
-                return -ENOMEM;
+        r->others.row = xcalloc(r->job->n_rows + 1, sizeof *r->others.row);
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
@@ -406,11 +401,11 @@ static int choose_others(struct capo_page *r, struct place *places)
 
 int capo_judge_rows(struct capo_page *r)
 {
-        _cleanup_free_ struct place *places = calloc(r->job->n_rows + 1, sizeof *places);
-        _cleanup_free_ uint32_t *together = calloc(r->job->n_comms + 1, sizeof *together);
+        _cleanup_free_ struct place *places = xcalloc(r->job->n_rows + 1, sizeof *places);
+        _cleanup_free_ uint32_t *together = xcalloc(r->job->n_comms + 1, sizeof *together);
 
-        r->class_of = calloc(r->job->n_comms + 1, sizeof *r->class_of);
-        r->class_size = calloc(r->job->n_comms + 1, sizeof *r->class_size);
+        r->class_of = xcalloc(r->job->n_comms + 1, sizeof *r->class_of);
+        r->class_size = xcalloc(r->job->n_comms + 1, sizeof *r->class_size);
         if (!places || !together || !r->class_of || !r->class_size)
                 return -ENOMEM;
         if (classify_comms(r->job, true, together) < 0 ||

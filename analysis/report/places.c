@@ -4,12 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/asked.h"
 #include "analysis/report/job_judge.h"
@@ -107,9 +107,7 @@ static int judge_sites(struct capo_page *r)
         uint32_t n;
         double sum = 0;
 
-        r->places = calloc(job->n_sites + 1, sizeof *r->places);
-        if (!r->places)
-                return -ENOMEM;
+        r->places = xcalloc(job->n_sites + 1, sizeof *r->places);
         for (uint32_t i = 0; i < job->n_sites; i++)
                 r->places_by_gpu |= job->sites[i].gpu_count > 0;
         for (uint32_t i = 0; i < job->n_sites; i++) {
@@ -120,7 +118,7 @@ static int judge_sites(struct capo_page *r)
                 if (!site->count) /* no data was moved from there */
                         continue;
                 *place = (struct capo_page_place){
-                        .line = strdup(capo_page_site_line(site->text, r->all, line, sizeof line)),
+                        .line = xstrdup(capo_page_site_line(site->text, r->all, line, sizeof line)),
                         .time = site_time(r, site),
                         .share = site->gpu_count || !r->places_by_gpu ? 0 : -1,
                         .calls = site->count,
@@ -186,9 +184,7 @@ static int judge_rules(struct capo_page *r)
 
         for (uint32_t i = 0; i < job->n_rows; i++)
                 last = job->rows[i].rule > last ? job->rows[i].rule : last;
-        calls = calloc(last + 1, sizeof *calls);
-        if (!calls)
-                return -ENOMEM;
+        calls = xcalloc(last + 1, sizeof *calls);
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 calls[job->rows[i].rule] += job->rows[i].count;
                 r->ruled_calls += capo_call_kind(job->rows[i].call) != CAPO_KIND_OTHER
@@ -200,8 +196,7 @@ static int judge_rules(struct capo_page *r)
 
                 if (!calls[rule])
                         continue;
-                if (capo_array_room(&r->rules, r->n_rules, sizeof *r->rules) < 0)
-                        return -ENOMEM;
+                xarray_room(&r->rules, r->n_rules, sizeof *r->rules);
                 row = &r->rules[r->n_rules++];
                 row->rule = rule;
                 row->calls = calls[rule];

@@ -8,13 +8,13 @@
 #include <string.h>
 
 #include "analysis/report/page_kinds.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
@@ -30,12 +30,9 @@ void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const ch
         char *text;
 
         va_start(args, words);
-        text = capo_print(words, args);
+        text = xvprintf(words, args);
         va_end(args);
-        if (!text || capo_array_room(&r->problems, r->n_problems, sizeof *r->problems) < 0) {
-                free(text);
-                return;
-        }
+        xarray_room(&r->problems, r->n_problems, sizeof *r->problems);
         capo_plain(text, strlen(text), false, true); /* names of files */
         p = &r->problems[r->n_problems++];
         *p = (struct capo_problem){.kind = kind,
@@ -54,8 +51,8 @@ void capo_problem_comm(struct capo_page *r, uint32_t comm)
 
 static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
 {
-        if (capo_array_room(&p->runs, p->n_runs, sizeof *p->runs) == 0)
-                p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
+        xarray_room(&p->runs, p->n_runs, sizeof *p->runs);
+        p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
 }
 
 /* The next run of ranks from *@from on for which @is is false; *@from becomes its end. */
@@ -108,9 +105,7 @@ static void missing_of(struct capo_page *r, uint32_t comm)
 
         if (c->n_ranks <= 0 || c->n_ranks > 1 << 20 || c->n_members >= (uint32_t)c->n_ranks)
                 return;
-        is = calloc((size_t)c->n_ranks, sizeof *is);
-        if (!is)
-                return;
+        is = xcalloc((size_t)c->n_ranks, sizeof *is);
         n_missing = (uint32_t)c->n_ranks;
         for (uint32_t i = 0; i < c->n_members; i++) {
                 if (c->members[i].rank >= 0 && c->members[i].rank < c->n_ranks &&
@@ -132,7 +127,7 @@ static void missing_ranks(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= 1 << 20
-                                          ? calloc((size_t)job->n_ranks, 1)
+                                          ? xcalloc((size_t)job->n_ranks, 1)
                                           : NULL;
         _cleanup_free_ char *text = NULL;
         bool by_launcher = job->n_processes > 0 && is;
@@ -403,7 +398,7 @@ static void clocks_apart(struct capo_page *r)
 {
         enum { CLOCKS_SHOWN = 4 };
         const struct capo_job *job = r->job;
-        _cleanup_free_ bool *said = calloc(job->n_clocks + 1, sizeof *said);
+        _cleanup_free_ bool *said = xcalloc(job->n_clocks + 1, sizeof *said);
         const char *by = NULL;
         uint32_t n = 0;
         char text[32];

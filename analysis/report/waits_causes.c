@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
 
@@ -112,7 +113,7 @@ int capo_judge_causes(struct capo_page *page)
 
         if (!all)
                 return 0;
-        page->causes = calloc(page->n_waits + 1, sizeof *page->causes);
+        page->causes = xcalloc(page->n_waits + 1, sizeof *page->causes);
         for (uint32_t i = 0; page->causes && i < page->n_waits; i++) {
                 struct capo_page_wait *w = &page->waits[i];
                 const struct capo_job_comm *c = &page->job->comms[w->comm];

@@ -19,6 +19,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* Limits per step: calls compared, ranks compared. */
 enum { CALLS_SEEN = 256, RANKS_SEEN = 64 };
@@ -75,9 +76,7 @@ static int by_number(const void *a, const void *b)
 /* Pick collectives of the slow steps, at most CALLS_SEEN per step. */
 static int pick_calls(const struct step_log *log, const struct capo_job_steps *s, struct seen *seen)
 {
-        seen->call = calloc((size_t)s->n_slow * CALLS_SEEN + 1, sizeof *seen->call);
-        if (!seen->call)
-                return -ENOMEM;
+        seen->call = xcalloc((size_t)s->n_slow * CALLS_SEEN + 1, sizeof *seen->call);
         for (uint32_t k = 0; k < s->n_slow; k++) {
                 const struct capo_step *step = &s->steps.step[s->slow[k].number];
                 uint32_t each = step->n / CALLS_SEEN + 1;
@@ -119,11 +118,9 @@ static int see_call(const struct capo_record *r, unsigned thread, void *arg)
 static int see_rank(const struct capo_job *job, struct seen *s)
 {
         struct capo_log *log = capo_job_log(job, s->process[s->rank]);
-        _cleanup_free_ uint32_t *comms = calloc(65536, sizeof *comms);
+        _cleanup_free_ uint32_t *comms = xcalloc(65536, sizeof *comms);
         int r;
 
-        if (!comms)
-                return -ENOMEM;
         if (!log)
                 return 0;
         step_log_comms(job, s->process[s->rank], comms);

@@ -9,9 +9,9 @@
 #include "analysis/steps/steps_job_parts.h"
 #include "capo/record.h"
 #include "core/base/order.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 struct reader {
         struct step_log *to;
@@ -36,8 +36,8 @@ static void *next_place(void *list, uint64_t *n, uint32_t most, size_t size)
         uint64_t at = (*n)++;
         char **items = list;
 
-        if (at < most && capo_array_room(list, at, size) < 0)
-                return NULL;
+        if (at < most)
+                xarray_room(list, at, size);
         return *items + at % most * size;
 }
 
@@ -101,12 +101,10 @@ int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, b
                   struct step_log *out)
 {
         struct capo_log *log = capo_job_log(job, process);
-        _cleanup_free_ uint32_t *comms = calloc(65536, sizeof *comms);
+        _cleanup_free_ uint32_t *comms = xcalloc(65536, sizeof *comms);
         struct reader rd = {.to = out, .comms = comms, .most = most, .spans = spans};
 
         *out = (struct step_log){0};
-        if (!comms)
-                return -ENOMEM;
         if (!log)
                 return 0;
         step_log_comms(job, process, comms);

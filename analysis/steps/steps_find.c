@@ -13,6 +13,7 @@
 #include "core/base/order.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* A reading that ignores sizes must explain this much more of the calls */
 #define BETTER 0.2
@@ -30,7 +31,7 @@ static int tell_none(struct capo_steps *out, const char *why)
  * the usual repeats. */
 static uint32_t find_pause(const struct step_tokens *t, const struct step_mark *m)
 {
-        _cleanup_free_ double *pause = calloc(m->period + 1, sizeof *pause);
+        _cleanup_free_ double *pause = xcalloc(m->period + 1, sizeof *pause);
         uint32_t seen = 0, best = 0;
 
         for (uint32_t i = 0; pause && i + 1 < m->n && seen < OFFSETS_SEEN; i++) {
@@ -50,11 +51,9 @@ static uint32_t find_pause(const struct step_tokens *t, const struct step_mark *
 static int add_parts(const struct step_tokens *t, const struct step_mark *m, uint32_t from,
                      struct capo_steps *out)
 {
-        _cleanup_free_ uint32_t *of = calloc(t->n_tokens + 1, sizeof *of);
+        _cleanup_free_ uint32_t *of = xcalloc(t->n_tokens + 1, sizeof *of);
 
-        out->part = calloc(m->period, sizeof *out->part);
-        if (!of || !out->part)
-                return -ENOMEM;
+        out->part = xcalloc(m->period, sizeof *out->part);
         for (uint32_t i = from; i < from + m->period; i++) {
                 const struct capo_step_call *c = &t->calls[i];
                 uint32_t k = t->of[i];
@@ -79,12 +78,10 @@ static int add_parts(const struct step_tokens *t, const struct step_mark *m, uin
 static int lay_steps(const struct capo_step_call *calls, const struct step_tokens *t,
                      const struct step_mark *m, struct capo_steps *out)
 {
-        _cleanup_free_ int32_t *counts = calloc(t->n_tokens + 1, sizeof *counts);
+        _cleanup_free_ int32_t *counts = xcalloc(t->n_tokens + 1, sizeof *counts);
         uint32_t shift = find_pause(t, m), last = m->n ? m->at[m->n - 1] : 0;
 
-        out->step = calloc(m->n + 1, sizeof *out->step);
-        if (!counts || !out->step)
-                return -ENOMEM;
+        out->step = xcalloc(m->n + 1, sizeof *out->step);
         for (uint32_t i = 0; i + 1 < m->n; i++) {
                 uint32_t from = m->at[i] + shift, to = m->at[i + 1] + shift;
                 bool usual = t->sum[m->at[i + 1]] - t->sum[m->at[i]] == m->usual;
@@ -108,14 +105,10 @@ static int lay_steps(const struct capo_step_call *calls, const struct step_token
  */
 static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
 {
-        _cleanup_free_ double *pause = calloc(t->n + 1, sizeof *pause);
-        uint32_t *at = calloc(t->n + 1, sizeof *at), n = 0, same = 0, period = 0;
+        _cleanup_free_ double *pause = xcalloc(t->n + 1, sizeof *pause);
+        uint32_t *at = xcalloc(t->n + 1, sizeof *at), n = 0, same = 0, period = 0;
         double middle;
 
-        if (!pause || !at) {
-                free(at);
-                return -ENOMEM;
-        }
         for (uint32_t i = 1; i < t->n; i++)
                 pause[i - 1] = (double)(t->calls[i].t_ns - t->calls[i - 1].t_ns);
         qsort(pause, t->n - 1, sizeof *pause, capo_order_double);

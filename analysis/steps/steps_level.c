@@ -25,6 +25,7 @@
 #include "analysis/steps/steps_parts.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define REDUCES  0.02 /* share of the longer repeat's bytes that makes a reduction count */
 #define MOVES    0.1  /* the same for other calls */
@@ -195,13 +196,11 @@ static void say_doubt(struct capo_steps *out, const struct rest *r, uint32_t inn
 
 int step_level_choose(const struct step_tokens *t, struct step_marks *marks, struct capo_steps *out)
 {
-        _cleanup_free_ int32_t *a = calloc(t->n_tokens + 1, sizeof *a);
-        _cleanup_free_ int32_t *b = calloc(t->n_tokens + 1, sizeof *b);
+        _cleanup_free_ int32_t *a = xcalloc(t->n_tokens + 1, sizeof *a);
+        _cleanup_free_ int32_t *b = xcalloc(t->n_tokens + 1, sizeof *b);
         double share[STEP_FINALISTS], reached = 0;
         int at = -1;
 
-        if (!a || !b)
-                return -ENOMEM;
         for (uint32_t i = 0; i < marks->n; i++) {
                 const struct step_mark *m = &marks->mark[i];
                 enum verdict v;

@@ -12,6 +12,7 @@
 #include "analysis/steps/steps_parts.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { LEAST_REPEATS = 3, COMMS = 8 };
 #define LEAST_COVERED 0.3
@@ -125,9 +126,7 @@ static int keep_mark(struct step_marks *marks, const struct step_mark *m, const 
         }
         if (!to && marks->n == STEP_FINALISTS)
                 return 0;
-        at = malloc(m->n * sizeof *at);
-        if (!at)
-                return -ENOMEM;
+        at = xmalloc(m->n * sizeof *at);
         for (uint32_t i = 0; i < m->n; i++)
                 at[i] = s->at[place[i]];
         to = to ? to : &marks->mark[marks->n++];
@@ -212,14 +211,9 @@ static uint32_t find_places(const struct step_tokens *t, uint32_t comm, uint32_t
 
 int step_mark_follow(const struct step_tokens *t, struct step_mark *m)
 {
-        uint32_t *at = calloc(t->n + 1, sizeof *at), *to = calloc(t->n + 1, sizeof *to);
+        uint32_t *at = xcalloc(t->n + 1, sizeof *at), *to = xcalloc(t->n + 1, sizeof *to);
         uint32_t n = at ? find_places(t, m->comm, 0, at) : 0, first = 0, kept = 0;
 
-        if (!at || !to) {
-                free(at);
-                free(to);
-                return -ENOMEM;
-        }
         while (first < n && at[first] != m->example)
                 first++;
         for (uint32_t i = 0; i + m->length <= n; i++) {
@@ -247,13 +241,13 @@ int step_marks_find(const struct step_tokens *t, struct step_marks *marks)
 
         while (slots < 2 * room)
                 slots *= 2;
-        s = (struct rows){.at = calloc(room, sizeof *s.at),
-                          .hash = calloc(room, sizeof *s.hash),
-                          .slot_of = calloc(room, sizeof *s.slot_of),
-                          .slot = calloc(slots, sizeof *s.slot),
-                          .count = calloc(room + 1, sizeof *s.count),
-                          .start = calloc(room, sizeof *s.start),
-                          .place = calloc(room, sizeof *s.place)};
+        s = (struct rows){.at = xcalloc(room, sizeof *s.at),
+                          .hash = xcalloc(room, sizeof *s.hash),
+                          .slot_of = xcalloc(room, sizeof *s.slot_of),
+                          .slot = xcalloc(slots, sizeof *s.slot),
+                          .count = xcalloc(room + 1, sizeof *s.count),
+                          .start = xcalloc(room, sizeof *s.start),
+                          .place = xcalloc(room, sizeof *s.place)};
         *marks = (struct step_marks){0};
         r = s.at && s.hash && s.slot_of && s.slot && s.count && s.start && s.place ? 0 : -ENOMEM;
         for (uint32_t k = 0; k <= n_comms && r == 0; k++) {

@@ -7,6 +7,7 @@
 
 #include "analysis/steps/steps_parts.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* Limits for a change: steps on each side, size, and probability of chance. */
 enum { LEAST_SIDE = 5 };
@@ -75,9 +76,9 @@ static uint32_t find_change(const struct time_of *times, uint32_t n, struct time
 
 int step_times(struct capo_steps *s)
 {
-        _cleanup_free_ struct time_of *times = calloc(s->n + 1, sizeof *times);
-        _cleanup_free_ struct time_of *copy = calloc(s->n + 1, sizeof *copy);
-        _cleanup_free_ double *rank = calloc(s->n + 1, sizeof *rank);
+        _cleanup_free_ struct time_of *times = xcalloc(s->n + 1, sizeof *times);
+        _cleanup_free_ struct time_of *copy = xcalloc(s->n + 1, sizeof *copy);
+        _cleanup_free_ double *rank = xcalloc(s->n + 1, sizeof *rank);
         uint32_t n = 0, k, quarter;
 
         if (!times || !copy || !rank)

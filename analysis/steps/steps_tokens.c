@@ -6,6 +6,7 @@
 #include "analysis/steps/steps_parts.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* Rare calls with few bytes are ignored: a log line, an averaged figure. */
 enum { SMALL_BYTES = 4096 };
@@ -52,8 +53,8 @@ static int numbers_new(struct numbers *t, uint32_t n)
 
         while (slots < 2 * (uint64_t)n)
                 slots *= 2;
-        *t = (struct numbers){.hash = calloc(slots, sizeof *t->hash),
-                              .number = calloc(slots, sizeof *t->number),
+        *t = (struct numbers){.hash = xcalloc(slots, sizeof *t->hash),
+                              .number = xcalloc(slots, sizeof *t->number),
                               .mask = slots - 1};
         return t->hash && t->number ? 0 : -ENOMEM;
 }
@@ -96,7 +97,7 @@ static bool may_merge(const struct capo_step_call *c, unsigned merge)
 static int find_many(const struct capo_step_call *calls, uint32_t n, unsigned merge, uint8_t *any)
 {
         struct numbers kinds, sizes;
-        _cleanup_free_ uint32_t *of = calloc(n, sizeof *of), *seen = calloc(n, sizeof *seen);
+        _cleanup_free_ uint32_t *of = xcalloc(n, sizeof *of), *seen = xcalloc(n, sizeof *seen);
         int r = numbers_new(&kinds, n);
 
         r = numbers_new(&sizes, n) < 0 || !of || !seen ? -ENOMEM : r;
@@ -119,17 +120,17 @@ int step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned me
                      struct step_tokens *t)
 {
         struct numbers numbers;
-        _cleanup_free_ uint8_t *any = calloc(n + 1, 1);
+        _cleanup_free_ uint8_t *any = xcalloc(n + 1, 1);
         int r = numbers_new(&numbers, n);
 
         *t = (struct step_tokens){.calls = calls,
                                   .n = n,
-                                  .of = calloc(n + 1, sizeof *t->of),
-                                  .sum = calloc(n + 1, sizeof *t->sum),
-                                  .hash = calloc(n + 1, sizeof *t->hash),
-                                  .bytes = calloc(n + 1, sizeof *t->bytes),
-                                  .count = calloc(n + 1, sizeof *t->count),
-                                  .example = calloc(n + 1, sizeof *t->example)};
+                                  .of = xcalloc(n + 1, sizeof *t->of),
+                                  .sum = xcalloc(n + 1, sizeof *t->sum),
+                                  .hash = xcalloc(n + 1, sizeof *t->hash),
+                                  .bytes = xcalloc(n + 1, sizeof *t->bytes),
+                                  .count = xcalloc(n + 1, sizeof *t->count),
+                                  .example = xcalloc(n + 1, sizeof *t->example)};
         if (!any || !t->of || !t->sum || !t->hash || !t->bytes || !t->count || !t->example)
                 r = -ENOMEM;
         r = r == 0 && merge ? find_many(calls, n, merge, any) : r;

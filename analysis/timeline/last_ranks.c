@@ -7,6 +7,7 @@
 #include "analysis/job/log_calls.h"
 #include "analysis/timeline/last_ranks.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* Limit on matched calls of one communicator. Other ranks' logs may begin somewhat earlier. */
 enum { CALLS_MOST = 1 << 26, ROOM_BEFORE = 1 << 16 };
@@ -32,9 +33,7 @@ static struct capo_last_call *place_of(struct capo_last_comm *m, uint32_t seq)
                 return &m->call[at];
         for (room = m->n ? m->n : 1024; room <= at;)
                 room *= 2;
-        more = realloc(m->call, room * sizeof *more);
-        if (!more)
-                return NULL;
+        more = xrealloc(m->call, room * sizeof *more);
         memset(more + m->n, 0, (room - m->n) * sizeof *more);
         m->call = more;
         m->n = room;
@@ -96,12 +95,12 @@ static int gather_process(const struct capo_job *job, struct gathering *g)
 int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
                          struct capo_last_ranks *out)
 {
-        _cleanup_free_ uint32_t *comms = calloc(CAPO_IDS, sizeof *comms);
+        _cleanup_free_ uint32_t *comms = xcalloc(CAPO_IDS, sizeof *comms);
         struct gathering g = {.to = out, .comms = comms};
         int r = 0;
 
-        *out = (struct capo_last_ranks){.comm = calloc(job->n_comms + 1, sizeof *out->comm),
-                                        .by_order = calloc(job->n_processes + 1, 1),
+        *out = (struct capo_last_ranks){.comm = xcalloc(job->n_comms + 1, sizeof *out->comm),
+                                        .by_order = xcalloc(job->n_processes + 1, 1),
                                         .n_comms = job->n_comms};
         if (!comms || !out->comm || !out->by_order)
                 return -ENOMEM;

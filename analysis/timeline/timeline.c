@@ -10,9 +10,9 @@
 #include "analysis/job/log_calls.h"
 #include "analysis/timeline/last_ranks.h"
 #include "analysis/timeline/timeline.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* The last calls of a rank that are used. */
 enum { CALLS_MOST = 1 << 16 };
@@ -76,8 +76,7 @@ static int lay_stretches(struct drawing *d)
                         to.begin = until;
                 }
                 until = to.end;
-                if (capo_array_room(&d->stretch, d->n_stretches, sizeof to) < 0)
-                        return -ENOMEM;
+                xarray_room(&d->stretch, d->n_stretches, sizeof to);
                 d->stretch[d->n_stretches++] = to;
         }
         return 0;
@@ -109,18 +108,14 @@ static int by_rank(const void *a, const void *b, void *arg)
 
 static int choose_ranks(const struct capo_job *job, struct capo_timeline *t)
 {
-        _cleanup_free_ uint32_t *all = calloc(job->n_processes + 1, sizeof *all);
+        _cleanup_free_ uint32_t *all = xcalloc(job->n_processes + 1, sizeof *all);
 
-        if (!all)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_processes; i++)
                 all[i] = i;
         qsort_r(all, job->n_processes, sizeof *all, by_rank, (void *)job);
         t->n_ranks =
                 job->n_processes < CAPO_TIMELINE_RANKS ? job->n_processes : CAPO_TIMELINE_RANKS;
-        t->rank = calloc(t->n_ranks + 1, sizeof *t->rank);
-        if (!t->rank)
-                return t->n_ranks = 0, -ENOMEM;
+        t->rank = xcalloc(t->n_ranks + 1, sizeof *t->rank);
         for (uint32_t i = 0; i < t->n_ranks; i++)
                 t->rank[i].process = all[(uint64_t)i * job->n_processes / t->n_ranks];
         return 0;
@@ -156,8 +151,8 @@ static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
 static int make_ranks(struct drawing *d, struct capo_timeline *t)
 {
         uint32_t n_ranks = t->n_ranks;
-        _cleanup_free_ struct stretch **of = calloc(n_ranks + 1, sizeof *of);
-        _cleanup_free_ size_t *n = calloc(n_ranks + 1, sizeof *n);
+        _cleanup_free_ struct stretch **of = xcalloc(n_ranks + 1, sizeof *of);
+        _cleanup_free_ size_t *n = xcalloc(n_ranks + 1, sizeof *n);
         double from = INFINITY, to = -INFINITY;
         int r = of && n ? 0 : -ENOMEM;
 
@@ -180,8 +175,8 @@ static int make_ranks(struct drawing *d, struct capo_timeline *t)
         t->from_s = from / 1e9;
         t->to_s = to / 1e9;
         for (uint32_t i = 0; i < t->n_ranks && r == 0; i++) {
-                t->rank[i].busy = calloc(t->n_parts, sizeof(float));
-                t->rank[i].waiting = calloc(t->n_parts, sizeof(float));
+                t->rank[i].busy = xcalloc(t->n_parts, sizeof(float));
+                t->rank[i].waiting = xcalloc(t->n_parts, sizeof(float));
                 if (!t->rank[i].busy || !t->rank[i].waiting)
                         r = -ENOMEM;
                 else
@@ -195,15 +190,15 @@ static int make_ranks(struct drawing *d, struct capo_timeline *t)
 int capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
                        struct capo_timeline *t)
 {
-        _cleanup_free_ bool *wanted = calloc(job->n_processes + 1, sizeof *wanted);
+        _cleanup_free_ bool *wanted = xcalloc(job->n_processes + 1, sizeof *wanted);
         struct capo_last_ranks last = {0};
         struct capo_clocks clocks = {0};
         struct drawing d = {.job = job,
                             .clocks = &clocks,
                             .last = &last,
-                            .comms = calloc(CAPO_IDS, sizeof *d.comms),
-                            .span = calloc(CALLS_MOST, sizeof *d.span),
-                            .waited = calloc(CALLS_MOST, sizeof *d.waited)};
+                            .comms = xcalloc(CAPO_IDS, sizeof *d.comms),
+                            .span = xcalloc(CALLS_MOST, sizeof *d.span),
+                            .waited = xcalloc(CALLS_MOST, sizeof *d.waited)};
         int r;
 
         *t = (struct capo_timeline){.n_parts = parts};

@@ -4,21 +4,18 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/xalloc.h"
 #include "analysis/watch/live_rates.h"
 
 static int make_room(struct capo_live_rates *rates, uint32_t n)
 {
-        struct capo_live_before *before = realloc(rates->before, (n + 1) * sizeof *before);
+        struct capo_live_before *before = xrealloc(rates->before, (n + 1) * sizeof *before);
         struct capo_live_rate *rate;
 
-        if (!before)
-                return -ENOMEM;
         rates->before = before;
         for (; rates->n_before < n; rates->n_before++)
                 before[rates->n_before] = (struct capo_live_before){0};
-        rate = realloc(rates->rate, (n + 1) * sizeof *rate);
-        if (!rate)
-                return -ENOMEM;
+        rate = xrealloc(rates->rate, (n + 1) * sizeof *rate);
         rates->rate = rate;
         for (; rates->n < n; rates->n++)
                 rate[rates->n] = (struct capo_live_rate){.share = -1};

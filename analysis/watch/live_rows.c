@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/xalloc.h"
 #include "analysis/watch/live_rows.h"
 
 #define LATELY_NS 60000000000
@@ -106,8 +106,9 @@ static struct capo_live_row *place_row(struct capo_live_rows *rows, const struct
                 size = CAPO_LIVE_SIZES;
                 row = find_row(rows, comm, of->call, size);
         }
-        if (row || !make || capo_array_room(&rows->row, rows->n, sizeof *rows->row) < 0)
+        if (row || !make)
                 return row;
+        xarray_room(&rows->row, rows->n, sizeof *rows->row);
         row = &rows->row[rows->n++];
         *row = (struct capo_live_row){.call = of->call, .size = size, .reached = -1};
         memcpy(row->comm, comm, sizeof row->comm);

@@ -10,6 +10,7 @@
 #include "core/base/markup.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 
 static bool exact_bytes;
 
@@ -231,7 +232,7 @@ void cli_table_entity(struct capo_table *t, const struct cli_entity *e, const vo
 struct cli_section *cli_page_entity(struct cli_page *page, const char *title,
                                     const struct cli_entity *e)
 {
-        struct cli_column *columns = calloc(e->n, sizeof *columns);
+        struct cli_column *columns = xcalloc(e->n, sizeof *columns);
         struct cli_section *s = columns ? cli_page_section(page, title, columns, 0) : &page->spare;
 
         free(s->own);

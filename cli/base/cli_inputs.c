@@ -9,10 +9,10 @@
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_progress.h"
 #include "core/base/file.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/store/store.h"
 #include "profiles/store/store_csv.h"
 #include "core/base/nccl_release.h"
@@ -132,8 +132,7 @@ const struct cli_option cli_label_options[] = {
 
 int cli_inputs_add(struct cli_inputs *inputs, const char *path)
 {
-        if (capo_array_room(&inputs->v, inputs->n, sizeof *inputs->v) < 0)
-                return capo_fail(-ENOMEM, "out of memory");
+        xarray_room(&inputs->v, inputs->n, sizeof *inputs->v);
         inputs->v[inputs->n] = (struct cli_input){path, inputs->label};
         inputs->last = inputs->label;
         if (inputs->label.nothing_forced) {
@@ -184,10 +183,8 @@ static void add_import(const struct capo_store_import *m, void *user)
 {
         struct imports *i = user;
 
-        if (capo_array_room(&i->v, i->n, sizeof *i->v) < 0)
-                i->no_memory = true;
-        else
-                i->v[i->n++] = (struct import){.id = m->id};
+        xarray_room(&i->v, i->n, sizeof *i->v);
+        i->v[i->n++] = (struct import){.id = m->id};
 }
 
 /* Sum over the samples from @first on, independent of their order; runs are numbered from @run. */

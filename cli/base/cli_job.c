@@ -5,6 +5,7 @@
 #include "cli/base/cli_job.h"
 #include "analysis/log/log_find.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *paths)
 {
@@ -35,10 +36,10 @@ struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *pat
 struct capo_job *cli_job_load(const char *path)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        _cleanup_free_ char *what = strdup(path);
+        _cleanup_free_ char *what = xstrdup(path);
         char why[512] = "no memory";
 
-        if (!what || capo_log_find(&what, 1, &paths, why, sizeof why) < 0) {
+        if (capo_log_find(&what, 1, &paths, why, sizeof why) < 0) {
                 capo_error("%s", why);
                 return NULL;
         }

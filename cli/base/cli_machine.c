@@ -13,6 +13,7 @@
 #include "cli/base/plan_tools.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/plan/plan_machine.h"
 
@@ -21,7 +22,7 @@
 static int load_completed_topology(const char *path, const struct cli_machine_words *o,
                                    struct capo_topology **t, char *why, size_t room)
 {
-        _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
+        _cleanup_free_ struct plan_machine *m = xcalloc(1, sizeof *m);
         char name[] = "/tmp/capo-topo-XXXXXX";
         int fd = m ? mkstemp(name) : -1, r;
 
@@ -34,7 +35,7 @@ static int load_completed_topology(const char *path, const struct cli_machine_wo
                 r = capo_topology_read(name, 0, o->brick_gbs, t, why, room);
         unlink(name);
         if (!r) { /* messages and pages use the name that the user gave */
-                char *known = strdup(path);
+                char *known = xstrdup(path);
 
                 if (known) {
                         free((*t)->name);
@@ -144,7 +145,7 @@ char *cli_machine_order(const struct cli_machine_words *words, const char *alloc
                         const char *libnccl, char *text, size_t room)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
+        _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
         struct cli_machine_source source;
         struct capo_alloc a = {0};
         char why[512];

@@ -15,6 +15,7 @@
 #include "cli/base/cli_screen.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { FIRST = 256 }; /* getopt's number of the first option: above all letters */
 
@@ -294,14 +295,12 @@ static int parse_argv(struct parser *p, struct words *w, int argc, char **argv)
 int cli_run(const struct cli_verb *verb, int argc, char **argv)
 {
         const struct cli_command *command = verb->command;
-        _cleanup_free_ void *options = calloc(1, command->size + 1);
-        _cleanup_free_ char **words = calloc((size_t)argc + 1, sizeof *words);
+        _cleanup_free_ void *options = xcalloc(1, command->size + 1);
+        _cleanup_free_ char **words = xcalloc((size_t)argc + 1, sizeof *words);
         struct parser p = {.verb = verb->name, .options = options};
         struct words w = {command, words, 0};
         int r;
 
-        if (!options || !words)
-                return capo_fail(CAPO_EXIT_FAIL, "%s: out of memory", verb->name);
         if (command->defaults)
                 memcpy(options, command->defaults, command->size);
         p.n = add_table(command->options, 0, true, p.found, 0);

@@ -12,6 +12,7 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_plain.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* ---- a killed process leaves no temporary file ---- */
 
@@ -89,7 +90,7 @@ static char *resolve_target(const char *path, mode_t *mode, int *error)
                 return NULL;
         if (stat(path, &st) < 0) {
                 if (errno == ENOENT && lstat(path, &st) < 0)
-                        return strdup(path);
+                        return xstrdup(path);
                 return NULL; /* open() creates the target of a dangling link; other errors are
                                 reported there */
         }
@@ -99,7 +100,7 @@ static char *resolve_target(const char *path, mode_t *mode, int *error)
                 *error = -errno;
         *mode = st.st_mode & 07777;
         return *error || !S_ISREG(st.st_mode) || !realpath(path, resolved) ? NULL
-                                                                           : strdup(resolved);
+                                                                           : xstrdup(resolved);
 }
 
 static int open_output(struct cli_output *o, const char *path, FILE *(*stream)(int fd))

@@ -9,21 +9,19 @@
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
-#include "core/base/array.h"
 #include "core/base/markup.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* Start column of sections beside their title. */
 enum { MARGIN = 11 };
 
 static void append_text(struct cli_texts *list, char *text)
 {
-        if (capo_array_room(&list->text, list->n, sizeof *list->text) < 0)
-                free(text);
-        else
-                list->text[list->n++] = text;
+        xarray_room(&list->text, list->n, sizeof *list->text);
+        list->text[list->n++] = text;
 }
 
 static void free_texts(struct cli_texts *list)
@@ -43,7 +41,7 @@ static void finish_section(struct cli_section *s)
 
 struct cli_page *cli_page_new(void)
 {
-        return calloc(1, sizeof(struct cli_page));
+        return xcalloc(1, sizeof(struct cli_page));
 }
 
 void cli_page_free(struct cli_page *page)
@@ -102,7 +100,7 @@ void cli_page_fact(struct cli_page *page, const char *label, const char *format,
         char *value;
 
         PRINT(value);
-        append_text(&page->labels, label ? strdup(label) : NULL);
+        append_text(&page->labels, label ? xstrdup(label) : NULL);
         append_text(&page->values, value);
 }
 
@@ -117,13 +115,10 @@ void cli_page_problem(struct cli_page *page, const char *format, ...)
 struct cli_section *cli_page_section(struct cli_page *page, const char *title,
                                      const struct cli_column *columns, unsigned n_columns)
 {
-        struct cli_section *s = calloc(1, sizeof *s);
+        struct cli_section *s = xcalloc(1, sizeof *s);
 
-        if (s &&
-            capo_array_room(&page->section, page->n_sections, sizeof(struct cli_section *)) == 0)
-                page->section[page->n_sections++] = s;
-        else
-                free(s), s = &page->spare;
+        xarray_room(&page->section, page->n_sections, sizeof(struct cli_section *));
+        page->section[page->n_sections++] = s;
         s->title = title;
         s->columns = columns;
         s->n_columns = n_columns;
@@ -147,7 +142,7 @@ void cli_section_cell(struct cli_section *s, const char *format, ...)
 void cli_section_end(struct cli_section *s)
 {
         while (s->cells.n % s->n_columns)
-                append_text(&s->cells, strdup(""));
+                append_text(&s->cells, xstrdup(""));
 }
 
 void cli_section_row(struct cli_section *s, const char *format, ...)
@@ -157,7 +152,7 @@ void cli_section_row(struct cli_section *s, const char *format, ...)
 
         PRINT_BUT(text, "\n"); /* a tab ends a cell */
         for (rest = text; (cell = strsep(&rest, "\t"));)
-                append_text(&s->cells, strdup(cell));
+                append_text(&s->cells, xstrdup(cell));
         cli_section_end(s);
 }
 
@@ -382,7 +377,7 @@ static void print_sections(const struct cli_page *page, FILE *out, const struct 
         for (unsigned i = 0; i < page->n_sections; i++) {
                 _cleanup_free_ char *text = NULL;
                 size_t size, known = 0;
-                FILE *left_out = open_memstream(&text, &size);
+                FILE *left_out = xmemstream(&text, &size);
 
                 if (!left_out)
                         break;

@@ -7,6 +7,7 @@
 
 #include "cli/base/cli_plain.h"
 #include "core/base/plain_text.h"
+#include "core/base/xalloc.h"
 
 struct way {
         int fd;
@@ -89,7 +90,7 @@ void cli_plain_stdout(void)
 
 FILE *cli_plain_file(int fd)
 {
-        struct way *w = calloc(1, sizeof *w);
+        struct way *w = xcalloc(1, sizeof *w);
         FILE *out = w ? open_way(w) : NULL;
 
         if (!out) {

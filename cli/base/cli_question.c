@@ -21,6 +21,7 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/machine/platform.h"
@@ -88,7 +89,7 @@ static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
         static const enum capo_coll order[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_ALLGATHER,
                                                CAPO_COLL_REDUCESCATTER, CAPO_COLL_BROADCAST,
                                                CAPO_COLL_REDUCE};
-        _cleanup_free_ char *copy = strdup(q->colls);
+        _cleanup_free_ char *copy = xstrdup(q->colls);
         char *save = NULL;
 
         *n = 0;
@@ -116,18 +117,18 @@ static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
 static int make_asks(struct cli_question *q)
 {
         enum { SIZES = 1000 };
-        _cleanup_free_ uint64_t *sizes = calloc(SIZES, sizeof *sizes);
+        _cleanup_free_ uint64_t *sizes = xcalloc(SIZES, sizeof *sizes);
         enum capo_coll colls[CAPO_COLLS];
         char why[256];
         size_t n_colls;
         long n;
 
-        if (!sizes || parse_colls(q, colls, &n_colls) < 0)
+        if (parse_colls(q, colls, &n_colls) < 0)
                 return -EINVAL;
         n = capo_plan_sizes_parse(q->sizes, sizes, SIZES, why, sizeof why);
         if (n < 0)
                 return capo_fail(-EINVAL, "--sizes: %s", why);
-        q->asks = calloc(n_colls * (size_t)n, sizeof *q->asks);
+        q->asks = xcalloc(n_colls * (size_t)n, sizeof *q->asks);
         for (size_t c = 0; q->asks && c < n_colls; c++) {
                 for (long i = 0; i < n; i++)
                         q->asks[q->n_asks++] = (struct capo_plan_ask){colls[c], sizes[i]};

@@ -14,6 +14,7 @@
 #include "analysis/log/log_paths.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 
 enum { TOPOLOGY_MOST = 8 << 20 };
@@ -162,11 +163,9 @@ int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct ca
                       struct capo_plan_gpu *gpus, bool *slices, char *why, size_t room)
 {
         const struct capo_job_comm *c = &job->comms[comm];
-        _cleanup_free_ int *node_of = malloc(sizeof *node_of * (job->n_nodes + 1));
+        _cleanup_free_ int *node_of = xmalloc(sizeof *node_of * (job->n_nodes + 1));
         uint16_t n_nodes = 0;
 
-        if (!node_of)
-                return capo_why(-ENOMEM, why, room, "out of memory");
         if (c->n_members != (uint32_t)c->n_ranks)
                 return capo_why(-ENOENT, why, room, "%s: %u of %d logs", c->name, c->n_members,
                                 c->n_ranks);

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "cli/base/cli_screen.h"
-#include "core/base/array.h"
+#include "core/base/xalloc.h"
 
 enum { NORMAL = 80, LEAST = 40, WHOLE = 500, INDENT = 4 }; /* no page is as wide as WHOLE */
 
@@ -115,8 +115,7 @@ static ssize_t write_page(void *cookie, const char *bytes, size_t n)
 {
         (void)cookie;
         for (size_t i = 0; i < n; i++) {
-                if (capo_array_room(&screen.line, screen.n, sizeof *screen.line) < 0)
-                        return 0;
+                xarray_room(&screen.line, screen.n, sizeof *screen.line);
                 screen.line[screen.n++] = bytes[i] == '\n' ? 0 : bytes[i];
                 if (bytes[i] == '\n') {
                         print_line(screen.line);

@@ -6,10 +6,10 @@
 
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
-#include "core/base/array.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { MAX_COLUMNS = 1024, WORTH = 24, FOLDED = 16, LEAST = 8 };
 
@@ -36,7 +36,7 @@ struct layout {
 
 struct capo_table *capo_table_new(const char *columns)
 {
-        struct capo_table *t = calloc(1, sizeof *t);
+        struct capo_table *t = xcalloc(1, sizeof *t);
         unsigned before = 0;
 
         while (t && *columns && t->n_columns < MAX_COLUMNS) {
@@ -75,10 +75,8 @@ void capo_table_free(struct capo_table *t)
 
 static void append_cell(struct capo_table *t, char *text)
 {
-        if (capo_array_room(&t->cells, t->n_cells, sizeof *t->cells) < 0)
-                free(text);
-        else
-                t->cells[t->n_cells++] = text;
+        xarray_room(&t->cells, t->n_cells, sizeof *t->cells);
+        t->cells[t->n_cells++] = text;
 }
 
 void capo_table_cell(struct capo_table *t, const char *format, ...)
@@ -99,7 +97,7 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
         va_end(args);
         for (char *cell = text, *next; cell; cell = next ? next + 1 : NULL) {
                 next = strchrnul(cell, '\t');
-                append_cell(t, strndup(cell, (size_t)(next - cell)));
+                append_cell(t, xstrndup(cell, (size_t)(next - cell)));
                 next = *next ? next : NULL;
         }
         capo_table_end(t);

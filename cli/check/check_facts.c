@@ -24,6 +24,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 
 extern char **environ;
@@ -158,7 +159,7 @@ static const char *nvlinks_text(const struct capo_nvml *nvml, char *room)
 
 static const char *network_text(char *room)
 {
-        _cleanup_free_ struct capo_network *n = malloc(sizeof *n);
+        _cleanup_free_ struct capo_network *n = xmalloc(sizeof *n);
 
         *room = 0;
         if (n)
@@ -243,7 +244,7 @@ static void put_settings(json_t *facts)
 
 json_t *check_facts(const struct capo_reach *reach)
 {
-        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
+        _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
         struct node node = {.reach = reach};
         char why[256];
         json_t *facts;

@@ -13,6 +13,7 @@
 #include "core/base/others_file.h"
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { NODE_MOST = 4 << 20 }; /* bytes of one node: thousands of findings */
 
@@ -93,7 +94,7 @@ json_t *check_folder_read(const char *path)
 /* To be freed; NULL: no memory. */
 static char *plain_line(const char *text)
 {
-        char *line = strdup(text);
+        char *line = xstrdup(text);
 
         if (line)
                 capo_plain_line(line, strlen(line));

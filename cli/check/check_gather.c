@@ -20,6 +20,7 @@
 #include "cli/check/check_folder.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { POLL_US = 20000 };
 #define CLOCK_TOLERANCE_S 0.1
@@ -98,7 +99,7 @@ static int collect_nodes(const struct check_options *o, int n, json_t *node, jso
         double until = (double)capo_clock_mono() / 1e9 + o->wait_s, begin_s = read_clock();
         json_int_t run =
                 (json_int_t)(capo_clock_of(CLOCK_REALTIME) ^ (uint64_t)getpid() << 40) & INT64_MAX;
-        _cleanup_free_ bool *have = calloc((size_t)n, sizeof *have);
+        _cleanup_free_ bool *have = xcalloc((size_t)n, sizeof *have);
         json_t *begin = json_pack("{s:I}", "run", run);
         char path[4096];
         int left = n - 1, r;

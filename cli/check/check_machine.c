@@ -11,6 +11,7 @@
 #include "cli/doctor/network_devices.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 
 enum { CLOCK_WARN_US = 100000 }; /* the clocks of nodes order the logs of several nodes */
@@ -68,16 +69,14 @@ static double count_ends(const struct capo_topology *t)
 void check_machine(struct capo_findings *f, const struct check_options *o)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
-        _cleanup_free_ struct capo_network *network = malloc(sizeof *network);
+        _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
+        _cleanup_free_ struct capo_network *network = xmalloc(sizeof *network);
         struct cli_machine_words words = {.topo = o->topo, .platform = o->platform};
         struct cli_machine_source source;
         int gpus, r, expected = o->gpus;
         bool driver;
         char why[256];
 
-        if (!nvml || !network)
-                return;
         r = capo_nvml_read(nvml, why, sizeof why);
         driver = r == 0;
         gpus = driver ? nvml->n_gpus : (int)capo_doctor_pci_gpus();

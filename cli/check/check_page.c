@@ -12,6 +12,7 @@
 #include "cli/check/check_folder.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 static const char *text_of(const json_t *object, const char *key)
 {
@@ -319,8 +320,7 @@ static void go_on(json_t *nodes, json_t *begun, const char *line, size_t *n)
 
                 if (!*label || strncmp(line, label, strlen(label)) != 0)
                         continue;
-                if (asprintf(&whole, "%s%s", json_string_value(text), line + strlen(label)) < 0)
-                        return;
+                whole = xprintf("%s%s", json_string_value(text), line + strlen(label));
                 if (add_nodes(nodes, whole, n))
                         json_object_del(begun, label);
                 else

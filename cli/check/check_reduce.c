@@ -20,6 +20,7 @@
 #include "profiles/reduce/reduce.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/machine/topology.h"
 
@@ -363,14 +364,9 @@ static size_t split_groups(const struct group *groups, size_t n, bool all, struc
 static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *names, int gpus,
                          const char *libnccl)
 {
-        struct group *now = calloc(GROUPS, sizeof *now), *next = calloc(GROUPS, sizeof *next);
+        struct group *now = xcalloc(GROUPS, sizeof *now), *next = xcalloc(GROUPS, sizeof *next);
         size_t n = 1;
 
-        if (!now || !next) {
-                free(now);
-                free(next);
-                return;
-        }
         now[0].members = json_array();
         for (size_t i = 0; i < json_array_size(names); i++)
                 json_array_append_new(now[0].members, json_integer((json_int_t)i));

@@ -16,10 +16,10 @@
 #include "capo/msg.h"
 #include "cli/diagnose/cmd_diagnose.h"
 #include "analysis/log/pack.h"
-#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/pickle.h"
 
 /* What is kept of an input: 88 MiB; with the text made of it the memory stays below 256. */
@@ -27,12 +27,9 @@ enum { MOST_DEPTH = 4, CHUNK = 1 << 18, HEAD_BYTES = 24 << 20, TAIL_BYTES = 64 <
 
 static int add_path(struct diagnose_paths *paths, const char *path)
 {
-        char *copy = strdup(path);
+        char *copy = xstrdup(path);
 
-        if (!copy || capo_array_room(&paths->v, paths->n, sizeof *paths->v) < 0) {
-                free(copy);
-                return -ENOMEM;
-        }
+        xarray_room(&paths->v, paths->n, sizeof *paths->v);
         paths->v[paths->n++] = copy;
         return 0;
 }
@@ -52,17 +49,15 @@ static int keep_bytes(struct keep *k, const char *bytes, size_t n)
 
         if (k->n_head + part >= k->room) {
                 size_t room = 2 * (k->n_head + part) + 1;
-                char *larger = realloc(k->head, room);
+                char *larger = xrealloc(k->head, room);
 
-                if (!larger)
-                        return -ENOMEM;
                 k->head = larger;
                 k->room = room;
         }
         memcpy(k->head + k->n_head, bytes, part);
         k->n_head += part;
         k->total += part;
-        if (part < n && !k->tail && !(k->tail = malloc(TAIL_BYTES)))
+        if (part < n && !k->tail && !(k->tail = xmalloc(TAIL_BYTES)))
                 return -ENOMEM;
         for (size_t at; part < n; part += at, k->total += at) {
                 size_t place = (size_t)(k->total - HEAD_BYTES) % TAIL_BYTES;
@@ -79,10 +74,8 @@ static int give_kept(struct keep *k, char **text, size_t *size)
         uint64_t behind = k->total - k->n_head;
         size_t n = (size_t)(behind < TAIL_BYTES ? behind : TAIL_BYTES),
                first = behind > TAIL_BYTES ? (size_t)(behind % TAIL_BYTES) : 0;
-        char *all = realloc(k->head, k->n_head + n + 1);
+        char *all = xrealloc(k->head, k->n_head + n + 1);
 
-        if (!all)
-                return -ENOMEM;
         if (n) { /* a short input has no tail */
                 memcpy(all + k->n_head, k->tail + first, n - first);
                 memcpy(all + k->n_head + n - first, k->tail, first);
@@ -168,7 +161,7 @@ static int read_all(int fd, struct keep *k, char *in, char *out)
 static int read_input(const char *path, char **text, size_t *size)
 {
         _cleanup_close_ int fd = strcmp(path, "-") ? capo_file_open(path) : dup(STDIN_FILENO);
-        _cleanup_free_ char *in = malloc(CHUNK), *out = malloc(CHUNK);
+        _cleanup_free_ char *in = xmalloc(CHUNK), *out = xmalloc(CHUNK);
         struct keep k = {0};
         int r = fd < 0      ? (fd == -1 ? -errno : fd)
                 : in && out ? read_all(fd, &k, in, out)
@@ -181,7 +174,7 @@ static int read_input(const char *path, char **text, size_t *size)
                 r = 0;
         }
         if (r == 0 && !k.head)
-                k.head = calloc(1, 1);
+                k.head = xcalloc(1, 1);
         if (r == 0) {
                 r = k.head ? give_kept(&k, text, size) : -ENOMEM;
                 middle = r;
@@ -269,8 +262,7 @@ static int add_pickle(struct diagnose_inputs *in, const char *path, const char *
                         return 0;
                 }
         }
-        if (asprintf(&copy, "%s/%zu-%s", in->folder, in->flight.n, capo_base_name(path)) < 0)
-                return -ENOMEM;
+        copy = xprintf("%s/%zu-%s", in->folder, in->flight.n, capo_base_name(path));
         out = fopen(copy, "w");
         if (!out || fputs(json, out) == EOF || fflush(out) == EOF) {
                 capo_warn("left out %s: %s: %s", path, copy, strerror(errno));
@@ -457,7 +449,7 @@ static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, 
         if (answer == text)
                 return add_ras(in, path, text);
         if (answer) {
-                char *copy = strdup(answer);
+                char *copy = xstrdup(answer);
 
                 r = copy ? add_ras(in, path, copy) : -ENOMEM;
                 *answer = 0;

@@ -12,6 +12,7 @@
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/recorded_bugs.h"
 
 enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, SEEN_SHOWN = 3 };
@@ -21,7 +22,7 @@ static char *marks_text(const struct capo_evidence *e, const struct capo_diagnos
 {
         char *text = NULL;
         size_t size;
-        FILE *out = open_memstream(&text, &size);
+        FILE *out = xmemstream(&text, &size);
 
         if (!out)
                 return NULL;
@@ -36,8 +37,7 @@ static char *marks_text(const struct capo_evidence *e, const struct capo_diagnos
                         fprintf(out, "%c%u", same ? ',' : ':', f->marks[i].line);
         }
         fputs(f->n_marks == CAPO_DIAGNOSE_MARKS ? " ..." : "", out);
-        if (fclose(out) != 0)
-                free(steal(&text));
+        xmemclose(out);
         return text;
 }
 
@@ -60,10 +60,8 @@ static const char *who_text(const struct capo_evidence *e, const struct capo_dia
 /* Foreign text must not control the terminal. Adds a row per line. */
 static void add_plain(struct cli_section *s, const char *text)
 {
-        _cleanup_free_ char *copy = strdup(text);
+        _cleanup_free_ char *copy = xstrdup(text);
 
-        if (!copy)
-                return;
         capo_plain(copy, strlen(copy), false, true);
         for (char *line, *rest = copy; (line = strsep(&rest, "\n"));) {
                 if (*line)

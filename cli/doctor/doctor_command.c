@@ -21,6 +21,7 @@
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
@@ -172,14 +173,14 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
                  "xgboost opens libnccl by dlopen: caught through dlsym"},
                 {"cupy_backends/__init__.py", false, "cupy links libnccl: calls are seen"},
         };
-        _cleanup_free_ char *text = malloc(1 << 16);
+        _cleanup_free_ char *text = xmalloc(1 << 16);
         char *const command[] = {(char *)(uintptr_t)program, strdupa("-c"),
                                  strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"),
                                  NULL};
         char *save = NULL;
         bool any = false;
 
-        if (!text || !capture_output(command, NULL, text, 1 << 16)) {
+        if (!capture_output(command, NULL, text, 1 << 16)) {
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path",
                                  program);
                 return;
@@ -264,7 +265,7 @@ static void check_program(struct capo_findings *f, const char *program, struct c
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
         char path[4096];
-        _cleanup_free_ char *listing = malloc(1 << 16);
+        _cleanup_free_ char *listing = xmalloc(1 << 16);
         char *const self[] = {(char *)(uintptr_t)program, NULL};
 
         if (capo_elf_open(program, &elf)) {
@@ -333,7 +334,7 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
         }
         if (!*reach->library) { /* what a dlopen by SONAME would get */
                 char path[4096] = "";
-                _cleanup_free_ char *listing = malloc(1 << 20);
+                _cleanup_free_ char *listing = xmalloc(1 << 20);
                 char *const cache[] = {strdupa("ldconfig"), strdupa("-p"), NULL};
                 char *const cache_sbin[] = {strdupa("/sbin/ldconfig"), strdupa("-p"), NULL};
                 const char *at, *end;

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 
 const char *capo_finding_word(enum capo_finding_level level)
@@ -21,12 +21,11 @@ void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, co
         struct capo_finding row = {.level = level};
         va_list args;
 
-        if (capo_array_room(&f->rows, f->n, sizeof row) < 0)
-                return;
+        xarray_room(&f->rows, f->n, sizeof row);
         va_start(args, format);
         row.text = capo_print(format, args);
         va_end(args);
-        row.topic = strdup(topic);
+        row.topic = xstrdup(topic);
         if (!row.text || !row.topic) {
                 free(row.text);
                 free(row.topic);

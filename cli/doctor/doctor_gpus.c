@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/sysfs.h"
 #include "profiles/machine/visible.h"
@@ -58,15 +59,13 @@ static void check_numbers(struct capo_findings *f, int shown)
 int capo_doctor_gpus(struct capo_findings *f)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
-        _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
+        _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
+        _cleanup_free_ struct capo_visible *v = xmalloc(sizeof *v);
         char why[1600], no_driver[256], *save = NULL;
         const char *list = getenv("CUDA_VISIBLE_DEVICES");
         bool driver;
         int r;
 
-        if (!nvml || !v)
-                return 0;
         r = capo_nvml_read(nvml, no_driver, sizeof no_driver);
         driver = r == 0;
         if (r == -ETIMEDOUT || (r == -EIO && capo_doctor_pci_gpus()))

@@ -8,6 +8,7 @@
 
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
@@ -143,10 +144,8 @@ static void check_gpudirect(struct capo_findings *f, const struct capo_network *
 
 void capo_doctor_network(struct capo_findings *f)
 {
-        _cleanup_free_ struct capo_network *d = malloc(sizeof *d);
+        _cleanup_free_ struct capo_network *d = xmalloc(sizeof *d);
 
-        if (!d)
-                return;
         capo_network_read(d);
         capo_doctor_network_settings(f, d);
         if (d->efa_functions > d->of[CAPO_NET_EFA])

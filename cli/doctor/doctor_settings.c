@@ -16,6 +16,7 @@
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_variables.h"
 
@@ -337,11 +338,9 @@ static void check_names(struct capo_findings *f, const struct settings *s, const
 
 void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reach)
 {
-        struct settings *s = calloc(1, sizeof *s);
+        struct settings *s = xcalloc(1, sizeof *s);
         size_t before = f->n;
 
-        if (!s)
-                return;
         gather_settings(s);
         check_life(f, s, reach->version);
         check_names(f, s, reach->library);

@@ -16,6 +16,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/fragment/nccl_model.h"
 
@@ -37,9 +38,7 @@ struct options {
 static int take_number(const struct options *o, struct expect_page *page)
 {
         page->what = "the number given";
-        page->rows = calloc(1, sizeof *page->rows);
-        if (!page->rows)
-                return -ENOMEM;
+        page->rows = xcalloc(1, sizeof *page->rows);
         page->rows[page->n_rows++] =
                 (struct capo_expected_row){.call = o->call ? o->call : (uint8_t)CAPO_CALL_ALLREDUCE,
                                            .bytes = o->bytes ? o->bytes : UINT64_C(1) << 30,
@@ -184,7 +183,7 @@ static void ask_nccl(const struct options *o, struct expect_page *page,
                      const struct cli_machine_source *source, const struct capo_topology *t,
                      const struct capo_plan_gpu *gpus, size_t n)
 {
-        _cleanup_free_ struct cli_machine_asker *asker = calloc(1, sizeof *asker);
+        _cleanup_free_ struct cli_machine_asker *asker = xcalloc(1, sizeof *asker);
         struct capo_plan_ask asks[ASKS_MOST];
         struct capo_plan_answer answer;
         char why[1024] = "no memory";
@@ -267,7 +266,7 @@ static int run_expect(void *options, int n, char **words)
         if (r == 0) {
                 drop_other_calls(&page, o->inputs.n ? o->call : 0);
                 capo_layout_print(&page.shape.layout, page.layout, sizeof page.layout);
-                page.ran = calloc(page.n_rows + 1, sizeof *page.ran);
+                page.ran = xcalloc(page.n_rows + 1, sizeof *page.ran);
                 r = page.ran ? find_normal(o, &page) : -ENOMEM;
         }
         row = r == 0 ? expect_main(&page) : NULL;

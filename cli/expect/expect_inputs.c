@@ -12,10 +12,10 @@
 #include "cli/base/cli_job.h"
 #include "cli/expect/cmd_expect.h"
 #include "analysis/log/pack.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 
 enum { MOST_BYTES = 1 << 26 };
@@ -33,18 +33,10 @@ void expect_missing(struct expect_page *page, const char *format, ...)
 
 /* ---- evidence ---- */
 
-static int add_evidence(struct expect_page *page, const char *name, char *text)
+static void add_evidence(struct expect_page *page, const char *name, char *text)
 {
-        char *copy = strdup(name);
-
-        if (!copy || !text ||
-            capo_array_room(&page->evidence, page->n_evidence, sizeof *page->evidence) < 0) {
-                free(copy);
-                free(text);
-                return -ENOMEM;
-        }
-        page->evidence[page->n_evidence++] = (struct expect_evidence){copy, text};
-        return 0;
+        xarray_room(&page->evidence, page->n_evidence, sizeof *page->evidence);
+        page->evidence[page->n_evidence++] = (struct expect_evidence){xstrdup(name), text};
 }
 
 bool expect_has(const char *text, void *arg)
@@ -78,23 +70,23 @@ char *expect_found_in(const struct expect_page *page, const char *proof, char *t
 }
 
 /* NCCL's log lines may be between the numbers. */
-static int read_text(struct expect_page *page, const char *path)
+static void read_text(struct expect_page *page, const char *path)
 {
         char *text;
         size_t size;
 
         if (capo_file_read(path, MOST_BYTES, &text, &size) < 0)
-                return 0; /* a folder, or too large: use only the numbers */
+                return; /* a folder, or too large: use only the numbers */
         for (size_t i = 0; i < size; i++)
                 text[i] = text[i] ? text[i] : '?';
-        return add_evidence(page, path, text);
+        add_evidence(page, path, text);
 }
 
-static int read_settings(struct expect_page *page)
+static void read_settings(struct expect_page *page)
 {
         char *text = NULL;
         size_t size;
-        FILE *out = open_memstream(&text, &size);
+        FILE *out = xmemstream(&text, &size);
 
         for (uint32_t i = 0; i < page->job->n_processes && out; i++) {
                 const struct capo_job_process *p = &page->job->processes[i];
@@ -102,9 +94,8 @@ static int read_settings(struct expect_page *page)
 
                 fprintf(out, "%s\n%s\n", set ? set : "", p->fabric ? p->fabric : "");
         }
-        if (!out || fclose(out) != 0)
-                return -ENOMEM;
-        return add_evidence(page, "", text);
+        xmemclose(out);
+        add_evidence(page, "", text);
 }
 
 /* ---- samples ---- */
@@ -128,7 +119,7 @@ static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
         if (r < 0)
                 capo_error("expect: %s", why);
         else if (!page->job)
-                page->job = steal(&job), r = read_settings(page);
+                page->job = steal(&job), read_settings(page);
         capo_job_free(job);
         return r;
 }
@@ -150,7 +141,9 @@ static int read_input(struct expect_page *page, const struct cli_input *input,
         if ((n == sizeof magic || whole) && memcmp(magic, CAPO_LOG_MAGIC, sizeof magic) != 0 &&
             !capo_pack_is(magic, sizeof magic)) {
                 r = cli_input_read(path, &input->label, set);
-                return r < 0 ? r : read_text(page, path);
+                if (r == 0)
+                        read_text(page, path);
+                return r;
         }
         if (capo_log_find(&path, 1, &paths, why, sizeof why) == 0 && paths.n)
                 return read_logs(page, &paths, &input->label, set);
@@ -224,7 +217,7 @@ static int by_call(const void *a, const void *b)
 static int make_rows(struct expect_page *page, const struct capo_samples *set, uint32_t usual)
 {
         const struct capo_trial *run = &set->runs[usual];
-        _cleanup_free_ struct rate *rates = calloc(set->n + 1, sizeof *rates);
+        _cleanup_free_ struct rate *rates = xcalloc(set->n + 1, sizeof *rates);
         size_t n = 0;
 
         for (size_t i = 0; i < set->n && rates; i++) {
@@ -243,7 +236,7 @@ static int make_rows(struct expect_page *page, const struct capo_samples *set, u
         }
         if (rates)
                 qsort(rates, n, sizeof *rates, by_call);
-        page->rows = calloc(n + 1, sizeof *page->rows);
+        page->rows = xcalloc(n + 1, sizeof *page->rows);
         for (size_t i = 0, end; i < n && rates && page->rows; i = end) {
                 for (end = i; end < n && rates[end].call == rates[i].call &&
                               rates[end].bytes == rates[i].bytes;)

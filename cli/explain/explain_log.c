@@ -17,6 +17,7 @@
 #include "cli/base/cli_job.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "analysis/job/asked.h"
@@ -66,9 +67,7 @@ static long sizes_of(const struct explain *e, const struct capo_job *job, uint64
 {
         size_t n = 0, kept = 0;
 
-        *out = calloc(job->n_rows + 1, sizeof **out);
-        if (!*out)
-                return -ENOMEM;
+        *out = xcalloc(job->n_rows + 1, sizeof **out);
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 if (job->rows[i].call == e->call)
                         (*out)[n++] = job->rows[i].bytes;
@@ -227,8 +226,8 @@ static int find_machine(const struct explain *e, const struct capo_job *job, str
         struct cli_machine_source source;
         uint32_t comm = comm_asked(e, job),
                  n = comm == CAPO_NO_COMM ? 0 : job->comms[comm].n_members;
-        _cleanup_free_ struct capo_plan_gpu *gpus = calloc(n + 1, sizeof *gpus);
-        _cleanup_free_ bool *slices = calloc(n + 1, sizeof *slices);
+        _cleanup_free_ struct capo_plan_gpu *gpus = xcalloc(n + 1, sizeof *gpus);
+        _cleanup_free_ bool *slices = xcalloc(n + 1, sizeof *slices);
         int r = n && gpus && slices ? cli_recorded_topology(job, out->topo, sizeof out->topo)
                                     : -ENOENT;
 
@@ -246,7 +245,7 @@ static void add_machine(struct cli_page *page, const struct explain *e, const st
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
         struct cli_section *s = cli_page_section(page, "NEXT", columns, 1);
-        _cleanup_free_ struct machine *m = calloc(1, sizeof *m);
+        _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
         int r = m ? find_machine(e, job, m) : -ENOENT;
 
         if (r == -EINVAL) {
@@ -269,7 +268,7 @@ static void add_machine(struct cli_page *page, const struct explain *e, const st
 
 static json_t *machine_json(const struct explain *e, const struct capo_job *job)
 {
-        _cleanup_free_ struct machine *m = calloc(1, sizeof *m);
+        _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
 
         return m && find_machine(e, job, m) == 0
                        ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus)

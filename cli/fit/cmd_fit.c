@@ -21,6 +21,7 @@
 #include "cli/fit/fit_provenance.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/profile/profile_check.h"
 #include "profiles/fit/fit.h"
 #include "cli/fit/fit_svg.h"
@@ -220,7 +221,7 @@ static int model_alone(struct job *j)
 static void find_recorded(struct job *j)
 {
         static char path[4096];
-        _cleanup_free_ const char **sources = calloc(j->set.n_runs + 1, sizeof *sources);
+        _cleanup_free_ const char **sources = xcalloc(j->set.n_runs + 1, sizeof *sources);
 
         if (!sources || j->models.topo || j->models.platform)
                 return;
@@ -238,7 +239,7 @@ static int load_links(struct job *j)
         const struct cli_machine_words words = {
                 .topo = j->models.topo, .platform = j->models.platform, .partial = true};
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        _cleanup_free_ struct cli_machine_source *source = malloc(sizeof *source);
+        _cleanup_free_ struct cli_machine_source *source = xmalloc(sizeof *source);
         int e = source ? 0 : -ENOMEM;
 
         if (e == 0 && (words.topo || words.platform))

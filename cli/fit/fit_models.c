@@ -14,6 +14,7 @@
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/gpus.h"
 #include "profiles/machine/platform.h"
 
@@ -71,7 +72,7 @@ static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
                                                CAPO_COLL_REDUCESCATTER, CAPO_COLL_BROADCAST,
                                                CAPO_COLL_REDUCE};
         enum { SIZES = 100 };
-        struct capo_plan_ask *asks = calloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
+        struct capo_plan_ask *asks = xcalloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
         uint64_t list[SIZES];
         char why[256] = "out of memory";
         long found = asks ? capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why) : -1;
@@ -229,7 +230,7 @@ static int model_class_pair(struct asking *k, const struct example *x, int n_x,
 static int model_every_class(struct asking *k, const char *text)
 {
         enum { CLASSES = 64 };
-        _cleanup_free_ struct example *x = calloc(2 * CLASSES, sizeof *x);
+        _cleanup_free_ struct example *x = xcalloc(2 * CLASSES, sizeof *x);
         const struct capo_topology *t = k->machine->t;
         struct capo_layout layout;
         int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;

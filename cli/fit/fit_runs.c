@@ -8,6 +8,7 @@
 #include "cli/base/cli_table.h"
 #include "cli/fit/fit_page.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* The labels of a run's samples. */
 struct labels {
@@ -34,7 +35,7 @@ static void label_text(const struct labels *l, const struct capo_trial *t, char 
 void fit_runs(const struct capo_samples *set)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l44,.r8/a,l18,.l~");
-        _cleanup_free_ struct labels *labels = calloc(set->n_runs + 1, sizeof *labels);
+        _cleanup_free_ struct labels *labels = xcalloc(set->n_runs + 1, sizeof *labels);
 
         for (size_t i = 0; labels && i < set->n; i++) {
                 struct labels *l = &labels[set->v[i].run];

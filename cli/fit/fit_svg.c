@@ -15,6 +15,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* A value of a panel: us, or the ratio to NCCL's own choice; NAN: none. */
 static double scale_time(const struct capo_fit_series *s, int p, double us, bool ratio)
@@ -97,13 +98,11 @@ static void draw_key(FILE *out, double top, int nth, const char *class, const ch
 
 static void draw_series(FILE *out, const struct capo_fit_series *s, double top)
 {
-        _cleanup_free_ double *x = calloc((size_t)s->n_points + 1, sizeof *x);
-        _cleanup_free_ double *y = calloc((size_t)s->n_points + 1, sizeof *y);
+        _cleanup_free_ double *x = xcalloc((size_t)s->n_points + 1, sizeof *x);
+        _cleanup_free_ double *y = xcalloc((size_t)s->n_points + 1, sizeof *y);
         char class[160], title[256];
         int n = 0;
 
-        if (!x || !y)
-                return;
         snprintf(title, sizeof title, "%s, %s (%s)", capo_call_name(s->call),
                  capo_fit_class_text(&s->like, class, sizeof class), capo_make_name(s->make));
         capo_svg_text(out, LEFT, top + 20, 's', WIDTH - LEFT, NULL, title);
@@ -164,7 +163,7 @@ void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, 
         for (int p = 0; p < s->n_points; p++)
                 reference_missing += isnan(capo_fit_cell_of(s, p, 0)->us);
         for (int pass = 0; pass < 2; pass++) {
-                grid = pass ? calloc((size_t)lines, (size_t)(width * each) + 1) : NULL;
+                grid = pass ? xcalloc((size_t)lines, (size_t)(width * each) + 1) : NULL;
                 if (pass && !grid)
                         return;
                 for (int y = 0; pass && y < lines; y++)

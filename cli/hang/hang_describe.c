@@ -12,6 +12,7 @@
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
@@ -60,7 +61,7 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
         char *found = NULL;
 
         if (call->site && call->site <= page->hang.n_sites)
-                return strdup(page->hang.sites[call->site - 1]);
+                return xstrdup(page->hang.sites[call->site - 1]);
         if (!call->site || !(log = capo_job_log(page->job, process)))
                 return NULL;
         while (capo_log_next(log, &f) > 0) {
@@ -68,7 +69,7 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
                     site.id != call->site)
                         continue;
                 free(found);
-                found = strndup(text, site.text_size);
+                found = xstrndup(text, site.text_size);
                 for (char *c = found; c && *c;
                      c++) /* text from a log must not control the terminal */
                         *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
@@ -287,7 +288,7 @@ int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
                 return 0;
         if (v->kind == CAPO_HANG_ENDED)
                 effects |= 1u << CAPO_BUG_CRASH;
-        text = open_memstream(&stacks, &size);
+        text = xmemstream(&stacks, &size);
         for (uint32_t i = 0; i < v->n_culprits && i < 4 && text; i++) {
                 uint64_t at_ns;
                 _cleanup_free_ char *frames = hang_native(page, v->culprits[i].process, &at_ns);

@@ -8,8 +8,8 @@
 
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 
 struct files {
@@ -28,12 +28,8 @@ static int add_file(struct files *files, const char *folder, const char *name)
 {
         char *path = NULL;
 
-        if (asprintf(&path, "%s%s%s", folder, *folder ? "/" : "", name) < 0)
-                return -ENOMEM;
-        if (capo_array_room(&files->v, files->n, sizeof *files->v) < 0) {
-                free(path);
-                return -ENOMEM;
-        }
+        path = xprintf("%s%s%s", folder, *folder ? "/" : "", name);
+        xarray_room(&files->v, files->n, sizeof *files->v);
         files->v[files->n++] = path;
         return 0;
 }
@@ -81,7 +77,7 @@ int hang_flight(struct hang_page *page, int n, char **words)
                 if (r < 0)
                         capo_error("%s", why);
         }
-        page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
+        page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
         return r == 0 && !page->known ? -ENOMEM : r;
 }
 
@@ -117,6 +113,6 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
                 r = ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
         ras_snapshot_finish(&first);
         ras_snapshot_finish(&second);
-        page->known = calloc(page->job->n_processes + 1, sizeof *page->known);
+        page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
         return r == 0 && !page->known ? -ENOMEM : r;
 }

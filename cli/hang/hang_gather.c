@@ -9,9 +9,9 @@
 
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
-#include "core/base/array.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
 #include "analysis/process/proc_pid.h"
@@ -27,8 +27,7 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
 {
         struct segments *s = arg;
 
-        if (capo_array_room(&s->v, s->n, sizeof *s->v) < 0)
-                return -ENOMEM;
+        xarray_room(&s->v, s->n, sizeof *s->v);
         s->v[s->n++] = *info;
         return 0;
 }
@@ -39,10 +38,7 @@ static int add_log(struct hang_logs *logs, const char *path, struct capo_log *lo
 {
         size_t n = logs->paths.n;
 
-        if (capo_array_room(&logs->v, n, sizeof *logs->v) < 0) {
-                capo_log_close(log);
-                return -ENOMEM;
-        }
+        xarray_room(&logs->v, n, sizeof *logs->v);
         logs->v[n] = known;
         return capo_log_paths_add(&logs->paths, path, log);
 }
@@ -215,14 +211,12 @@ static uint32_t find_living_job(const struct hang_logs *logs, const uint32_t *jo
 static int one_job(struct hang_logs *logs, const struct segments *all, int n_words, char **words)
 {
         struct capo_log_paths *paths = &logs->paths;
-        _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
+        _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *jobs = NULL;
         uint32_t wanted;
         size_t n = 0;
         int n_jobs;
 
-        if (!job)
-                return -ENOMEM;
         n_jobs = capo_log_jobs(paths, job, &jobs);
         if (n_jobs <= 1)
                 return n_jobs < 0 ? n_jobs : 0;
@@ -281,7 +275,7 @@ static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
 
         for (size_t i = 0; i < n_own && r >= 0; i++) {
                 const char *own = logs->paths.path[i];
-                _cleanup_free_ char *folder = strndup(own, capo_log_folder_size(own));
+                _cleanup_free_ char *folder = xstrndup(own, capo_log_folder_size(own));
                 bool seen = !folder || !*folder;
 
                 for (size_t k = 0; k < i && !seen; k++)
@@ -332,14 +326,12 @@ int hang_gather(int n, char **words, struct hang_logs *out)
 {
         char pid[16], *stuck[] = {pid};
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        _cleanup_free_ char **named = calloc((size_t)n + 2, sizeof(char *));
+        _cleanup_free_ char **named = xcalloc((size_t)n + 2, sizeof(char *));
         struct segments all = {0};
         char why[512] = "no memory";
         size_t n_named = 0;
         int r = 0;
 
-        if (!named)
-                return -ENOMEM;
         if (!n && snprintf(pid, sizeof pid, "%d", find_stuck_job()) > 0 && atoi(pid)) {
                 words = stuck;
                 n = 1;
@@ -381,15 +373,13 @@ int hang_gather(int n, char **words, struct hang_logs *out)
 static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t *n_jobs)
 {
         struct capo_log_paths *paths = &all->paths;
-        _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
+        _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *found = NULL;
         int n = job ? capo_log_jobs(paths, job, &found) : -ENOMEM, r = 0;
 
         if (n < 0)
                 return n;
-        *jobs = calloc((size_t)n + 1, sizeof **jobs);
-        if (!*jobs)
-                return -ENOMEM;
+        *jobs = xcalloc((size_t)n + 1, sizeof **jobs);
         *n_jobs = (uint32_t)n;
         for (size_t i = 0; i < paths->n && r == 0; i++) {
                 if (job[i] != CAPO_LOG_NO_JOB)

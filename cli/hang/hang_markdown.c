@@ -7,13 +7,14 @@
 #include "cli/base/cli_page.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* The page's lines become a list: indented lines belong to the item above. */
 int hang_markdown(const struct hang_page *p, FILE *out)
 {
         _cleanup_free_ char *text = NULL;
         size_t size = 0, n = 0;
-        FILE *page = open_memstream(&text, &size);
+        FILE *page = xmemstream(&text, &size);
         int r = page ? hang_text(p, page) : -ENOMEM;
 
         if (page && fclose(page) != 0)

@@ -9,6 +9,7 @@
 #include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
 #include "profiles/machine/nvml.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 
 /* For a process on this machine; its log has the GPU. */
@@ -55,9 +56,9 @@ int hang_page_read(struct hang_page *page)
         page->job = capo_job_new();
         if (!page->job)
                 return -ENOMEM;
-        page->known = calloc(paths->n + 1, sizeof *page->known);
-        page->own = calloc(paths->n + 1, sizeof(struct capo_log *));
-        page->here = calloc(paths->n + 1, sizeof *page->here);
+        page->known = xcalloc(paths->n + 1, sizeof *page->known);
+        page->own = xcalloc(paths->n + 1, sizeof(struct capo_log *));
+        page->here = xcalloc(paths->n + 1, sizeof *page->here);
         if (!page->known || !page->own || !page->here)
                 return -ENOMEM;
         for (size_t i = 0; i < paths->n; i++) {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/xalloc.h"
 #include "cli/hang/cmd_hang.h"
 #include "cli/hang/hang_running.h"
 
@@ -22,7 +23,7 @@ static char *headline_of(const struct hang_page *p)
 {
         char *text = NULL, *to, last = 0;
         size_t size;
-        FILE *out = open_memstream(&text, &size);
+        FILE *out = xmemstream(&text, &size);
 
         if (!out)
                 return NULL;

@@ -22,6 +22,7 @@
 #include "cli/report/report_recover.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
@@ -188,7 +189,7 @@ static void add_verdict(struct capo_page *r, const struct report_options *o,
 /* Several operands may be the nodes of one job. Several jobs cannot be on one page. */
 static int refuse_several_jobs(struct capo_log_paths *paths)
 {
-        _cleanup_free_ uint32_t *job = calloc(paths->n + 1, sizeof *job);
+        _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *jobs = NULL;
         size_t first = paths->n, other = paths->n;
         int n = job ? capo_log_jobs(paths, job, &jobs) : -ENOMEM;

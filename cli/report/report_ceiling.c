@@ -16,6 +16,7 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 
 /* Limits for ceilings over PCIe and NICs without an explicit topology: 16 ranks take 70 ms, 32 a
@@ -39,7 +40,7 @@ static void add_other_layouts(struct capo_page_allocation *a, const struct capo_
                               uint32_t n, uint16_t n_nodes)
 {
         for (uint16_t nodes = n_nodes; nodes; nodes--) {
-                _cleanup_free_ struct capo_plan_gpu *gpus = calloc(n, sizeof *gpus);
+                _cleanup_free_ struct capo_plan_gpu *gpus = xcalloc(n, sizeof *gpus);
                 uint32_t each = n / nodes;
                 struct capo_layout layout = {0};
                 struct fragment_bound bound;
@@ -100,8 +101,8 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
 
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c = &job->comms[comm];
-        _cleanup_free_ struct capo_plan_gpu *gpus = calloc(c->n_members + 1, sizeof *gpus);
-        _cleanup_free_ bool *slices = calloc(c->n_members + 1, sizeof *slices);
+        _cleanup_free_ struct capo_plan_gpu *gpus = xcalloc(c->n_members + 1, sizeof *gpus);
+        _cleanup_free_ bool *slices = xcalloc(c->n_members + 1, sizeof *slices);
 
         if (!gpus || !slices || c->n_ranks < 1)
                 return;
@@ -159,9 +160,7 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
         e = cli_machine_load("report", &where, &t, &source);
         if (e < 0)
                 return e;
-        r->ceiling = calloc(r->job->n_comms + 1, sizeof *r->ceiling);
-        if (!r->ceiling)
-                return -ENOMEM;
+        r->ceiling = xcalloc(r->job->n_comms + 1, sizeof *r->ceiling);
         snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
         if (t->brick_gbs > 0)
                 snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)",

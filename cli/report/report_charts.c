@@ -14,6 +14,7 @@
 #include "core/base/markup.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { MOST_BARS = 40, MOST_COMMS = 12, MOST_SERIES = 8, MOST_POINTS = 256 };
 
@@ -116,7 +117,7 @@ static double find_predicted(const struct capo_page *r, const struct capo_job_ro
 /* Group the rows with a bandwidth into series of at least two sizes. Return: how many. */
 static size_t gather_series(const struct capo_page *r, struct series *series)
 {
-        _cleanup_free_ const struct capo_page_row **rows = calloc(r->rows.n + 1, sizeof *rows);
+        _cleanup_free_ const struct capo_page_row **rows = xcalloc(r->rows.n + 1, sizeof *rows);
         size_t n_rows = 0, n = 0, kept = 0;
 
         for (uint32_t i = 0; rows && i < r->rows.n; i++) {
@@ -161,7 +162,7 @@ static void draw_bandwidth(const struct report_view *view, FILE *out)
                                    .height = HEIGHT - 64,
                                    .x = {CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"},
                                    .y = {CAPO_SVG_LOG, INFINITY, -INFINITY, "busbw GB/s"}};
-        _cleanup_free_ struct series *series = calloc(MOST_SERIES, sizeof *series);
+        _cleanup_free_ struct series *series = xcalloc(MOST_SERIES, sizeof *series);
         size_t n = series ? gather_series(view->page, series) : 0;
 
         if (!n)

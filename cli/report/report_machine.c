@@ -11,6 +11,7 @@
 
 #include "cli/report/cmd_report.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "profiles/machine/topology.h"
 #include "analysis/log/info_read.h"
@@ -71,11 +72,9 @@ static void find_nearer_nic(const struct capo_job_process *p, const struct capo_
 int report_near(struct capo_page *r, const struct capo_topology *t)
 {
         size_t n = r->fabric ? r->fabric->n_links : 0;
-        _cleanup_free_ bool *used = calloc((r->job->n_nodes + 1) * (t->n_nics + 1), sizeof *used);
+        _cleanup_free_ bool *used = xcalloc((r->job->n_nodes + 1) * (t->n_nics + 1), sizeof *used);
 
-        r->near = calloc(n + 1, sizeof *r->near);
-        if (!r->near || !used)
-                return -ENOMEM;
+        r->near = xcalloc(n + 1, sizeof *r->near);
         for (size_t i = 0; i < n; i++) {
                 const struct capo_fabric_link *l = &r->fabric->links[i];
                 int nic = nic_at(t, l->domain->nic);

@@ -7,10 +7,10 @@
 
 #include "cli/base/cli_machine.h"
 #include "cli/report/cmd_report.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { ASKS_MOST = 128 };
 
@@ -36,7 +36,7 @@ static size_t gather_asks(const struct capo_job *job, uint32_t comm, struct capo
 int report_predict(struct capo_page *r, uint32_t comm, const struct capo_plan_gpu *gpus,
                    const struct capo_topology *t, const struct cli_machine_source *source)
 {
-        _cleanup_free_ struct cli_machine_asker *asker = calloc(1, sizeof *asker);
+        _cleanup_free_ struct cli_machine_asker *asker = xcalloc(1, sizeof *asker);
         struct capo_plan_ask asks[ASKS_MOST];
         struct capo_plan_answer answer;
         size_t n = gather_asks(r->job, comm, asks);
@@ -58,7 +58,8 @@ int report_predict(struct capo_page *r, uint32_t comm, const struct capo_plan_gp
         for (size_t i = 0; i < answer.n_rows && e == 0; i++) {
                 if (!(answer.rows[i].busbw_gbs > 0) || isinf(answer.rows[i].busbw_gbs))
                         continue;
-                e = capo_array_room(&r->predicted, r->n_predicted, sizeof *r->predicted);
+                xarray_room(&r->predicted, r->n_predicted, sizeof *r->predicted);
+                e = 0;
                 if (e == 0)
                         r->predicted[r->n_predicted++] = (struct capo_page_predicted){
                                 .comm = comm,

@@ -26,6 +26,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/base/site_conf.h"
+#include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "core/profile/profile_find.h"
 #include "core/base/util.h"
@@ -121,7 +122,7 @@ static int make_dir(const char *dir, char *path, size_t room, size_t *before)
  * writes a log. */
 static void remove_empty(const char *path, size_t before)
 {
-        _cleanup_free_ char *copy = strdup(path);
+        _cleanup_free_ char *copy = xstrdup(path);
         char *end;
 
         while (copy && strlen(copy) > before && rmdir(copy) == 0 && (end = strrchr(copy, '/')))
@@ -172,14 +173,12 @@ static char **with_forwarding(char **command)
 
         while (command[n])
                 n++;
-        line = calloc(n + 2 * n_forwarded + 1, sizeof *line);
-        if (!line)
-                return command;
+        line = xcalloc(n + 2 * n_forwarded + 1, sizeof *line);
         at = line;
         *at++ = command[0];
         for (unsigned i = 0; i < n_forwarded; i++) {
-                *at++ = strdup("-x");
-                *at++ = strdup(forwarded[i]);
+                *at++ = xstrdup("-x");
+                *at++ = xstrdup(forwarded[i]);
         }
         for (unsigned i = 1; i < n; i++)
                 *at++ = command[i];

@@ -10,14 +10,13 @@
 
 #include "cli/base/cli_output.h"
 #include "cli/run/run_evidence.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 static int append_found(struct run_evidence *e, uint64_t job, const struct capo_trial_found *f)
 {
-        if (capo_array_room(&e->found, (size_t)e->n, sizeof *e->found) < 0 ||
-            capo_array_room(&e->job, (size_t)e->n, sizeof *e->job) < 0)
-                return -ENOMEM;
+        xarray_room(&e->found, (size_t)e->n, sizeof *e->found);
+        xarray_room(&e->job, (size_t)e->n, sizeof *e->job);
         e->found[e->n] = *f;
         e->job[e->n++] = job;
         return 0;

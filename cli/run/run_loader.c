@@ -21,6 +21,7 @@
 #include "cli/run/run_loader.h"
 #include "core/base/file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { ASK_SECONDS = 10 };
 
@@ -185,12 +186,11 @@ char *run_preload_list(const char *library)
 
         if (libc)
                 dlclose(libc);
-        if (asprintf(&path, "%s%s", libc ? "/$LIB/../../../../../.." : "", library) < 0)
-                return NULL;
+        path = xprintf("%s%s", libc ? "/$LIB/../../../../../.." : "", library);
         if (!before || !*before)
-                return strdup(path);
+                return xstrdup(path);
         if (is_preloaded(before, path))
-                return strdup(before);
+                return xstrdup(before);
         return asprintf(&list, "%s:%s", path, before) < 0 ? NULL : list;
 }
 

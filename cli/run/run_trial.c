@@ -30,6 +30,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"
 
@@ -71,7 +72,7 @@ static bool state_file(const char *name, char *path, size_t room)
 /* Make the folder of @path and those above it. */
 static void make_folders(const char *path)
 {
-        _cleanup_free_ char *copy = strdup(path);
+        _cleanup_free_ char *copy = xstrdup(path);
 
         for (char *p = copy ? copy + 1 : NULL; p && (p = strchr(p, '/')); p++) {
                 *p = 0;
@@ -186,7 +187,7 @@ static void say_found(const struct capo_profile *p, const struct capo_trial_foun
 static bool same_content(const char *path, const char *text, size_t size)
 {
         _cleanup_fclose_ FILE *in = fopen(path, "re");
-        _cleanup_free_ char *have = malloc(size + 1);
+        _cleanup_free_ char *have = xmalloc(size + 1);
 
         return in && have && fread(have, 1, size + 1, in) == size && !memcmp(have, text, size);
 }
@@ -197,7 +198,7 @@ static int write_user_profile(const struct capo_profile *p, const char *path, bo
         _cleanup_free_ char *text = NULL;
         struct cli_output out;
         size_t size;
-        FILE *f = open_memstream(&text, &size);
+        FILE *f = xmemstream(&text, &size);
         int e = f ? capo_profile_write(p, f) : -ENOMEM;
 
         if (f && fclose(f))
@@ -356,7 +357,7 @@ static bool open_profile(const char *path, char key[KEY], struct capo_profile **
 
 void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY])
 {
-        _cleanup_free_ struct tried *v = calloc(MOST_JOBS, sizeof *v);
+        _cleanup_free_ struct tried *v = xcalloc(MOST_JOBS, sizeof *v);
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
         char list[PATH_MAX], learned[PATH_MAX];
         int lock, n;

@@ -32,6 +32,7 @@
 #include "cli/run/run_tune.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"
@@ -148,14 +149,12 @@ static bool write_explore(const struct expected *x, char *path, size_t room)
 int run_tune_profile(const struct run_tune *run, char **command, char *path, size_t room)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
-        _cleanup_free_ struct expected *x = calloc(1, sizeof *x);
+        _cleanup_free_ struct expected *x = xcalloc(1, sizeof *x);
         char machine[64], why[CAPO_NEAREST_TEXT] = "", line[PATH_MAX + 1536];
         struct capo_fault fault;
         bool known;
 
         *path = 0;
-        if (!x)
-                return -ENOMEM;
         expect_job(run, command, x);
         known = x->launch.layout.n_nodes && x->reach.version;
         if (run->profile && strcmp(run->profile, "auto")) {

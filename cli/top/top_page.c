@@ -10,10 +10,10 @@
 #include "cli/top/top_page.h"
 #include "cli/watch/live_call.h"
 #include "cli/hang/hang_describe.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 
 const char *const top_sort_names[TOP_SORTS + 1] = {
@@ -54,8 +54,7 @@ static int add_line(struct top_lines *to, unsigned width, bool strong, bool alar
         struct top_line *line;
         va_list args;
 
-        if (capo_array_room(&to->line, to->n, sizeof *to->line) < 0)
-                return -ENOMEM;
+        xarray_room(&to->line, to->n, sizeof *to->line);
         line = &to->line[to->n++];
         *line = (struct top_line){strong, alarm, ""};
         va_start(args, format);
@@ -83,7 +82,7 @@ static int add_rows(struct top_lines *to, unsigned width, const struct capo_live
         _cleanup_free_ char *text = NULL;
         char *rest, *line;
         size_t size;
-        FILE *out = open_memstream(&text, &size);
+        FILE *out = xmemstream(&text, &size);
         int r = 0;
 
         for (uint32_t i = 0; i < n && t; i++) {
@@ -173,14 +172,14 @@ static int add_verdict(struct top_lines *to, unsigned width, const struct watch_
 static int add_job(const struct top *t, struct top_lines *to, unsigned width,
                    const struct top_job *job)
 {
-        _cleanup_free_ uint32_t *order = calloc(job->rates.n + 1, sizeof *order);
+        _cleanup_free_ uint32_t *order = xcalloc(job->rates.n + 1, sizeof *order);
         const struct watch_job *w = top_job_of(t, job);
         const struct capo_page_wait *late;
         char sent[32], received[32];
         uint32_t n;
         int r;
 
-        if (!order || !w)
+        if (!w)
                 return order ? 0 : -ENOMEM;
         r = add_head(to, width, job, w);
         r = r ?: add_steps(to, width, w);
@@ -249,7 +248,7 @@ struct job_view {
 
 static json_t *rows_json(const struct job_view *v)
 {
-        _cleanup_free_ uint32_t *order = calloc(v->job->rates.n + 1, sizeof *order);
+        _cleanup_free_ uint32_t *order = xcalloc(v->job->rates.n + 1, sizeof *order);
         uint32_t n = order ? top_rows(v->top, v->job, order) : 0;
 
         return CLI_EACH(uint32_t i = 0; i < n;

@@ -5,9 +5,9 @@
 #include <strings.h>
 
 #include "cli/top/top_page.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
+#include "core/base/xalloc.h"
 
 enum { NIC_SILENT_S = 15 }; /* without new data for this long, the rate is zero */
 
@@ -53,8 +53,7 @@ static struct top_nic *place_nic(struct top_job *job, const char *name)
                 if (!strcmp(job->nic[i].name, name))
                         return &job->nic[i];
         }
-        if (capo_array_room(&job->nic, job->n_nics, sizeof *job->nic) < 0)
-                return NULL;
+        xarray_room(&job->nic, job->n_nics, sizeof *job->nic);
         job->nic[job->n_nics] = (struct top_nic){0};
         snprintf(job->nic[job->n_nics].name, sizeof job->nic->name, "%s", name);
         return &job->nic[job->n_nics++];
@@ -125,8 +124,7 @@ static int update_job(struct top *t, const struct watch_job *w)
         int r;
 
         if (!job) {
-                if (capo_array_room(&t->job, t->n_jobs, sizeof *t->job) < 0)
-                        return -ENOMEM;
+                xarray_room(&t->job, t->n_jobs, sizeof *t->job);
                 job = &t->job[t->n_jobs++];
                 *job = (struct top_job){0};
                 snprintf(job->id, sizeof job->id, "%s", w->id);

@@ -9,6 +9,7 @@
 #include "cli/topo/cmd_topo.h"
 #include "profiles/fragment/fragment_orders.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
 
@@ -16,15 +17,13 @@
 static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char *said,
                              size_t said_room, char *why, size_t room)
 {
-        _cleanup_free_ struct capo_nvml *nvml = malloc(sizeof *nvml);
-        _cleanup_free_ struct capo_visible *v = malloc(sizeof *v);
+        _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
+        _cleanup_free_ struct capo_visible *v = xmalloc(sizeof *v);
         int gpus[N_ELEMENTS(v->devices)];
         char no_driver[256];
         bool driver;
         int r;
 
-        if (!nvml || !v)
-                return -ENOMEM;
         driver = capo_nvml_read(nvml, no_driver, sizeof no_driver) == 0;
         r = capo_visible_find(t, driver ? nvml : NULL, capo_getenv, NULL, v, why, room);
         if (r < 0)
@@ -74,7 +73,7 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
                 return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
         if (!o->machine.topo && !o->machine.platform)
                 return find_visible_gpus(t, a, said, said_room, why, room);
-        all = malloc(sizeof *all * (t->n_gpus + 1));
+        all = xmalloc(sizeof *all * (t->n_gpus + 1));
         for (size_t i = 0; all && i < t->n_gpus; i++)
                 all[i] = (int)i;
         return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
@@ -85,7 +84,7 @@ static void topo_ask(const struct topo_options *o, const struct cli_machine_sour
                      const struct capo_topology *t, const struct capo_alloc *a,
                      struct fragment_nccl *nccl)
 {
-        _cleanup_free_ struct cli_machine_asker *asker = malloc(sizeof *asker);
+        _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
 
         if (asker &&
             cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0 &&

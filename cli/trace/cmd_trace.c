@@ -16,6 +16,7 @@
 #include "cli/trace/cmd_trace.h"
 #include "cli/trace/trace.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* ---- options ---- */
 
@@ -102,9 +103,9 @@ static int prepare_trace(struct trace *t)
         const struct capo_job *job = t->job;
         int r = capo_clocks_make(&t->clocks, job, NULL);
 
-        t->comm = calloc(job->n_comms + 1, sizeof *t->comm);
-        t->flow = calloc(job->n_comms + 1, sizeof *t->flow);
-        t->wanted = calloc(job->n_processes + 1, sizeof *t->wanted);
+        t->comm = xcalloc(job->n_comms + 1, sizeof *t->comm);
+        t->flow = xcalloc(job->n_comms + 1, sizeof *t->flow);
+        t->wanted = xcalloc(job->n_processes + 1, sizeof *t->wanted);
         if (!t->comm || !t->flow || !t->wanted)
                 r = -ENOMEM;
         for (uint32_t c = 0; r == 0 && c < job->n_comms; c++) {

@@ -8,6 +8,7 @@
 
 #include "cli/trace/trace_out.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { BLOCK = 1 << 20, SPARE = 1 << 16, THREADS_MOST = 8, LEVEL = 1 };
 
@@ -180,7 +181,7 @@ static void end_threads(struct trace_out *o)
 struct trace_out *trace_out_new(FILE *file, bool gzip)
 {
         static const unsigned char head[10] = {0x1f, 0x8b, 8, 0, 0, 0, 0, 0, 4, 255};
-        struct trace_out *o = calloc(1, sizeof *o);
+        struct trace_out *o = xcalloc(1, sizeof *o);
         long cores = sysconf(_SC_NPROCESSORS_ONLN);
         uint32_t threads = !gzip                  ? 0
                            : cores < 2            ? 1
@@ -188,16 +189,14 @@ struct trace_out *trace_out_new(FILE *file, bool gzip)
                                                   : THREADS_MOST;
         bool whole;
 
-        if (!o)
-                return NULL;
         *o = (struct trace_out){.file = file, .gzip = gzip, .n_blocks = 2 * threads + 1};
         pthread_mutex_init(&o->lock, NULL);
         pthread_cond_init(&o->changed, NULL);
-        o->block = calloc(o->n_blocks, sizeof *o->block);
+        o->block = xcalloc(o->n_blocks, sizeof *o->block);
         whole = o->block != NULL;
         for (uint32_t i = 0; whole && i < o->n_blocks; i++) {
-                o->block[i].text = malloc(BLOCK + SPARE);
-                o->block[i].packed = gzip ? malloc(compressBound(BLOCK) + SPARE) : NULL;
+                o->block[i].text = xmalloc(BLOCK + SPARE);
+                o->block[i].packed = gzip ? xmalloc(compressBound(BLOCK) + SPARE) : NULL;
                 whole = o->block[i].text && (o->block[i].packed || !gzip);
         }
         while (whole && o->n_threads < threads &&

@@ -14,11 +14,11 @@
 #include "analysis/report/job_page.h"
 #include "capo/frame_types.h"
 #include "cli/trace/trace.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { PREFIXES = 4096, PREFIX_TEXT = 1600, THREADS = 1024, TAIL = 256 };
 
@@ -74,8 +74,7 @@ static int line_of(struct writer *w, uint32_t comm, uint32_t stream, size_t *lin
         while (i < w->n_streams && (w->streams[i].comm != comm || w->streams[i].stream != stream))
                 i++;
         if (i == w->n_streams) {
-                if (capo_array_room(&w->streams, i, sizeof *w->streams) < 0)
-                        return -ENOMEM;
+                xarray_room(&w->streams, i, sizeof *w->streams);
                 w->streams[w->n_streams++] = (struct stream){comm, stream, 0};
         }
         *line = TRACE_STREAM_LINE + i;
@@ -111,8 +110,8 @@ static int fill_prefix(struct writer *w, struct prefix *p, const struct key *key
         if (key->on_gpu)
                 r = line_of(w, comm, key->stream, &p->line);
         free(p->text);
-        p->text = strdup(text);
-        if (!p->text || r < 0)
+        p->text = xstrdup(text);
+        if (r < 0)
                 return -ENOMEM;
         p->n = strlen(text);
         p->key = *key;
@@ -267,9 +266,8 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
 /* Keep a call whose place on the GPU is derived from its stream's order. */
 static int keep_call(struct writer *w, const struct capo_record *r)
 {
-        if (capo_array_room(&w->calls, w->n, sizeof *w->calls) < 0 ||
-            capo_array_room(&w->spans, w->n, sizeof *w->spans) < 0)
-                return -ENOMEM;
+        xarray_room(&w->calls, w->n, sizeof *w->calls);
+        xarray_room(&w->spans, w->n, sizeof *w->spans);
         w->calls[w->n] = *r;
         w->spans[w->n] = capo_gpu_span_of(r, (uint32_t)w->n);
         w->n++;
@@ -366,9 +364,7 @@ static int read_sites(struct writer *w, struct capo_log *log)
 
                 if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0)
                         continue;
-                whole = strndup(text, site.text_size);
-                if (!whole)
-                        return -ENOMEM;
+                whole = xstrndup(text, site.text_size);
                 capo_page_site_line(whole, false, line, sizeof line);
                 free(whole);
                 free(w->site[site.id]);
@@ -381,7 +377,7 @@ static int read_sites(struct writer *w, struct capo_log *log)
 int trace_write_process(struct trace *t, uint32_t process)
 {
         struct capo_log *log = capo_job_log(t->job, process);
-        struct writer *w = calloc(1, sizeof *w);
+        struct writer *w = xcalloc(1, sizeof *w);
         int r = w ? 0 : -ENOMEM;
 
         if (r == 0) {

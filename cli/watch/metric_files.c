@@ -17,6 +17,7 @@
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_claim.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 enum { NAME = 400 };
 
@@ -156,7 +157,7 @@ int metric_files_write(const struct watch *w)
                 _cleanup_free_ char *text = NULL;
                 char name[NAME];
                 size_t n;
-                FILE *out = open_memstream(&text, &n);
+                FILE *out = xmemstream(&text, &n);
                 int r;
 
                 if (!out)

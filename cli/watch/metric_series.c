@@ -6,6 +6,7 @@
 
 #include "cli/watch/metric_series.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 /* The place of @hash, which is free if it is not there. */
 static uint64_t *find_place(const struct metric_series *s, uint64_t hash)
@@ -21,9 +22,7 @@ static bool make_room(struct metric_series *s)
 {
         struct metric_series larger = {.n = s->n, .room = s->room ? 2 * s->room : 256};
 
-        larger.hash = calloc(larger.room, sizeof *larger.hash);
-        if (!larger.hash)
-                return false;
+        larger.hash = xcalloc(larger.room, sizeof *larger.hash);
         for (size_t i = 0; i < s->room; i++) {
                 if (s->hash[i])
                         *find_place(&larger, s->hash[i]) = s->hash[i];

@@ -18,6 +18,7 @@
 #include "core/base/text.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define VERDICT     "hang.txt"
 #define VERDICT_OLD "hang.before.txt"
@@ -242,12 +243,12 @@ static int write_pages(const struct watch_job *job, const struct hang_page *page
                        char **text, char **json)
 {
         size_t n_text = 0, n_json = 0;
-        FILE *out = open_memstream(text, &n_text);
+        FILE *out = xmemstream(text, &n_text);
         int r;
 
         if (!out || hang_text(page, out) < 0 || fclose(out))
                 return -ENOMEM;
-        out = open_memstream(json, &n_json);
+        out = xmemstream(json, &n_json);
         if (!out || hang_json(page, out) < 0 || fclose(out))
                 return -ENOMEM;
         if (!*job->folder)

@@ -9,8 +9,8 @@
 
 #include "cli/report/cmd_report.h"
 #include "cli/watch/watch_jobs.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "capo/env.h"
 #include "capo/msg.h"
@@ -134,7 +134,7 @@ static int give_ceilings(struct watch_job *j)
 
         if (j->ceiling_comms == page->job->n_comms &&
             j->ceiling_processes == page->job->n_processes) {
-                page->ceiling = j->ceiling ? malloc(size) : NULL;
+                page->ceiling = j->ceiling ? xmalloc(size) : NULL;
                 if (page->ceiling)
                         memcpy(page->ceiling, j->ceiling, size);
                 return j->ceiling && !page->ceiling ? -ENOMEM : 0;
@@ -145,7 +145,7 @@ static int give_ceilings(struct watch_job *j)
         j->ceiling_processes = page->job->n_processes;
         if (report_ceilings(page, &none) < 0 || !page->ceiling)
                 return 0; /* printed once */
-        j->ceiling = malloc(size);
+        j->ceiling = xmalloc(size);
         if (j->ceiling)
                 memcpy(j->ceiling, page->ceiling, size);
         return j->ceiling ? 0 : -ENOMEM;
@@ -186,8 +186,7 @@ static int take_logs(struct watch *w, struct hang_logs *logs, const struct watch
         if (!j && !logs->live)
                 return 0;
         if (!j) {
-                if (capo_array_room(&w->job, w->n_jobs, sizeof *w->job) < 0)
-                        return -ENOMEM;
+                xarray_room(&w->job, w->n_jobs, sizeof *w->job);
                 j = &w->job[w->n_jobs++];
                 *j = (struct watch_job){0};
         }

@@ -8,8 +8,8 @@
 
 #include "capo/frame_types.h"
 #include "cli/watch/watch_logs.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/log_read.h"
 
@@ -19,9 +19,8 @@ static struct watch_log *place_log(struct watch_logs *logs, const char *name)
                 if (!strcmp(logs->v[i].name, name))
                         return &logs->v[i];
         }
-        if (capo_array_room(&logs->v, logs->n, sizeof *logs->v) < 0)
-                return NULL;
-        logs->v[logs->n] = (struct watch_log){.name = strdup(name)};
+        xarray_room(&logs->v, logs->n, sizeof *logs->v);
+        logs->v[logs->n] = (struct watch_log){.name = xstrdup(name)};
         return logs->v[logs->n].name ? &logs->v[logs->n++] : NULL;
 }
 

@@ -17,6 +17,7 @@
 #include "core/base/clock.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define PATIENCE_NS UINT64_C(10000000000) /* for a whole request and its answer */
 
@@ -123,9 +124,7 @@ int watch_serve_begin(struct watch_serve *s, const struct watch_options *o)
         *s = (struct watch_serve){.tcp = -1, .local = -1, .socket = o->socket, .where = o->listen};
         if (!o->listen && !o->socket)
                 return 0;
-        s->clients = calloc(WATCH_SERVE_CLIENTS, sizeof *s->clients);
-        if (!s->clients)
-                return -ENOMEM;
+        s->clients = xcalloc(WATCH_SERVE_CLIENTS, sizeof *s->clients);
         for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++)
                 s->clients[i].fd = -1;
         if (o->token && !(s->token = read_token(o->token)))
@@ -300,7 +299,7 @@ static int reply_http(const struct watch_serve *s, const struct watch *w, struct
         struct answer a = choose_answer(s, w, c->head);
         _cleanup_free_ char *body = NULL;
         size_t n = 0;
-        FILE *out = open_memstream(&body, &n);
+        FILE *out = xmemstream(&body, &n);
 
         if (!out)
                 return -ENOMEM;
@@ -321,7 +320,7 @@ static int reply_http(const struct watch_serve *s, const struct watch *w, struct
 
 static int reply_local(const struct watch *w, struct client *c)
 {
-        FILE *out = open_memstream(&c->reply, &c->n_reply);
+        FILE *out = xmemstream(&c->reply, &c->n_reply);
 
         if (!out)
                 return -ENOMEM;

@@ -10,8 +10,8 @@
 
 #include "capo/msg.h"
 #include "cli/watch/watch_users.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/segment.h"
 
 enum { USERS = 1024 }; /* more on one node means that a user fills the folder */
@@ -38,8 +38,7 @@ static int add_user(struct watch_user **users, int n, const struct watch_user *u
         }
         if (n == USERS)
                 return n;
-        if (capo_array_room(users, (uint32_t)n, sizeof **users) < 0)
-                return -ENOMEM;
+        xarray_room(users, (uint32_t)n, sizeof **users);
         (*users)[n] = *user;
         return n + 1;
 }

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/hist.h"
 #include "analysis/job/training_steps.h"
 #include "profiles/fit/advise.h"
@@ -20,10 +20,9 @@
 
 static int add_point(struct capo_curve *c, double bytes, double us, double pm)
 {
-        if (capo_array_room(&c->bytes, (size_t)c->n, sizeof *c->bytes) < 0 ||
-            capo_array_room(&c->us, (size_t)c->n, sizeof *c->us) < 0 ||
-            capo_array_room(&c->pm, (size_t)c->n, sizeof *c->pm) < 0)
-                return -ENOMEM;
+        xarray_room(&c->bytes, (size_t)c->n, sizeof *c->bytes);
+        xarray_room(&c->us, (size_t)c->n, sizeof *c->us);
+        xarray_room(&c->pm, (size_t)c->n, sizeof *c->pm);
         c->pm[c->n] = pm;
         c->bytes[c->n] = bytes;
         c->us[c->n++] = us;

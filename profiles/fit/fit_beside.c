@@ -3,8 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "core/base/array.h"
 #include "core/base/order.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
 static int by_what(const void *a, const void *b)
@@ -27,8 +27,7 @@ int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const 
                 for (k = i + 1;
                      k < n && items[k].key == items[i].key && items[k].ran == items[i].ran; k++)
                         last = items[k].bytes != items[last].bytes ? k : last;
-                if (capo_array_room(&fit->beside, fit->n_beside, sizeof *b) < 0)
-                        return -ENOMEM;
+                xarray_room(&fit->beside, fit->n_beside, sizeof *b);
                 b = &fit->beside[fit->n_beside++];
                 *b = (struct capo_fit_beside){
                         .like = set->runs[like[items[i].key >> 16]],

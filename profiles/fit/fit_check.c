@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
 enum { MAX_PARTS = 64, MAX_FOLDS = 12 };
@@ -74,12 +75,13 @@ static int folds_of(const struct capo_fit_series *s)
 int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
 {
         size_t n_cells = (size_t)s->n_points * (size_t)s->n_candidates;
-        _cleanup_free_ struct capo_fit_cell *cells = malloc(n_cells * sizeof *cells);
-        _cleanup_free_ struct capo_fit_cell *truth = malloc(n_cells * sizeof *truth);
-        _cleanup_free_ struct capo_fit_point *points = malloc((size_t)s->n_points * sizeof *points);
+        _cleanup_free_ struct capo_fit_cell *cells = xmalloc(n_cells * sizeof *cells);
+        _cleanup_free_ struct capo_fit_cell *truth = xmalloc(n_cells * sizeof *truth);
+        _cleanup_free_ struct capo_fit_point *points =
+                xmalloc((size_t)s->n_points * sizeof *points);
         _cleanup_free_ struct capo_fit_row *rows =
-                malloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
-        _cleanup_free_ bool *scored = calloc((size_t)s->n_points, sizeof *scored);
+                xmalloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
+        _cleanup_free_ bool *scored = xcalloc((size_t)s->n_points, sizeof *scored);
         struct tally t = {.s = s, .scored = scored};
         int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS,
             e = 0;

@@ -22,6 +22,7 @@
 #include <stdlib.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
@@ -403,9 +404,9 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
 {
         const struct view v = {s, o, cells, skip};
         size_t n = (size_t)s->n_points * (size_t)s->n_candidates;
-        _cleanup_free_ double *value = calloc(n + 1, sizeof *value);
-        _cleanup_free_ double *score = malloc((n + 1) * sizeof *score);
-        _cleanup_free_ int *from = malloc((n + 1) * sizeof *from);
+        _cleanup_free_ double *value = xcalloc(n + 1, sizeof *value);
+        _cleanup_free_ double *score = xmalloc((n + 1) * sizeof *score);
+        _cleanup_free_ int *from = xmalloc((n + 1) * sizeof *from);
 
         if (!value || !score || !from)
                 return -ENOMEM;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
@@ -69,11 +70,10 @@ static void cell_of(const struct capo_fit_point *q, int turns, double level,
 int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
                       struct capo_fit_cell *cells)
 {
-        _cleanup_free_ struct capo_fit_run *runs = malloc(((size_t)s->n_blocks + 1) * sizeof *runs);
-        _cleanup_free_ double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ struct capo_fit_run *runs =
+                xmalloc(((size_t)s->n_blocks + 1) * sizeof *runs);
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
 
-        if (!runs || !v)
-                return -ENOMEM;
         for (int p = 0; p < s->n_points; p++) {
                 for (int c = 0; c < s->n_candidates; c++) {
                         struct capo_fit_cell *cell = &cells[p * s->n_candidates + c];

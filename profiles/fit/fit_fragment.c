@@ -15,6 +15,7 @@
 #include "capo/msg.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 
 /* "dgx1v/3-chain-a" tells how GPUs are connected, "hgxh100/5" only their number. */
@@ -232,11 +233,9 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
         capo_why(-ENOMEM, why, room, "out of memory");
         r = capo_class_name(m->t, a, out->class, sizeof out->class);
         out->by_class = !*out->trays && (exact || more_than_numbers(out->class));
-        out->decided = calloc(n_asks + 1, sizeof *out->decided);
-        decided = calloc((n_asks + 1) * FRAGMENT_ORDERS, sizeof *decided);
+        out->decided = xcalloc(n_asks + 1, sizeof *out->decided);
+        decided = xcalloc((n_asks + 1) * FRAGMENT_ORDERS, sizeof *decided);
         d.decided = decided;
-        if (!out->decided || !decided)
-                r = -ENOMEM;
         if (r == 0)
                 r = fragment_orders(&out->model, out->joined.t ? out->joined.t : m->t,
                                     out->joined.t ? &out->joined.a : a, decide_order, &d,

@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
@@ -79,11 +80,9 @@ static int find_candidate(const struct capo_fit_series *s, uint64_t key)
 static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
                        const struct capo_fit_item *items, size_t n)
 {
-        uint64_t *keys = malloc((n + 1) * sizeof *keys);
+        uint64_t *keys = xmalloc((n + 1) * sizeof *keys);
         int n_keys = 0, n_points = 0, n_blocks = 0;
 
-        if (!keys)
-                return -ENOMEM;
         for (size_t i = 0; i < n; i++) {
                 bool new_point = i == 0 || items[i].bytes != items[i - 1].bytes;
                 bool new_candidate = new_point || items[i].candidate != items[i - 1].candidate;
@@ -105,11 +104,11 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
                 n_keys++;
         }
         s->n_candidates = n_keys + 1;
-        s->candidates = calloc((size_t)s->n_candidates, sizeof *s->candidates);
-        s->points = calloc((size_t)n_points, sizeof *s->points);
-        s->blocks = calloc((size_t)n_blocks, sizeof *s->blocks);
-        s->cells = calloc((size_t)n_points * (size_t)s->n_candidates, sizeof *s->cells);
-        s->rows = calloc(2 * (size_t)n_points + 4, sizeof *s->rows);
+        s->candidates = xcalloc((size_t)s->n_candidates, sizeof *s->candidates);
+        s->points = xcalloc((size_t)n_points, sizeof *s->points);
+        s->blocks = xcalloc((size_t)n_blocks, sizeof *s->blocks);
+        s->cells = xcalloc((size_t)n_points * (size_t)s->n_candidates, sizeof *s->cells);
+        s->rows = xcalloc(2 * (size_t)n_points + 4, sizeof *s->rows);
         if (!s->candidates || !s->points || !s->blocks || !s->cells || !s->rows) {
                 free(keys);
                 return -ENOMEM;
@@ -147,11 +146,9 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
                        struct capo_fault *fault)
 {
         const struct capo_trial *runs = m->set->runs;
-        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         int e = 0;
 
-        if (!v)
-                return -ENOMEM;
         for (int i = 1, first = 0; i < s->n_blocks && e == 0; i++) {
                 const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
                 size_t n = 0;
@@ -231,15 +228,10 @@ static bool block_stalled(const struct capo_fit_series *s, int i, double median,
 
 static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
-        bool *gone = calloc((size_t)s->n_blocks + 1, sizeof *gone);
-        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        bool *gone = xcalloc((size_t)s->n_blocks + 1, sizeof *gone);
+        double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         int kept = 0;
 
-        if (!gone || !v) {
-                free(gone);
-                free(v);
-                return -ENOMEM;
-        }
         for (int i = 0, end; i < s->n_blocks; i = end) {
                 double median;
 
@@ -296,10 +288,10 @@ static void keep_place_gaps(struct capo_fit_series *s)
 
 static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
-        double *habit = calloc((size_t)s->n_candidates, sizeof *habit), all = 0;
-        size_t *at = calloc((size_t)s->n_candidates + 1, sizeof *at),
+        double *habit = xcalloc((size_t)s->n_candidates, sizeof *habit), all = 0;
+        size_t *at = xcalloc((size_t)s->n_candidates + 1, sizeof *at),
                n_all = 0; /* insert position for the next block of a candidate */
-        double *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
 
         if (!habit || !at || !v) {
                 free(habit);
@@ -352,9 +344,7 @@ static int run_habit(struct capo_fit_series *s)
 
         if (s->make != CAPO_MAKE_EVENT && s->make != CAPO_MAKE_KERNEL && s->make != CAPO_MAKE_HOST)
                 return 0;
-        v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
-        if (!v)
-                return -ENOMEM;
+        v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         for (int i = 0, end; i < s->n_blocks; i = end) {
                 size_t n = 0;
                 double usual;

@@ -13,6 +13,7 @@
 #include "core/base/layout.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
 /* Properties of a run's samples. */
@@ -77,10 +78,8 @@ static int by_sum(const void *a, const void *b, void *seen)
 static int drop_identical(struct capo_samples *set, const struct seen *seen)
 {
         enum { LEAST = 3 }; /* with fewer samples, equality may be chance */
-        _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+        _cleanup_free_ uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
 
-        if (!order)
-                return -ENOMEM;
         for (size_t i = 0; i < set->n_runs; i++)
                 order[i] = (uint32_t)i;
         qsort_r(order, set->n_runs, sizeof *order, by_sum, (void *)seen);
@@ -140,11 +139,9 @@ static const char *usual_settings(const struct capo_samples *set, const struct s
 /* Leave out runs with other settings than most of NCCL's own choice. */
 static int same_settings(struct capo_samples *set, const struct seen *seen)
 {
-        _cleanup_free_ uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+        _cleanup_free_ uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
         size_t n = 0;
 
-        if (!order)
-                return -ENOMEM;
         for (size_t i = 0; i < set->n_runs; i++) {
                 if (!set->runs[i].left_out)
                         order[n++] = (uint32_t)i;
@@ -252,11 +249,9 @@ static void known_order(struct capo_samples *set)
 
 int capo_fit_guard(struct capo_samples *set, bool force)
 {
-        _cleanup_free_ struct seen *seen = calloc(set->n_runs + 1, sizeof *seen);
+        _cleanup_free_ struct seen *seen = xcalloc(set->n_runs + 1, sizeof *seen);
         int e;
 
-        if (!seen)
-                return -ENOMEM;
         known_order(set);
         sum_samples(set, seen);
         e = drop_identical(set, seen);

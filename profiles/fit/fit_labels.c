@@ -15,6 +15,7 @@
 #include "capo/algorithms.h"
 #include "analysis/job/spread.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_labels.h"
 #include "profiles/fit/fit_private.h"
 
@@ -82,10 +83,8 @@ static bool order_contradicts(const struct capo_fit_series *s, int fast, int slo
 
 int capo_fit_labels(struct capo_fit_series *s)
 {
-        _cleanup_free_ double *v = malloc(((size_t)s->n_points + 1) * sizeof *v);
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_points + 1) * sizeof *v);
 
-        if (!v)
-                return -ENOMEM;
         for (int c = 1; c < s->n_candidates; c++) {
                 const struct capo_fit_candidate *k = &s->candidates[c];
                 int simple = find_pair(s, k->algo, CAPO_PROTO_SIMPLE),

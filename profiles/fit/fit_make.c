@@ -29,11 +29,11 @@
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_labels.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
@@ -67,11 +67,9 @@ static int by_class(const void *a, const void *b, void *runs)
  */
 static int group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
 {
-        uint32_t *order = malloc((set->n_runs + 1) * sizeof *order);
+        uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
         int n = 0;
 
-        if (!order)
-                return -ENOMEM;
         for (size_t i = 0; i < set->n_runs; i++)
                 order[i] = (uint32_t)i;
         qsort_r(order, set->n_runs, sizeof *order, by_class, set->runs);
@@ -219,11 +217,11 @@ static uint64_t one_clock(struct capo_fit_item *items, size_t *n)
 int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *o,
                   struct capo_fit **out, struct capo_fault *fault)
 {
-        _cleanup_(capo_fit_freep) struct capo_fit *fit = calloc(1, sizeof *fit);
-        _cleanup_free_ struct capo_fit_item *items = malloc((set->n + 1) * sizeof *items);
-        _cleanup_free_ uint32_t *class_of = malloc((set->n_runs + 1) * sizeof *class_of);
-        _cleanup_free_ uint32_t *like = malloc((set->n_runs + 1) * sizeof *like);
-        _cleanup_free_ double *v = malloc((set->n + 1) * 2 * sizeof *v);
+        _cleanup_(capo_fit_freep) struct capo_fit *fit = xcalloc(1, sizeof *fit);
+        _cleanup_free_ struct capo_fit_item *items = xmalloc((set->n + 1) * sizeof *items);
+        _cleanup_free_ uint32_t *class_of = xmalloc((set->n_runs + 1) * sizeof *class_of);
+        _cleanup_free_ uint32_t *like = xmalloc((set->n_runs + 1) * sizeof *like);
+        _cleanup_free_ double *v = xmalloc((set->n + 1) * 2 * sizeof *v);
         struct capo_fit_maker m = {.set = set, .fit = fit, .v = v, .scratch = v + set->n};
         size_t n = 0, n_beside = 0;
         int e;
@@ -266,8 +264,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
 
                 for (k = i + 1; k < n && items[k].key == items[i].key; k++)
                         ;
-                if (capo_array_room(&fit->series, (size_t)fit->n_series, sizeof *s) < 0)
-                        return -ENOMEM;
+                xarray_room(&fit->series, (size_t)fit->n_series, sizeof *s);
                 s = &fit->series[fit->n_series++];
                 *s = (struct capo_fit_series){.like = set->runs[like[items[i].key >> 16]],
                                               .call = (uint8_t)(items[i].key >> 8),
@@ -278,8 +275,8 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                                    : capo_fit_links_of_gpu(s->like.gpu);
                 e = make_series(&m, s, &items[i], k - i, o, fault);
                 if (e == -EINVAL) {
-                        if (capo_array_room(&fit->faults, fit->n_faults, sizeof *fit->faults) < 0 ||
-                            !(fit->faults[fit->n_faults] = strdup(fault->text)))
+                        xarray_room(&fit->faults, fit->n_faults, sizeof *fit->faults);
+                        if (!(fit->faults[fit->n_faults] = xstrdup(fault->text)))
                                 return -ENOMEM;
                         fit->n_faults++;
                         series_finish(&fit->series[--fit->n_series]);

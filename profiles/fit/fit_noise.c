@@ -31,6 +31,7 @@
 
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
@@ -357,10 +358,10 @@ static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_r
  * out of the times if the order of the runs is known; if not, it widens the level. */
 static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
 {
-        _cleanup_free_ struct deviation *v = malloc(((size_t)s->n_blocks + 1) * sizeof *v);
-        _cleanup_free_ struct level *levels = malloc(((size_t)s->n_blocks + 1) * sizeof *levels);
-        _cleanup_free_ double *sizes = malloc(((size_t)s->n_blocks + 1) * sizeof *sizes);
-        _cleanup_free_ double *slopes = calloc((size_t)s->n_candidates, sizeof *slopes);
+        _cleanup_free_ struct deviation *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ struct level *levels = xmalloc(((size_t)s->n_blocks + 1) * sizeof *levels);
+        _cleanup_free_ double *sizes = xmalloc(((size_t)s->n_blocks + 1) * sizeof *sizes);
+        _cleanup_free_ double *slopes = xcalloc((size_t)s->n_candidates, sizeof *slopes);
         double squares = 0, xx = 0, xy = 0, slope, usual, error;
         size_t n_levels = 0, n_slopes = 0;
         uint32_t first = UINT32_MAX, last = 0;
@@ -416,11 +417,11 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
 int capo_fit_noise(struct capo_fit_series *s)
 {
         size_t n = (size_t)s->n_points;
-        _cleanup_free_ struct capo_fit_run *runs = calloc((size_t)s->n_blocks + 1, sizeof *runs);
-        _cleanup_free_ struct scatter *all = calloc(n * (size_t)s->n_candidates + 1, sizeof *all);
-        _cleanup_free_ struct pool *before = malloc((n + 1) * sizeof *before);
-        _cleanup_free_ double *room = malloc((4 * n + 1) * sizeof *room);
-        _cleanup_free_ double *values = malloc((n * (size_t)s->n_candidates + 1) * sizeof *values);
+        _cleanup_free_ struct capo_fit_run *runs = xcalloc((size_t)s->n_blocks + 1, sizeof *runs);
+        _cleanup_free_ struct scatter *all = xcalloc(n * (size_t)s->n_candidates + 1, sizeof *all);
+        _cleanup_free_ struct pool *before = xmalloc((n + 1) * sizeof *before);
+        _cleanup_free_ double *room = xmalloc((4 * n + 1) * sizeof *room);
+        _cleanup_free_ double *values = xmalloc((n * (size_t)s->n_candidates + 1) * sizeof *values);
         double *variance = room, *freedom = room + n, *shape = room + 2 * n,
                *shape_freedom = room + 3 * n;
         int compared = s->n_candidates > 2 ? s->n_candidates - 1 : 1;

@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
 enum {
@@ -65,9 +66,7 @@ static struct ballot *find_ballot(struct votes *w, uint64_t key, bool add)
         if (add && 2 * w->n >= w->room && w->n < MOST) {
                 struct votes more = {.room = w->room ? 2 * w->room : 256};
 
-                more.v = calloc(more.room, sizeof *more.v);
-                if (!more.v)
-                        return NULL;
+                more.v = xcalloc(more.room, sizeof *more.v);
                 for (i = 0; i < w->room; i++) {
                         size_t k = w->v[i].key >> 8 & (more.room - 1);
 
@@ -180,12 +179,10 @@ static void count_sample(const struct votes *w, struct capo_samples *set, uint64
 
 int capo_fit_odd_runs(struct capo_samples *set)
 {
-        _cleanup_free_ uint64_t *place = malloc((set->n_runs + 1) * sizeof *place);
-        _cleanup_free_ struct suspect *suspects = calloc(set->n_runs + 1, sizeof *suspects);
+        _cleanup_free_ uint64_t *place = xmalloc((set->n_runs + 1) * sizeof *place);
+        _cleanup_free_ struct suspect *suspects = xcalloc(set->n_runs + 1, sizeof *suspects);
         struct votes w = {0};
 
-        if (!place || !suspects)
-                return -ENOMEM;
         for (size_t i = 0; i < set->n_runs; i++)
                 place[i] = place_of(&set->runs[i]);
         for (int pass = 0; pass < 2; pass++) {

@@ -13,9 +13,9 @@
 #include <stdlib.h>
 
 #include "analysis/job/spread.h"
-#include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
 #define LEAST_STEP 0.5 /* doublings: closer sizes do not form a curve */
@@ -124,10 +124,10 @@ static int collect_bends(const struct capo_fit_series *s, const struct knot *kno
 int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
                          double *freedom)
 {
-        _cleanup_free_ struct knot *knots = malloc(((size_t)s->n_blocks + 1) * sizeof *knots);
+        _cleanup_free_ struct knot *knots = xmalloc(((size_t)s->n_blocks + 1) * sizeof *knots);
         _cleanup_free_ struct bend *bends =
-                malloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *bends);
-        _cleanup_free_ double *v = malloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *v);
+                xmalloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *bends);
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *v);
         double first, last; /* doublings; at both ends the window extends further inside */
         int n;
 

@@ -9,10 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "profiles/fit/fit_trial.h"
 
@@ -101,8 +101,7 @@ static int add_row(const struct capo_fit_series *s, const struct capo_row *row, 
                     !capo_trial_judge(s, p, c, &f))
                         continue;
                 f.row = number;
-                if (capo_array_room(found, (size_t)*n, sizeof **found) < 0)
-                        return -ENOMEM;
+                xarray_room(found, (size_t)*n, sizeof **found);
                 (*found)[(*n)++] = f;
         }
         return 0;
@@ -219,12 +218,10 @@ static struct capo_trial_found join_jobs(const struct capo_trial_found *v, const
 
 int capo_trial_pool(struct capo_trial_found *found, int n)
 {
-        _cleanup_free_ int *of = malloc(((size_t)n + 1) * sizeof *of);
-        _cleanup_free_ struct capo_trial_found *joined = malloc(((size_t)n + 1) * sizeof *joined);
+        _cleanup_free_ int *of = xmalloc(((size_t)n + 1) * sizeof *of);
+        _cleanup_free_ struct capo_trial_found *joined = xmalloc(((size_t)n + 1) * sizeof *joined);
         int kept = 0;
 
-        if (!of || !joined)
-                return -ENOMEM;
         for (int i = 0; i < n; i++)
                 of[i] = i;
         qsort_r(of, (size_t)n, sizeof *of, by_place, found);

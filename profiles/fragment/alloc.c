@@ -7,6 +7,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/fragment.h"
 #include "profiles/machine/gpus.h"
 
@@ -19,7 +20,7 @@ void capo_alloc_free(struct capo_alloc *a)
 int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out)
 {
         struct capo_alloc a = {
-                .n_ranks = n, .n_nodes = 1, .ranks = calloc((size_t)n + 1, sizeof *a.ranks)};
+                .n_ranks = n, .n_nodes = 1, .ranks = xcalloc((size_t)n + 1, sizeof *a.ranks)};
 
         if (!a.ranks)
                 return -ENOMEM;
@@ -69,7 +70,7 @@ static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *place
 int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts,
                      struct capo_alloc *out, char *why, size_t room)
 {
-        _cleanup_free_ uint16_t *devs = malloc((t->n_gpus + 1) * sizeof *devs);
+        _cleanup_free_ uint16_t *devs = xmalloc((t->n_gpus + 1) * sizeof *devs);
         struct capo_gpus_of of = {t->name, devs, t->n_gpus, 4096, find_busid, t};
         struct capo_gpu_place *places;
         struct capo_alloc a = {0};
@@ -88,7 +89,7 @@ int capo_alloc_parse(const struct capo_topology *t, const char *text, bool count
         e = devs ? capo_gpus_parse(text, counts, &of, &places, &n, why, room) : -ENOMEM;
         if (e < 0)
                 return e;
-        a.ranks = calloc(n + 1, sizeof *a.ranks);
+        a.ranks = xcalloc(n + 1, sizeof *a.ranks);
         a.n_ranks = (int)n;
         e = a.ranks ? number_nodes(&a, places, text, why, room) : -ENOMEM;
         free(places);

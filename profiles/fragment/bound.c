@@ -6,11 +6,12 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 
 struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const struct capo_alloc *a)
 {
-        struct capo_plan_gpu *ranks = calloc((size_t)a->n_ranks + 1, sizeof *ranks);
+        struct capo_plan_gpu *ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *ranks);
 
         for (int i = 0; ranks && i < a->n_ranks; i++)
                 ranks[i] = (struct capo_plan_gpu){(uint16_t)a->ranks[i].node,
@@ -32,7 +33,7 @@ static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *g
 {
         int r;
 
-        *out = (struct capo_alloc){.n_ranks = (int)n, .ranks = calloc(n + 1, sizeof *out->ranks)};
+        *out = (struct capo_alloc){.n_ranks = (int)n, .ranks = xcalloc(n + 1, sizeof *out->ranks)};
         r = out->ranks ? 0 : -ENOMEM;
         for (size_t i = 0; i < n && !r; i++) {
                 out->ranks[i].node = gpus[i].node;

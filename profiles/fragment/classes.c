@@ -19,6 +19,7 @@
 
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/fragment.h"
 
 #define CLASS_GPUS 16 /* GPUs of one machine without a switch, at most */
@@ -406,11 +407,9 @@ int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, c
                     size_t room)
 {
         _cleanup_free_ char(*names)[CAPO_CLASS_ROOM] =
-                calloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
-        _cleanup_free_ int *gpus = malloc(sizeof *gpus * ((size_t)a->n_ranks + 1));
+                xcalloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
+        _cleanup_free_ int *gpus = xmalloc(sizeof *gpus * ((size_t)a->n_ranks + 1));
 
-        if (!names || !gpus)
-                return -ENOMEM;
         for (int node = 0; node < a->n_nodes; node++) {
                 int n = 0, r;
 

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/xalloc.h"
 #include "profiles/fragment/flow.h"
 
 void flow_begin(struct flow *f, int n)
@@ -18,13 +19,8 @@ void flow_begin(struct flow *f, int n)
         f->n = n;
         f->n_arcs = 0;
         if (n > f->room_v) {
-                int *more = realloc(f->head, 4 * sizeof *more * (size_t)n);
+                int *more = xrealloc(f->head, 4 * sizeof *more * (size_t)n);
 
-                if (!more) {
-                        f->no_memory = true;
-                        f->n = 0;
-                        return;
-                }
                 f->head = more;
                 f->room_v = n;
         }
@@ -46,12 +42,8 @@ void flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
 {
         if (f->n_arcs + 2 > f->room_a) {
                 int room = f->room_a ? 2 * f->room_a : 64;
-                struct flow_arc *more = realloc(f->arcs, sizeof *more * (size_t)room);
+                struct flow_arc *more = xrealloc(f->arcs, sizeof *more * (size_t)room);
 
-                if (!more) {
-                        f->no_memory = true;
-                        return;
-                }
                 f->arcs = more;
                 f->room_a = room;
         }

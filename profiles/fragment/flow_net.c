@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/flow_net.h"
 
 struct builder {
@@ -164,15 +165,11 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
         size_t per_node = 1 + (hybrid ? t->n_pcis + t->n_cpus : 0);
         struct builder b = {.t = t, .room = a->n_ranks + (int)per_node * a->n_nodes + 1};
         _cleanup_free_ int *places =
-                malloc(sizeof *places * (t->n_gpus + t->n_pcis + t->n_cpus + 1));
+                xmalloc(sizeof *places * (t->n_gpus + t->n_pcis + t->n_cpus + 1));
         int network = b.room - 1;
         int64_t unit = 0, *cap;
 
-        b.cap = calloc((size_t)b.room * (size_t)b.room, sizeof *b.cap);
-        if (!places || !b.cap) {
-                free(b.cap);
-                return -ENOMEM;
-        }
+        b.cap = xcalloc((size_t)b.room * (size_t)b.room, sizeof *b.cap);
         b.n = b.room;
         for (int node = 0; node < a->n_nodes; node++) {
                 struct places p = {.gpu = places};
@@ -202,14 +199,12 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
         }
         if (!unit)
                 unit = 1;
-        cap = calloc((size_t)b.n * (size_t)b.n, sizeof *cap);
+        cap = xcalloc((size_t)b.n * (size_t)b.n, sizeof *cap);
         for (int u = 0; cap && u < b.n; u++) {
                 for (int v = 0; v < b.n; v++)
                         cap[u * b.n + v] = b.cap[u * b.room + v] / unit;
         }
         free(b.cap);
-        if (!cap)
-                return -ENOMEM;
         *out = (struct pack_net){b.n, a->n_ranks, cap};
         *unit_gbs = (double)unit / 1000;
         return 0;

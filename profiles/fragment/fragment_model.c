@@ -45,6 +45,7 @@
 #include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/formula.h"
 #include "profiles/fragment/fragment_model.h"
 #include "profiles/fragment/fragment_trays.h"
@@ -379,15 +380,15 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                    const struct capo_plan_ask *asks, size_t n_asks, struct fragment_model *out,
                    char *why, size_t room)
 {
-        struct fragment_views *v = calloc(1, sizeof *v);
-        _cleanup_free_ struct capo_plan_ask *all = calloc(n_asks + 2 * CAPO_COLLS, sizeof *all);
+        struct fragment_views *v = xcalloc(1, sizeof *v);
+        _cleanup_free_ struct capo_plan_ask *all = xcalloc(n_asks + 2 * CAPO_COLLS, sizeof *all);
         int order[CAPO_PLAN_WHOLE_MAX], r;
 
         memset(out, 0, sizeof *out);
         capo_why(-ENOMEM, why, room, "out of memory");
         out->views = v;
-        out->cost = calloc(n_asks + 1, sizeof *out->cost);
-        out->links = calloc(n_asks + 1, sizeof *out->links);
+        out->cost = xcalloc(n_asks + 1, sizeof *out->cost);
+        out->links = xcalloc(n_asks + 1, sizeof *out->links);
         r = v && all && out->cost && out->links ? 0 : -ENOMEM;
         if (r == 0 && a->n_ranks > CAPO_PLAN_WHOLE_MAX)
                 r = capo_why(-EINVAL, why, room,
@@ -445,9 +446,7 @@ int fragment_model_reorder(struct fragment_model *f, const int *nodes, int n)
 
         if (*f->why_not)
                 return -ENOTSUP;
-        before = malloc(sizeof v->domains);
-        if (!before)
-                return -ENOMEM;
+        before = xmalloc(sizeof v->domains);
         memcpy(before, v->domains, sizeof v->domains);
         for (int k = 0; k < n; k++) {
                 for (int i = 0; i < v->n_domains; i++) {

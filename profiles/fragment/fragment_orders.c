@@ -10,6 +10,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/fragment_orders.h"
 
 /* Do two nodes of the allocation use the same GPUs? */
@@ -34,7 +35,7 @@ static int reorder_alloc(const struct capo_alloc *a, const int *nodes, struct ca
 {
         struct capo_alloc b = {.n_ranks = a->n_ranks,
                                .n_nodes = a->n_nodes,
-                               .ranks = calloc((size_t)a->n_ranks + 1, sizeof *b.ranks)};
+                               .ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *b.ranks)};
         int at = 0;
 
         if (!b.ranks)
@@ -201,7 +202,7 @@ char *fragment_orders_ask(const struct fragment_machine *m, const struct capo_al
 {
         uint64_t bytes = (1ull << 30) / (unsigned)a->n_ranks * (unsigned)a->n_ranks;
         const struct capo_plan_ask ask = {CAPO_COLL_ALLREDUCE, bytes};
-        _cleanup_free_ struct fragment_orders *orders = calloc(1, sizeof *orders);
+        _cleanup_free_ struct fragment_orders *orders = xcalloc(1, sizeof *orders);
         struct fragment_model f;
         char why[512];
 

@@ -6,6 +6,7 @@
 #include "capo/msg.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/fragment_trays.h"
 
 int fragment_trays_join(const struct fragment_machine *m, const struct capo_alloc *a,
@@ -27,9 +28,7 @@ int fragment_trays_join(const struct fragment_machine *m, const struct capo_allo
         out->machine.tray = m->t;
         out->a.n_ranks = a->n_ranks;
         out->a.n_nodes = (a->n_nodes + m->domain - 1) / m->domain;
-        out->a.ranks = calloc((size_t)a->n_ranks + 1, sizeof *out->a.ranks);
-        if (!out->a.ranks)
-                return capo_why(-ENOMEM, why, room, "out of memory");
+        out->a.ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *out->a.ranks);
         for (int i = 0; i < a->n_ranks; i++)
                 out->a.ranks[i] = (struct capo_alloc_rank){a->ranks[i].node / m->domain,
                                                            a->ranks[i].node % m->domain * each +

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/link_loads.h"
 #include "profiles/fragment/ways.h"
 
@@ -171,7 +172,7 @@ static int shape_rate(const struct capo_topology *t, const struct fragment_domai
         struct machine m = {0};
         int r = ways_new(t, &m.ways);
 
-        if (r == 0 && !(m.load = calloc((size_t)m.ways.n_links + 1, sizeof *m.load)))
+        if (r == 0 && !(m.load = xcalloc((size_t)m.ways.n_links + 1, sizeof *m.load)))
                 r = -ENOMEM;
         *rate = INFINITY;
         for (int i = 0; i < n_domains && r == 0; i++) {

@@ -20,6 +20,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/lp.h"
 
 #define STEPS_MAX 4000
@@ -92,12 +93,10 @@ static int enter_column(struct simplex *s, const double *column, double value)
 int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most)
 {
         size_t square = (size_t)m * (size_t)m, rows = (size_t)m;
-        _cleanup_free_ double *memory = calloc(square + 5 * rows + 1, sizeof *memory);
+        _cleanup_free_ double *memory = xcalloc(square + 5 * rows + 1, sizeof *memory);
         struct simplex s = {.m = m, .cap = cap};
 
         *most = INFINITY;
-        if (!memory)
-                return -ENOMEM;
         s.inverse = memory;
         s.amount = s.inverse + square;
         s.value = s.amount + rows;

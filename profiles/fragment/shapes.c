@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/flow_net.h"
 
@@ -208,8 +209,8 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
                                 cap[w.n_links++] = (double)net->cap[u * n + v];
                 }
         }
-        w.cost = malloc(sizeof *w.cost * (size_t)n << n);
-        w.before = calloc((size_t)n << n, sizeof *w.before);
+        w.cost = xmalloc(sizeof *w.cost * (size_t)n << n);
+        w.before = xcalloc((size_t)n << n, sizeof *w.before);
         r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest_tour, &w, &most) : -ENOMEM;
         free(w.cost);
         free(w.before);

@@ -7,8 +7,8 @@
 
 #include "capo/collectives.h"
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/splits.h"
 #include "profiles/plan/symmetry.h"
 
@@ -16,14 +16,11 @@ static int add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stan
 {
         struct split *p;
 
-        if (capo_array_room(&s->splits, s->n_splits, sizeof *p) < 0)
-                return -ENOMEM;
+        xarray_room(&s->splits, s->n_splits, sizeof *p);
         p = &s->splits[s->n_splits++];
         *p = (struct split){.set = {one, two}, .stands_for = stands_for, .rc = -ECANCELED};
-        p->gpus = calloc((size_t)(s->k[0] + s->k[1]), sizeof *p->gpus);
-        p->cells = calloc(s->question->n_asks, sizeof *p->cells);
-        if (!p->gpus || !p->cells)
-                return -ENOMEM;
+        p->gpus = xcalloc((size_t)(s->k[0] + s->k[1]), sizeof *p->gpus);
+        p->cells = xcalloc(s->question->n_asks, sizeof *p->cells);
         for (int node = 0; node < 2; node++) {
                 for (size_t g = 0; g < s->n_devs; g++) {
                         if (p->set[node] & 1u << g)
@@ -41,8 +38,7 @@ static int list_subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
         *n = 0;
         *out = NULL;
         for (uint64_t set = (1ull << k) - 1; set < end; set = capo_set_next(set)) {
-                if (capo_array_room(out, *n, sizeof **out) < 0)
-                        return -ENOMEM;
+                xarray_room(out, *n, sizeof **out);
                 (*out)[(*n)++] = (uint32_t)set;
                 if (*n > 1000000)
                         return -E2BIG;
@@ -59,8 +55,8 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
         int r = list_subsets(symmetry->n_gpus, k, &all, &n_all);
 
         *n = 0;
-        *sets = calloc(n_all + 1, sizeof **sets);
-        *counts = calloc(n_all + 1, sizeof **counts);
+        *sets = xcalloc(n_all + 1, sizeof **sets);
+        *counts = xcalloc(n_all + 1, sizeof **counts);
         if (r < 0 || !*sets || !*counts)
                 return r < 0 ? r : -ENOMEM;
         for (size_t i = 0; i < n_all; i++) {
@@ -201,8 +197,7 @@ static int group_splits(struct splits *s)
                        !same_answer(s, &s->splits[i], &s->splits[s->groups[g].first]))
                         g++;
                 if (g == s->n_groups) {
-                        if (capo_array_room(&s->groups, s->n_groups, sizeof *s->groups) < 0)
-                                return -ENOMEM;
+                        xarray_room(&s->groups, s->n_groups, sizeof *s->groups);
                         s->groups[s->n_groups++] = (struct split_group){.first = i};
                 }
                 s->groups[g].count += s->splits[i].stands_for;
@@ -262,7 +257,7 @@ int splits_ask(struct splits *s, char *why, size_t room)
 
         *why = 0;
         r = list_splits(s, why, room);
-        q = r ? NULL : calloc(s->n_splits + 1, sizeof *q);
+        q = r ? NULL : xcalloc(s->n_splits + 1, sizeof *q);
         if (!q)
                 return r ? r : -ENOMEM;
         for (size_t i = 0; i < s->n_splits; i++) {

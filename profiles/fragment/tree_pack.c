@@ -16,6 +16,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fragment/flow.h"
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/tree_pack.h"
@@ -80,14 +81,12 @@ static void cut_capacity(const struct pack_net *net, const bool *in, int64_t *ca
 
 int pack_gather(const struct pack_net *net, struct pack_rate *out)
 {
-        _cleanup_free_ bool *in = malloc((size_t)net->n + 1);
+        _cleanup_free_ bool *in = xmalloc((size_t)net->n + 1);
         struct pack_rate x = {0, 1};
         int64_t cap, ranks;
         int n = net->n_ranks, r = 0;
 
         *out = x;
-        if (!in)
-                return -ENOMEM;
         if (n < 2)
                 return 0;
         /* start with the link set of one rank, which is the usual bottleneck: all other ranks' data
@@ -236,12 +235,13 @@ static double round_fraction(double value, int ranks)
 int pack_allreduce(const struct pack_net *net, double *out)
 {
         size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
-        _cleanup_free_ int *link = malloc(sizeof *link * n * n),
-                           *before = malloc(sizeof *before * n * ranks),
-                           *parent = malloc(sizeof *parent * ranks);
-        _cleanup_free_ double *far = malloc(sizeof *far * n * ranks),
-                              *cap = malloc(sizeof *cap * n * n), *at = malloc(sizeof *at * ranks);
-        _cleanup_free_ bool *done = malloc(n);
+        _cleanup_free_ int *link = xmalloc(sizeof *link * n * n),
+                           *before = xmalloc(sizeof *before * n * ranks),
+                           *parent = xmalloc(sizeof *parent * ranks);
+        _cleanup_free_ double *far = xmalloc(sizeof *far * n * ranks),
+                              *cap = xmalloc(sizeof *cap * n * n),
+                              *at = xmalloc(sizeof *at * ranks);
+        _cleanup_free_ bool *done = xmalloc(n);
         struct relay_tree w = {.net = net,
                                .link = link,
                                .far = far,

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/xalloc.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/fragment/ways.h"
 
@@ -29,9 +30,7 @@ int ways_new(const struct capo_topology *t, struct ways *w)
         w->cpu = w->pci + 2 * (int)t->n_pcis;
         w->nic = w->cpu + cpus * cpus;
         w->n_links = w->nic + 2 * (int)t->n_nics;
-        w->cap = calloc((size_t)w->n_links + 1, sizeof *w->cap);
-        if (!w->cap)
-                return -ENOMEM;
+        w->cap = xcalloc((size_t)w->n_links + 1, sizeof *w->cap);
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
 

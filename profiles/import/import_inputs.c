@@ -16,10 +16,10 @@
 #include "capo/log_layout.h"
 #include "analysis/job/stats.h"
 #include "analysis/log/pack.h"
-#include "core/base/array.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
 bool capo_import_is_log(const char *head, size_t n)
@@ -31,17 +31,13 @@ bool capo_import_is_log(const char *head, size_t n)
 static int keep_log(struct capo_input *in, struct capo_log *log)
 {
         struct capo_late *late = capo_late_of(in);
-        char *named = strdup(in->named ? in->named : in->path);
 
-        if (late && !late->job && (late->job = capo_job_new()))
+        if (!late->job) {
+                late->job = capo_job_new();
                 late->job->no_lateness = true;
-        if (!late || !late->job || !named ||
-            capo_array_room(&late->named, late->job->n_processes, sizeof named) < 0) {
-                capo_log_close(log);
-                free(named);
-                return -ENOMEM;
         }
-        late->named[late->job->n_processes] = named;
+        xarray_room(&late->named, late->job->n_processes, sizeof *late->named);
+        late->named[late->job->n_processes] = xstrdup(in->named ? in->named : in->path);
         return capo_job_add(late->job, log, NULL, NULL);
 }
 
@@ -130,8 +126,8 @@ static int read_before(struct capo_input *in, uint64_t file_size)
                 set->n_again++;
                 return 1;
         }
-        if (capo_array_room(&set->files, set->n_known, sizeof *set->files) < 0 ||
-            !(file.path = strdup(in->path)))
+        xarray_room(&set->files, set->n_known, sizeof *set->files);
+        if (!(file.path = xstrdup(in->path)))
                 return -ENOMEM;
         set->files[set->n_known++] = file;
         return 0;
@@ -154,9 +150,7 @@ static int read_whole(struct capo_input *in, int fd)
         r = capo_file_read_fd(fd, SIZE_MAX - in->size - 1, &rest, &n);
         if (r < 0)
                 return r;
-        all = realloc(in->text, in->size + n + 1);
-        if (!all)
-                return -ENOMEM;
+        all = xrealloc(in->text, in->size + n + 1);
         memcpy(all + in->size, rest, n + 1);
         in->text = all;
         in->size += n;
@@ -224,11 +218,8 @@ static int import_pack(struct capo_input *in)
                 struct capo_input sub = *in;
 
                 sub.size = 0;
-                sub.text = malloc(HEAD);
-                if (!sub.text || asprintf(&path, "%s/%s", in->path, list.v[i].name) < 0) {
-                        free(sub.text);
-                        return -ENOMEM;
-                }
+                sub.text = xmalloc(HEAD);
+                path = xprintf("%s/%s", in->path, list.v[i].name);
                 sub.path = path;
                 r = import_packed_log(&sub, in->path, &list.v[i]);
                 free(sub.text);

@@ -16,6 +16,7 @@
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 #include "profiles/import/text_command.h"
 
@@ -118,7 +119,7 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         }
         run->n_ranks = (int)json_array_size(list);
         run->n_nodes = (int)json_object_size(hosts);
-        names = calloc((size_t)run->n_nodes + 1, sizeof *names);
+        names = xcalloc((size_t)run->n_nodes + 1, sizeof *names);
         json_object_foreach(hosts, host, count)
         {
                 capo_layout_add(&layout, (uint32_t)json_integer_value(count), 1);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "analysis/job/stats.h"
-#include "core/base/array.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 
 struct capo_late *capo_late_of(struct capo_input *in)
@@ -21,11 +21,10 @@ struct capo_late *capo_late_of(struct capo_input *in)
                     (!in->label || !memcmp(&l->label, in->label, sizeof l->label)))
                         return l;
         }
-        if (capo_array_room(&set->late, set->n_late, sizeof *l) < 0)
-                return NULL;
+        xarray_room(&set->late, set->n_late, sizeof *l);
         set->late_free = capo_late_free;
         l = &set->late[set->n_late];
-        *l = (struct capo_late){.labelled = in->label, .records = calloc(1, sizeof *l->records)};
+        *l = (struct capo_late){.labelled = in->label, .records = xcalloc(1, sizeof *l->records)};
         if (!l->records)
                 return NULL;
         if (in->label) /* with its padding, because memcmp() compares it */

@@ -18,10 +18,10 @@
 #include <string.h>
 
 #include "capo/record.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/job/stats.h"
 #include "profiles/import/log_runs.h"
@@ -44,8 +44,7 @@ static int by_match(const void *a, const void *b)
 
 static int append_call(struct log_import *m, const struct log_call *c)
 {
-        if (capo_array_room(&m->calls, m->n, sizeof *c) < 0)
-                return -ENOMEM;
+        xarray_room(&m->calls, m->n, sizeof *c);
         m->calls[m->n++] = *c;
         m->n_unknown += c->unknown;
         return 0;
@@ -208,11 +207,9 @@ static int read_process(struct log_import *m, uint32_t process)
 static int leave_out_unknown(struct log_import *m)
 {
         struct capo_trial *runs = m->in->set->runs;
-        _cleanup_free_ bool *known = calloc(m->in->set->n_runs + 1, sizeof *known);
+        _cleanup_free_ bool *known = xcalloc(m->in->set->n_runs + 1, sizeof *known);
         size_t kept = 0;
 
-        if (!known)
-                return -ENOMEM;
         for (size_t k = 0; k < m->n; k++)
                 known[m->calls[k].run] |= !m->calls[k].unknown;
         for (size_t i = 0; i < m->n_runs; i++) {
@@ -272,8 +269,7 @@ static int make_samples(struct log_import *m)
 /* An input had no call that is used: keep its name, and how many calls were skipped. */
 static int input_empty(struct log_import *m, const char *named)
 {
-        if (capo_array_room(&m->empty, m->n_empty, sizeof *m->empty) < 0)
-                return -ENOMEM;
+        xarray_room(&m->empty, m->n_empty, sizeof *m->empty);
         m->empty[m->n_empty++] = (struct log_empty){named, m->skipped_host, m->skipped_group};
         return 0;
 }
@@ -300,14 +296,12 @@ static int say_empty(struct log_import *m)
 
 int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *const *named)
 {
-        struct log_import *m = calloc(1, sizeof *m);
+        struct log_import *m = xcalloc(1, sizeof *m);
         struct capo_input each = *in;
         char said[512] = "";
         size_t before = 0;
         int e = 0, wrong = 0;
 
-        if (!m)
-                return -ENOMEM;
         m->in = &each;
         m->job = job;
         for (uint32_t i = 0; i < job->n_processes && e == 0; i++) {
@@ -348,12 +342,10 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
 int capo_import_job(const struct capo_job *job, const struct capo_label *label,
                     struct capo_samples *set, char *error, size_t room)
 {
-        _cleanup_free_ char **named = calloc(job->n_processes + 1, sizeof *named);
+        _cleanup_free_ char **named = xcalloc(job->n_processes + 1, sizeof *named);
         struct capo_input in = {.label = label, .set = set, .error = error, .room = room};
 
         error[0] = 0;
-        if (!named)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_processes; i++)
                 named[i] = job->processes[i].path;
         in.path = job->n_processes ? named[0] : "";

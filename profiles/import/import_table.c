@@ -16,6 +16,7 @@
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
 enum { MAX_FIELDS = 64 };
@@ -115,11 +116,9 @@ static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
 static int split_repeats(struct capo_input *in, size_t first)
 {
         size_t n = in->set->n - first, most = 0;
-        _cleanup_free_ struct capo_sample *v = malloc((n + 1) * sizeof *v);
+        _cleanup_free_ struct capo_sample *v = xmalloc((n + 1) * sizeof *v);
         uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
 
-        if (!v)
-                return -ENOMEM;
         if (n == 0) /* there may be no list at all */
                 return 0;
         memcpy(v, in->set->v + first, n * sizeof *v);

@@ -19,9 +19,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/text_reader.h"
 #include "profiles/import/text_command.h"
 #include "profiles/import/text_rows.h"
@@ -181,12 +181,10 @@ int capo_import_text(struct capo_input *in)
 {
         const char *foreign = name_foreign(in->text); /* lines are cut while they are read */
         size_t before = in->set->n, rejected = in->set->n_rejected;
-        struct reader *r = calloc(1, sizeof *r);
+        struct reader *r = xcalloc(1, sizeof *r);
         unsigned n = 0;
         int e = 0;
 
-        if (!r)
-                return -ENOMEM;
         r->in = in;
         r->block.make = CAPO_MAKE_LOOP;
         collect_hosts(r);

@@ -17,10 +17,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 
 struct inspector_call {
@@ -87,8 +87,8 @@ static uint32_t name_of(struct inspector_names *names, const char *name)
                 if (!strcmp(names->v[i], name))
                         return (uint32_t)(names->last = i);
         }
-        if (capo_array_room(&names->v, names->n, sizeof *names->v) < 0 ||
-            !(names->v[names->n] = strdup(name)))
+        xarray_room(&names->v, names->n, sizeof *names->v);
+        if (!(names->v[names->n] = xstrdup(name)))
                 return UINT32_MAX;
         return (uint32_t)(names->last = names->n++);
 }
@@ -142,9 +142,9 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         h.file = name_of(&all->files, in->path);
         if (*host)
                 h.host = name_of(&all->hosts, host);
-        if (h.file == UINT32_MAX || (*host && h.host == UINT32_MAX) ||
-            capo_array_room(&all->v, all->n, sizeof *all->v) < 0)
+        if (h.file == UINT32_MAX || (*host && h.host == UINT32_MAX))
                 return -ENOMEM;
+        xarray_room(&all->v, all->n, sizeof *all->v);
         all->v[all->n++] = h;
         return 0;
 }
@@ -153,12 +153,10 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
 static int say_hosts(const struct inspector *all, const struct inspector_run *r,
                      struct capo_trial *t)
 {
-        _cleanup_free_ const char **names = calloc(all->hosts.n + 1, sizeof *names);
-        _cleanup_free_ bool *seen = calloc(all->hosts.n + 1, sizeof *seen);
+        _cleanup_free_ const char **names = xcalloc(all->hosts.n + 1, sizeof *names);
+        _cleanup_free_ bool *seen = xcalloc(all->hosts.n + 1, sizeof *seen);
         size_t n = 0;
 
-        if (!names || !seen)
-                return -ENOMEM;
         for (size_t i = r->first; i < r->first + r->n; i++) {
                 uint32_t host = all->v[i].host;
 
@@ -254,10 +252,7 @@ static struct inspector_run *runs_of(const struct inspector *all, size_t *n)
                 struct inspector_run *r;
 
                 if (i == 0 || same_run(c, c - 1)) {
-                        if (capo_array_room(&runs, *n, sizeof *runs) < 0) {
-                                free(runs);
-                                return NULL;
-                        }
+                        xarray_room(&runs, *n, sizeof *runs);
                         runs[(*n)++] = (struct inspector_run){i, 0, c};
                 }
                 r = &runs[*n - 1];

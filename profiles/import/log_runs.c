@@ -4,9 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/log_runs.h"
 
 /* How many logs of the same rank come before @m. Members are sorted by rank, then by process. */
@@ -30,11 +30,9 @@ static bool is_of_run(const struct log_run *run, const struct capo_job_comm *com
 
 int log_runs_settle(struct log_import *m)
 {
-        _cleanup_free_ const char **names = calloc(m->job->n_nodes + 1, sizeof *names);
-        _cleanup_free_ uint32_t *ranks_on = calloc(m->job->n_nodes + 1, sizeof *ranks_on);
+        _cleanup_free_ const char **names = xcalloc(m->job->n_nodes + 1, sizeof *names);
+        _cleanup_free_ uint32_t *ranks_on = xcalloc(m->job->n_nodes + 1, sizeof *ranks_on);
 
-        if (!names || !ranks_on)
-                return -ENOMEM;
         for (size_t i = 0; i < m->n_runs; i++) {
                 const struct capo_job_comm *comm = &m->job->comms[m->runs[i].comm];
                 struct capo_trial *t = &m->in->set->runs[m->runs[i].run];
@@ -113,8 +111,7 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
                          labels->sweep || labels->env_algo || labels->env_proto);
         if (capo_input_label(m->in, &run) < 0)
                 return UINT32_MAX;
-        if (capo_array_room(&m->runs, m->n_runs, sizeof *m->runs) < 0)
-                return UINT32_MAX;
+        xarray_room(&m->runs, m->n_runs, sizeof *m->runs);
         k.run = capo_samples_run(m->in->set, &run);
         if (k.run != UINT32_MAX)
                 m->runs[m->n_runs++] = k;

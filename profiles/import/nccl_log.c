@@ -12,11 +12,11 @@
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 #include "profiles/import/text_command.h"
 #include "core/base/nccl_release.h"
@@ -68,8 +68,8 @@ static void add_decision(struct capo_nccl_log *log, struct capo_decision d)
 
         if (log->n_decisions >= 2 * log->n_settled + LEAST)
                 merge_decisions(log);
-        if (capo_array_room(&log->decisions, log->n_decisions, sizeof d) == 0)
-                log->decisions[log->n_decisions++] = d;
+        xarray_room(&log->decisions, log->n_decisions, sizeof d);
+        log->decisions[log->n_decisions++] = d;
 }
 
 /* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1

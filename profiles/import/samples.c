@@ -6,28 +6,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
 {
         struct capo_trial copy = *run;
 
-        if (capo_array_room(&set->runs, set->n_runs, sizeof *set->runs) < 0)
-                return UINT32_MAX;
-        copy.source = strdup(run->source ? run->source : "-");
-        if (!copy.source)
-                return UINT32_MAX;
+        xarray_room(&set->runs, set->n_runs, sizeof *set->runs);
+        copy.source = xstrdup(run->source ? run->source : "-");
         set->runs[set->n_runs] = copy;
         return (uint32_t)set->n_runs++;
 }
 
 int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
 {
-        if (capo_array_room(&set->v, set->n, sizeof *set->v) < 0)
-                return -ENOMEM;
+        xarray_room(&set->v, set->n, sizeof *set->v);
         set->v[set->n++] = *sample;
         return 0;
 }
@@ -38,12 +34,10 @@ void capo_samples_note(struct capo_samples *set, const char *format, ...)
         char *text;
 
         va_start(ap, format);
-        text = capo_print(format, ap);
+        text = xvprintf(format, ap);
         va_end(ap);
-        if (!text || capo_array_room(&set->notes, set->n_notes, sizeof *set->notes) < 0)
-                free(text);
-        else
-                set->notes[set->n_notes++] = text;
+        xarray_room(&set->notes, set->n_notes, sizeof *set->notes);
+        set->notes[set->n_notes++] = text;
 }
 
 void capo_samples_free(struct capo_samples *set)

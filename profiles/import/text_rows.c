@@ -12,11 +12,11 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/text_reader.h"
 #include "profiles/import/text_rows.h"
 
@@ -52,9 +52,9 @@ int capo_text_host(struct reader *r, const char *name, size_t size)
         i = find_host(r, name, size);
         if (i >= 0)
                 return i;
-        if (r->n_hosts == MAX_HOSTS ||
-            capo_array_room(&r->hosts, (size_t)r->n_hosts, HOST_ROOM) < 0)
+        if (r->n_hosts == MAX_HOSTS)
                 return -1;
+        xarray_room(&r->hosts, (size_t)r->n_hosts, HOST_ROOM);
         memcpy(r->hosts[r->n_hosts], name, size);
         r->hosts[r->n_hosts][size] = 0;
         r->hashes[r->n_hosts] = XXH3_64bits(name, size);
@@ -210,8 +210,7 @@ static int add_row(struct reader *r)
         }
         if (row.n == 0)
                 return 0;
-        if (capo_array_room(&b->rows, b->n_rows, sizeof row) < 0)
-                return -ENOMEM;
+        xarray_room(&b->rows, b->n_rows, sizeof row);
         b->rows[b->n_rows++] = row;
         return 0;
 }

@@ -16,6 +16,7 @@
 #include "core/base/layout.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/text_reader.h"
 #include "profiles/import/text_rows.h"
 
@@ -381,11 +382,9 @@ int capo_text_next_table(struct reader *r, unsigned line)
                              .unsure_line = line,
                              .n_hosts = b->n_hosts,
                              .n_devices = b->n_devices};
-        _cleanup_free_ int *on_host = malloc(((size_t)r->n_hosts + 1) * sizeof *on_host);
+        _cleanup_free_ int *on_host = xmalloc(((size_t)r->n_hosts + 1) * sizeof *on_host);
         int e;
 
-        if (!on_host)
-                return -ENOMEM;
         memcpy(on_host, r->on_host, (size_t)r->n_hosts * sizeof *on_host);
         next.run.line = line;
         next.run.left_out = false;

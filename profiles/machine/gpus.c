@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "capo/msg.h"
 #include "profiles/machine/gpus.h"
 
@@ -39,8 +39,7 @@ static int add_gpu_place(struct reader *r, int gpu)
         }
         if (r->n == r->of->most)
                 return bad(r, -EINVAL, "more ranks than can be analysed (%zu)", r->of->most);
-        if (capo_array_room(&r->v, r->n, sizeof *r->v) < 0)
-                return -ENOMEM;
+        xarray_room(&r->v, r->n, sizeof *r->v);
         r->v[r->n++] = (struct capo_gpu_place){r->node, gpu};
         return 0;
 }

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
@@ -19,8 +19,8 @@ int topology_build_begin(struct topology_build *b, const char *name, unsigned fl
 {
         *b = (struct topology_build){
                 .flags = flags, .brick_gbs = brick_gbs, .why = why, .room = room};
-        b->t = calloc(1, sizeof *b->t);
-        if (!b->t || !(b->t->name = strdup(strcmp(name, "-") ? name : "standard input"))) {
+        b->t = xcalloc(1, sizeof *b->t);
+        if (!(b->t->name = xstrdup(strcmp(name, "-") ? name : "standard input"))) {
                 free(b->t);
                 b->t = NULL;
                 return capo_why(-ENOMEM, why, room, "%s: out of memory", name);
@@ -30,10 +30,7 @@ int topology_build_begin(struct topology_build *b, const char *name, unsigned fl
 
 static void *grow_array(struct topology_build *b, void **array, size_t *n, size_t size)
 {
-        if (capo_array_room(array, *n, size) < 0) {
-                b->no_memory = true;
-                return NULL;
-        }
+        xarray_room(array, *n, size);
         return memset((char *)*array + (*n)++ * size, 0, size);
 }
 
@@ -166,11 +163,9 @@ static int by_host_and_dev(const void *a, const void *b, void *t)
 static int sort_gpus(struct topology_build *b)
 {
         struct capo_topology *t = b->t;
-        _cleanup_free_ int *place = calloc(t->n_gpus ? t->n_gpus : 1, sizeof *place);
-        _cleanup_free_ struct capo_topology_gpu *old = malloc(t->n_gpus * sizeof *old + 1);
+        _cleanup_free_ int *place = xcalloc(t->n_gpus ? t->n_gpus : 1, sizeof *place);
+        _cleanup_free_ struct capo_topology_gpu *old = xmalloc(t->n_gpus * sizeof *old + 1);
 
-        if (!place || !old)
-                return -ENOMEM;
         if (!t->n_gpus)
                 return 0;
         memcpy(old, t->gpus, t->n_gpus * sizeof *old);
@@ -365,10 +360,8 @@ static int measure_paths(struct capo_topology *t)
 
         if (t->gpu_path) /* nvidia-smi text has its own */
                 return 0;
-        t->gpu_path = malloc(n * n + 1);
-        t->nic_path = malloc(n * t->n_nics + 1);
-        if (!t->gpu_path || !t->nic_path)
-                return -ENOMEM;
+        t->gpu_path = xmalloc(n * n + 1);
+        t->nic_path = xmalloc(n * t->n_nics + 1);
         for (size_t i = 0; i < n; i++) {
                 const struct capo_topology_gpu *g = &t->gpus[i];
 
@@ -406,7 +399,7 @@ int topology_build_end(struct topology_build *b, int r, struct capo_topology **o
         if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
                 b->t->links_unknown = true;
         if (!r) {
-                b->t->platform = strdup(capo_platform_recognise(b->t));
+                b->t->platform = xstrdup(capo_platform_recognise(b->t));
                 r = b->t->platform && !b->no_memory ? 0 : -ENOMEM;
         }
         if (r == -ENOMEM)

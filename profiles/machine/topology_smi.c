@@ -15,6 +15,7 @@
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/topology_build.h"
 
 #define COLUMNS 256
@@ -237,10 +238,8 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
                 nic->dev = (int)k;
                 snprintf(nic->name, sizeof nic->name, "%s", m->names[n + k]);
         }
-        b->t->gpu_path = malloc(n * n + 1);
-        b->t->nic_path = malloc(n * n_nics + 1);
-        if (!b->t->gpu_path || !b->t->nic_path)
-                return -ENOMEM;
+        b->t->gpu_path = xmalloc(n * n + 1);
+        b->t->nic_path = xmalloc(n * n_nics + 1);
         for (size_t i = 0; i < n; i++) {
                 for (size_t j = 0; j < n; j++)
                         b->t->gpu_path[i * n + j] = m->path[i][j];
@@ -255,7 +254,7 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
 {
         int fd = capo_file_open(path);
         _cleanup_fclose_ FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
-        _cleanup_free_ struct matrix *m = calloc(1, sizeof *m);
+        _cleanup_free_ struct matrix *m = xcalloc(1, sizeof *m);
         struct topology_build b;
         int r;
 

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 
 /* By generation, as in the first servers with such GPUs. */
@@ -153,12 +154,10 @@ int capo_topology_write_nccl(const struct capo_topology *t, FILE *f, char *taken
 {
         size_t n = t->n_gpus + t->n_nics, g = 0;
         const struct capo_platform *p = capo_platform_find(t->platform);
-        _cleanup_free_ int *of_cpu = calloc(n + 1, sizeof *of_cpu);
-        _cleanup_free_ int *of_switch = calloc(n + 1, sizeof *of_switch);
+        _cleanup_free_ int *of_cpu = xcalloc(n + 1, sizeof *of_cpu);
+        _cleanup_free_ int *of_switch = xcalloc(n + 1, sizeof *of_switch);
         struct writing w = {.t = t, .f = f, .group = {of_cpu, of_switch}};
 
-        if (!of_cpu || !of_switch)
-                return -ENOMEM;
         if (t->n_gpus > 32 || t->n_nics > 64)
                 return -E2BIG;
         while (t->gpus[0].sm < generations[g].sm)

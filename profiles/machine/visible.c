@@ -13,6 +13,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/visible.h"
 
 /* A device that can be requested. */
@@ -251,13 +252,13 @@ int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvm
                    *order = get("CUDA_DEVICE_ORDER", user),
                    *container = get("NVIDIA_VISIBLE_DEVICES", user);
         bool by_bus = order && !strcmp(order, "PCI_BUS_ID");
-        _cleanup_free_ struct finder *f = calloc(1, sizeof *f);
-        _cleanup_free_ char *copy = list ? strdup(list) : NULL;
+        _cleanup_free_ struct finder *f = xcalloc(1, sizeof *f);
+        _cleanup_free_ char *copy = list ? xstrdup(list) : NULL;
         char *save = NULL;
         int r = 1;
 
         memset(out, 0, sizeof *out);
-        if (!f || (list && !copy))
+        if ((list && !copy))
                 return capo_why(-EINVAL, why, room, "out of memory");
         f->t = t;
         f->out = out;

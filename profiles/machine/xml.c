@@ -10,9 +10,9 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
 #include "core/base/file.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/xml.h"
 
 #define SIZE_MAX_BYTES (64u << 20)
@@ -85,8 +85,8 @@ static void on_start(void *user, const char *name, const char **attrs)
                 stop_parser(b, -E2BIG);
                 return;
         }
-        e = calloc(1, sizeof *e);
-        if (!e || !(e->name = strdup(name))) {
+        e = xcalloc(1, sizeof *e);
+        if (!(e->name = xstrdup(name))) {
                 free(e);
                 stop_parser(b, -ENOMEM);
                 return;
@@ -102,16 +102,9 @@ static void on_start(void *user, const char *name, const char **attrs)
         b->open = e;
         b->last = NULL;
         for (; *attrs; attrs += 2) { /* expat rejects duplicates */
-                struct capo_xml_attr *a = capo_array_room(&e->attrs, e->n_attrs, sizeof *a) < 0
-                                                  ? NULL
-                                                  : &e->attrs[e->n_attrs++];
-
-                if (a)
-                        *a = (struct capo_xml_attr){strdup(attrs[0]), strdup(attrs[1])};
-                if (!a || !a->name || !a->value) {
-                        stop_parser(b, -ENOMEM);
-                        return;
-                }
+                xarray_room(&e->attrs, e->n_attrs, sizeof *e->attrs);
+                e->attrs[e->n_attrs++] =
+                        (struct capo_xml_attr){xstrdup(attrs[0]), xstrdup(attrs[1])};
         }
 }
 

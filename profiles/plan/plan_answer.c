@@ -15,9 +15,9 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/plan/plan_answer.h"
 #include "core/base/file.h"
 #include "profiles/machine/xml.h"
@@ -115,9 +115,7 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
 {
         const struct plan_agree *first = plan_job_agree(job, 0);
 
-        out->rows = calloc(job->n_rows ? job->n_rows : 1, sizeof *out->rows);
-        if (!out->rows)
-                return -ENOMEM;
+        out->rows = xcalloc(job->n_rows ? job->n_rows : 1, sizeof *out->rows);
         out->n_rows = job->n_rows;
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 out->rows[i] = job->rows[i].row;
@@ -198,7 +196,7 @@ static void read_graph(const struct capo_xml *g, uint32_t node, bool trays,
         snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
         for (const struct capo_xml *c = g->child; c; c = c->next)
                 n++;
-        to->paths = calloc(n ? n : 1, sizeof *to->paths);
+        to->paths = xcalloc(n ? n : 1, sizeof *to->paths);
         for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
                 read_path(c, trays, to->paths[to->n_paths++], sizeof *to->paths);
 }
@@ -216,7 +214,8 @@ static int read_graphs(const struct plan_job *job, const char *folder, uint32_t 
         if (r < 0)
                 return r == -ENOMEM ? r : 0; /* a single rank has none */
         for (const struct capo_xml *g = root->child; g && !r; g = g->next) {
-                r = capo_array_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
+                xarray_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
+                r = 0;
                 if (!r) {
                         memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
                         read_graph(g, as, job->domain_nodes > 1, &out->graphs[out->n_graphs++]);
@@ -264,7 +263,7 @@ static int read_all_graphs(const struct plan_job *job, const char *folder,
 static int read_logs(const char *folder, uint32_t n_nodes, char **log)
 {
         size_t n = 0;
-        FILE *f = open_memstream(log, &n);
+        FILE *f = xmemstream(log, &n);
 
         if (!f)
                 return -ENOMEM;

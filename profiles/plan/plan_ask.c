@@ -20,6 +20,7 @@
 
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "capo/msg.h"
 #include "profiles/plan/plan_alike.h"
 #include "profiles/plan/plan_answer.h"
@@ -77,10 +78,8 @@ static int prepare_ranks(struct run *run)
         const struct capo_plan_question *q = run->q;
         struct plan_job *job = run->job;
         _cleanup_free_ uint64_t *used =
-                calloc(PLAN_MAX_NODES, sizeof *used); /* GPUs of each node */
+                xcalloc(PLAN_MAX_NODES, sizeof *used); /* GPUs of each node */
 
-        if (!used)
-                return say(run, -ENOMEM, "out of memory");
         for (uint32_t r = 0; r < q->n_ranks; r++) {
                 const struct plan_machine *m;
                 uint32_t i = 0;
@@ -399,13 +398,11 @@ static int folder_new(struct run *run)
 int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why,
                   size_t room)
 {
-        struct run *run = calloc(1, sizeof *run);
+        struct run *run = xcalloc(1, sizeof *run);
         double t0 = now_ms();
         int r;
 
         memset(out, 0, sizeof *out);
-        if (!run)
-                return -ENOMEM;
         run->q = q;
         run->fd = -1;
         run->why = why;

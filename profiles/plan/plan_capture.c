@@ -13,6 +13,7 @@
 
 #include "capo/msg.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 #include "profiles/plan/plan_capture.h"
 
@@ -292,11 +293,9 @@ static void put_cpus(struct capture *c)
 
 int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size_t room)
 {
-        struct capture *c = calloc(1, sizeof *c);
+        struct capture *c = xcalloc(1, sizeof *c);
         char no_driver[256];
 
-        if (!c)
-                return -ENOMEM;
         *found = (struct capo_capture){0};
         c->out = out;
         c->found = found;

@@ -7,6 +7,7 @@
 #include "capo/env.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/plan/plan_environment.h"
 
 extern char **environ;
@@ -84,13 +85,13 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
                                          const struct plan_job *job, const char *folder,
                                          uint32_t node)
 {
-        struct environment *e = calloc(1, sizeof *e);
+        struct environment *e = xcalloc(1, sizeof *e);
         const char *path = getenv("LD_LIBRARY_PATH");
         size_t n = 0;
 
         while (environ[n])
                 n++;
-        if (!e || !(e->vars = calloc(n + PLAN_ENVIRONMENT_ROOM + 1, sizeof *e->vars))) {
+        if (!(e->vars = xcalloc(n + PLAN_ENVIRONMENT_ROOM + 1, sizeof *e->vars))) {
                 free(e);
                 return NULL;
         }

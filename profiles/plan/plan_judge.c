@@ -11,6 +11,7 @@
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/nccl_release.h"
+#include "core/base/xalloc.h"
 #include "profiles/plan/plan_judge.h"
 
 /* Bus bandwidth of a cell, computed as in the plugin (core/profile/match.h); -1 not known. */
@@ -94,7 +95,7 @@ struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile,
                                           const struct capo_plan_decision *d, uint32_t *winner,
                                           size_t *n)
 {
-        struct capo_rule_verdict *list = calloc(profile->n_rules + 1, sizeof *list);
+        struct capo_rule_verdict *list = xcalloc(profile->n_rules + 1, sizeof *list);
         unsigned coll = d->question.coll;
 
         *n = 0;
@@ -242,9 +243,7 @@ int capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan
                 out->agree &= own->rows[i].ranks_agree && (!with || with->rows[i].ranks_agree);
         if (!with)
                 return 0;
-        out->rows = calloc(own->n_rows + 1, sizeof *out->rows);
-        if (!out->rows)
-                return -ENOMEM;
+        out->rows = xcalloc(own->n_rows + 1, sizeof *out->rows);
         for (size_t i = 0; i < own->n_rows; i++) {
                 const struct capo_plan_row *r = &own->rows[i];
                 struct capo_plan_difference *d = &out->rows[i];

@@ -19,6 +19,7 @@
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/plan/plan.h"
 #include "profiles/plan/plan_machine.h"
 #include "profiles/machine/platform.h"
@@ -333,7 +334,7 @@ static int by_number(const void *a, const void *b)
 int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *devs, char *why,
                            size_t room)
 {
-        _cleanup_free_ struct plan_machine *m = calloc(1, sizeof *m);
+        _cleanup_free_ struct plan_machine *m = xcalloc(1, sizeof *m);
         int r = m ? plan_machine_prepare(topo, platform, NULL, m, why, room) : -ENOMEM;
 
         if (r < 0)

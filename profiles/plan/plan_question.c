@@ -14,6 +14,7 @@
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/plan/plan.h"
 
 int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_of *of,
@@ -109,12 +110,10 @@ static long one_term(char *term, uint64_t *out, size_t room)
 
 long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *why, size_t why_room)
 {
-        _cleanup_free_ char *copy = strdup(text);
+        _cleanup_free_ char *copy = xstrdup(text);
         char *save = NULL;
         long n = 0;
 
-        if (!copy)
-                return -ENOMEM;
         for (char *term = strtok_r(copy, ",", &save); term; term = strtok_r(NULL, ",", &save)) {
                 char shown[64];
                 long got;

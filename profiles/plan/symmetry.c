@@ -3,11 +3,12 @@
  * Finds the automorphisms of a machine by backtracking: each GPU gets an image that agrees with all
  * pairs placed so far. With eight to sixteen GPUs and a few distances, few branches remain.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/plan/symmetry.h"
 
 enum { GPUS = 32, MAPS = 40320 };
@@ -79,7 +80,8 @@ static void map_gpus(struct search *s, size_t gpu)
         if (gpu == s->t->n_gpus) {
                 if (!nics_follow(s))
                         return;
-                s->rc = capo_array_room(&s->out->maps, s->out->n_maps, sizeof *s->out->maps);
+                xarray_room(&s->out->maps, s->out->n_maps, sizeof *s->out->maps);
+                s->rc = 0;
                 if (!s->rc)
                         memcpy(s->out->maps[s->out->n_maps++], s->map, sizeof s->map);
                 return;

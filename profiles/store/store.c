@@ -12,6 +12,7 @@
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/store/store_insert.h"
 #include "profiles/store/store_schema.h"
 #include "profiles/store/store.h"
@@ -120,7 +121,7 @@ static int open_unlocked(struct capo_store *s, const char *path)
 {
         _cleanup_free_ char *uri = NULL;
         size_t n = 0;
-        FILE *f = open_memstream(&uri, &n);
+        FILE *f = xmemstream(&uri, &n);
 
         if (!f)
                 return SQLITE_NOMEM;
@@ -128,8 +129,7 @@ static int open_unlocked(struct capo_store *s, const char *path)
         for (const char *c = path; *c; c++) /* as in RFC 3986, except for slashes */
                 fprintf(f, strchr("%?#", *c) ? "%%%02x" : "%c", (unsigned char)*c);
         fputs("?immutable=1", f);
-        if (fclose(f) != 0)
-                return SQLITE_NOMEM;
+        xmemclose(f);
         sqlite3_close(s->db);
         s->db = NULL;
         if (stat(path, &s->still) < 0)
@@ -187,13 +187,11 @@ static int open_copy(struct capo_store *s, const char *path, char *why, size_t r
 
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room)
 {
-        struct capo_store *s = calloc(1, sizeof *s);
+        struct capo_store *s = xcalloc(1, sizeof *s);
         struct stat st, log;
         bool old = false;
         int rc, e;
 
-        if (!s)
-                return -ENOMEM;
         if (!write && access(path, F_OK) < 0) {
                 rc = capo_why(-ENOENT, why, room, "%s: %s", path, strerror(errno));
                 free(s);

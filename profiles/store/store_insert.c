@@ -4,6 +4,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/xalloc.h"
 #include "profiles/store/store_insert.h"
 #include "profiles/store/store_schema.h"
 
@@ -153,11 +154,7 @@ static int insert_sample(struct inserting *in, const struct capo_samples *set, s
         int rc = found ? SQLITE_OK : SQLITE_NOMEM;
 
         if (found && (struct kind_key *)*found == &key) { /* it is new */
-                k = calloc(1, sizeof *k);
-                if (!k) {
-                        tdelete(&key, &in->kinds, compare_keys);
-                        return SQLITE_NOMEM;
-                }
+                k = xcalloc(1, sizeof *k);
                 k->key = key;
                 *found = k;
                 rc = store_kind(in->put, in->get, k, &set->runs[v->run], cluster);
@@ -198,7 +195,7 @@ static int insert_samples(sqlite3 *db, const struct capo_samples *set, const cha
 int capo_store_insert(sqlite3 *db, const struct capo_samples *set,
                       const struct capo_store_about *about, int64_t *id)
 {
-        int64_t *ids = malloc((set->n_runs + 1) * sizeof *ids);
+        int64_t *ids = xmalloc((set->n_runs + 1) * sizeof *ids);
         int rc = ids ? insert_import(db, set, about, id) : SQLITE_NOMEM;
 
         if (rc == SQLITE_OK)

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "analysis/report/job_judge.h"
+#include "analysis/report/stalls.h"
 #include "core/base/util.h"
 
 #define S UINT64_C(1000000000)

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdlib.h>
+#include <string.h>
+
+#include "capo/msg.h"
+
+#include "core/base/array.h"
+#include "core/base/xalloc.h"
+
+static void *given(void *memory)
+{
+        if (!memory) {
+                capo_error("out of memory");
+                exit(1);
+        }
+        return memory;
+}
+
+void *xmalloc(size_t size)
+{
+        return given(malloc(size ? size : 1));
+}
+
+void *xcalloc(size_t n, size_t size)
+{
+        return given(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *xrealloc(void *old, size_t size)
+{
+        return given(realloc(old, size ? size : 1));
+}
+
+char *xstrdup(const char *text)
+{
+        return given(strdup(text));
+}
+
+char *xstrndup(const char *text, size_t n)
+{
+        return given(strndup(text, n));
+}
+
+char *xvprintf(const char *format, va_list args)
+{
+        char *text;
+
+        return given(vasprintf(&text, format, args) < 0 ? NULL : text);
+}
+
+char *xprintf(const char *format, ...)
+{
+        va_list args;
+        char *text;
+
+        va_start(args, format);
+        text = xvprintf(format, args);
+        va_end(args);
+        return text;
+}
+
+FILE *xmemstream(char **text, size_t *size)
+{
+        return given(open_memstream(text, size));
+}
+
+void xmemclose(FILE *f)
+{
+        if (fclose(f))
+                given(NULL);
+}
+
+void xarray_room(void *list, size_t n, size_t item)
+{
+        given(capo_array_room(list, n, item) ? NULL : list);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Memory for what runs outside of a job: the command capo, and what it is made of. Each function
+ * gives memory or ends the process with one line and the status CAPO_EXIT_FAIL, so that nobody asks.
+ * Never in the libraries that a job loads, nor for a size that a file states.
+ */
+#ifndef CAPO_XALLOC_H
+#define CAPO_XALLOC_H
+
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+
+void *xmalloc(size_t size) __attribute__((malloc, alloc_size(1), returns_nonnull));
+/** xcalloc() - zeroed; never NULL, not even for no bytes */
+void *xcalloc(size_t n, size_t size) __attribute__((malloc, alloc_size(1, 2), returns_nonnull));
+void *xrealloc(void *old, size_t size) __attribute__((alloc_size(2), returns_nonnull));
+char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
+char *xstrndup(const char *text, size_t n) __attribute__((malloc, returns_nonnull));
+
+/** xprintf() - printf() into memory of its own, which the caller frees */
+char *xprintf(const char *format, ...)
+        __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));
+char *xvprintf(const char *format, va_list args)
+        __attribute__((malloc, returns_nonnull, format(printf, 1, 0)));
+
+/** xmemstream() - open_memstream(). xmemclose() - closes it: *text is whole then. */
+FILE *xmemstream(char **text, size_t *size) __attribute__((returns_nonnull));
+void xmemclose(FILE *f);
+
+/** xarray_room() - capo_array_room() of core/base/array.h, or the end */
+void xarray_room(void *list, size_t n, size_t item);
+
+#endif
