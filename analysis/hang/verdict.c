@@ -15,15 +15,6 @@
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 
-/* The member of @n's communicator that a culprit is, if its process has several there. */
-static uint32_t one_of_several(const struct capo_hang_job *job, const struct hang_node *n,
-                               uint32_t place)
-{
-        uint32_t member = n->on[place].member;
-
-        return hang_member_rank(job, n->comm, member) >= 0 ? member : CAPO_HANG_NONE;
-}
-
 /* Its latest call on @comm that NCCL refused, if it made no accepted call after it. */
 static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p,
                                                       uint32_t comm, uint32_t member)
@@ -85,16 +76,20 @@ static enum capo_hang_why why_absent(const struct capo_hang_process *p, const st
         return running ? CAPO_HANG_WHY_GPU : CAPO_HANG_WHY_HOST;
 }
 
-static int accuse_absent(struct capo_hang_verdict *v, const struct capo_hang_job *job,
+static int accuse_absent(struct capo_hang_verdict *v, const struct hang_graph *g,
                          const struct hang_node *n, uint32_t place)
 {
         const struct hang_missed *on = &n->on[place];
         const struct capo_hang_call *call;
-        enum capo_hang_why why = why_absent(&job->processes[on->process], n, on,
-                                            one_of_several(job, n, place), &call);
+        enum capo_hang_why why;
+        bool several = n->comm != CAPO_HANG_NONE && g->several[n->comm];
+        uint32_t member = several ? on->member : CAPO_HANG_NONE;
+        int32_t rank = hang_member_rank(g->job, n->comm, member);
 
-        return hang_accuse_rank(v, on->process, hang_member_rank(job, n->comm, on->member), why,
-                                call);
+        if (rank < 0)
+                member = CAPO_HANG_NONE;
+        why = why_absent(&g->job->processes[on->process], n, on, member, &call);
+        return hang_accuse_rank(v, on->process, rank, why, call);
 }
 
 /* Report the node in which most ranks wait. */
@@ -263,7 +258,7 @@ static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verd
         hang_acquit(v);
         set_subject(v, g->job, owing);
         v->kind = CAPO_HANG_P2P;
-        return accuse_absent(v, g->job, owing, 0);
+        return accuse_absent(v, g, owing, 0);
 }
 
 static int judge_circle(const struct hang_graph *g, uint32_t process, struct capo_hang_verdict *v)
@@ -370,7 +365,7 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
         for (uint32_t i = 0; i < n->n_on && r == 0; i++) {
                 if (capo_hang_ends(g, n->on[i].process))
-                        r = accuse_absent(v, g->job, n, i);
+                        r = accuse_absent(v, g, n, i);
         }
         /* the ranks that keep the culprit away, or that block others */
         for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) {
@@ -380,7 +375,7 @@ static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
                         uint32_t before = v->n_culprits;
 
                         if (other != n && other->n_in && capo_hang_ends(g, other->on[i].process))
-                                r = accuse_absent(v, g->job, other, i);
+                                r = accuse_absent(v, g, other, i);
                         if (v->n_culprits > before)
                                 waited_elsewhere(&v->culprits[before], other);
                 }

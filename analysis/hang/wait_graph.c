@@ -362,6 +362,21 @@ static void drop_young(struct hang_graph *g, uint64_t until_ns)
         g->n_nodes = n;
 }
 
+static void find_shared(struct hang_graph *g)
+{
+        const struct capo_hang_job *job = g->job;
+        _cleanup_free_ uint32_t *seen = xcalloc(job->n_processes, sizeof *seen);
+
+        for (uint32_t c = 0; c < job->n_comms; c++) {
+                for (uint32_t i = 0; i < job->comms[c].n_members; i++) {
+                        uint32_t *in = &seen[job->comms[c].members[i].process];
+
+                        g->several[c] |= *in == c + 1;
+                        *in = c + 1;
+                }
+        }
+}
+
 int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
                     struct hang_graph *g)
 {
@@ -370,10 +385,10 @@ int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t unti
         *g = (struct hang_graph){.job = job,
                                  .waits_for = xcalloc(job->n_processes + 1, sizeof(bool)),
                                  .wanted = xcalloc(job->n_processes + 1, sizeof(bool)),
-                                 .leads_out = xcalloc(job->n_processes + 1, sizeof(bool))};
+                                 .leads_out = xcalloc(job->n_processes + 1, sizeof(bool)),
+                                 .several = xcalloc(job->n_comms, sizeof(bool))};
+        find_shared(g);
         r = capo_hang_play(job, lenient, &g->waits);
-        if (!g->waits_for || !g->wanted || !g->leads_out)
-                return -ENOMEM;
         for (uint32_t i = 0; i < job->n_comms && r == 0; i++)
                 r = add_front(g, i);
         for (uint32_t i = 0; i < g->waits.n_pairs && r == 0; i++)
@@ -396,6 +411,7 @@ void capo_hang_graph_finish(struct hang_graph *g)
         free(g->waits_for);
         free(g->wanted);
         free(g->leads_out);
+        free(g->several);
         capo_hang_waits_finish(&g->waits);
         *g = (struct hang_graph){0};
 }
