@@ -9,6 +9,7 @@
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"
+#include "core/log/info.h"
 
 #define REPORT_VERSION 1
 
@@ -115,6 +116,7 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("begin_unix_s", COUNT, of->job->t_begin_ns / 1000000000)                                \
         F("duration_s", DURATION, (double)capo_job_duration_ns(of->job))                          \
         F("only", JSON, filter_json(of))                                                          \
+        F("beside", TEXT, capo_page_info(of, CAPO_INFO_BESIDE))                                   \
         F("collectives", COUNT, of->collectives)                                                  \
         F("bytes", BYTES, of->moved_bytes)                                                        \
         F("gpu_share", SHARE, of->gpu_share)                                                      \

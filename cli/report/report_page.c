@@ -86,6 +86,9 @@ static void set_setup(const struct capo_page *r, struct cli_page *page)
                 capo_append(text, sizeof text, ", tuner %s%s, profile none", tuner ? tuner : "none",
                             unloaded ? " (not loaded)" : "");
         cli_page_under(page, "%s", text);
+        if (capo_page_info(r, CAPO_INFO_BESIDE))
+                cli_page_under(page, "loaded beside NCCL, their time is not in this report: %s",
+                               capo_page_info(r, CAPO_INFO_BESIDE));
 }
 
 /* The ends of an interval in percent, rounded outwards, and never with more digits than the value

@@ -543,7 +543,7 @@ const struct cli_command run_command = {
         .about =
                 "Runs COMMAND with capo's library preloaded. COMMAND is the training program or what starts it "
                 "(torchrun, srun, mpirun, a shell script); nothing in it needs to change. Processes that never call "
-                "NCCL or libfabric are left alone: no thread, no file, no output.",
+                "NCCL or libfabric are left alone: no thread, no file, no output. A PyTorch job on CPUs (Gloo) is one of these.",
         .options = options,
         .after =
                 "The same by environment alone:  LD_PRELOAD=.../libcapo.so CAPO_DIR=DIR COMMAND\n"

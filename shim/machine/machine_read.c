@@ -20,6 +20,7 @@
 #include "core/log/segment_calls.h"
 #include "core/log/machine_frame.h"
 #include "shim/machine/between.h"
+#include "shim/machine/beside.h"
 #include "shim/machine/machine_cgroup.h"
 #include "shim/machine/machine_gpu.h"
 #include "shim/machine/machine_read.h"
@@ -396,12 +397,15 @@ void capo_machine_read(bool report, void (*busy)(const char *what))
         if (gpus)
                 capo_machine_gpus_end(report || (own.readings & (own.readings - 1)) == 0);
         busy(NULL);
+        if (report || (own.readings & (own.readings - 1)) == 0) /* rarely: they are loaded early */
+                capo_beside_look();
         own.size += capo_between_print(own.text + own.size, sizeof own.text - own.size);
         flush_text();
 }
 
 void capo_machine_read_fork(void)
 {
+        capo_beside_fork();
         if (own.node >= 0)
                 close(own.node);
         own.node = -1;

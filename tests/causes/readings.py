@@ -36,14 +36,14 @@ WANT = {
 }
 
 
-def run(epochs=30, **settings):
+def run(epochs=30, kind="MACHINE", **settings):
     with tempfile.TemporaryDirectory(prefix="capo-readings-") as logs:
         env = {**os.environ, "CAPO_DIR": logs, "LD_PRELOAD": BUILD + "/shim/libcapo.so", "CAPO_CONF": "none", **settings}
         subprocess.run([*JOB, str(epochs)], env=env, check=True, stdout=subprocess.DEVNULL)
         dumps = [subprocess.run([BUILD + "/cli/capo", "dump", os.path.join(logs, log)], capture_output=True, text=True, check=True).stdout
                  for log in sorted(os.listdir(logs)) if log.endswith(".capo")]
     assert len(dumps) == 2, dumps
-    return ["".join(re.findall(r"^\d+ MACHINE \d+\n((?:    .*\n)*)", dump, re.M)) for dump in dumps]
+    return ["".join(re.findall(rf"^\d+ {kind} \d+\n((?:    .*\n)*)", dump, re.M)) for dump in dumps]
 
 
 with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
@@ -71,4 +71,10 @@ assert all(re.search(r"\n    thread\t\d+:calls:\S+\trun=\d+\twait=\d+\tcpus=\d+"
 assert all(re.search(r"\n    samples\t\d+\t\d+\t100000000\t\d+\n", text) for text in frames), frames
 assert not any("samples" in text for text in run(epochs, CAPO_MACHINE_SAMPLES="0"))
 assert run(epochs, CAPO_MACHINE="0") == ["", ""]
+with tempfile.TemporaryDirectory(prefix="capo-beside-") as folder:  # a library that is loaded by this name, and of no other use
+    library = os.path.join(folder, "libnvshmem_host.so.3")
+    subprocess.run(["gcc", "-shared", "-o", library, "-x", "c", "/dev/null"], check=True)
+    infos = run(epochs, kind="INFO", LD_PRELOAD=f"{BUILD}/shim/libcapo.so:{library}")
+    assert all("libraries.beside\tNVSHMEM" in text for text in infos), infos
+    assert not any("libraries.beside" in text for text in run(epochs, kind="INFO"))
 print("readings ok")
