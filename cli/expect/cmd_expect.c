@@ -14,6 +14,7 @@
 #include "cli/base/cli_recorded.h"
 #include "cli/expect/cmd_expect.h"
 #include "core/base/calls.h"
+#include "core/base/file.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -21,7 +22,7 @@
 #include "profiles/fragment/nccl_model.h"
 
 /* Ceilings for more ranks take minutes; NCCL on virtual GPUs also has this limit. */
-enum { CEILING_RANKS = 32, UNKNOWN_EXIT = 3, ASKS_MOST = 64 };
+enum { CEILING_RANKS = 32, UNKNOWN_EXIT = 3, ASKS_MOST = 64, EVIDENCE_BYTES = 1 << 26 };
 
 struct options {
         struct cli_inputs inputs;
@@ -245,12 +246,58 @@ static int find_normal(const struct options *o, struct expect_page *page)
                               JSON_INDENT(2) | JSON_REAL_PRECISION(6), "rows");
 }
 
-static int run_expect(void *options, int n, char **words)
+enum input_kind { INPUT_OTHER, INPUT_TEST, INPUT_EVIDENCE };
+
+/* A test says alone what was measured; NCCL's log or nvidia-smi topo -m without numbers is evidence. */
+static enum input_kind input_kind(const char *path)
 {
-        struct options *o = options;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+
+        if (capo_file_read(path, EVIDENCE_BYTES, &text, &size) < 0)
+                return INPUT_OTHER;
+        if (strstr(text, "busbw"))
+                return INPUT_TEST;
+        return strstr(text, " NCCL INFO ") || strstr(text, " NCCL WARN ") ||
+                               strstr(text, "CPU Affinity")
+                       ? INPUT_EVIDENCE
+                       : INPUT_OTHER;
+}
+
+/* The page of @inputs, or of the number of the options. Return: the exit status. */
+static int expect_one(const struct options *o, const struct cli_inputs *inputs,
+                      const struct cli_inputs *beside)
+{
         struct expect_page page = {.shape.platform = ""};
         const struct capo_expected_row *row;
         int r, status = UNKNOWN_EXIT;
+
+        if (inputs->n)
+                page.what = inputs->v[0].path;
+        r = inputs->n ? expect_measured(&page, inputs) : take_number(o, &page);
+        for (size_t i = 0; i < beside->n && r == 0; i++)
+                expect_evidence(&page, beside->v[i].path);
+        if (r == 0) {
+                drop_other_calls(&page, inputs->n ? o->call : 0);
+                capo_layout_print(&page.shape.layout, page.layout, sizeof page.layout);
+                page.ran = xcalloc(page.n_rows + 1, sizeof *page.ran);
+                r = find_normal(o, &page);
+        }
+        row = r == 0 ? expect_main(&page) : NULL;
+        if (row && row->verdict != CAPO_EXPECTED_UNKNOWN)
+                status = row->verdict == CAPO_EXPECTED_NORMAL ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
+        expect_finish(&page);
+        return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? UNKNOWN_EXIT : status;
+}
+
+/* Several tests never become one number: each has its page. Texts without numbers are evidence of
+ * all. */
+static int run_expect(void *options, int n, char **words)
+{
+        struct options *o = options;
+        struct cli_inputs beside = {0}, rest = {0}, one = {.n = 1};
+        size_t tests = 0;
+        int status = -1, s;
 
         if (!o->inputs.n && o->busbw <= 0)
                 return capo_fail(CAPO_EXIT_USAGE,
@@ -260,22 +307,32 @@ static int run_expect(void *options, int n, char **words)
                                  "expect: %s: --busbw and --size are for a number without a file",
                                  o->inputs.v[0].path);
         label_inputs(o);
-        if (o->inputs.n)
-                page.what = o->inputs.v[0].path;
-        r = o->inputs.n ? expect_measured(&page, &o->inputs) : take_number(o, &page);
-        if (r == 0) {
-                drop_other_calls(&page, o->inputs.n ? o->call : 0);
-                capo_layout_print(&page.shape.layout, page.layout, sizeof page.layout);
-                page.ran = xcalloc(page.n_rows + 1, sizeof *page.ran);
-                r = page.ran ? find_normal(o, &page) : -ENOMEM;
+        beside.v = xcalloc(o->inputs.n + 1, sizeof *beside.v);
+        rest.v = xcalloc(o->inputs.n + 1, sizeof *rest.v);
+        for (size_t i = 0; i < o->inputs.n; i++) {
+                enum input_kind kind = o->inputs.n > 1 ? input_kind(o->inputs.v[i].path) : 0;
+                struct cli_inputs *to = kind == INPUT_EVIDENCE ? &beside : &rest;
+
+                to->v[to->n++] = o->inputs.v[i];
+                tests += kind == INPUT_TEST;
         }
-        row = r == 0 ? expect_main(&page) : NULL;
-        if (row && row->verdict != CAPO_EXPECTED_UNKNOWN)
-                status = row->verdict == CAPO_EXPECTED_NORMAL ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
-        expect_finish(&page);
+        if (tests > 1 && (o->form == CLI_FORM_JSON || o->form == CLI_FORM_CSV))
+                status = capo_fail(CAPO_EXIT_USAGE,
+                                   "expect: %zu tests: as JSON or CSV one at a time", tests);
+        else if (tests < 2)
+                status = expect_one(o, &rest, &beside);
+        for (size_t i = 0; i < rest.n && status != CAPO_EXIT_USAGE && tests > 1; i++) {
+                one.v = &rest.v[i];
+                s = expect_one(o, &one, &beside);
+                status = s == CAPO_EXIT_FAIL || status < 0 ? s : status;
+                if (i + 1 < rest.n)
+                        putchar('\n');
+        }
+        free(beside.v);
+        free(rest.v);
         if (fflush(stdout) != 0 || ferror(stdout)) /* main() prints why */
                 return CAPO_EXIT_FAIL;
-        return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? UNKNOWN_EXIT : status;
+        return status;
 }
 
 static int add_expect_input(void *options, char *word)

@@ -39,6 +39,9 @@ struct expect_page {
  * errno, printed. */
 int expect_measured(struct expect_page *page, const struct cli_inputs *inputs);
 
+/** expect_evidence() - keep a text that may prove a cause. */
+void expect_evidence(struct expect_page *page, const char *path);
+
 /** expect_missing() - note something that is not known. */
 void expect_missing(struct expect_page *page, const char *format, ...)
         __attribute__((format(printf, 2, 3)));

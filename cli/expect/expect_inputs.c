@@ -70,7 +70,7 @@ char *expect_found_in(const struct expect_page *page, const char *proof, char *t
 }
 
 /* NCCL's log lines may be between the numbers. */
-static void read_text(struct expect_page *page, const char *path)
+void expect_evidence(struct expect_page *page, const char *path)
 {
         char *text;
         size_t size;
@@ -142,7 +142,7 @@ static int read_input(struct expect_page *page, const struct cli_input *input,
             !capo_pack_is(magic, sizeof magic)) {
                 r = cli_input_read(path, &input->label, set);
                 if (r == 0)
-                        read_text(page, path);
+                        expect_evidence(page, path);
                 return r;
         }
         if (capo_log_find(&path, 1, &paths, why, sizeof why) == 0 && paths.n)

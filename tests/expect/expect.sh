@@ -75,6 +75,14 @@ assert page["verdict"] == "not-normal" and page["layout"] == "8+8", page
 assert (first["name"], first["proof"], first["from"]) == ("SOCKETS", "Using network Socket", "proved.log:2"), first
 assert page["rows"][0]["public"][0]["source"].startswith("https://"), page' || bad=1
 
+# several tests never become one number; a log without numbers is evidence of all
+cp slow.log second.log
+grep -v 'NCCL INFO' slow.log >plain.log
+echo "node0:900:910 [0] NCCL INFO Using network Socket" >beside.log
+expect 1 'beside.log:1: Using network' -- plain.log beside.log --platform p5 --wide
+[ "$("$capo" expect --no-nccl plain.log second.log --platform p5 | grep -c '^capo expect ')" = 2 ] || { echo 'two tests: not two pages'; bad=1; }
+expect 2 '2 tests: as JSON or CSV one at a time' -- --json plain.log second.log --platform p5
+
 # logs of capo
 mkdir logs; "$gen_job" "$work/logs" layout=4 steps=20 sizes=1048576,268435456 gpu=1 >gen.txt 2>&1 || { cat gen.txt; bad=1; }
 expect 3 'not known: which machine it is' -- logs
