@@ -26,7 +26,8 @@ struct asking {
 
 static int set_error(const struct asking *a, int error, const char *what)
 {
-        snprintf(a->why, a->room, "%s: %s", a->where, what ? what : strerror(error));
+        snprintf(a->why, a->room, "hang: --ras %s: %s%s", a->where, what ? what : strerror(error),
+                 error == ECONNREFUSED ? " (port 28028 unless NCCL_RAS_ADDR says otherwise)" : "");
         return -error;
 }
 

@@ -70,7 +70,7 @@ static const struct cli_option options[] = {
         {"json", CLI_FLAG(struct options, json), "the same for programs"},
         CLI_WIDE,
         {"every", CLI_SECONDS(struct options, every, "SECONDS", 0.2, 3600),
-         "from look to look (2)"},
+         "seconds between two samples (2)"},
         {"sort", CLI_CHOICE(struct options, sort, "KEY", top_sort_names),
          "rows by time (default), calls, bytes, p50, busbw or name"},
         {"filter", CLI_TEXT(struct options, filter, "TEXT"),

@@ -21,7 +21,7 @@ const char *const top_sort_names[TOP_SORTS + 1] = {
         [TOP_SORT_P50] = "p50",   [TOP_SORT_BUSBW] = "busbw", [TOP_SORT_NAME] = "name",
 };
 
-enum { LATE = 3, CULPRITS = 4, NICS = 4, CUT = 20 };
+enum { LATE = 3, NICS = 4, CUT = 20 };
 
 /* ---- lines ---- */
 
@@ -156,17 +156,18 @@ static int add_steps(struct top_lines *to, unsigned width, const struct watch_jo
 static int add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
 {
         const struct capo_hang_verdict *v = &w->page.verdict;
-        char who[32], still[32];
-        int r = 0;
+        _cleanup_free_ char *text = NULL;
+        size_t size;
+        FILE *out;
 
         if (capo_hang_kind_exit(v->kind) == 0 || !v->n_culprits)
                 return 0;
-        for (uint32_t i = 0; i < v->n_culprits && i < CULPRITS && r == 0; i++)
-                r = add_line(to, width, false, true, "  %s: %s (no progress for %s)",
-                             hang_who(&w->page, v->culprits[i].process, who),
-                             capo_hang_why_meaning(v->culprits[i].why),
-                             capo_text_time((double)v->still_ns, still));
-        return r;
+        out = open_memstream(&text, &size);
+        if (out)
+                hang_headline(&w->page, out);
+        if (!out || fclose(out) != 0)
+                return -ENOMEM;
+        return add_line(to, width, false, true, "  %.*s", (int)strcspn(text, "\n"), text);
 }
 
 static int add_job(const struct top *t, struct top_lines *to, unsigned width,
@@ -201,11 +202,12 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
 
 int top_page(const struct top *t, unsigned width, struct top_lines *out)
 {
+        const char *dir = t->watch.options->dir, *in = dir ? " with logs in or below " : "";
         int r = 0;
 
         if (!t->n_jobs)
                 return add_line(out, width, false, false,
-                                "no process of yours here runs under capo");
+                                "no process of yours here runs under capo%s%s", in, dir ?: "");
         for (uint32_t i = 0; i < t->n_jobs && r == 0; i++)
                 r = add_job(t, out, width, &t->job[i]);
         return r;

@@ -35,7 +35,7 @@ static const char *const keys[] = {
         "h, ?      these lines",
         "q         leave",
         "",
-        "TIME     share of the ranks' time on the GPU in these calls, since the last look",
+        "TIME     share of the ranks' time on the GPU in these calls, since the last sample",
         "CALLS/S  GB/S  calls and message bytes that the ranks on this machine enqueued",
         "P50      median time on the GPU since the start of the job",
         "BUSBW    bus bandwidth in GB/s in the last minutes",

@@ -194,8 +194,9 @@ static int print_once(struct watch *w)
                 return capo_fail(CAPO_EXIT_FAIL, "watch: %s", strerror(-r));
         if (!w->n_jobs)
                 return capo_fail(CAPO_EXIT_FAIL,
-                                 "watch: no process of yours here runs under capo%s%s",
-                                 o->dir ? " with logs in " : "", o->dir ? o->dir : "");
+                                 "watch: no process of yours here runs under capo%s%s%s",
+                                 o->dir ? " with logs in " : "", o->dir ? o->dir : "",
+                                 o->dir ? "; try without --dir, or the folder of one job" : "");
         for (uint32_t i = 0; i < w->n_jobs; i++)
                 judge_job(w, &w->job[i]);
         if (o->metrics)
@@ -274,11 +275,11 @@ static const struct cli_option options[] = {
         {"style", CLI_CHOICE(struct watch_options, style, "STYLE", style_names),
          "names of the metrics: capo (default), or inspector as NVIDIA's Inspector has them"},
         {"every", CLI_SECONDS(struct watch_options, every, "SECONDS", 0.1, 3600),
-         "seconds from look to look (15)", .rare = true},
+         "seconds between two samples (15)", .rare = true},
         {"until", CLI_COUNT(struct watch_options, until, "PID", 1, INT_MAX),
          "end when this process has ended and no job is left", .rare = true},
         {"once", CLI_FLAG(struct watch_options, once),
-         "look once, write the metrics (to standard output without --metrics), and end"},
+         "sample once, write the metrics (to standard output without --metrics), and end"},
         {"json", CLI_FLAG(struct watch_options, lines), "with --once: as JSON lines"},
         {0}};
 
@@ -295,7 +296,7 @@ const struct cli_command watch_command = {
                  "  capo watch --listen 127.0.0.1:9401 --on-hang 'mail -s \"job stuck\" me'\n"
                  "  capo watch --once",
         .status =
-                "0; 1 nothing to look at with --once, or a folder or an address cannot be used; 2 wrong command line.",
+                "0; 1 no job with --once, or a folder or an address cannot be used; 2 wrong command line.",
         .size = sizeof(struct watch_options),
         .defaults = &defaults,
         .run = run_watch,
