@@ -187,10 +187,9 @@ static void add_given_up(json_t *rows, const char *part, bool ended, double seco
         struct capo_findings f = {0};
 
         if (ended)
-                capo_finding_add(
-                        &f, CAPO_FINDING_FAIL, "host",
-                        "the process that looked at %s crashed; what follows it is missing here",
-                        part);
+                capo_finding_add(&f, CAPO_FINDING_FAIL, "host",
+                                 "the process that reads %s crashed; what follows is missing here",
+                                 part);
         else
                 capo_finding_add(
                         &f, CAPO_FINDING_FAIL, "host",

@@ -153,7 +153,7 @@ static const struct cli_option options[] = {
          "nvidia-persistenced does not keep it started)",
          .rare = true},
         {"limit", CLI_SECONDS(struct check_options, limit_s, "S", 0.1, 3600),
-         "how long the look at one node may take; 10, or 40 where GPUs are whose driver nvidia-persistenced does not keep "
+         "seconds for the check of one node; 10, or 40 where GPUs are whose driver nvidia-persistenced does not keep "
          "started; longer where more processes want to run than there are processors",
          .rare = true},
         {"strict", CLI_FLAG(struct check_options, strict),

@@ -17,9 +17,9 @@ static void add_count(char text[128], unsigned n, const char *what)
                 capo_append(text, 128, "%s%s", *text ? ", " : "", capo_text_plural(n, what, NULL));
 }
 
-/* Print one line per finding, then the verdict. @unknown: a command of which it is not known
- * whether it calls NCCL; or NULL. */
-static void print_text(const struct capo_findings *f, const char *unknown)
+/* Print one line per finding, then the verdict. @unknown: the words of a command of which it is not
+ * known whether it calls NCCL; or NULL. */
+static void print_text(const struct capo_findings *f, char **unknown)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("ll.l~");
         unsigned n[CAPO_FINDING_FAIL + 1] = {0};
@@ -44,9 +44,12 @@ static void print_text(const struct capo_findings *f, const char *unknown)
                 fprintf(out, "%s: %s\n", n[CAPO_FINDING_FAIL] ? "NOT READY" : "READY", counts);
         else
                 fprintf(out,
-                        "UNKNOWN: %s. Whether %s calls NCCL is only known after a run: capo run -- "
-                        "%s\n",
-                        counts, capo_base_name(unknown), unknown);
+                        "UNKNOWN: %s. Whether %s calls NCCL is only known after a run: capo run --",
+                        counts, capo_base_name(*unknown));
+        for (; unknown && !n[CAPO_FINDING_FAIL] && *unknown; unknown++)
+                fprintf(out, strpbrk(*unknown, " \t\n\"'\\$;&|<>()*?") ? " '%s'" : " %s", *unknown);
+        if (unknown && !n[CAPO_FINDING_FAIL])
+                fputc('\n', out);
 }
 
 struct answer {
@@ -77,19 +80,18 @@ static int run_doctor(void *options, int n, char **words)
         const struct options *o = options;
         struct capo_findings f = {0};
         struct answer a = {0};
-        const char *unknown;
+        char **unknown;
         bool fail = false;
 
         capo_doctor_command(&f, n ? words : NULL, &a.reach);
         capo_doctor_loading(&f, n ? words : NULL);
         if (!capo_doctor_node(&f, &a.reach) && !capo_doctor_pci_gpus())
-                capo_finding_add(
-                        &f, CAPO_FINDING_NOTE, "gpu",
-                        "no NVIDIA GPU is here: the GPUs of a job that runs elsewhere were "
-                        "not looked at");
+                capo_finding_add(&f, CAPO_FINDING_NOTE, "gpu",
+                                 "no NVIDIA GPU is here: the GPUs of other nodes were "
+                                 "not checked");
         for (size_t i = 0; i < f.n; i++)
                 fail |= f.rows[i].level == CAPO_FINDING_FAIL;
-        unknown = n && !a.reach.shown ? words[0] : NULL;
+        unknown = n && !a.reach.shown ? words : NULL;
         a.verdict = fail ? "not-ready" : unknown ? "unknown" : "ready";
         if (o->json)
                 cli_json_print(stdout, cli_entity_json(&doctor, &a, &f), JSON_INDENT(2));

@@ -102,8 +102,8 @@ static int check_devices(struct topology_build *b)
         if (!t->n_gpus)
                 return topology_fail(
                         b, 0,
-                        "expected a GPU (a <gpu>, or a <pci> of class 0x03), found none among %zu "
-                        "PCI devices",
+                        "expected a GPU (a <gpu>, or a <pci> of class 0x03), found none among %zu PCI "
+                        "devices; --platform NAME describes a machine that is not here",
                         t->n_pcis);
         for (size_t i = 0; i < t->n_pcis; i++) {
                 for (size_t j = 0; j < i; j++) {

@@ -43,7 +43,7 @@ ${CC:-cc} -o other q.c
 expect 0 'note *nccl *.*other does not name NCCL' -- -- ./other
 # what can be ready is a program that something shows to call NCCL
 expect 0 '^READY: ' -- -- ./linked
-expect 0 '^UNKNOWN: .*[.] Whether other calls NCCL is only known after a run: capo run -- ./other$' -- -- ./other
+expect 0 '^UNKNOWN: .*[.] Whether other calls NCCL is only known after a run: capo run -- ./other --lr 1 '"'"'a b'"'"'$' -- -- ./other --lr 1 'a b'
 expect 0 '^READY: ' --
 [ ! -e alone ] || expect 1 '^NOT READY: ' -- -- ./alone
 "$capo" doctor --json -- ./other | grep -q '"verdict": "unknown"' || { echo "JSON of an unknown program"; bad=1; }
