@@ -22,7 +22,7 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
                 if (c->members[i].process == process || p->life > CAPO_HANG_STOPPED ||
                     c->members[i].dead)
                         continue;
-                if (!last || last->gpu == CAPO_HANG_GPU_ENDED ||
+                if (!last || capo_hang_is_lifecycle(last) || last->gpu == CAPO_HANG_GPU_ENDED ||
                     capo_hang_active_ns(p) > job->processes[process].end_ns + HANG_MOMENT_NS)
                         return false;
                 standing++;
@@ -40,6 +40,7 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         /* a rank that was stuck like the others before it was killed is no cause:
                          * the hung job was ended, and killing takes time */
                         if (p->life != CAPO_HANG_KILLED || m->dead ||
+                            (!job->over && job->now_ns < p->end_ns + HANG_MOMENT_NS) ||
                             !capo_hang_gone(job, m->process) || !lost_in(job, i, m->process))
                                 continue;
                         v->kind = CAPO_HANG_MISSING;

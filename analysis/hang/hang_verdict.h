@@ -196,6 +196,8 @@ struct capo_hang_waits {
         uint32_t n_comms;
         bool p2p_unknown; /* some sends or receives cannot be paired: there are more than were kept
                            */
+        struct capo_hang_pair unlike; /* the last receive whose send has another size, although both
+                                         have ended; .call NULL: none */
 };
 
 /**
@@ -283,6 +285,7 @@ struct capo_hang_verdict {
         uint64_t quiet_ns; /* in a job in which a process ended badly: time without any call before
                               that */
         uint32_t unseen;   /* ranks of the communicator without a log */
+        struct capo_hang_pair unlike; /* as in struct capo_hang_waits */
         uint32_t differed_comm,
                 differed; /* a call that ended although its ranks did not agree on it; 0: none */
         bool p2p_unknown;

@@ -157,17 +157,38 @@ static int accuse_different(const struct capo_hang_job *job, uint32_t comm, uint
         return r;
 }
 
+/* The two halves of a message that have different sizes. */
+static int accuse_unlike(struct capo_hang_verdict *v, const struct capo_hang_pair *pair)
+{
+        int r = hang_accuse(v, pair->process, CAPO_HANG_WHY_SIZE, pair->call);
+
+        v->kind = CAPO_HANG_MISMATCH;
+        v->sure = CAPO_HANG_LIKELY;
+        v->call = pair->call;
+        v->comm = pair->call->comm;
+        v->seq = pair->call->seq;
+        return r ?: hang_accuse(v, pair->peer, CAPO_HANG_WHY_SIZE, pair->unlike);
+}
+
+/* Both ended, but they are the last calls of both ranks. */
+static bool is_unlike_last(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        const struct capo_hang_pair *u = &v->unlike;
+
+        return u->call && hang_last(&job->processes[u->process]) == u->call &&
+               hang_last(&job->processes[u->peer]) == u->unlike;
+}
+
 static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
                           struct capo_hang_verdict *v)
 {
         set_subject(v, g->job, n);
         if (n->unlike) {
-                int r = hang_accuse(v, n->in[0], CAPO_HANG_WHY_SIZE, n->call);
-
-                v->kind = CAPO_HANG_MISMATCH;
-                v->sure = CAPO_HANG_LIKELY;
                 v->n_waiting = n->n_in;
-                return r ?: hang_accuse(v, n->in[n->n_in - 1], CAPO_HANG_WHY_SIZE, n->unlike);
+                return accuse_unlike(v, &(struct capo_hang_pair){.process = n->in[0],
+                                                                 .peer = n->in[n->n_in - 1],
+                                                                 .call = n->call,
+                                                                 .unlike = n->unlike});
         }
         return accuse_different(g->job, n->comm, n->seq, g->waits.fronts[n->comm].call, v);
 }
@@ -418,6 +439,7 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t un
                 return -ENOMEM;
         *stands = g.n_nodes > 0;
         v->p2p_unknown = g.waits.p2p_unknown;
+        v->unlike = g.waits.unlike;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 if (g.waits.fronts[i].differed) {
                         v->differed = g.waits.fronts[i].differed;
@@ -527,6 +549,26 @@ static int judge_long_waits(const struct capo_hang_job *job, struct capo_hang_ve
         return r;
 }
 
+/* Has no rank waited in a call, and none made one for long, now or before the job was ended? */
+static bool stood_quiet(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
+{
+        return !v->n_culprits && v->kind == CAPO_HANG_UNDECIDED &&
+               (v->quiet || (job->over && v->quiet_ns >= job->after_ns));
+}
+
+/* The last thing that the ranks did can be the reason. */
+static int explain_quiet(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        if (is_unlike_last(job, v)) {
+                v->together = 0;
+                return accuse_unlike(v, &v->unlike);
+        }
+        if (!v->differed || !parted_at_last(job, v))
+                return 0;
+        v->together = 0;
+        return judge_differed(job, v);
+}
+
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool unknown;
@@ -554,8 +596,8 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         r = r ?: hang_judge_pause(job, v);
         if (r == 0 && (unknown || v->kind == CAPO_HANG_RUNNING))
                 r = hang_judge_tuned(job, v);
-        if (r == 0 && v->quiet && !v->n_culprits && v->differed && parted_at_last(job, v))
-                r = judge_differed(job, v);
+        if (r == 0 && stood_quiet(job, v))
+                r = explain_quiet(job, v);
         name_stop(v);
         hang_doubt(job, v);
         hang_sort_culprits(job, v);

@@ -326,13 +326,29 @@ static uint32_t process_at(const struct play *p, uint32_t comm, int32_t rank)
         return CAPO_HANG_NONE;
 }
 
+static const struct capo_hang_call *done_unlike(const struct play *p, uint32_t i)
+{
+        uint32_t mate = p->mate[i];
+
+        return mate != CAPO_HANG_NONE && (p->state[i] & p->state[mate] & ENDED) &&
+                               p->call[i]->bytes != p->call[mate]->bytes
+                       ? p->call[mate]
+                       : NULL;
+}
+
 static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
-                const struct capo_hang_call *c = p->call[i];
+                const struct capo_hang_call *c = p->call[i], *unlike;
 
                 if (call_is_taken(c) && is_p2p(c) && !p->comms[c->comm].whole_p2p)
                         w->p2p_unknown = true;
+                if (c->call == CAPO_CALL_RECV && (unlike = done_unlike(p, i)) &&
+                    (!w->unlike.call || c->begin_ns > w->unlike.call->begin_ns))
+                        w->unlike = (struct capo_hang_pair){.process = p->process[i],
+                                                            .peer = p->process[p->mate[i]],
+                                                            .call = c,
+                                                            .unlike = unlike};
                 if (!call_is_played(p, c) || !is_p2p(c) || (p->state[i] & STATE) != ACTIVE)
                         continue;
                 xarray_room(&w->pairs, w->n_pairs, sizeof *w->pairs);

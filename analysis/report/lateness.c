@@ -353,14 +353,16 @@ int capo_judge_waits(struct capo_page *r)
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
                 w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
                 w->by_messages = is_by_messages(r, i);
+                if (k->wait_share >= 0 && job_ns > 0)
+                        w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
+                /* whom a message made late is known of nobody */
+                w->stands_out &= !w->by_messages || w->caused_share < 0 || w->caused_share >= 0.1;
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->by_order = w->wide && !w->by_clocks && !w->follows &&
                               k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
                               (w->last_share >= ORDER_SHARE || (k->worst_sure && w->stands_out));
                 w->stands_out &= !w->wide && !w->by_clocks && !w->follows;
-                if (k->wait_share >= 0 && job_ns > 0)
-                        w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 if (w->stands_out)
                         w->cause = capo_late_cause(r->job, i, w->last,
                                                    capo_wait_counts(w) ? r->clocks_now : NULL);

@@ -748,6 +748,9 @@ Test(hang, a_send_and_a_receive_of_other_sizes)
         job.processes[1].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* the shorter half is through */
         says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_SIZE);
         job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* and so is the longer one */
+        says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_SIZE);
+        reduce(0, 0, 951)->gpu = CAPO_HANG_GPU_ENDED; /* they went on */
+        reduce(1, 0, 951)->gpu = CAPO_HANG_GPU_ENDED;
         is_quiet();
 }
 

@@ -102,7 +102,15 @@ def never(scene, way, answer):
     return ""
 
 
+def all_may_pause(scene):
+    """Have all ranks ended their calls, as far as the facts allow? Then no call is under way."""
+    stand = [text.split(" | ")[0].split() for word, text in FACTS.get(scene.name, []) if word == "in"]
+    return bool(stand) and all("pause" in words[1].split("|") for words in stand if len(words) > 1)
+
+
 def judge_one(scene, way, answer):
+    if all_may_pause(scene):
+        scene.job.setdefault("calls", "end")
     kept = scene.kind, scene.truth
     if way in ("end", "report"):
         for word, text in FACTS.get(scene.name, []):
