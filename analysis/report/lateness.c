@@ -356,7 +356,7 @@ int capo_judge_waits(struct capo_page *r)
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 /* whom a message made late is known of nobody */
-                w->stands_out &= !w->by_messages || w->caused_share < 0 || w->caused_share >= 0.1;
+                w->stands_out &= !w->by_messages || w->caused_share < 0 || w->caused_share >= 0.01;
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->by_order = w->wide && !w->by_clocks && !w->follows &&
