@@ -26,7 +26,8 @@ enum { ALIKE_SHOWN = 4 };
 #define FEW_UNCOMPARED 0.05   /* of the calls: timing them too would not make the time known */
 #define ORDER_CALLS    16     /* if one rank was last in nearly all of these, it is named ... */
 #define ORDER_SHARE    0.9    /* ... even if the time that it cost is not known */
-#define UNSEEN_PART    100    /* a share of the job below 1/100 is not reported */
+#define NEARLY_ALL     0.9
+#define UNSEEN_PART    100 /* a share of the job below 1/100 is not reported */
 
 /* Is it clearly above its share of the waiting, and the delay above the clocks' error? */
 static bool stands_out(const struct capo_job_comm *c)
@@ -308,8 +309,8 @@ static void judge_share(struct capo_page *r)
                 r->wait_share = sum;
 }
 
-/* Is most of the time on communicator @comm in sends and receives? */
-static bool is_by_messages(const struct capo_page *r, uint32_t comm)
+/* The part of the time on communicator @comm that is in sends and receives. */
+static double part_in_messages(const struct capo_page *r, uint32_t comm)
 {
         double messages = 0, all = 0;
 
@@ -322,7 +323,7 @@ static bool is_by_messages(const struct capo_page *r, uint32_t comm)
                 if (row->flags & CAPO_RECORD_GROUP || capo_call_kind(row->call) == CAPO_KIND_P2P)
                         messages += r->judged.row[i].share;
         }
-        return messages > all / 2;
+        return all > 0 ? messages / all : 0;
 }
 
 int capo_judge_waits(struct capo_page *r)
@@ -352,11 +353,12 @@ int capo_judge_waits(struct capo_page *r)
                 w->caused.high =
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
                 w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
-                w->by_messages = is_by_messages(r, i);
+                w->by_messages = part_in_messages(r, i) > 0.5;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
                 /* whom a message made late is known of nobody */
-                w->stands_out &= !w->by_messages || w->caused_share < 0 || w->caused_share >= 0.01;
+                w->stands_out &= w->caused_share < 0 || w->caused_share >= 0.01 ||
+                                 part_in_messages(r, i) < NEARLY_ALL;
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->by_order = w->wide && !w->by_clocks && !w->follows &&
