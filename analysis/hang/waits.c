@@ -15,27 +15,6 @@
 
 enum { LENIENT_BYTES = 16 << 20 };
 
-const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b)
-{
-        enum capo_call_kind kind = capo_call_kind(a->call);
-        bool reduces = kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_REDUCE ||
-                       kind == CAPO_KIND_REDUCESCATTER;
-
-        if (kind != capo_call_kind(b->call))
-                return "collective";
-        if (kind == CAPO_KIND_EXCHANGE)
-                return a->call != b->call ? "collective" : NULL;
-        if (a->bytes != b->bytes)
-                return "count";
-        if (reduces && a->type != b->type)
-                return "type";
-        if (reduces && a->op != b->op)
-                return "operator";
-        if (a->peer != b->peer)
-                return "root";
-        return NULL;
-}
-
 /* ---- replay ---- */
 
 /* Can its rank be through with it although others have not come? Its data may be in buffers. */

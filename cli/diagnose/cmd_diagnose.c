@@ -8,28 +8,17 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
-#include "cli/diagnose/cmd_diagnose.h"
+#include "cli/diagnose/diagnose_page.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "profiles/fragment/expected.h"
 #include "analysis/diagnose/known_bugs.h"
 
-enum { UNDECIDED_EXIT = 3 };
-
 struct options {
         bool json, markdown;
         const char *bugs;
 };
-
-int diagnose_exit(const struct diagnose_inputs *in)
-{
-        const struct capo_diagnose_finding *verdict = capo_evidence_verdict(&in->evidence);
-
-        if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED || !strcmp(verdict->sure, "unsure"))
-                return UNDECIDED_EXIT;
-        return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
-}
 
 static uint8_t test_call(const char *test)
 {

@@ -14,7 +14,7 @@
 
 #include "capo/log_layout.h"
 #include "capo/msg.h"
-#include "cli/diagnose/cmd_diagnose.h"
+#include "cli/diagnose/diagnose_inputs.h"
 #include "analysis/log/pack.h"
 #include "core/base/file.h"
 #include "core/base/text.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "cli/diagnose/cmd_diagnose.h"
+#include "cli/diagnose/diagnose_inputs.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"

@@ -7,7 +7,8 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
-#include "cli/diagnose/cmd_diagnose.h"
+#include "cli/base/cli_options.h"
+#include "cli/diagnose/diagnose_page.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
@@ -389,4 +390,13 @@ int diagnose_bugs(int release, bool json, FILE *out)
                                ? -EIO
                                : 0;
         return fflush(out) || ferror(out) ? -EIO : 0;
+}
+
+int diagnose_exit(const struct diagnose_inputs *in)
+{
+        const struct capo_diagnose_finding *verdict = capo_evidence_verdict(&in->evidence);
+
+        if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED || !strcmp(verdict->sure, "unsure"))
+                return UNDECIDED_EXIT;
+        return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }

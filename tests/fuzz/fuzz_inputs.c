@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "capo/msg.h"
-#include "cli/diagnose/cmd_diagnose.h"
+#include "cli/diagnose/diagnose_inputs.h"
 #include "tests/fuzz/fuzz.h"
 
 enum { MOST_TEXT = 192 << 20 };

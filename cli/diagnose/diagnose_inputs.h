@@ -36,13 +36,4 @@ int diagnose_flight(struct diagnose_inputs *in);
 int diagnose_logs(struct diagnose_inputs *in);
 int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 
-/** diagnose_page(), diagnose_json() - print the page; @markdown: for pasting into an issue.
- * diagnose_bugs() - print the known bugs of an NCCL release, 0: all. Return: 0; -EIO. */
-int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out);
-int diagnose_json(struct diagnose_inputs *in, FILE *out);
-int diagnose_bugs(int release, bool json, FILE *out);
-
-/** diagnose_exit() - exit status: 0, 1 or 3. */
-int diagnose_exit(const struct diagnose_inputs *in);
-
 #endif

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The list of a page's problems, and ranks in words. */
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/report/page_kinds.h"
+#include "core/base/plain_text.h"
+#include "core/base/xalloc.h"
+#include "analysis/report/job_judge.h"
+
+void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log,
+                      const char *words, ...)
+{
+        struct capo_problem *p;
+        va_list args;
+        char *text;
+
+        va_start(args, words);
+        text = xvprintf(words, args);
+        va_end(args);
+        xarray_room(&r->problems, r->n_problems, sizeof *r->problems);
+        capo_plain(text, strlen(text), false, true); /* names of files */
+        p = &r->problems[r->n_problems++];
+        *p = (struct capo_problem){.kind = kind,
+                                   .text = text,
+                                   .comm = CAPO_NO_COMM,
+                                   .log = log,
+                                   .at_s = -1,
+                                   .in_call = -1};
+}
+
+void capo_problem_comm(struct capo_page *r, uint32_t comm)
+{
+        if (r->n_problems)
+                r->problems[r->n_problems - 1].comm = comm;
+}
+
+static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
+{
+        xarray_room(&p->runs, p->n_runs, sizeof *p->runs);
+        p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
+}
+
+/* The next run of ranks from *@from on for which @is is false; *@from becomes its end. */
+static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from)
+{
+        const bool *begin = *from < n ? memchr(is + *from, 0, n - *from) : NULL, *end;
+
+        if (!begin)
+                return false;
+        *first = (uint32_t)(begin - is);
+        end = memchr(begin, 1, n - *first);
+        *from = end ? (uint32_t)(end - is) : n;
+        return true;
+}
+
+void capo_problem_ranks(struct capo_page *r, const bool *is, uint32_t n)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        for (uint32_t first, end = 0; p && next_run(is, n, &first, &end);)
+                add_run(p, (int32_t)first, end - first);
+}
+
+char *capo_ranks_text(const bool *is, uint32_t n_ranks)
+{
+        char *text = NULL;
+        size_t size;
+        FILE *out = NULL;
+
+        for (uint32_t from, to = 0; next_run(is, n_ranks, &from, &to);) {
+                if (!out && !(out = open_memstream(&text, &size)))
+                        return NULL;
+                fprintf(out,
+                        to - from > 2    ? "%s%u-%u"
+                        : to - from == 2 ? "%s%u, %u"
+                                         : "%s%u",
+                        ftell(out) ? ", " : "", from, to - 1);
+        }
+        if (out)
+                fclose(out);
+        return text;
+}
+
+void capo_problem_rank(struct capo_page *r, int rank)
+{
+        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
+
+        if (p)
+                add_run(p, rank, 1);
+}
