@@ -83,15 +83,21 @@ static void read_values(struct capo_machine_series *s, enum capo_machine_scope s
         while (o && (word = strsep(&words, "\t"))) {
                 char *value = strchr(word, '=');
                 const struct capo_machine_reading *r;
+                uint64_t grew;
 
                 if (!value)
                         continue;
                 *value++ = 0;
                 r = find_reading(scope, word);
-                if (r && *value >= '0' && *value <= '9')
-                        add_value(s, &o->value[r->row], r->kind == CAPO_MACHINE_COUNTER,
-                                  scope == CAPO_MACHINE_THREAD && s->readings > 1,
-                                  strtoull(value, NULL, 10), before_ns);
+                if (!r || *value < '0' || *value > '9')
+                        continue;
+                grew = o->value[r->row].grew;
+                add_value(s, &o->value[r->row], r->kind == CAPO_MACHINE_COUNTER,
+                          scope == CAPO_MACHINE_THREAD && s->readings > 1,
+                          strtoull(value, NULL, 10), before_ns);
+                if (s->visit)
+                        s->visit(s->arg, o, r, before_ns, s->last_ns, o->value[r->row].last,
+                                 o->value[r->row].grew - grew);
         }
 }
 
@@ -157,16 +163,32 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
         }
 }
 
-struct capo_machine_series *capo_machine_series(const struct capo_job_process *process)
+static struct capo_machine_series *read_series(const struct capo_job_process *process,
+                                               capo_machine_visitor *visit, void *arg)
 {
         _cleanup_free_ char *copy = process->machine ? xstrdup(process->machine) : NULL;
         struct capo_machine_series *s = copy ? xcalloc(1, sizeof *s) : NULL;
         char *text = copy, *line;
         uint64_t before_ns = 0;
 
+        if (s) {
+                s->visit = visit;
+                s->arg = arg;
+        }
         while (s && (line = strsep(&text, "\n")))
                 read_line(s, line, &before_ns);
         return s;
+}
+
+struct capo_machine_series *capo_machine_series(const struct capo_job_process *process)
+{
+        return read_series(process, NULL, NULL);
+}
+
+void capo_machine_visit(const struct capo_job_process *process, capo_machine_visitor *visit,
+                        void *arg)
+{
+        capo_machine_series_free(read_series(process, visit, arg));
 }
 
 void capo_machine_series_free(struct capo_machine_series *s)

@@ -36,20 +36,32 @@ struct capo_machine_stack {
         char *text;       /* owned */
 };
 
+/* A reading of @o that changed at @at_ns: to @value, by @grew since @from_ns if it is a counter. ns
+ * since the log's epoch. */
+typedef void capo_machine_visitor(void *arg, const struct capo_machine_object *o,
+                                  const struct capo_machine_reading *r, uint64_t from_ns,
+                                  uint64_t at_ns, uint64_t value, uint64_t grew);
+
 struct capo_machine_series {
         struct capo_machine_object *object;
         uint32_t n_objects;
         struct capo_machine_stack *stack;
         uint32_t n_stacks;
         uint64_t readings, first_ns, last_ns;
-        uint64_t samples, inside; /* taken; of them inside of NCCL calls */
-        double period_ns;         /* from one sample to the next */
-        double stopped_ns;        /* it did not run, and had no CPU to wait for */
-        char left[200];           /* the first source that was left out, and why; "": none */
+        uint64_t samples, inside;    /* taken; of them inside of NCCL calls */
+        double period_ns;            /* from one sample to the next */
+        double stopped_ns;           /* it did not run, and had no CPU to wait for */
+        capo_machine_visitor *visit; /* NULL: none */
+        void *arg;
+        char left[200]; /* the first source that was left out, and why; "": none */
 };
 
 /** capo_machine_series() - of @process. NULL: it has no MACHINE frame, or no memory. */
 struct capo_machine_series *capo_machine_series(const struct capo_job_process *process);
+
+/** capo_machine_visit() - every change in the frames of @process, in order. */
+void capo_machine_visit(const struct capo_job_process *process, capo_machine_visitor *visit,
+                        void *arg);
 void capo_machine_series_free(struct capo_machine_series *series);
 
 /** capo_machine_sum() - the growth of a counter over all objects of its scope whose name has @part

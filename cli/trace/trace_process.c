@@ -389,6 +389,7 @@ int trace_write_process(struct trace *t, uint32_t process)
                 r = r == 0 || r == -EIO ? put_placed(w) : r;
                 r = r == 0 ? put_names(w) : r;
                 trace_write_network(t, process);
+                trace_write_machine(t, process);
                 capo_log_park(log);
         }
         for (size_t i = 0; w && i < PREFIXES; i++)

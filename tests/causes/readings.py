@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the recorder reads of the machine: readings.py BUILD. Two ranks on the stand-in, a made /sys and /proc, a made NVML. Checks that
 what is there is in the log, that what is not there is not zero, and that each setting does what it says."""
+import json
 import os
 import re
 import subprocess
@@ -36,12 +37,15 @@ WANT = {
 }
 
 
-def run(epochs=30, kind="MACHINE", **settings):
+def run(epochs=30, kind="MACHINE", trace=None, **settings):
     with tempfile.TemporaryDirectory(prefix="capo-readings-") as logs:
         env = {**os.environ, "CAPO_DIR": logs, "LD_PRELOAD": BUILD + "/shim/libcapo.so", "CAPO_CONF": "none", **settings}
         subprocess.run([*JOB, str(epochs)], env=env, check=True, stdout=subprocess.DEVNULL)
         dumps = [subprocess.run([BUILD + "/cli/capo", "dump", os.path.join(logs, log)], capture_output=True, text=True, check=True).stdout
                  for log in sorted(os.listdir(logs)) if log.endswith(".capo")]
+        if trace is not None:
+            done = subprocess.run([BUILD + "/cli/capo", "trace", logs], capture_output=True, check=True)
+            trace += [e for e in json.loads(done.stdout)["traceEvents"] if e["ph"] == "C"]
     assert len(dumps) == 2, dumps
     return ["".join(re.findall(rf"^\d+ {kind} \d+\n((?:    .*\n)*)", dump, re.M)) for dump in dumps]
 
@@ -52,7 +56,9 @@ with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         with open(path, "w") as f:
             f.write(text)
-    frames = run(CAPO_MACHINE_ROOT=root)
+    counters = []
+    frames = run(CAPO_MACHINE_ROOT=root, trace=counters)
+    assert 400 in [e["args"]["value"] for e in counters if e["name"] == "nic mlx5_0/1 rate Gbit/s"], counters
     nodes = [text for text in frames if "\n    node\t-" in text]
     assert nodes, frames  # one process of the node reads what is the node's; another one when it has ended
     for what, readings in WANT.items():
