@@ -59,6 +59,20 @@ static double others_of(const struct why_asked *a, measure *of, bool nodes)
         return n ? capo_middle(v, n) : NAN;
 }
 
+/* Is the process beyond all others by more than twice what these differ? On a busy machine all have
+ * much of it. */
+static bool stands_apart(const struct why_asked *a, measure *of)
+{
+        double v[OTHERS], own = of(a, a->process), least = INFINITY, most = 0;
+        unsigned n = gather_measures(a, of, false, v);
+
+        for (unsigned i = 0; i < n; i++) {
+                least = fmin(least, v[i]);
+                most = fmax(most, v[i]);
+        }
+        return n > 2 && own - most > 2 * (most - least);
+}
+
 /* ---- measures: NAN where it was not asked ---- */
 
 static double sum_of(const struct why_asked *a, uint32_t p, enum capo_machine_id id,
@@ -467,7 +481,7 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
 
         if (others_run > LEAST_NS && run > others_run)
                 other *= run / others_run;
-        if (!(own - other > LEAST_NS) || own < 1.5 * other)
+        if (!(own - other > LEAST_NS) || (own < 1.5 * other && !stands_apart(a, caller_wait_ns)))
                 return false;
         return tell_cause(
                 f, own - other,
