@@ -68,9 +68,6 @@ int trace_write_process(struct trace *t, uint32_t process);
 void trace_write_steps(struct trace *t);
 void trace_write_network(struct trace *t, uint32_t process);
 
-/** trace_write_machine() - write the readings of the machine by a process. */
-void trace_write_machine(struct trace *t, uint32_t process);
-
 /** trace_write_name() - write a line's name and position; @what: "process_name" (without @line),
  * "thread_name". @name: JSON. */
 void trace_write_name(struct trace *t, const char *what, uint32_t process, size_t line,

@@ -14,6 +14,7 @@
 #include "analysis/report/job_page.h"
 #include "capo/frame_types.h"
 #include "cli/trace/trace.h"
+#include "cli/trace/trace_machine.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
