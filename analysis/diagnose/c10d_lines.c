@@ -40,30 +40,26 @@ static void take_ranks(const char *line, const char *at, struct capo_diagnose_fi
         }
 }
 
-static int take_barrier(const char *at, const char *line, uint32_t number, void *arg)
+static void take_barrier(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct barrier *b = arg;
 
         b->f = b->f ? b->f : capo_evidence_finding(b->e);
-        if (!b->f)
-                return -1;
         take_ranks(line, at, b->f);
         capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
-        return 0;
 }
 
-static int read_barriers(struct capo_evidence *e)
+static void read_barriers(struct capo_evidence *e)
 {
         struct barrier b = {.e = e};
         char who[128];
 
         for (b.text = 0; b.text < e->n_texts; b.text++) {
-                if (e->texts[b.text].text &&
-                    capo_evidence_each(e, b.text, WORDS, take_barrier, &b) < 0)
-                        return -ENOMEM;
+                if (e->texts[b.text].text)
+                        capo_evidence_each(e, b.text, WORDS, take_barrier, &b);
         }
         if (!b.f)
-                return 0;
+                return;
         capo_finding_is(b.f, b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED,
                         b.f->n_ranks ? "missing" : "undecided", "likely");
         capo_rank_list(b.f->ranks, b.f->n_ranks, who);
@@ -73,7 +69,6 @@ static int read_barriers(struct capo_evidence *e)
         SAY(b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
         SAY(b.f->next,
             "look at what these ranks do instead: their logs, exit status, data loading");
-        return 0;
 }
 
 /* ---- PyTorch's desync report ---- */
@@ -86,27 +81,24 @@ static int read_barriers(struct capo_evidence *e)
 static const char NOT_JOINED[] = "but didn't join collective #",
                   NOT_FINISHED[] = "joined but didn't finish collective #";
 
-static int take_desync(const char *at, const char *line, uint32_t number, void *arg)
+static void take_desync(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct barrier *b = arg;
         const char *end = memchr(line, ']', (size_t)(at - line));
         bool joined = !strncmp(at, NOT_FINISHED, sizeof NOT_FINISHED - 1);
 
         if (!end)
-                return 0;
+                return;
         b->f = b->f ? b->f : capo_evidence_finding(b->e);
-        if (!b->f)
-                return -1;
         take_ranks(line, end, b->f);
         capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
         if (!*b->f->detail) {
                 b->f->kind = joined ? "inside" : "missing";
                 SAY(b->f->detail, "collective #%ld", strtol(strchr(at, '#') + 1, NULL, 10));
         }
-        return 0;
 }
 
-static int read_desync(struct capo_evidence *e)
+static void read_desync(struct capo_evidence *e)
 {
         static const char *const words[] = {NOT_JOINED, NOT_FINISHED};
         struct barrier b = {.e = e};
@@ -114,12 +106,11 @@ static int read_desync(struct capo_evidence *e)
 
         for (size_t i = 0; i < N_ELEMENTS(words) && !b.f; i++) {
                 for (b.text = 0; b.text < e->n_texts; b.text++) {
-                        if (capo_evidence_each(e, b.text, words[i], take_desync, &b) < 0)
-                                return -ENOMEM;
+                        capo_evidence_each(e, b.text, words[i], take_desync, &b);
                 }
         }
         if (!b.f)
-                return 0;
+                return;
         b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;
         SAY(which, "%.39s", b.f->detail);
         capo_rank_list(b.f->ranks, b.f->n_ranks, who);
@@ -130,7 +121,6 @@ static int read_desync(struct capo_evidence *e)
         SAY(b.f->missing, "stacks of %s: py-spy dump --native --pid PID",
             capo_rank_list(b.f->ranks, b.f->n_ranks, who));
         SAY(b.f->next, "look at what %s does instead: its log, its stack, dmesg on its node", who);
-        return 0;
 }
 
 /* ---- fingerprints ---- */
@@ -166,7 +156,7 @@ static const char *take_fingerprint(const char *from, size_t size, struct finger
         return op + 7;
 }
 
-static int take_mismatch(const char *at, const char *line, uint32_t number, void *arg)
+static void take_mismatch(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct barrier *b = arg;
         size_t size = strnlen(at, FINGERPRINT);
@@ -178,11 +168,9 @@ static int take_mismatch(const char *at, const char *line, uint32_t number, void
 
         if (b->f) {
                 capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
-                return 0;
+                return;
         }
         f = b->f = capo_evidence_finding(b->e);
-        if (!f)
-                return -1;
         capo_finding_mark(f, (struct capo_evidence_mark){b->text, number});
         capo_finding_is(f, counts ? CAPO_RANK_UNDECIDED : CAPO_RANK_CAUSE,
                         counts ? "undecided" : "mismatch", counts ? "unsure" : "certain");
@@ -204,26 +192,24 @@ static int take_mismatch(const char *at, const char *line, uint32_t number, void
                 capo_finding_rank_add(f, (int32_t)other.rank);
         }
         SAY(f->next, "what makes one rank call something else: a branch, the last batch, a shape");
-        return 0;
 }
 
-static int read_mismatches(struct capo_evidence *e)
+static void read_mismatches(struct capo_evidence *e)
 {
         struct barrier b = {.e = e};
 
         for (b.text = 0; b.text < e->n_texts; b.text++) {
-                if (e->texts[b.text].text &&
-                    capo_evidence_each(e, b.text, "Detected mismatch between collectives on ranks",
-                                       take_mismatch, &b) < 0)
-                        return -ENOMEM;
+                if (e->texts[b.text].text)
+                        capo_evidence_each(e, b.text,
+                                           "Detected mismatch between collectives on ranks",
+                                           take_mismatch, &b);
         }
-        return 0;
 }
 
-int capo_c10d_read(struct capo_evidence *e)
+void capo_c10d_read(struct capo_evidence *e)
 {
-        int r = read_barriers(e);
+        read_barriers(e);
 
-        r = r ?: read_desync(e);
-        return r ?: read_mismatches(e);
+        read_desync(e);
+        read_mismatches(e);
 }

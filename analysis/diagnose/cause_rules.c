@@ -38,7 +38,7 @@ struct place {
         uint32_t text;
 };
 
-static int take_place(const char *at, const char *line, uint32_t number, void *arg)
+static void take_place(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct place *p = arg;
 
@@ -47,7 +47,6 @@ static int take_place(const char *at, const char *line, uint32_t number, void *a
                 p->line = line;
                 p->mark = (struct capo_evidence_mark){p->text, number};
         }
-        return 0;
 }
 
 /* Find a line with one of the words: "A|B*C", up to @size bytes of @words. */
@@ -78,7 +77,7 @@ static bool find_words(const struct capo_evidence *e, const char *words, size_t 
         return false;
 }
 
-static int try_rule(struct capo_evidence *e, const struct cause_rule *rule)
+static void try_rule(struct capo_evidence *e, const struct cause_rule *rule)
 {
         struct place first = {0}, found, marks[CAPO_DIAGNOSE_MARKS];
         struct capo_diagnose_finding *f;
@@ -89,16 +88,14 @@ static int try_rule(struct capo_evidence *e, const struct cause_rule *rule)
                 size_t size = and? (size_t)(and-words) : strlen(words);
 
                 if (!find_words(e, words, size, &found))
-                        return 0;
+                        return;
                 if (*found.line && n < N_ELEMENTS(marks)) /* a fact has no place */
                         marks[n++] = found;
                 words += size + (and? 3 : 0);
         }
         if (find_words(e, rule->none, strlen(rule->none), &first))
-                return 0;
+                return;
         f = capo_evidence_finding(e);
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, rule->rank, rule->kind, rule->sure);
         SAY(f->headline, "%s", rule->headline);
         SAY(f->next, "%s", rule->next);
@@ -108,14 +105,11 @@ static int try_rule(struct capo_evidence *e, const struct cause_rule *rule)
                 capo_finding_rank_add(f,
                                       capo_text_rank(&e->texts[marks[i].mark.text], marks[i].line));
         }
-        return 0;
 }
 
-int capo_causes_read(struct capo_evidence *e)
+void capo_causes_read(struct capo_evidence *e)
 {
-        int r = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(rules) && r == 0; i++)
-                r = try_rule(e, &rules[i]);
-        return r;
+        for (size_t i = 0; i < N_ELEMENTS(rules); i++)
+                try_rule(e, &rules[i]);
 }

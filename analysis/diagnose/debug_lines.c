@@ -273,7 +273,7 @@ static void take_call(struct debug *d, uint32_t process, const char *said, size_
                 d->cut = true;
 }
 
-static int take_line(const char *at, const char *line, uint32_t number, void *arg)
+static void take_line(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct debug *d = arg;
         const char *said = at + strlen(" NCCL INFO ");
@@ -285,15 +285,14 @@ static int take_line(const char *at, const char *line, uint32_t number, void *ar
         uint32_t process;
 
         if (!began && !ended && !call)
-                return 0;
+                return;
         process = find_process(d, line, at);
         if (process == CAPO_HANG_NONE)
-                return 0;
+                return;
         if (call)
                 take_call(d, process, said, size, mark);
         else
                 take_init(d, process, said, size, mark, ended);
-        return 0;
 }
 
 /* ---- which communicators belong together ---- */
@@ -584,7 +583,7 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
         SAY(f->next, "look at what %s does instead of that call", who);
 }
 
-static int judge_calls(struct debug *d)
+static void judge_calls(struct debug *d)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
         struct capo_hang_job hang = {.now_ns = d->n_calls + 2};
@@ -600,16 +599,13 @@ static int judge_calls(struct debug *d)
                        ((v.kind == CAPO_HANG_MISSING || v.kind == CAPO_HANG_MISMATCH) &&
                         v.n_culprits && v.comm != CAPO_HANG_NONE))) {
                 f = capo_evidence_finding(d->e);
-                if (!f)
-                        r = -ENOMEM;
-                else if (v.kind == CAPO_HANG_ORDER)
+                if (v.kind == CAPO_HANG_ORDER)
                         tell_order(d, &hang, &v, f);
                 else
                         tell_call(d, &hang, &v, f);
         }
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&hang);
-        return r;
 }
 
 /* "began on node-a, node-b". */
@@ -629,7 +625,7 @@ static void tell_hosts(const struct debug *d, const char *key, struct capo_diagn
 }
 
 /* A communicator that ranks began to create, but that no rank completed. */
-static int judge_creations(struct debug *d)
+static void judge_creations(struct debug *d)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {
                 const struct debug_comm *c = &d->comms[i];
@@ -652,8 +648,6 @@ static int judge_creations(struct debug *d)
                 if (!first || !n || n_ended)
                         continue;
                 f = capo_evidence_finding(d->e);
-                if (!f)
-                        return -ENOMEM;
                 for (int32_t rank = 0; rank < c->n_ranks && n_list < N_ELEMENTS(list); rank++) {
                         bool there = false;
 
@@ -683,28 +677,20 @@ static int judge_creations(struct debug *d)
                     "NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 one by one",
                     n_list ? "look at the ranks without a line; " : "");
         }
-        return 0;
 }
 
-static int judge_lines(struct debug *d)
-{
-        int r = d->n_calls && !d->cut ? judge_calls(d) : 0;
-
-        return r ?: judge_creations(d);
-}
-
-int capo_debug_read(struct capo_evidence *e)
+void capo_debug_read(struct capo_evidence *e)
 {
         struct debug d = {.e = e};
-        int r;
 
         for (d.text = 0; d.text < e->n_texts; d.text++) {
                 if (e->texts[d.text].text)
                         capo_evidence_each(e, d.text, " NCCL INFO ", take_line, &d);
         }
-        r = judge_lines(&d);
+        if (d.n_calls && !d.cut)
+                judge_calls(&d);
+        judge_creations(&d);
         free(d.processes);
         free(d.comms);
         free(d.calls);
-        return r;
 }

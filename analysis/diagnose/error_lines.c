@@ -16,12 +16,11 @@
 
 static const char TIMEOUT[] = "Watchdog caught collective operation timeout";
 
-static int take_first(const char *at, const char *line, uint32_t number, void *arg)
+static void take_first(const char *at, const char *line, uint32_t number, void *arg)
 {
         uint32_t *first = arg;
 
         *first = *first ? *first : number;
-        return 0;
 }
 
 /* The exception of a traceback whose first line is @line: the first line after it that is not
@@ -139,7 +138,7 @@ static int32_t torchrun_rank(const char *text, const char *line)
         return f.rank;
 }
 
-static int take_block(const char *at, const char *line, uint32_t number, void *arg)
+static void take_block(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct failures *s = arg;
         struct failure f = {.rank = -1, .mark = {s->text, number}};
@@ -150,16 +149,14 @@ static int take_block(const char *at, const char *line, uint32_t number, void *a
                 s->first = f;
                 s->any = true;
         }
-        return 0;
 }
 
-static int take_place(const char *at, const char *line, uint32_t number, void *arg)
+static void take_place(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct failures *s = arg;
 
         if (!s->first.mark.line)
                 s->first.mark = (struct capo_evidence_mark){s->text, number};
-        return 0;
 }
 
 /* Add how the first process ended, if no other line tells more. */
@@ -199,7 +196,7 @@ static bool is_explained(const struct capo_evidence *e, int32_t rank)
         return false;
 }
 
-int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict)
+void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict)
 {
         struct failures s = {.e = e, .first = {.rank = -1}};
         struct capo_diagnose_finding *f, before;
@@ -210,16 +207,14 @@ int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_findi
         for (s.text = 0; s.text < e->n_texts && !s.any && !verdict; s.text++)
                 capo_evidence_each(e, s.text, "ChildFailedError", take_place, &s);
         if (!s.first.mark.line || is_explained(e, s.first.rank))
-                return 0;
+                return;
         f = capo_evidence_finding(e);
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, e->timed_out ? CAPO_RANK_NOTE : CAPO_RANK_UNDECIDED, "error", "unsure");
         capo_finding_mark(f, s.first.mark);
         if (!s.any) {
                 SAY(f->headline, "NOT DECIDED: a process failed, and its own error is not here");
                 SAY(f->next, "the output of the process that torchrun names as the first to fail");
-                return 0;
+                return;
         }
         tell_first(&s.first, f);
         if (verdict && !strcmp(e->findings[at].kind, "error") && e->findings[at].n_ranks &&
@@ -228,7 +223,6 @@ int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_findi
                 e->findings[at] = *f;
                 *f = before;
         }
-        return 0;
 }
 
 /* ---- the nodes that Slurm names ---- */
@@ -265,28 +259,26 @@ static void add_name(struct names *names, const char *name, size_t n)
                 ADD(names->text, "%s%.*s", *names->text ? "," : "", (int)n, name);
 }
 
-static int take_behind(const char *at, const char *line, uint32_t number, void *arg)
+static void take_behind(const char *at, const char *line, uint32_t number, void *arg)
 {
         const char *name = at + strlen("Node failure on ");
 
         add_name(arg, name, strspn(name, NAME_CHARS));
-        return 0;
 }
 
 /* Take the word before " not responding", or the one before "is". */
-static int take_before(const char *at, const char *line, uint32_t number, void *arg)
+static void take_before(const char *at, const char *line, uint32_t number, void *arg)
 {
         size_t head = (size_t)(at - line);
         const char *end = at, *from;
 
         if (!memmem(line, head, "slurmctld", 9) && !memmem(line, head, "Nodes ", 6))
-                return 0;
+                return;
         if (head > 3 && !strncmp(end - 3, " is", 3))
                 end -= 3;
         for (from = end; from > line && strchr(NAME_CHARS, from[-1]);)
                 from--;
         add_name(arg, from, (size_t)(end - from));
-        return 0;
 }
 
 static void name_nodes(struct capo_evidence *e)
@@ -331,7 +323,7 @@ struct exceptions {
         uint32_t n_waits;                /* number of such ranks */
 };
 
-static int take_wait(const char *at, const char *line, uint32_t number, void *arg)
+static void take_wait(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct exceptions *x = arg;
         int32_t rank = capo_text_rank(&x->e->texts[x->text], line);
@@ -341,7 +333,6 @@ static int take_wait(const char *at, const char *line, uint32_t number, void *ar
                 x->waits[rank] = true;
                 x->n_waits++;
         }
-        return 0;
 }
 
 /* Is it an exception that follows from another rank's failure, or from ending the job? */
@@ -360,7 +351,7 @@ static bool is_consequence(const char *exception)
         return !memmem(exception, size, "Error", 5) && !memmem(exception, size, "Exception", 9);
 }
 
-static int take_traceback(const char *at, const char *line, uint32_t number, void *arg)
+static void take_traceback(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct exceptions *x = arg;
         const char *exception = exception_line(at, line);
@@ -368,22 +359,19 @@ static int take_traceback(const char *at, const char *line, uint32_t number, voi
 
         if (rank < 0 || rank >= MOST_RANK || exception == line || is_consequence(exception) ||
             x->waits[rank] || (x->timeout && number > x->timeout))
-                return 0;
+                return;
         if (!x->f) {
                 x->f = capo_evidence_finding(x->e);
-                if (!x->f)
-                        return -1;
                 capo_finding_is(x->f, CAPO_RANK_HANG, "exception", "likely");
                 capo_quote(exception, x->f->detail, sizeof x->f->detail);
         }
         capo_finding_rank_add(x->f, rank);
         capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
-        return 0;
 }
 
 /* An exception in the log of another program, of which a process in a collective does not learn: an
  * inference server beside a trainer. */
-static int take_other(const char *at, const char *line, uint32_t number, void *arg)
+static void take_other(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct exceptions *x = arg;
         const char *from = at;
@@ -393,10 +381,8 @@ static int take_other(const char *at, const char *line, uint32_t number, void *a
         if (x->f || from == at || !isupper((unsigned char)*from) || is_consequence(from) ||
             memmem(from, strcspn(from, "\n"), "failed",
                    6)) /* "Engine core initialization failed" */
-                return 0;
+                return;
         x->f = capo_evidence_finding(x->e);
-        if (!x->f)
-                return -1;
         capo_finding_is(x->f, CAPO_RANK_HANG, "exception", "likely");
         capo_quote(line, x->f->detail, sizeof x->f->detail);
         capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
@@ -404,10 +390,9 @@ static int take_other(const char *at, const char *line, uint32_t number, void *a
             "A PROCESS RAISED AN EXCEPTION while another waits in a collective for it");
         SAY(x->f->next,
             "that exception and its traceback; who calls that process must check its answer");
-        return 0;
 }
 
-static int read_others(struct capo_evidence *e)
+static void read_others(struct capo_evidence *e)
 {
         struct exceptions x = {.e = e};
         bool waits = false;
@@ -416,38 +401,35 @@ static int read_others(struct capo_evidence *e)
                 waits |= !strcmp(e->findings[i].kind, "undecided") && e->findings[i].n_marks &&
                          e->texts[e->findings[i].marks[0].text].n[CAPO_EVIDENCE_STACKS];
         for (x.text = 0; x.text < e->n_texts && waits; x.text++) {
-                if (!e->texts[x.text].n[CAPO_EVIDENCE_STACKS] &&
-                    capo_evidence_each(e, x.text, "Error: ", take_other, &x) < 0)
-                        return -ENOMEM;
+                if (!e->texts[x.text].n[CAPO_EVIDENCE_STACKS])
+                        capo_evidence_each(e, x.text, "Error: ", take_other, &x);
         }
-        return 0;
 }
 
-static int read_exceptions(struct capo_evidence *e)
+static void read_exceptions(struct capo_evidence *e)
 {
         struct exceptions x = {.e = e};
         char who[128];
-        int r = 0;
 
-        if (!capo_evidence_has(TIMEOUT, e))
-                return read_others(e);
+        if (!capo_evidence_has(TIMEOUT, e)) {
+                read_others(e);
+                return;
+        }
         x.waits = xcalloc(MOST_RANK, sizeof *x.waits);
         for (x.text = 0; x.text < e->n_texts; x.text++)
                 capo_evidence_each(e, x.text, TIMEOUT, take_wait, &x);
-        for (x.text = 0; x.text < e->n_texts && x.n_waits && r == 0; x.text++) {
+        for (x.text = 0; x.text < e->n_texts && x.n_waits; x.text++) {
                 x.timeout = 0;
                 capo_evidence_each(e, x.text, TIMEOUT, take_first, &x.timeout);
-                if (capo_evidence_each(e, x.text, "Traceback (most recent call last)",
-                                       take_traceback, &x) < 0)
-                        r = -ENOMEM;
+                capo_evidence_each(e, x.text, "Traceback (most recent call last)", take_traceback,
+                                   &x);
         }
         free(x.waits);
-        if (r < 0 || !x.f)
-                return r;
+        if (!x.f)
+                return;
         capo_rank_list(x.f->ranks, x.f->n_ranks, who);
         SAY(x.f->headline, "%s RAISED AN EXCEPTION before others timed out", capo_rank_shout(who));
         SAY(x.f->next, "that exception and its traceback");
-        return 0;
 }
 
 /* ---- the tables ---- */
@@ -597,7 +579,8 @@ static int32_t rank_of(const struct capo_evidence_text *t, const char *line)
 }
 
 /* Note that the line at @line is one of @s's row. @after: it is a consequence, no verdict. */
-static int add_line(struct search *s, const char *at, const char *line, uint32_t number, bool after)
+static void add_line(struct search *s, const char *at, const char *line, uint32_t number,
+                     bool after)
 {
         struct capo_evidence_text *t = &s->e->texts[s->text];
         struct capo_record *record = capo_record_at(&t->records, at);
@@ -608,8 +591,6 @@ static int add_line(struct search *s, const char *at, const char *line, uint32_t
                 s->f = find_same(s->e, s->row, record->story);
         if (!s->f) {
                 s->f = capo_evidence_finding(s->e);
-                if (!s->f)
-                        return -1;
                 s->f->story = record->story;
         }
         if (!s->f->n_marks) {
@@ -627,20 +608,20 @@ static int add_line(struct search *s, const char *at, const char *line, uint32_t
         if (!line_has(line, "local_rank")) /* numbers within a node, not within the job */
                 capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
-        return 0;
 }
 
-static int take_error(const char *at, const char *line, uint32_t number, void *arg)
+static void take_error(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
         bool after = s->timeout && number > s->timeout &&
                      capo_text_story(&s->e->texts[s->text], at) == s->timeout_story &&
                      (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
 
-        return is_instance(s, at, line) ? add_line(s, at, line, number, after) : 0;
+        if (is_instance(s, at, line))
+                add_line(s, at, line, number, after);
 }
 
-static int take_timeout(const char *at, const char *line, uint32_t number, void *arg)
+static void take_timeout(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
 
@@ -648,33 +629,28 @@ static int take_timeout(const char *at, const char *line, uint32_t number, void 
                 s->timeout = number;
                 s->timeout_story = capo_text_story(&s->e->texts[s->text], at);
         }
-        return 0;
 }
 
-static int find_word(struct search *s)
+static void find_word(struct search *s)
 {
         for (s->text = 0; s->text < s->e->n_texts; s->text++) {
                 s->timeout = 0;
                 if (!capo_text_has(&s->e->texts[s->text], s->word))
                         continue;
                 capo_evidence_each(s->e, s->text, TIMEOUT, take_timeout, s);
-                if (capo_evidence_each(s->e, s->text, s->word, take_error, s) < 0)
-                        return -1;
+                capo_evidence_each(s->e, s->text, s->word, take_error, s);
         }
-        return 0;
 }
 
-static int find_row(struct capo_evidence *e, const struct error_row *row, bool *found)
+static void find_row(struct capo_evidence *e, const struct error_row *row, bool *found)
 {
         struct search s = {.e = e, .row = row};
 
         for (const char *words = row->words; *words;) {
                 words = take_words(words, &s);
-                if (find_word(&s) < 0)
-                        return -ENOMEM;
+                find_word(&s);
         }
         *found = s.f != NULL;
-        return 0;
 }
 
 /* How many letters of the line the words up to @end cover; 0: it is another line. */
@@ -720,7 +696,7 @@ static enum warn_class find_class(const char *said)
 
 /* A warning of NCCL that no other row has. One of the class UNKNOWN is shown itself: it is nearer to
  * the cause than the exception that follows. */
-static int take_warning(const char *at, const char *line, uint32_t number, void *arg)
+static void take_warning(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct search *s = arg;
         struct capo_evidence_text *t = &s->e->texts[s->text];
@@ -730,18 +706,17 @@ static int take_warning(const char *at, const char *line, uint32_t number, void 
         enum warn_class class;
 
         if (record->known || strcspn(said, "\n") < 4)
-                return 0;
+                return;
         class = find_class(said);
         if (class != WARN_UNKNOWN) {
                 known.row = &warn_classes[class];
-                return add_line(&known, at, line, number, false);
+                add_line(&known, at, line, number, false);
+                return;
         }
         if (s->unknown) { /* other warnings may have moved the list */
                 s->f = &s->e->findings[s->unknown - 1];
         } else {
                 s->f = capo_evidence_finding(s->e);
-                if (!s->f)
-                        return -1;
                 s->unknown = s->e->n_findings;
                 capo_finding_is(s->f, CAPO_RANK_UNDECIDED, "error", "unsure");
                 s->f->story = record->story;
@@ -757,35 +732,30 @@ static int take_warning(const char *at, const char *line, uint32_t number, void 
         }
         capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
-        return 0;
 }
 
-int capo_errors_read(struct capo_evidence *e)
+void capo_errors_read(struct capo_evidence *e)
 {
         struct search s = {.e = e};
-        int r = read_exceptions(e);
+        read_exceptions(e);
         bool found;
 
-        for (size_t i = 0; i < N_ELEMENTS(rows) && r == 0; i++) {
+        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
                 if (!is_last_resort(&rows[i]))
-                        r = find_row(e, &rows[i], &found);
+                        find_row(e, &rows[i], &found);
         }
-        for (s.text = 0; s.text < e->n_texts && r == 0; s.text++) {
-                if (capo_evidence_each(e, s.text, " NCCL WARN ", take_warning, &s) < 0)
-                        r = -ENOMEM;
+        for (s.text = 0; s.text < e->n_texts; s.text++) {
+                capo_evidence_each(e, s.text, " NCCL WARN ", take_warning, &s);
         }
         name_nodes(e);
-        return r;
 }
 
-int capo_last_errors_read(struct capo_evidence *e)
+void capo_last_errors_read(struct capo_evidence *e)
 {
         bool found = false;
-        int r = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(rows) && r == 0 && !found; i++) {
+        for (size_t i = 0; i < N_ELEMENTS(rows) && !found; i++) {
                 if (is_last_resort(&rows[i]))
-                        r = find_row(e, &rows[i], &found);
+                        find_row(e, &rows[i], &found);
         }
-        return r;
 }

@@ -65,7 +65,7 @@ void capo_evidence_finish(struct capo_evidence *e)
 /* ---- places ---- */
 
 int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char *word,
-                       int (*found)(const char *at, const char *line, uint32_t number, void *arg),
+                       void (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg)
 {
         const struct capo_evidence_text *t = &e->texts[text];
@@ -76,8 +76,8 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
         for (const char *at = t->text; (at = strstr(at, word)); at += strlen(word), n++) {
                 const struct capo_record *r = found ? capo_record_at(&t->records, at) : NULL;
 
-                if (r && found(at, t->text + r->begin, r->line, arg) < 0)
-                        return -ENOMEM;
+                if (r)
+                        found(at, t->text + r->begin, r->line, arg);
         }
         return n;
 }
@@ -149,16 +149,15 @@ uint16_t capo_text_story(const struct capo_evidence_text *t, const char *at)
         return r ? r->story : 0;
 }
 
-int capo_rank_seen(struct capo_evidence *e, int32_t rank)
+void capo_rank_seen(struct capo_evidence *e, int32_t rank)
 {
         if (rank < 0 || rank >= MOST_RANKS)
-                return 0;
+                return;
         while (e->n_seen <= (uint32_t)rank) {
                 xarray_room(&e->seen, e->n_seen, sizeof *e->seen);
                 e->seen[e->n_seen++] = false;
         }
         e->seen[rank] = true;
-        return 0;
 }
 
 char *capo_rank_list(const int32_t *ranks, uint32_t n, char *text)

@@ -120,13 +120,12 @@ const char *capo_evidence_name(enum capo_evidence_kind kind);
 const char *capo_evidence_words(enum capo_evidence_kind kind);
 
 /** capo_evidence_each() - call @found for every occurrence of @word in @text, with the begin and
- * the input's line of its record; NULL: only count. Return: how many; -ENOMEM from @found. */
+ * the input's line of its record; NULL: only count. Return: how many. */
 int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char *word,
-                       int (*found)(const char *at, const char *line, uint32_t number, void *arg),
+                       void (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg);
 
-/** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one; NULL:
- * no memory. */
+/** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one. */
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e);
 void capo_finding_is(struct capo_diagnose_finding *f, enum capo_finding_rank rank, const char *kind,
                      const char *sure);
@@ -153,25 +152,25 @@ uint16_t capo_text_story(const struct capo_evidence_text *t, const char *at);
 /** capo_quote() - one line of an input, cut between words and marked "..." if it is long. */
 void capo_quote(const char *line, char *out, size_t room);
 
-/** capo_rank_seen() - note that there is a line of @rank. Return: 0; -ENOMEM. */
-int capo_rank_seen(struct capo_evidence *e, int32_t rank);
+/** capo_rank_seen() - note that there is a line of @rank. */
+void capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
-/* The readers, which evidence_judge.c calls: each adds its findings. Return: 0; -ENOMEM. */
-int capo_recognise(struct capo_evidence *e);
-int capo_facts_read(struct capo_evidence *e);
-int capo_causes_read(struct capo_evidence *e);
-int capo_watchdog_read(struct capo_evidence *e);
-int capo_c10d_read(struct capo_evidence *e);
-int capo_debug_read(struct capo_evidence *e);
-int capo_errors_read(struct capo_evidence *e);
+/* The readers, which evidence_judge.c calls: each adds its findings. */
+void capo_recognise(struct capo_evidence *e);
+void capo_facts_read(struct capo_evidence *e);
+void capo_causes_read(struct capo_evidence *e);
+void capo_watchdog_read(struct capo_evidence *e);
+void capo_c10d_read(struct capo_evidence *e);
+void capo_debug_read(struct capo_evidence *e);
+void capo_errors_read(struct capo_evidence *e);
 /* What only says that something failed: call it when nothing else was found. */
-int capo_last_errors_read(struct capo_evidence *e);
+void capo_last_errors_read(struct capo_evidence *e);
 /* @verdict: so far; NULL: none. */
-int capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
-int capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
-int capo_stacks_read(struct capo_evidence *e);
-int capo_crash_tell(struct capo_evidence *e); /* add its stack to a crash */
-int capo_tried_read(struct capo_evidence *e);
-int capo_tests_read(struct capo_evidence *e);
+void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
+void capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
+void capo_stacks_read(struct capo_evidence *e);
+void capo_crash_tell(struct capo_evidence *e); /* add its stack to a crash */
+void capo_tried_read(struct capo_evidence *e);
+void capo_tests_read(struct capo_evidence *e);
 
 #endif

@@ -66,7 +66,8 @@ static void find_jobs(const struct capo_records *r, char (*job)[CAPO_POD_NAME])
         free(twice);
 }
 
-static int find_story(struct capo_evidence *e, const char *job, uint32_t attempt, bool name_attempt)
+static uint16_t find_story(struct capo_evidence *e, const char *job, uint32_t attempt,
+                           bool name_attempt)
 {
         char name[CAPO_STORY_NAME] = "";
 
@@ -76,20 +77,20 @@ static int find_story(struct capo_evidence *e, const char *job, uint32_t attempt
                 ADD(name, "%sattempt %u", *name ? ", " : "", attempt + 1);
         for (uint32_t i = 0; i < e->n_stories; i++) {
                 if (!strcmp(e->stories[i], name))
-                        return (int)i;
+                        return (uint16_t)i;
         }
         if (e->n_stories == MOST_STORIES)
-                return (int)e->n_stories - 1;
+                return (uint16_t)(e->n_stories - 1);
         xarray_room(&e->stories, e->n_stories, sizeof *e->stories);
         memcpy(e->stories[e->n_stories], name, sizeof name);
-        return (int)e->n_stories++;
+        return (uint16_t)e->n_stories++;
 }
 
 /* What is of no job or attempt belongs to the last one: dmesg, stacks, a launcher's end. */
-static int read_stories(struct capo_evidence *e)
+static void read_stories(struct capo_evidence *e)
 {
         uint32_t attempts = 0;
-        int r = 0;
+        uint16_t story = 0;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *records = &e->texts[i].records;
@@ -98,7 +99,7 @@ static int read_stories(struct capo_evidence *e)
                         attempts =
                                 records->v[k].attempt > attempts ? records->v[k].attempt : attempts;
         }
-        for (uint32_t i = 0; i < e->n_texts && r >= 0; i++) {
+        for (uint32_t i = 0; i < e->n_texts; i++) {
                 struct capo_records *records = &e->texts[i].records;
                 char(*job)[CAPO_POD_NAME] = xcalloc(records->n_pods + 1, sizeof *job);
                 bool numbered = records->n && records->v[records->n - 1].attempt;
@@ -107,20 +108,19 @@ static int read_stories(struct capo_evidence *e)
                 find_jobs(records, job);
                 for (uint32_t k = 1; k <= records->n_pods; k++)
                         n_jobs += strcmp(job[k], job[1]) != 0;
-                for (uint32_t k = 0; k < records->n && r >= 0; k++) {
+                for (uint32_t k = 0; k < records->n; k++) {
                         struct capo_record *one = &records->v[k];
                         uint32_t attempt = numbered ? one->attempt : attempts;
 
                         if (attempt != last_attempt || one->pod != last_pod)
-                                r = find_story(e, n_jobs ? job[one->pod] : "", attempt,
-                                               attempts > 0);
+                                story = find_story(e, n_jobs ? job[one->pod] : "", attempt,
+                                                   attempts > 0);
                         last_attempt = attempt;
                         last_pod = one->pod;
-                        one->story = (uint16_t)(r < 0 ? 0 : r);
+                        one->story = story;
                 }
                 free(job);
         }
-        return r < 0 ? r : 0;
 }
 
 /* ---- which finding explains the rest ---- */
@@ -273,7 +273,7 @@ enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo
         return m;
 }
 
-static int take_symptom(const char *at, const char *line, uint32_t number, void *arg)
+static void take_symptom(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct capo_diagnose_finding *f = arg;
 
@@ -281,7 +281,6 @@ static int take_symptom(const char *at, const char *line, uint32_t number, void 
                 capo_quote(line, f->detail, sizeof f->detail);
                 capo_finding_mark(f, (struct capo_evidence_mark){f->ranks[0] - 1, number});
         }
-        return 0;
 }
 
 /* Did a job stop before its end: a watchdog says so, or nccl-tests did not end? */
@@ -296,7 +295,7 @@ static bool is_stuck(const struct capo_evidence *e)
 
 /* A bug whose releases and symptom both fit is the verdict, where the rest is a consequence of it:
  * somebody waits, or a call failed. A trait of a machine alone does no harm. */
-static int read_bugs(struct capo_evidence *e)
+static void read_bugs(struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
         char symptom[128], fixed[16];
@@ -304,7 +303,7 @@ static int read_bugs(struct capo_evidence *e)
         bool crashed = v && v->rank == CAPO_RANK_CAUSE && is_kind(v, "crash");
 
         if (v && v->rank != CAPO_RANK_UNDECIDED && v->rank != CAPO_RANK_ERROR && !crashed)
-                return 0;
+                return;
         for (size_t i = 0; i < capo_n_known_bugs; i++) {
                 const struct capo_known_bug *bug = &capo_known_bugs[i];
                 struct capo_diagnose_finding *f;
@@ -320,8 +319,6 @@ static int read_bugs(struct capo_evidence *e)
                     !capo_bug_any(bug->symptom, capo_evidence_has, e, symptom))
                         continue;
                 f = capo_evidence_finding(e);
-                if (!f)
-                        return -ENOMEM;
                 capo_finding_is(f, crashed ? CAPO_RANK_CAUSE : CAPO_RANK_HANG, "known-bug",
                                 "likely");
                 SAY(f->headline, "A KNOWN BUG (%s): %s", capo_bug_software(bug->of), bug->when);
@@ -335,37 +332,36 @@ static int read_bugs(struct capo_evidence *e)
                 }
                 f->ranks[0] = 0;
                 ADD(f->detail, "%s%s", *f->detail ? "\n" : "", bug->link);
-                return 0;
+                return;
         }
-        return 0;
 }
 
-int capo_evidence_judge(struct capo_evidence *e)
+void capo_evidence_judge(struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *verdict;
-        int r = read_stories(e);
 
-        r = r ?: capo_recognise(e);
-        r = r ?: capo_facts_read(e);
-        r = r ?: capo_causes_read(e); /* first: of equals the first is the verdict */
-        r = r ?: capo_watchdog_read(e);
-        r = r ?: capo_c10d_read(e);
-        r = r ?: capo_stacks_read(e);
-        r = r ?: capo_debug_read(e);
-        r = r ?: capo_errors_read(e);
-        r = r ?: capo_crash_tell(e);
-        r = r ?: capo_tried_read(e);
+        read_stories(e);
+        capo_recognise(e);
+        capo_facts_read(e);
+        capo_causes_read(e); /* first: of equals the first is the verdict */
+        capo_watchdog_read(e);
+        capo_c10d_read(e);
+        capo_stacks_read(e);
+        capo_debug_read(e);
+        capo_errors_read(e);
+        capo_crash_tell(e);
+        capo_tried_read(e);
         verdict = capo_evidence_verdict(e);
-        if (r == 0 && !verdict)
-                r = capo_last_errors_read(e);
-        r = r ?: capo_torchrun_read(e, capo_evidence_verdict(e));
-        r = r ?: capo_tests_read(e);
+        if (!verdict)
+                capo_last_errors_read(e);
+        capo_torchrun_read(e, capo_evidence_verdict(e));
+        capo_tests_read(e);
         order_findings(e);
-        r = r ?: read_bugs(e);
+        read_bugs(e);
         verdict = capo_evidence_verdict(e);
-        if (r == 0 && (!verdict || verdict->rank <= CAPO_RANK_SLOW))
-                r = capo_words_read(e);
-        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+        if (!verdict || verdict->rank <= CAPO_RANK_SLOW)
+                capo_words_read(e);
+        for (uint32_t i = 0; i < e->n_texts; i++) {
                 struct capo_evidence_text *t = &e->texts[i];
                 bool any = false;
 
@@ -375,5 +371,4 @@ int capo_evidence_judge(struct capo_evidence *e)
                         t->n[CAPO_EVIDENCE_LINES] = 0;
                 t->n[CAPO_EVIDENCE_UNKNOWN] = !any && !t->n[CAPO_EVIDENCE_LINES];
         }
-        return r;
 }

@@ -6,10 +6,8 @@
 #include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/known_bugs.h"
 
-/** capo_evidence_judge() - read all texts; call it after the last one was added. Return: 0;
- * -ENOMEM.
- */
-int capo_evidence_judge(struct capo_evidence *e);
+/** capo_evidence_judge() - read all texts; call it after the last one was added. */
+void capo_evidence_judge(struct capo_evidence *e);
 
 /** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);

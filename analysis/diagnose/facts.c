@@ -32,7 +32,7 @@ struct hosts {
         bool many, sizes; /* sizes: several */
 };
 
-static int take_init(const char *at, const char *line, uint32_t number, void *arg)
+static void take_init(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct hosts *h = arg;
         const char *nranks = memmem(line, (size_t)(at - line), " nranks ", 8),
@@ -47,7 +47,7 @@ static int take_init(const char *at, const char *line, uint32_t number, void *ar
         while (name && name > line && !strchr(" \t>]", name[-1]))
                 name--;
         if (!name || colon - name >= HOST || colon == name || r < 0 || r >= RANKS || of < h->most)
-                return 0;
+                return;
         if (of > h->most) {
                 h->most = of;
                 memset(h->seen, 0, sizeof h->seen);
@@ -59,18 +59,16 @@ static int take_init(const char *at, const char *line, uint32_t number, void *ar
                         break;
         }
         if (i == HOSTS || h->seen[r])
-                return 0;
+                return;
         if (i == h->n)
                 snprintf(h->names[h->n++], HOST, "%.*s", (int)(colon - name), name);
         h->seen[r] = true;
         h->n_ranks[i]++;
-        return 0;
 }
 
-static int take_nodes(const char *at, const char *line, uint32_t number, void *arg)
+static void take_nodes(const char *at, const char *line, uint32_t number, void *arg)
 {
         ((struct hosts *)arg)->many |= strtol(at + strlen(" nNodes "), NULL, 10) > 1;
-        return 0;
 }
 
 static void add_fact(struct capo_evidence *e, const char *fact)
@@ -80,7 +78,7 @@ static void add_fact(struct capo_evidence *e, const char *fact)
 
 static bool is_pair(struct capo_evidence *e);
 
-static int read_hosts(struct capo_evidence *e)
+static void read_hosts(struct capo_evidence *e)
 {
         struct hosts *h = xcalloc(1, sizeof *h);
         uint32_t sum = 0, least = UINT32_MAX, most = 0, with = 0;
@@ -105,7 +103,6 @@ static int read_hosts(struct capo_evidence *e)
         if (with > 1 && sum == h->most && least < most)
                 add_fact(e, "@uneven");
         free(h);
-        return 0;
 }
 
 struct matrix {
@@ -150,7 +147,7 @@ static void read_row(struct matrix *m, const char *line)
 }
 
 /* The NICs in "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB ...". */
-static int take_used(const char *at, const char *line, uint32_t number, void *arg)
+static void take_used(const char *at, const char *line, uint32_t number, void *arg)
 {
         uint32_t *most = arg, n = 0;
         size_t size = strcspn(at, ";\n");
@@ -158,15 +155,13 @@ static int take_used(const char *at, const char *line, uint32_t number, void *ar
         for (const char *nic = at; (nic = memmem(nic, size - (size_t)(nic - at), ":1/", 3)); nic++)
                 n++;
         *most = n > *most ? n : *most;
-        return 0;
 }
 
-static int take_counter(const char *at, const char *line, uint32_t number, void *arg)
+static void take_counter(const char *at, const char *line, uint32_t number, void *arg)
 {
         const char *digit = at + strcspn(at, "0123456789\n");
 
         *(bool *)arg |= digit - at < 48 && strtoull(digit, NULL, 10) > 0;
-        return 0;
 }
 
 static void read_nics(struct capo_evidence *e, uint32_t n_nics)
@@ -211,7 +206,7 @@ static bool is_pair(struct capo_evidence *e)
         return false;
 }
 
-int capo_facts_read(struct capo_evidence *e)
+void capo_facts_read(struct capo_evidence *e)
 {
         struct matrix m = {0};
         uint32_t n_nics = 0;

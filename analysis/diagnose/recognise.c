@@ -11,7 +11,7 @@
 
 /* Find the first release after the word: digits, a point, digits. The "13" of "cu13" does not
  * count. */
-static int find_release(const char *at, const char *line, uint32_t number, void *arg)
+static void find_release(const char *at, const char *line, uint32_t number, void *arg)
 {
         const char *end = at + strcspn(at, "\n");
         int *release = arg;
@@ -27,12 +27,11 @@ static int find_release(const char *at, const char *line, uint32_t number, void 
                 }
                 p += n;
         }
-        return 0;
 }
 
-static int take_rank(const char *at, const char *line, uint32_t number, void *arg)
+static void take_rank(const char *at, const char *line, uint32_t number, void *arg)
 {
-        return capo_rank_seen(arg, capo_line_rank(at));
+        capo_rank_seen(arg, capo_line_rank(at));
 }
 
 static const struct {
@@ -44,15 +43,14 @@ static const struct {
 };
 
 /* "[core_client.py:425]", "worker.cc:382]": the word is followed by a number of a source line. */
-static int take_source(const char *at, const char *line, uint32_t number, void *arg)
+static void take_source(const char *at, const char *line, uint32_t number, void *arg)
 {
         *(uint32_t *)arg += isdigit((unsigned char)strchr(at, ':')[1]) != 0;
-        return 0;
 }
 
 enum { SIGN = 80 };
 
-static int recognise_text(struct capo_evidence *e, uint32_t text)
+static void recognise_text(struct capo_evidence *e, uint32_t text)
 {
         static const char *const sources[] = {".py:", ".cc:", ".cpp:"};
         struct capo_evidence_text *t = &e->texts[text];
@@ -73,23 +71,21 @@ static int recognise_text(struct capo_evidence *e, uint32_t text)
                 capo_evidence_each(e, text, sources[i], take_source, &t->n[CAPO_EVIDENCE_LINES]);
         capo_evidence_each(e, text, "Initializing aws-ofi-nccl ", find_release, &e->ofi);
         capo_evidence_each(e, text, "PyTorch version: ", find_release, &e->torch);
-        return capo_evidence_each(e, text, "[rank", take_rank, e) < 0 ? -ENOMEM : 0;
+        capo_evidence_each(e, text, "[rank", take_rank, e);
 }
 
-int capo_recognise(struct capo_evidence *e)
+void capo_recognise(struct capo_evidence *e)
 {
         /* what ran comes before what is installed and what a person wrote */
         static const char *const releases[] = {"NCCL version ", "using nccl==", "RCCL version ",
                                                "nvidia-nccl-cu", "NCCL 2."};
-        int r = 0;
 
-        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+        for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].text)
-                        r = recognise_text(e, i);
+                        recognise_text(e, i);
         }
         for (size_t k = 0; k < N_ELEMENTS(releases) && !e->nccl; k++) {
                 for (uint32_t i = 0; i < e->n_texts; i++)
                         capo_evidence_each(e, i, releases[k], find_release, &e->nccl);
         }
-        return r;
 }

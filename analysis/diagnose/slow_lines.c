@@ -181,13 +181,11 @@ static const char *quote_name(const char *name, char *out, size_t room)
         return out;
 }
 
-static int judge_run(struct capo_evidence *e, const struct run *run)
+static void judge_run(struct capo_evidence *e, const struct run *run)
 {
         struct capo_diagnose_finding *f = capo_evidence_finding(e);
         char quoted[300];
 
-        if (!f)
-                return -ENOMEM;
         f->sure = "certain";
         capo_finding_mark(
                 f, (struct capo_evidence_mark){run->r.text, run->wrong ? run->wrong : run->r.line});
@@ -216,7 +214,6 @@ static int judge_run(struct capo_evidence *e, const struct run *run)
                 SAY(f->next,
                     "NCCL_DEBUG=INFO, then NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
         }
-        return 0;
 }
 
 /* ---- several runs of one test ---- */
@@ -305,16 +302,14 @@ static void tell_rates(const struct capo_evidence *e, const struct run *runs, ui
         }
 }
 
-static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t n,
-                      const struct run *fast, const struct run *slow)
+static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t n,
+                       const struct run *fast, const struct run *slow)
 {
         const char *host = find_slow_host(runs, n, fast), *setting;
         double middle = sqrt(fast->r.busbw * slow->r.busbw);
         struct capo_diagnose_finding *f = capo_evidence_finding(e);
         char one[96], a[16], b[16];
 
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         tell_rates(e, runs, n, fast, f);
         if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
@@ -354,10 +349,9 @@ static int judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t 
                     "the same run several times on each: does it vary by itself (a shared or unstable "
                     "network), or by node?");
         }
-        return 0;
 }
 
-static int compare_runs(struct capo_evidence *e, const struct run *runs, uint32_t n)
+static void compare_runs(struct capo_evidence *e, const struct run *runs, uint32_t n)
 {
         const struct run *fast = NULL, *slow = NULL;
 
@@ -406,15 +400,13 @@ static void read_link(struct link *link, const char *line, size_t size,
         }
 }
 
-static int judge_link(struct capo_evidence *e, const struct link *link)
+static void judge_link(struct capo_evidence *e, const struct link *link)
 {
         struct capo_diagnose_finding *f;
 
         if (link->rate <= 0 || link->got <= 0 || link->got > 0.4 * link->rate)
-                return 0;
+                return;
         f = capo_evidence_finding(e);
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         capo_finding_mark(f, link->mark);
         SAY(f->headline, "A LINK CARRIES %.3g OF %.4g Gb/s: NCCL cannot be faster than it",
@@ -424,19 +416,17 @@ static int judge_link(struct capo_evidence *e, const struct link *link)
         SAY(f->next,
             "the NIC's PCIe link (lspci -vvv: LnkSta), firmware and power; a cold start of the node "
             "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
-        return 0;
 }
 
 /* ---- all texts ---- */
 
-int capo_tests_read(struct capo_evidence *e)
+void capo_tests_read(struct capo_evidence *e)
 {
         struct run *runs = NULL;
         struct link link = {0};
         uint32_t n = 0;
-        int r = 0;
 
-        for (uint32_t i = 0; i < e->n_texts && r == 0; i++) {
+        for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *records = &e->texts[i].records;
                 bool tests = capo_text_has(&e->texts[i], "algbw") ||
                              capo_text_has(&e->texts[i], "# nThread ");
@@ -460,14 +450,13 @@ int capo_tests_read(struct capo_evidence *e)
                 xarray_room(&runs, n, sizeof *runs);
                 runs[n++] = run;
         }
-        for (uint32_t i = 0; i < n && r == 0; i++)
-                r = judge_run(e, &runs[i]);
-        r = r ?: compare_runs(e, runs, n);
-        r = r ?: judge_link(e, &link);
-        for (uint32_t i = 0; i < n && r == 0; i++) {
+        for (uint32_t i = 0; i < n; i++)
+                judge_run(e, &runs[i]);
+        compare_runs(e, runs, n);
+        judge_link(e, &link);
+        for (uint32_t i = 0; i < n; i++) {
                 xarray_room(&e->runs, e->n_runs, sizeof *e->runs);
                 e->runs[e->n_runs++] = runs[i].r;
         }
         free(runs);
-        return r;
 }

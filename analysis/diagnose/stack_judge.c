@@ -130,7 +130,7 @@ static void find_doing(struct stack_process *p)
         }
 }
 
-static int add_process(struct stacks *s, const char *line, uint32_t number)
+static void add_process(struct stacks *s, const char *line, uint32_t number)
 {
         static const char *const words[] = {"rank", "Rank", "task", "Worker_TP", "TP", NULL};
         const struct capo_evidence_text *t = &s->e->texts[s->text];
@@ -147,20 +147,21 @@ static int add_process(struct stacks *s, const char *line, uint32_t number)
         read_frames(frames + (*frames == '\n'), &new);
         find_doing(&new);
         if (!new.n_frames || s->n == MOST_PROCESSES)
-                return 0;
+                return;
         xarray_room(&s->v, s->n, sizeof *s->v);
         s->v[s->n++] = new;
-        return 0;
 }
 
-static int take_main(const char *at, const char *line, uint32_t number, void *arg)
+static void take_main(const char *at, const char *line, uint32_t number, void *arg)
 {
-        return !strncmp(line, "Thread ", 7) ? add_process(arg, line, number) : 0;
+        if (!strncmp(line, "Thread ", 7))
+                add_process(arg, line, number);
 }
 
-static int take_first_thread(const char *at, const char *line, uint32_t number, void *arg)
+static void take_first_thread(const char *at, const char *line, uint32_t number, void *arg)
 {
-        return at == line ? add_process(arg, line, number) : 0;
+        if (at == line)
+                add_process(arg, line, number);
 }
 
 /* ---- summaries ---- */
@@ -219,7 +220,7 @@ static uint32_t read_ranks(const char *line, int32_t ranks[NAMED * 16], const ch
         return n;
 }
 
-static int take_summary(struct stacks *s, const char *line, uint32_t number, bool *any)
+static void take_summary(struct stacks *s, const char *line, uint32_t number, bool *any)
 {
         int32_t ranks[NAMED * 16];
         const char *end = line, *colon, *stop = line + strcspn(line, "\n");
@@ -232,9 +233,9 @@ static int take_summary(struct stacks *s, const char *line, uint32_t number, boo
         }
         colon = n ? memchr(end, ':', (size_t)(stop - end)) : NULL;
         if (!colon || colon[1] != ' ' || colon - end > 60 || stop - colon > 4000)
-                return 0;
+                return;
         if (!split_frames(&new, colon + 2, (size_t)(stop - colon) - 2) && !*any)
-                return 0;
+                return;
         *any = true;
         find_doing(&new);
         if (end == line) /* of a thread */
@@ -246,7 +247,6 @@ static int take_summary(struct stacks *s, const char *line, uint32_t number, boo
                 new.rank = ranks[i];
                 s->v[s->n++] = new;
         }
-        return 0;
 }
 
 /* Is it an indented frame, "barrier (torch/x.py:12)"? */
@@ -266,7 +266,7 @@ static bool is_frame(const char *line)
 /* A head without a thread's line, and its frames below:
  *      Process 66270 (rank 0)
  *          barrier (torch/distributed/distributed_c10d.py:2776) */
-static int read_blocks(struct stacks *s)
+static void read_blocks(struct stacks *s)
 {
         static const char *const words[] = {"rank", "Rank", "RANK", "TP", "worker", NULL};
         const struct capo_evidence_text *t = &s->e->texts[s->text];
@@ -289,24 +289,20 @@ static int read_blocks(struct stacks *s)
                 s->v[s->n++] = new;
         }
         s->e->texts[s->text].n[CAPO_EVIDENCE_STACKS] += s->n - before;
-        return 0;
 }
 
-static int read_summaries(struct stacks *s)
+static void read_summaries(struct stacks *s)
 {
         const struct capo_evidence_text *t = &s->e->texts[s->text];
         uint32_t before = s->n;
         bool any = false;
 
         if (!capo_text_has(t, arrows[0]) && !capo_text_has(t, arrows[1]))
-                return 0;
-        for (uint32_t k = 0; k < t->records.n; k++) {
-                if (take_summary(s, t->records.text + t->records.v[k].begin, t->records.v[k].line,
-                                 &any) < 0)
-                        return -ENOMEM;
-        }
+                return;
+        for (uint32_t k = 0; k < t->records.n; k++)
+                take_summary(s, t->records.text + t->records.v[k].begin, t->records.v[k].line,
+                             &any);
         s->e->texts[s->text].n[CAPO_EVIDENCE_STACKS] += s->n - before;
-        return 0;
 }
 
 /* ---- where ways part ---- */
@@ -562,7 +558,7 @@ static size_t frame_function(const char *line, const char **name)
         return isalpha((unsigned char)*at) || *at == '_' ? strspn(at, letters) : 0;
 }
 
-int capo_crash_tell(struct capo_evidence *e)
+void capo_crash_tell(struct capo_evidence *e)
 {
         struct capo_diagnose_finding *f = NULL;
         unsigned n = 0;
@@ -587,38 +583,29 @@ int capo_crash_tell(struct capo_evidence *e)
                 SAY(f->next,
                     "the library of the first function in that stack: its release and known bugs; "
                     "a core file and gdb show the arguments");
-        return 0;
 }
 
-int capo_stacks_read(struct capo_evidence *e)
+void capo_stacks_read(struct capo_evidence *e)
 {
         struct stacks s = {.e = e};
-        struct capo_diagnose_finding *f;
         uint32_t n[DOINGS] = {0};
-        int r = 0;
 
-        for (s.text = 0; s.text < e->n_texts && r == 0; s.text++) {
+        for (s.text = 0; s.text < e->n_texts; s.text++) {
                 uint32_t before = s.n;
 
                 if (!e->texts[s.text].text)
                         continue;
-                if (capo_evidence_each(e, s.text, "\"MainThread\"", take_main, &s) < 0 ||
-                    (s.n == before &&
-                     capo_evidence_each(e, s.text, "Thread 1 (", take_first_thread, &s) < 0))
-                        r = -ENOMEM;
-                if (r == 0 && s.n == before)
-                        r = read_summaries(&s);
-                if (r == 0 && s.n == before)
-                        r = read_blocks(&s);
+                capo_evidence_each(e, s.text, "\"MainThread\"", take_main, &s);
+                if (s.n == before)
+                        capo_evidence_each(e, s.text, "Thread 1 (", take_first_thread, &s);
+                if (s.n == before)
+                        read_summaries(&s);
+                if (s.n == before)
+                        read_blocks(&s);
         }
         for (uint32_t i = 0; i < s.n; i++)
                 n[s.v[i].doing]++;
-        if (r == 0 && s.n && (n[DOING_WAITS] || n[DOING_BUSY])) {
-                f = capo_evidence_finding(e);
-                r = f ? 0 : -ENOMEM;
-                if (f)
-                        judge_stacks(&s, n, f);
-        }
+        if (s.n && (n[DOING_WAITS] || n[DOING_BUSY]))
+                judge_stacks(&s, n, capo_evidence_finding(e));
         free(s.v);
-        return r;
 }

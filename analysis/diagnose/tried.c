@@ -105,8 +105,6 @@ static struct capo_diagnose_finding *add_finding(struct tried *t, const char *li
 {
         struct capo_diagnose_finding *f = capo_evidence_finding(t->e);
 
-        if (!f)
-                return NULL;
         f->rank = CAPO_RANK_HANG;
         f->sure = "likely";
         capo_quote(line, f->detail, sizeof f->detail);
@@ -114,24 +112,21 @@ static struct capo_diagnose_finding *add_finding(struct tried *t, const char *li
         return f;
 }
 
-static int take_setting(const char *at, const char *line, uint32_t number, void *arg)
+static void take_setting(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct tried *t = arg;
         char clause[CLAUSE];
 
         if (t->f || !is_prose(line) || read_clause(line, at, t->n, clause) != SAID_WORKS)
-                return 0;
+                return;
         t->f = add_finding(t, line, number);
-        if (!t->f)
-                return -1;
         t->f->kind = settings[t->row].kind;
         SAY(t->f->headline, "%s", settings[t->row].headline);
         SAY(t->f->next, "%s", settings[t->row].next);
-        return 0;
 }
 
 /* "2.18.6" in a sentence about NCCL. PyTorch's releases have smaller second numbers. */
-static int take_release(const char *at, const char *line, uint32_t number, void *arg)
+static void take_release(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct tried *t = arg;
         char word[RELEASE], clause[CLAUSE];
@@ -139,10 +134,10 @@ static int take_release(const char *at, const char *line, uint32_t number, void 
 
         if ((at > line && (isalnum((unsigned char)at[-1]) || at[-1] == '.')) ||
             !isdigit((unsigned char)at[2]) || !capo_take_word(at, "0123456789.", word, sizeof word))
-                return 0;
+                return;
         release = capo_nccl_named(word);
         if (release < 20000 + OLDEST_MINOR * 100 || release % 100 == 0 || !is_prose(line))
-                return 0;
+                return;
         switch (read_clause(line, at, strlen(word), clause)) {
         case SAID_WORKS: t->good = t->good && t->good > release ? t->good : release; break;
         case SAID_FAILS:
@@ -153,10 +148,9 @@ static int take_release(const char *at, const char *line, uint32_t number, void 
                 break;
         default: break;
         }
-        return 0;
 }
 
-static int judge_releases(struct capo_evidence *e)
+static void judge_releases(struct capo_evidence *e)
 {
         struct tried t = {.e = e};
         struct capo_diagnose_finding *f;
@@ -165,10 +159,8 @@ static int judge_releases(struct capo_evidence *e)
         for (t.text = 0; t.text < e->n_texts; t.text++)
                 capo_evidence_each(e, t.text, "2.", take_release, &t);
         if (!t.good || !t.bad || t.good == t.bad)
-                return 0;
+                return;
         f = capo_evidence_finding(e);
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, CAPO_RANK_HANG, "known-bug", "likely");
         capo_finding_mark(f, t.mark);
         e->nccl = t.bad; /* whose known bugs count */
@@ -179,11 +171,10 @@ static int judge_releases(struct capo_evidence *e)
             "use %s meanwhile (LD_LIBRARY_PATH, or the package's release); known bugs of the "
             "other: capo diagnose --bugs %s",
             good, bad);
-        return 0;
 }
 
 /* One value of a setting after the other: "NCCL_IB_HCA=mlx5_3 FAIL". */
-static int take_value(const char *at, const char *line, uint32_t number, void *arg)
+static void take_value(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct tried *t = arg;
         char word[64], clause[CLAUSE];
@@ -193,11 +184,11 @@ static int take_value(const char *at, const char *line, uint32_t number, void *a
                             "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789abcdefghijklmnopqrstuvwxyz=^:-",
                             word, sizeof word) ||
             !strchr(word, '='))
-                return 0;
+                return;
         if (strncmp(t->name, word, strcspn(word, "=") + 1) != 0) {
                 SAY(t->name, "%.*s", (int)strcspn(word, "=") + 1, word);
                 if (t->fails == 1 && t->works >= 2)
-                        return 0;
+                        return;
                 t->works = t->fails = 0;
         }
         switch (read_clause(line, at, strlen(word), clause)) {
@@ -209,10 +200,9 @@ static int take_value(const char *at, const char *line, uint32_t number, void *a
                 break;
         default: break;
         }
-        return 0;
 }
 
-static int judge_values(struct capo_evidence *e)
+static void judge_values(struct capo_evidence *e)
 {
         struct tried t = {.e = e};
         struct capo_diagnose_finding *f;
@@ -224,17 +214,14 @@ static int judge_values(struct capo_evidence *e)
                         t.fails = 0;
         }
         if (t.fails != 1)
-                return 0;
+                return;
         f = capo_evidence_finding(e);
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, CAPO_RANK_HANG, "setting", "likely");
         capo_finding_mark(f, t.mark);
         SAY(f->headline, "ONLY %s FAILS: %u other values work", t.one, t.works);
         SAY(f->next,
             "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU "
             "that uses it; leave it out meanwhile");
-        return 0;
 }
 
 /* ---- a table of releases and their rates ---- */
@@ -321,7 +308,7 @@ static bool is_apart(const struct rate *v, unsigned n, const struct rate *fast,
         return fast->release != slow->release && fast->value >= slow->value * APART;
 }
 
-static int judge_rates(struct capo_evidence *e, uint32_t text)
+static void judge_rates(struct capo_evidence *e, uint32_t text)
 {
         static const char rates[] =
                 "busbw|GB/s|token/s|tokens/s|it/s|samples|throughput|Gb/s|bandwidth";
@@ -343,14 +330,12 @@ static int judge_rates(struct capo_evidence *e, uint32_t text)
                         v[n++].mark = (struct capo_evidence_mark){text, r->v[k].line};
         }
         if (n < 2 || !counted)
-                return 0;
+                return;
         fast = find_extreme(v, n, true);
         slow = find_extreme(v, n, false);
         if (!is_apart(v, n, fast, slow))
-                return 0;
+                return;
         f = capo_evidence_finding(e);
-        if (!f)
-                return -ENOMEM;
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         f->sure = "certain"; /* it was measured */
         e->nccl = slow->release;
@@ -372,29 +357,26 @@ static int judge_rates(struct capo_evidence *e, uint32_t text)
                         capo_finding_mark(f, v[i].mark);
                 }
         }
-        return 0;
 }
 
-int capo_tried_read(struct capo_evidence *e)
+void capo_tried_read(struct capo_evidence *e)
 {
         struct tried t = {.e = e};
-        int r = judge_values(e);
 
-        for (t.row = 0; t.row < N_ELEMENTS(settings) && r == 0; t.row++) {
+        judge_values(e);
+        for (t.row = 0; t.row < N_ELEMENTS(settings); t.row++) {
                 t.f = NULL;
-                for (const char *words = settings[t.row].words; *words && r == 0;) {
+                for (const char *words = settings[t.row].words; *words;) {
                         char word[64];
 
                         t.n = strcspn(words, "|");
                         SAY(word, "%.*s", (int)t.n, words);
-                        for (t.text = 0; t.text < e->n_texts && r == 0; t.text++)
-                                r = capo_evidence_each(e, t.text, word, take_setting, &t) < 0
-                                            ? -ENOMEM
-                                            : 0;
+                        for (t.text = 0; t.text < e->n_texts; t.text++)
+                                capo_evidence_each(e, t.text, word, take_setting, &t);
                         words += t.n + (words[t.n] == '|');
                 }
         }
-        for (uint32_t i = 0; i < e->n_texts && r == 0; i++)
-                r = e->texts[i].text ? judge_rates(e, i) : 0;
-        return r ?: judge_releases(e);
+        for (uint32_t i = 0; i < e->n_texts; i++)
+                judge_rates(e, i);
+        judge_releases(e);
 }

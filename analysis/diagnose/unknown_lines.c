@@ -44,14 +44,12 @@ static bool is_failure(const char *line, size_t size)
         return false;
 }
 
-static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
-                        struct capo_evidence_mark mark, const char *line)
+static void take_failure(struct capo_evidence *e, struct capo_diagnose_finding **f,
+                         struct capo_evidence_mark mark, const char *line)
 {
         e->texts[mark.text].n[CAPO_EVIDENCE_PROGRAM]++;
         if (!*f) {
                 *f = capo_evidence_finding(e);
-                if (!*f)
-                        return -ENOMEM;
                 capo_finding_is(*f, CAPO_RANK_UNDECIDED, "error", "unsure");
                 SAY((*f)->headline, "NOT DECIDED: a line may be an error that capo does not know");
                 capo_quote(line, (*f)->detail, sizeof(*f)->detail);
@@ -61,7 +59,6 @@ static int take_failure(struct capo_evidence *e, struct capo_diagnose_finding **
         }
         capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
         capo_finding_mark(*f, mark);
-        return 0;
 }
 
 /* Output of nccl-tests that ended without an error: its warnings did no harm. */
@@ -75,26 +72,24 @@ static bool has_ended_well(const struct capo_evidence *e, uint32_t text)
         return false;
 }
 
-int capo_words_read(struct capo_evidence *e)
+void capo_words_read(struct capo_evidence *e)
 {
         struct capo_diagnose_finding *f = NULL;
-        int r = 0;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
-                        return 0; /* the verdict of capo hang is better */
+                        return; /* the verdict of capo hang is better */
         }
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *records = &e->texts[i].records;
 
-                for (uint32_t k = 0; k < records->n && r == 0 && !has_ended_well(e, i); k++) {
+                for (uint32_t k = 0; k < records->n && !has_ended_well(e, i); k++) {
                         const char *line = records->text + records->v[k].begin;
 
                         if (is_failure(line, strcspn(line, "\n")))
-                                r = take_failure(e, &f,
-                                                 (struct capo_evidence_mark){i, records->v[k].line},
-                                                 line);
+                                take_failure(e, &f,
+                                             (struct capo_evidence_mark){i, records->v[k].line},
+                                             line);
                 }
         }
-        return r;
 }

@@ -106,19 +106,17 @@ static const char *find_group(const char *from, const char *at, char *group)
         return found;
 }
 
-static int add_watch(struct watches *w, const struct watch *new)
+static void add_watch(struct watches *w, const struct watch *new)
 {
         if (w->n == MOST_LINES)
-                return 0;
-        if (capo_rank_seen(w->e, new->rank) < 0)
-                return -ENOMEM;
+                return;
+        capo_rank_seen(w->e, new->rank);
         xarray_room(&w->v, w->n, sizeof *w->v);
         w->v[w->n++] = *new;
-        return 0;
 }
 
 /* "WorkNCCL(SeqNum=..." may be on the next line if a terminal broke it. */
-static int take_timeout(const char *at, const char *line, uint32_t number, void *arg)
+static void take_timeout(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct watches *w = arg;
         struct watch new = {.rank = capo_text_rank(&w->e->texts[w->text], line),
@@ -133,7 +131,7 @@ static int take_timeout(const char *at, const char *line, uint32_t number, void 
 
         w->e->timed_out = true;
         if (!work || new.rank < 0 || !number_after(w, work, "SeqNum=", &new.stuck))
-                return 0;
+                return;
         op = memmem(work, strnlen(work, 200), "OpType=", 7);
         if (op)
                 capo_take_word(op + 7, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", new.op,
@@ -141,11 +139,11 @@ static int take_timeout(const char *at, const char *line, uint32_t number, void 
         number_after(w, work, "NumelIn=", &new.in);
         number_after(w, work, "NumelOut=", &new.out);
         find_group(line, at, new.group);
-        return add_watch(w, &new);
+        add_watch(w, &new);
 }
 
 /* The line may be broken anywhere between its mark and here. */
-static int take_status(const char *at, const char *line, uint32_t number, void *arg)
+static void take_status(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct watches *w = arg;
         const char *text = w->e->texts[w->text].text,
@@ -161,7 +159,7 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
 
         mark = find_group(from, at, new.group);
         if (!mark)
-                return 0;
+                return;
         for (line = mark; line > text && line[-1] != '\n';)
                 line--;
         new.rank = capo_text_rank(&w->e->texts[w->text], line);
@@ -169,7 +167,7 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
         if (new.rank < 0 || (!number_within(w, at, size, "NCCL work: ", &new.enqueued) &&
                              !number_within(w, at, size, "enqueued work: ", &new.enqueued) &&
                              !number_within(w, at, size, "NCCL \nwork: ", &new.enqueued)))
-                return 0;
+                return;
         if (!number_within(w, at, size, "completed NCCL work: ", &new.completed))
                 number_within(w, at, size, "completed work: ", &new.completed);
         if (new.completed > new.enqueued)
@@ -180,7 +178,7 @@ static int take_status(const char *at, const char *line, uint32_t number, void *
             !number_within(w, mark, size, "Timeout at NCCL work: ", &new.stuck) &&
             new.completed >= 0 && new.completed < new.enqueued)
                 new.stuck = new.completed + 1; /* the call it waits in while others time out */
-        return add_watch(w, &new);
+        add_watch(w, &new);
 }
 
 /* ---- one row for each rank and group ---- */
@@ -564,16 +562,14 @@ static void judge_apart(const struct watches *w, const struct watch *of, const s
 }
 
 /* Add the finding about the story and group of @of, if one of its ranks waits. */
-static int judge_group(const struct watches *w, const struct watch *of)
+static void judge_group(const struct watches *w, const struct watch *of)
 {
         struct front front = read_front(w, of);
         struct capo_diagnose_finding *f;
 
         if (!front.n_stuck)
-                return 0;
+                return;
         f = capo_evidence_finding(w->e);
-        if (!f)
-                return -ENOMEM;
         f->story = of->story;
         if (front.p2p)
                 judge_waiting(w, of, &front, f);
@@ -589,7 +585,6 @@ static int judge_group(const struct watches *w, const struct watch *of)
                 judge_behind(w, of, &front, f);
         else
                 judge_waiting(w, of, &front, f);
-        return 0;
 }
 
 struct line_mark {
@@ -597,16 +592,15 @@ struct line_mark {
         uint32_t text;
 };
 
-static int mark_line(const char *at, const char *line, uint32_t number, void *arg)
+static void mark_line(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct line_mark *to = arg;
 
         capo_finding_mark(to->f, (struct capo_evidence_mark){to->text, number});
-        return 0;
 }
 
 /* Add a finding if ranks timed out or received a dump signal, and none says what it waits in. */
-static int judge_silent(struct watches *w)
+static void judge_silent(struct watches *w)
 {
         static const char dump_signal[] = "dump signal due to a collective timeout",
                           own[] = "Watchdog caught collective operation timeout";
@@ -615,13 +609,11 @@ static int judge_silent(struct watches *w)
 
         for (uint32_t i = 0; i < w->n; i++) {
                 if (w->v[i].stuck >= 0)
-                        return 0;
+                        return;
         }
         if (!capo_evidence_has(words, w->e))
-                return 0;
+                return;
         f = capo_evidence_finding(w->e);
-        if (!f)
-                return -ENOMEM;
         for (uint32_t i = 0; i < w->e->n_texts; i++) {
                 if (w->e->texts[i].text)
                         capo_evidence_each(w->e, i, words, mark_line, &(struct line_mark){f, i});
@@ -638,33 +630,29 @@ static int judge_silent(struct watches *w)
         SAY(f->missing, "the lines \"%s\" of all ranks", own);
         SAY(f->next,
             "the log of the rank that timed out; dumps of the flight recorder of all ranks");
-        return 0;
 }
 
-int capo_watchdog_read(struct capo_evidence *e)
+void capo_watchdog_read(struct capo_evidence *e)
 {
         struct watches w = {.e = e};
-        int r = 0;
 
-        for (w.text = 0; w.text < e->n_texts && r == 0; w.text++) {
+        for (w.text = 0; w.text < e->n_texts; w.text++) {
                 if (!e->texts[w.text].text)
                         continue;
-                if (capo_evidence_each(e, w.text, "Watchdog caught collective operation timeout",
-                                       take_timeout, &w) < 0 ||
-                    capo_evidence_each(e, w.text, "ast enqueued ", take_status, &w) < 0)
-                        r = -ENOMEM;
+                capo_evidence_each(e, w.text, "Watchdog caught collective operation timeout",
+                                   take_timeout, &w);
+                capo_evidence_each(e, w.text, "ast enqueued ", take_status, &w);
         }
         name_groups(&w);
         merge_watches(&w);
-        for (uint32_t i = 0; i < w.n && r == 0; i++) {
+        for (uint32_t i = 0; i < w.n; i++) {
                 bool first = true;
 
                 for (uint32_t k = 0; k < i; k++)
                         first &= !is_of(&w.v[k], w.v[i].story, w.v[i].group);
                 if (first)
-                        r = judge_group(&w, &w.v[i]);
+                        judge_group(&w, &w.v[i]);
         }
-        r = r ?: judge_silent(&w);
+        judge_silent(&w);
         free(w.v);
-        return r;
 }

@@ -118,17 +118,17 @@ static int run_diagnose(void *options, int n, char **words)
                 return CAPO_EXIT_USAGE;
         }
         r = diagnose_read(&in, n, words);
-        r = r ?: capo_evidence_judge(&in.evidence);
-        r = r ?: diagnose_flight(&in);
-        if (r == 0)
+        if (r == 0) {
+                capo_evidence_judge(&in.evidence);
+                diagnose_flight(&in);
                 judge_rates(&in.evidence);
-        if (r == -ENOMEM)
-                capo_error("no memory");
+        }
         status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);
         together = r == 0 && in.logs.n && capo_evidence_verdict(&in.evidence);
-        r = r ?: together ? diagnose_logs(&in) : 0;
-        if (together)
+        if (together) {
+                diagnose_logs(&in);
                 status = diagnose_exit(&in);
+        }
         if (r == 0 && in.logs.n && !together) {
                 tell_unused(&in, n, words);
                 status = hand_to_hang(&in, n, words, o->json);

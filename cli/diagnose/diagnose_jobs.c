@@ -116,7 +116,7 @@ static void tell_first_end(const struct capo_job *job, const struct capo_hang_jo
         SAY(f->next, "%s", capo_hang_next(job, v, next));
 }
 
-int diagnose_logs(struct diagnose_inputs *in)
+void diagnose_logs(struct diagnose_inputs *in)
 {
         struct hang_logs logs = {0};
         struct hang_page page = {.logs = &logs, .hang.after_ns = 10000000000};
@@ -127,9 +127,6 @@ int diagnose_logs(struct diagnose_inputs *in)
         r = r ?: hang_page_judge(&page);
         if (r == 0) {
                 f = capo_evidence_finding(&in->evidence);
-                r = f ? 0 : -ENOMEM;
-        }
-        if (r == 0) {
                 tell_verdict(page.job, &page.hang, &page.verdict, f);
                 if (page.verdict.kind == CAPO_HANG_ENDED && page.verdict.n_culprits)
                         tell_first_end(page.job, &page.hang, &page.verdict, f);
@@ -143,10 +140,9 @@ int diagnose_logs(struct diagnose_inputs *in)
                 in->logs_judged = true;
         }
         for (uint32_t i = 0; i < page.hang.n_processes && r == 0; i++)
-                r = capo_rank_seen(&in->evidence, page.hang.processes[i].rank);
+                capo_rank_seen(&in->evidence, page.hang.processes[i].rank);
         hang_page_finish(&page);
         hang_logs_finish(&logs);
-        return r == -ENOMEM ? r : 0;
 }
 
 /* ---- the flight recorder ---- */
@@ -213,7 +209,7 @@ static void accuse_absent(const struct capo_hang_job *job, const struct capo_han
         SAY(f->missing, "the dump%s of %s", n == 1 ? "" : "s", who);
 }
 
-int diagnose_flight(struct diagnose_inputs *in)
+void diagnose_flight(struct diagnose_inputs *in)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = NULL;
         struct capo_hang_job hang = {.after_ns = 10000000000};
@@ -223,36 +219,30 @@ int diagnose_flight(struct diagnose_inputs *in)
         int r;
 
         if (!in->flight.n)
-                return 0;
+                return;
         job = capo_job_new();
-        r = job ? capo_hang_flight(in->flight.v, in->flight.n, job, &hang, why, sizeof why)
-                : -ENOMEM;
+        r = capo_hang_flight(in->flight.v, in->flight.n, job, &hang, why, sizeof why);
         r = r ?: capo_hang_judge(&hang, &v);
-        if (r == -EINVAL || (r < 0 && r != -ENOMEM)) {
+        if (r < 0) {
                 capo_warn("flight recorder dumps left out: %s", why);
-                r = 0;
-        } else if (r == 0 && is_dumped(&hang)) {
+        } else if (is_dumped(&hang)) {
                 f = capo_evidence_finding(&in->evidence);
-                if (f) {
-                        tell_verdict(job, &hang, &v, f);
-                        accuse_absent(&hang, &v, f);
-                        for (uint32_t i = 0; i < in->evidence.n_texts; i++) {
-                                if (in->evidence.texts[i].n[CAPO_EVIDENCE_FLIGHT])
-                                        capo_finding_mark(f, (struct capo_evidence_mark){i, 0});
-                        }
+                tell_verdict(job, &hang, &v, f);
+                accuse_absent(&hang, &v, f);
+                for (uint32_t i = 0; i < in->evidence.n_texts; i++) {
+                        if (in->evidence.texts[i].n[CAPO_EVIDENCE_FLIGHT])
+                                capo_finding_mark(f, (struct capo_evidence_mark){i, 0});
                 }
-                r = f ? 0 : -ENOMEM;
-                for (uint32_t i = 0; i < hang.n_processes && r == 0; i++)
-                        r = capo_rank_seen(&in->evidence, hang.processes[i].rank);
+                for (uint32_t i = 0; i < hang.n_processes; i++)
+                        capo_rank_seen(&in->evidence, hang.processes[i].rank);
         }
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&hang);
-        return r;
 }
 
 /* ---- RAS ---- */
 
-int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
+void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
 {
         _cleanup_(capo_job_freep) struct capo_job *job = capo_job_new();
         struct capo_hang_job hang = {0};
@@ -260,19 +250,15 @@ int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
         struct capo_diagnose_finding *f = NULL;
         struct ras_snapshot snapshot = {0};
         char why[512] = "no memory";
-        int r = job ? ras_read(text, &snapshot, why, sizeof why) : -ENOMEM;
+        int r = ras_read(text, &snapshot, why, sizeof why);
 
         if (r == 0)
                 r = ras_job(&snapshot, &snapshot, job, &hang);
         r = r ?: capo_hang_judge(&hang, &v);
-        if (r == 0) {
-                f = capo_evidence_finding(e);
-                r = f ? 0 : -ENOMEM;
-        } else if (r != -ENOMEM) {
+        if (r < 0) {
                 capo_warn("%s: left out: %s", e->texts[number].name, why);
-                r = 0;
-        }
-        if (f) {
+        } else {
+                f = capo_evidence_finding(e);
                 tell_verdict(job, &hang, &v, f);
                 capo_finding_mark(f, (struct capo_evidence_mark){number, 0});
                 if (f->rank == CAPO_RANK_HANG && f->sure != capo_hang_sure_name(CAPO_HANG_UNSURE))
@@ -296,5 +282,4 @@ int diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
         ras_snapshot_finish(&snapshot);
         capo_hang_verdict_finish(&v);
         capo_hang_job_finish(&hang);
-        return r;
 }

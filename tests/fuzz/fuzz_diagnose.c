@@ -25,7 +25,7 @@ static void read_lines(const uint8_t *data, size_t size)
         }
         text[size] = 0;
         must(capo_evidence_add(&e, "-", text) == 0);
-        must(capo_evidence_judge(&e) == 0);
+        capo_evidence_judge(&e);
         for (uint32_t i = 0; i < e.n_findings; i++) {
                 const struct capo_diagnose_finding *f = &e.findings[i];
 
