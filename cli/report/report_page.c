@@ -24,6 +24,16 @@ enum { SITES_SHOWN = 5, HINTS_SHOWN = 4 };
 #define LEAST_CREATION  0.01 /* of the job, or one second: shown from there on */
 #define CREATION_WAITED 0.1  /* share of it */
 
+/* Is the end of a log missing? */
+static bool is_cut(const struct capo_job *job)
+{
+        bool cut = false;
+
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                cut |= job->processes[i].health.cut_bytes > 0;
+        return cut;
+}
+
 /* The job's layout is that of its largest communicator. If nodes have none in common, they are only
  * counted. */
 static void set_title(const struct capo_page *r, struct cli_page *page)
@@ -31,8 +41,13 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c =
                 job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
-        char when[32], text[32], title[1200], layout[512] = "", ranks[120];
+        char when[32], text[32], title[1200], layout[512] = "", ranks[120], lasted[64];
 
+        if (!capo_job_duration_ns(job))
+                snprintf(lasted, sizeof lasted, "duration not known");
+        else
+                snprintf(lasted, sizeof lasted, "%s%s", is_cut(job) ? "at least " : "",
+                         capo_text_duration((double)capo_job_duration_ns(job), text));
         capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M", when);
         capo_page_title(r, title, sizeof title);
         if (c && job->n_nodes > 1 && c->layout[0])
@@ -40,7 +55,7 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
                          c->n_members < (uint32_t)c->n_ranks ? 16 : 0, " with a log");
         cli_page_title(page, "capo report%s%s", *title ? "   " : "", title);
         cli_page_under(page, "%s%s   %s   %s", capo_job_ranks_text(job, job->n_nodes, ranks),
-                       layout, capo_text_duration((double)capo_job_duration_ns(job), text), when);
+                       layout, lasted, when);
 }
 
 /* How the program reached NCCL; INFO nccl.how has the recorder's word (shim/nccl/real.c). */
@@ -215,7 +230,9 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
         add_gpu_share(r, page);
         add_waiting(r, page);
         cli_page_fact(page, NULL, " ");
-        cli_page_fact(page, "collectives", "%s", capo_text_count(r->collectives, text));
+        cli_page_fact(page, "collectives", "%s",
+                      !r->collectives && is_cut(job) ? "not known"
+                                                     : capo_text_count(r->collectives, text));
         if (view->bytes)
                 cli_page_fact(page, "data", "%s B", capo_text_count(r->moved_bytes, text));
         else

@@ -15,9 +15,13 @@
 
 #define STEADY 0.02 /* smaller drift is not reported */
 
-static void add_times(const struct capo_job_steps *j, struct cli_section *s)
+static void add_times(const struct capo_page *r, struct cli_section *s)
 {
+        const struct capo_job_steps *j = &r->steps;
         const struct capo_steps *k = &j->steps;
+        /* a long wait in calls that were not timed is in the job's share only */
+        bool on_gpu =
+                j->nccl_share >= 0 && (r->gpu_share < 0 || j->nccl_share >= r->gpu_range.low / 2);
         char text[512], a[32], b[32];
 
         snprintf(text, sizeof text, "%s",
@@ -27,13 +31,15 @@ static void add_times(const struct capo_job_steps *j, struct cli_section *s)
         if (k->n_plain)
                 capo_append(text, sizeof text, ": p50 %s, p95 %s", capo_text_duration(k->p50_ns, a),
                             capo_text_duration(k->p95_ns, b));
-        if (j->nccl_share >= 0)
+        if (k->n_plain && k->n_plain < k->n)
+                capo_append(text, sizeof text, " without %s with other calls",
+                            capo_text_plural(k->n - k->n_plain, "step", NULL));
+        if (on_gpu)
                 capo_append(text, sizeof text, "; of their time NCCL on the GPU %s",
                             capo_text_percent(j->nccl_share, a));
         if (j->wait_share >= 0)
                 capo_append(text, sizeof text, "%s waiting for late ranks %s",
-                            j->nccl_share >= 0 ? "," : "; of their time",
-                            capo_text_percent(j->wait_share, b));
+                            on_gpu ? "," : "; of their time", capo_text_percent(j->wait_share, b));
         cli_section_cell(s, "%s", text);
         if (k->known == CAPO_STEPS_UNCERTAIN)
                 cli_section_cell(s, "uncertain: %s", k->why);
@@ -102,7 +108,7 @@ void report_steps(const struct report_view *view, struct cli_page *page)
                 cli_section_cell(s, "not known: %s", j->steps.why);
                 return;
         }
-        add_times(j, s);
+        add_times(r, s);
         add_change(j, s);
         for (uint32_t i = 0; i < shown; i++)
                 add_slow(r, &j->slow[i], s);
