@@ -39,14 +39,8 @@ __asm__(".symver capo_fi_fabric_1_0, fi_fabric@FABRIC_1.0");
 __asm__(".symver capo_fi_fabric_1_1, fi_fabric@@FABRIC_1.1");
 __asm__(".symver capo_fi_fabric2_1_8, fi_fabric2@@FABRIC_1.8");
 
-static const char *(*real_strerror)(int code);
 static uint32_t (*real_version)(void);
 static char library[256];
-
-const char *capo_fi_strerror(int code)
-{
-        return real_strerror ? real_strerror(code) : "";
-}
 
 static int find_by_name(struct dl_phdr_info *info, size_t size, void *out)
 {
@@ -78,10 +72,10 @@ static void *real_of(const char *name, const char *version, const void *caller)
                 f = capo_real_dlvsym(h, name, version);
         if (!f && (h = dlopen("libfabric.so.1", RTLD_LAZY)))
                 f = capo_real_dlvsym(h, name, version);
-        if (f && !real_strerror && dladdr(f, &where) &&
+        if (f && !capo_fi_strerror && dladdr(f, &where) &&
             (h = dlopen(where.dli_fname, RTLD_LAZY | RTLD_NOLOAD))) {
                 /* this handle is never closed: the library stays for good */
-                real_strerror =
+                capo_fi_strerror =
                         (const char *(*)(int))capo_real_dlvsym(h, "fi_strerror", "FABRIC_1.0");
                 real_version = (uint32_t(*)(void))capo_real_dlvsym(h, "fi_version", "FABRIC_1.0");
                 snprintf(library, sizeof library, "%s", where.dli_fname);

@@ -35,6 +35,8 @@
 /* ---- one line per object
  * ----------------------------------------------------------------------------------------- */
 
+const char *(*capo_fi_strerror)(int code);
+
 static void sum_posts(struct capo_fabric_counts *to, const struct fi_post_set *set, unsigned n)
 {
         for (unsigned s = 0; s < n; s++) {
@@ -73,7 +75,8 @@ static void name_errors(struct capo_fabric_counts *to, const struct fi_errors *e
                 if (e->row[i].code && e->row[i].count) {
                         row->code = e->row[i].code;
                         row->count = e->row[i].count;
-                        snprintf(row->text, sizeof row->text, "%s", capo_fi_strerror(row->code));
+                        snprintf(row->text, sizeof row->text, "%s",
+                                 capo_fi_strerror ? capo_fi_strerror(row->code) : "");
                         row++;
                 }
         }

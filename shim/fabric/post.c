@@ -20,21 +20,6 @@
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/recorder.h"
 
-uint64_t capo_fi_now(void)
-{
-        return capo_clock_mono();
-}
-
-void capo_fi_hist_add(struct fi_hist *h, uint64_t ns)
-{
-        uint64_t max = h->max_ns;
-
-        h->sum_ns += ns;
-        h->bucket[capo_hist_bucket(ns)]++;
-        while (ns > max && !atomic_compare_exchange_weak(&h->max_ns, &max, ns))
-                ;
-}
-
 /* What completions of this go to; or NULL. */
 static inline struct fi_cq *cq_of(const struct fi_ep *e, bool rx)
 {

@@ -36,6 +36,7 @@
 #include <rdma/fi_tagged.h>
 
 #include "capo/log_layout.h"
+#include "core/base/clock.h"
 #include "core/base/util.h"
 #include "core/log/fabric_frame.h"
 #include "core/log/fabric_kinds.h"
@@ -397,8 +398,19 @@ struct fi_inside {
 extern struct fi_inside capo_fi_inside[FI_INSIDE + 1];
 
 /** capo_fi_hist_add() - one more of @ns. */
-void capo_fi_hist_add(struct fi_hist *h, uint64_t ns);
-uint64_t capo_fi_now(void); /* CLOCK_MONOTONIC, ns */
+static inline void capo_fi_hist_add(struct fi_hist *h, uint64_t ns)
+{
+        uint64_t max = h->max_ns;
+
+        h->sum_ns += ns;
+        h->bucket[capo_hist_bucket(ns)]++;
+        while (ns > max && !atomic_compare_exchange_weak(&h->max_ns, &max, ns))
+                ;
+}
+static inline uint64_t capo_fi_now(void) /* CLOCK_MONOTONIC, ns */
+{
+        return capo_clock_mono();
+}
 
 /** capo_fi_sample_done() - the op with @context (as in the entry) completed (@failed: with an
  * error) on @cq. Only when cq->watched. Return: it was a peek. */
@@ -481,7 +493,7 @@ extern _Atomic uint64_t capo_fi_in_passing_at;
  * process. */
 bool capo_fi_text_start(void);
 
-/** capo_fi_strerror() - libfabric's own words for a code; "" without a library. */
-const char *capo_fi_strerror(int code);
+/** capo_fi_strerror - libfabric's own words for a code; NULL: no library has been met yet */
+extern const char *(*capo_fi_strerror)(int code);
 
 #endif

@@ -43,7 +43,6 @@
 
 union capo_life capo_life;
 
-static struct capo_env env;
 static pthread_mutex_t start_lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_key_t thread_key;
 static bool key_made;
@@ -52,18 +51,6 @@ static bool hooks_set; /* atexit, atfork, key: once per program, forks included 
 static _Atomic int
         lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
 #define IN_BETWEEN (-1)
-
-const struct capo_env *capo_shim_env(void)
-{
-        return &env;
-}
-
-void *capo_shim_alloc(size_t size)
-{
-        void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-        return p == MAP_FAILED ? NULL : p;
-}
 
 /*
  * glibc's word on it (sys/single_threaded.h, 2.32), asked for by name: a reference to the symbol
@@ -190,7 +177,7 @@ bool capo_is_lasting(int error)
  * where the folder is to be made later. */
 static void choose_log(void)
 {
-        int r = set_folder(env.dir);
+        int r = set_folder(capo_settings.dir);
 
         if (r == 0)
                 r = name_log(folder);
@@ -200,7 +187,7 @@ static void choose_log(void)
         }
         if (r < 0 && (!folder_waits || capo_is_lasting(r))) {
                 capo_seg.header->log_path[0] = 0;
-                capo_warn("%s: no logs there, calls are counted but not kept: %s", env.dir,
+                capo_warn("%s: no logs there, calls are counted but not kept: %s", capo_settings.dir,
                           strerror(-r));
         }
 }
@@ -282,9 +269,9 @@ static bool start_recording(void)
         struct capo_segment_config config;
         int r;
 
-        capo_env_read(&env);
-        capo_msg_set_level(env.verbose > 0 ? CAPO_DEBUG : env.quiet ? CAPO_WARN : CAPO_INFO);
-        if (env.off || !*env.dir)
+        capo_env_read(&capo_settings);
+        capo_msg_set_level(capo_settings.verbose > 0 ? CAPO_DEBUG : capo_settings.quiet ? CAPO_WARN : CAPO_INFO);
+        if (capo_settings.off || !*capo_settings.dir)
                 return false;
         if (!hooks_set) {
                 hooks_set = true;
@@ -299,16 +286,16 @@ static bool start_recording(void)
                         emptied = madvise(&capo_life, sizeof capo_life, MADV_WIPEONFORK) == 0;
         }
         config = (struct capo_segment_config){
-                .ring_bytes = env.ring,
-                .flight_records = env.flight > 0 ? (uint64_t)env.flight : 0,
-                .trace_all = !strcmp(env.trace, "all"),
-                .log_max = env.log_max,
+                .ring_bytes = capo_settings.ring,
+                .flight_records = capo_settings.flight > 0 ? (uint64_t)capo_settings.flight : 0,
+                .trace_all = !strcmp(capo_settings.trace, "all"),
+                .log_max = capo_settings.log_max,
         };
-        if (*env.trace && !config.trace_all)
+        if (*capo_settings.trace && !config.trace_all)
                 capo_warn(
                         "CAPO_TRACE=%s is not understood (all, or empty), keeping summaries and the last calls",
-                        env.trace);
-        r = capo_segment_create(&capo_seg, env.shm, &config);
+                        capo_settings.trace);
+        r = capo_segment_create(&capo_seg, capo_settings.shm, &config);
         if (r < 0) {
                 capo_warn("not recording: no memory: %s", strerror(-r));
                 return false;
