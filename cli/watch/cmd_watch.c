@@ -7,10 +7,12 @@
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -23,9 +25,12 @@
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define SECOND      UINT64_C(1000000000)
 #define SAMPLE_MOST 300 /* seconds */
+#define IDLE_MOST   40  /* samples without a job, then the process for a user ends */
+#define USER_BYTES  ((rlim_t)768 << 20)
 
 static void forget_job(struct watch *w, struct watch_job *job)
 {
@@ -149,6 +154,7 @@ static void end_slow_sample(int signal_number)
 static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *logs)
 {
         const struct watch_options *o = w->options;
+        unsigned idle = 0;
         uint64_t period = (uint64_t)(o->every * 1e9), next = now_mono();
 
         /* a command that has just begun has nothing to sample, and may be short */
@@ -173,7 +179,8 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
 
                         soon = in < soon ? in : soon;
                 }
-                if (on->ended && !w->n_jobs)
+                idle = w->n_jobs ? 0 : idle + 1;
+                if ((on->ended && !w->n_jobs) || (w->only && idle == IDLE_MOST))
                         return 0;
                 /* write a command's first metrics as soon as it calls NCCL */
                 if (o->until && o->metrics && !w->n_jobs && soon > SECOND)
@@ -183,6 +190,103 @@ static int watch_loop(struct watch *w, struct waiting *on, struct watch_logs *lo
                 if (!wait_until(w, on, next))
                         return 0;
         }
+}
+
+static int watch_until_end(struct watch *w)
+{
+        struct waiting on = {.signals = -1, .until = -1};
+        struct watch_logs logs = {0};
+        int r = begin_waiting(w->options, &on);
+        int status = r == -EDESTADDRREQ                       ? CAPO_EXIT_USAGE
+                     : r < 0 || watch_loop(w, &on, &logs) < 0 ? CAPO_EXIT_FAIL
+                                                              : CAPO_EXIT_OK;
+
+        watch_alarm_end(&logs.job);
+        watch_logs_finish(&logs);
+        watch_serve_finish(&on.serve);
+        if (!w->options->until || on.ended)
+                watch_finish_logs(w);
+        for (uint32_t i = 0; i < w->n_jobs; i++)
+                forget_job(w, &w->job[i]);
+        return status;
+}
+
+/* ---- a process for each user, so that data which ends one ends no other ---- */
+
+struct user_watch {
+        struct watch_user user;
+        pid_t pid; /* 0: none */
+        uint64_t again_ns;
+};
+
+static pid_t start_user(const struct watch *all, const struct watch_user *user)
+{
+        const struct rlimit memory = {USER_BYTES, USER_BYTES};
+        struct watch w = {.options = all->options, .only = user};
+        pid_t pid = fork();
+        char name[16];
+
+        if (pid)
+                return pid < 0 ? 0 : pid;
+        prctl(PR_SET_PDEATHSIG, SIGTERM);
+        snprintf(name, sizeof name, "watch-%u", user->uid);
+        prctl(PR_SET_NAME, name);
+        setrlimit(RLIMIT_AS, &memory);
+        strcpy(w.node, all->node);
+        exit(watch_until_end(&w));
+}
+
+static void reap_user(const struct watch *w, struct user_watch *u, uint64_t again_ns)
+{
+        int status;
+
+        if (!u->pid || waitpid(u->pid, &status, WNOHANG) != u->pid)
+                return;
+        u->pid = 0;
+        if (WIFEXITED(status) && !WEXITSTATUS(status))
+                return;
+        u->again_ns = again_ns;
+        if (w->options->metrics)
+                metric_files_clear(w, &u->user);
+        capo_warn("watch: the process for user %u ended (%s %d); the next one starts in a while",
+                  u->user.uid, WIFSIGNALED(status) ? "signal" : "status",
+                  WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+}
+
+static int watch_users(struct watch *w)
+{
+        struct waiting on = {.signals = -1, .until = -1};
+        uint64_t period = (uint64_t)(w->options->every * 1e9), now;
+        struct user_watch *all = NULL;
+        uint32_t n_all = 0;
+        int r = begin_waiting(w->options, &on);
+
+        do {
+                _cleanup_free_ struct watch_user *users = NULL;
+                int n = watch_users_find(NULL, true, &users);
+
+                now = now_mono();
+                for (uint32_t i = 0; i < n_all; i++)
+                        reap_user(w, &all[i], now + 4 * period);
+                for (int i = 0; i < n; i++) {
+                        uint32_t at = 0;
+
+                        while (at < n_all && all[at].user.uid != users[i].uid)
+                                at++;
+                        if (at == n_all) {
+                                xarray_room(&all, n_all, sizeof *all);
+                                all[n_all++] = (struct user_watch){.user = users[i]};
+                        }
+                        if (!all[at].pid && now >= all[at].again_ns)
+                                all[at].pid = start_user(w, &all[at].user);
+                }
+        } while (r == 0 && wait_until(w, &on, now + period));
+        for (uint32_t i = 0; i < n_all; i++) {
+                if (all[i].pid && kill(all[i].pid, SIGTERM) == 0)
+                        waitpid(all[i].pid, NULL, 0);
+        }
+        free(all);
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
 static int print_once(struct watch *w)
@@ -209,8 +313,6 @@ static int run_watch(void *options, int n, char **words)
 {
         const struct watch_options *o = options;
         struct watch w = {.options = o};
-        struct watch_logs logs = {0};
-        struct waiting on = {.signals = -1, .until = -1};
         struct watch_claim files = {.fd = -1}, folder = {.fd = -1};
         char why[200] = "";
         struct stat st;
@@ -231,22 +333,11 @@ static int run_watch(void *options, int n, char **words)
         }
         if (r < 0)
                 capo_warn("watch: %s: several watches may write the verdict of one job", why);
-        if (o->once) {
-                status = print_once(&w);
-        } else {
-                r = begin_waiting(o, &on);
+        if (!o->once)
                 setpriority(PRIO_PROCESS, 0, 10);
-                status = r == -EDESTADDRREQ                        ? CAPO_EXIT_USAGE
-                         : r < 0 || watch_loop(&w, &on, &logs) < 0 ? CAPO_EXIT_FAIL
-                                                                   : CAPO_EXIT_OK;
-                watch_alarm_end(&logs.job);
-                watch_logs_finish(&logs);
-                watch_serve_finish(&on.serve);
-                if (!o->until || on.ended)
-                        watch_finish_logs(&w);
-                for (uint32_t i = 0; i < w.n_jobs; i++)
-                        forget_job(&w, &w.job[i]);
-        }
+        status = o->once                                                    ? print_once(&w)
+                 : getuid() || o->dir || o->until || o->listen || o->socket ? watch_until_end(&w)
+                                                                            : watch_users(&w);
         watch_finish(&w);
         watch_claim_drop(&files);
         watch_claim_drop(&folder);

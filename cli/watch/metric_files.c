@@ -49,17 +49,18 @@ static void name_file(const struct watch *w, const struct watch_job *job, char n
         make_plain(name);
 }
 
-/* Remove the files that a killed watch of this user left on this node. */
-static void remove_leftovers(const struct watch *w)
+void metric_files_clear(const struct watch *w, const struct watch_user *user)
 {
-        char pattern[NAME];
+        char pattern[NAME], end[NAME];
         DIR *dir = opendir(w->options->metrics);
         struct stat st;
 
-        snprintf(pattern, sizeof pattern, "-%s.prom", w->node);
-        make_plain(pattern);
-        memmove(pattern + 6, pattern, strlen(pattern) + 1);
-        memcpy(pattern, "capo-*", 6);
+        snprintf(end, sizeof end, "-%.80s.prom", w->node);
+        make_plain(end);
+        if (user)
+                snprintf(pattern, sizeof pattern, "capo-%u-*%.100s", user->uid, end);
+        else
+                snprintf(pattern, sizeof pattern, "capo-*%.100s", end);
         for (struct dirent *e; dir && (e = readdir(dir));) {
                 if (fnmatch(pattern, e->d_name, 0) == 0 &&
                     fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
@@ -95,7 +96,7 @@ int metric_files_begin(const struct watch *w, struct watch_claim *claim)
                                  dir, why);
         if (r < 0)
                 capo_warn("watch: %s", why);
-        remove_leftovers(w);
+        metric_files_clear(w, NULL);
         return 0;
 }
 

@@ -10,6 +10,9 @@
  * left; prints errors. Return: 0; -errno. */
 int metric_files_begin(const struct watch *w, struct watch_claim *claim);
 
+/** metric_files_clear() - remove the files of @user's jobs on this node; NULL: of all users. */
+void metric_files_clear(const struct watch *w, const struct watch_user *user);
+
 /** metric_files_write() - write the files of all jobs; each is replaced atomically. An error is
  * printed once. Return: 0; -errno. */
 int metric_files_write(const struct watch *w);

@@ -231,7 +231,7 @@ static void finish_logs(const struct watch_user *user, const char *folder, bool 
 void watch_finish_logs(const struct watch *w)
 {
         _cleanup_free_ struct watch_user *users = NULL;
-        int n = watch_users_find(!w->options->until, &users);
+        int n = watch_users_find(w->only, !w->options->until, &users);
 
         for (int i = 0; i < n; i++)
                 finish_logs(&users[i], w->options->dir, w->options->until);
@@ -289,7 +289,7 @@ static int read_as_owner(struct watch *w, struct watch_job *j)
 int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job))
 {
         _cleanup_free_ struct watch_user *users = NULL;
-        int r = 0, n = watch_users_find(!w->options->until, &users);
+        int r = 0, n = watch_users_find(w->only, !w->options->until, &users);
 
         if (n < 0)
                 return n;

@@ -74,6 +74,7 @@ struct watch_job {
 
 struct watch {
         const struct watch_options *options;
+        const struct watch_user *only; /* this user's jobs; NULL: of all that the caller may see */
         struct watch_job *job;
         uint32_t n_jobs;
         char node[72];

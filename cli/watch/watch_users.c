@@ -43,14 +43,14 @@ static int add_user(struct watch_user **users, int n, const struct watch_user *u
         return n + 1;
 }
 
-int watch_users_find(bool all, struct watch_user **users)
+int watch_users_find(const struct watch_user *only, bool all, struct watch_user **users)
 {
-        struct watch_user user = {geteuid(), getegid()};
+        struct watch_user user = only ? *only : (struct watch_user){geteuid(), getegid()};
         struct watch_user *found = NULL;
         int n = add_user(&found, 0, &user);
         DIR *dir = NULL;
 
-        if (all && n > 0 && getuid() == 0 && user.uid == 0) {
+        if (!only && all && n > 0 && getuid() == 0 && user.uid == 0) {
                 dir = opendir(CAPO_SEGMENT_DIR);
                 n = dir ? n : -errno;
         }

@@ -17,12 +17,13 @@ struct watch_user {
 
 /**
  * watch_users_find() - the users whose jobs are watched
+ * @only: this one; NULL: see @all
  * @all: all users with recorded processes here, if the caller is root; otherwise only the caller
  * @users: set on success; free() it
  *
  * Return: how many; -ENOMEM; -errno of the folder of segments.
  */
-int watch_users_find(bool all, struct watch_user **users);
+int watch_users_find(const struct watch_user *only, bool all, struct watch_user **users);
 
 /** watch_users_enter() - take the rights of @user until watch_users_leave(). Return: 0; -EPERM: not
  * permitted for this root, printed once. */

@@ -282,6 +282,60 @@ def talk(port, request):
         return answer
 
 
+def process_of(watch, user):
+    """The process of root's watch for that user; None: it has none now."""
+    with open("/proc/%d/task/%d/children" % (watch, watch)) as f:
+        for pid in f.read().split():
+            try:
+                with open("/proc/%s/comm" % pid) as name:
+                    if name.read() == "watch-%d\n" % user:
+                        return int(pid)
+            except OSError:
+                pass
+
+
+def check_users(folder):
+    """What ends the reading of one user's jobs, ends no other's. Alone in this /dev/shm."""
+    jobs = {OTHER: their_job("0 mark\n0 until end\n", 1), 0: Job("0 mark\n0 until end\n", 1, CAPO_HANG="0")}
+    watch = subprocess.Popen([CAPO, "watch", "--metrics", folder, "--hang", "0", "--every", "0.3"], stderr=subprocess.PIPE, text=True)
+
+    def file_of(user):
+        return next((os.path.join(folder, n) for n in os.listdir(folder) if n.startswith("capo-%d-" % user)), None)
+
+    def written(user):
+        name = file_of(user)
+        try:
+            return name and os.stat(name).st_mtime_ns
+        except FileNotFoundError:  # it is being replaced
+            return None
+    try:
+        for user, job in jobs.items():
+            job.wait("metrics of %d" % user, lambda: written(user))
+        victim, roots, before = process_of(watch.pid, OTHER), process_of(watch.pid, 0), written(0)
+        check("one process each", victim and roots and victim != roots)
+        os.kill(victim, signal.SIGKILL)
+        jobs[0].wait("the other user's go on", lambda: (written(0) or before) > before and process_of(watch.pid, 0) == roots)
+        jobs[OTHER].wait("another process", lambda: process_of(watch.pid, OTHER) not in (None, victim) and written(OTHER))
+        watch.send_signal(signal.SIGTERM)
+        said = watch.communicate(timeout=100)[1]
+        check(said, watch.returncode == 0 and "the process for user %d ended (signal 9)" % OTHER in said)
+        check("no file is left", not os.listdir(folder))
+        check("no process is left", not os.path.exists("/proc/%d" % roots))
+        for job in jobs.values():
+            job.go("end")
+        check("both end well", [job.ranks[0].wait() for job in jobs.values()] == [0, 0])
+    finally:
+        watch.kill()
+        watch.wait()
+        for job in jobs.values():
+            job.end()
+
+
+if sys.argv[-1] == "users":
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "mode=1777", "none", "/dev/shm"], check=True)
+    with tempfile.TemporaryDirectory() as folder:
+        check_users(folder)
+    sys.exit(0)
 for path in segments():  # of a run of this test that was killed
     if not os.path.exists("/proc/" + path.split("-")[2]):
         os.unlink(path)
@@ -301,4 +355,8 @@ with tempfile.TemporaryDirectory() as folder:
     check_meeting(folder)
     check_listen(folder)
 check("no segment is left: %s" % segments(), not segments())
+if subprocess.run(["unshare", "--mount", "mount", "-t", "tmpfs", "none", "/dev/shm"], stderr=subprocess.DEVNULL).returncode == 0:
+    check("a process for each user", subprocess.run(["unshare", "--mount", sys.executable, *sys.argv, "users"]).returncode == 0)
+else:
+    print("not tried: a process for each user: no mounts of our own here")
 print("ok")
