@@ -98,6 +98,7 @@ struct capo_skew_rank {
                                 over them; estimated for the whole job from the calls compared */
         double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
                                 compared */
+        double spared; /* times caused_ns: how much earlier the calls would have begun without it */
         double stopped_ns;   /* how long its process did not run while the others waited */
         double hole_ns;    /* the most it was behind the median of the ranks in one call, the first
                               call excepted */

@@ -108,6 +108,7 @@ static void charge_stops(const struct capo_job *job, const struct capo_job_comm 
                                 skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;
                         if (waited > 0 && rest > 0) {
                                 charge[k].own += rest;
+                                charge[k].spared_own += rest / (l->n - 1);
                                 skew->long_ns += rest;
                         }
                 }
@@ -166,10 +167,12 @@ static void add_call(struct skew_charge *c, const struct skew_laid_call *call, b
         c->host_most = fmax(c->host_most, by_host);
         if (call->alone) {
                 c->own += call->waited;
+                c->spared_own += call->part * call->waited;
                 c->alone += by_host;
                 c->n_alone += call->by_host;
         } else if (sampled) {
                 c->sum += call->waited;
+                c->spared += call->part * call->waited;
                 c->sq += call->waited * call->waited;
                 c->by_host += by_host;
         }
@@ -241,6 +244,15 @@ static bool is_worst_sure(const struct capo_skew *skew, const struct skew_laid *
         return (share - chance) * total > by_host + half;
 }
 
+/* Per ns of the waiting that a rank caused: how much earlier the calls would have begun without its
+ * delay, when the last but one came. */
+static double spared_share(const struct skew_charge *c, double scale)
+{
+        double waited = c->own + scale * c->sum;
+
+        return waited > 0 ? (c->spared_own + scale * c->spared) / waited : 0;
+}
+
 /*
  * The waiting that each rank caused in the whole job. Calls that stand only for themselves count
  * once. The others are an even sample of the rest: their mean stands for it, with the interval for
@@ -260,6 +272,7 @@ void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c
 
                 rank->caused_ns = charge_of(l, k, &s, &rank->caused_pm_ns, &by_host);
                 charged += rank->caused_ns;
+                rank->spared = spared_share(&l->charge[k], s.n > 0 ? s.all / s.n : 0);
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
         }

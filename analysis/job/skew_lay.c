@@ -36,6 +36,16 @@ static uint32_t last_of(const double *t, uint32_t n)
         return last;
 }
 
+/* From the last start but one to that of @last. */
+static double lead_of(const double *t, uint32_t n, uint32_t last)
+{
+        double second = -INFINITY;
+
+        for (uint32_t k = 0; k < n; k++)
+                second = k == last ? second : fmax(second, t[k]);
+        return t[last] - second;
+}
+
 static double spread_of(const double *t, uint32_t n)
 {
         double first = t[0], last = t[0];
@@ -264,6 +274,7 @@ int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from
                 at->last = last_of(to, l->n);
                 at->waited = l->n * (to[at->last] - mean_of(to, l->n));
                 at->spread = spread_of(to, l->n);
+                at->part = at->waited > 0 ? lead_of(to, l->n, at->last) / at->waited : 0;
                 l->n_rows++;
         }
         return lay_waiting(s, comm, from, l);

@@ -21,6 +21,8 @@ struct skew_laid_call {
         bool alone;    /* it stands only for itself; the others are a sample of the rest */
         double waited; /* how long the others waited for the last one, summed */
         double spread; /* from the first start to the last */
+        double part;   /* of `waited`: by so much the call would have begun earlier without the last
+                          one */
 };
 
 /* Waiting that a member caused by GPU times minus that by host times, over the calls that have
@@ -33,8 +35,11 @@ struct skew_differ {
 
 /* Waiting caused by one rank. */
 struct skew_charge {
-        double own;       /* in calls that stand only for themselves */
-        double sum, sq;   /* in the sample */
+        double own;     /* in calls that stand only for themselves */
+        double sum, sq; /* in the sample */
+        double spared_own,
+                spared;   /* of `own` and `sum`: how much earlier the calls would have begun
+                                      without it */
         double longest;   /* the longest of all, if calls that are not compared can be as long */
         double by_host;   /* the part of `sum` from host times, where other calls have GPU times */
         double alone;     /* the same part of `own` */

@@ -15,6 +15,10 @@
 
 #define STEADY 0.02 /* smaller drift is not reported */
 
+/* What times of calls and of steps differ by, of a step and of the share (docs/causes.md). */
+#define STEP_ERROR 0.01
+#define TIME_ERROR 0.06
+
 static void add_times(const struct capo_page *r, struct cli_section *s)
 {
         const struct capo_job_steps *j = &r->steps;
@@ -90,6 +94,56 @@ static void add_slow(const struct capo_page *r, const struct capo_slow_step *slo
                          r->steps.steps.step[slow->number].plain ? "" : ", with other calls", who);
 }
 
+/* A step without the delay of the rank that cost most, replayed from the calls compared: each of
+ * those in which it was last begins when the last but one came. */
+struct what_if {
+        int32_t rank; /* -1: none is named, or no steps are known */
+        double before_ns, after_ns, share;
+        struct capo_interval is; /* 95 % interval of the share */
+};
+
+static struct what_if judge_what_if(const struct capo_page *r)
+{
+        const struct capo_job_steps *j = &r->steps;
+        struct what_if w = {.rank = -1};
+        double error;
+
+        if (j->steps.known == CAPO_STEPS_NONE || !j->steps.n_plain || !j->total)
+                return w;
+        w.before_ns = j->whole ? j->steps.mean_ns
+                               : (double)capo_job_duration_ns(r->job) / (double)j->total;
+        for (uint32_t i = 0; i < r->n_waits && w.rank < 0; i++) {
+                const struct capo_page_wait *wait = &r->waits[i];
+                const struct capo_job_comm *c = &r->job->comms[wait->comm];
+                const struct capo_skew_rank *k = &c->skew->ranks[wait->last];
+                double per = k->spared / ((double)j->total * w.before_ns);
+
+                if (!capo_wait_counts(wait) || !(per * k->caused_ns < 1))
+                        continue;
+                w.rank = r->job->processes[c->members[wait->last].process].rank;
+                w.share = per * k->caused_ns;
+                error = STEP_ERROR + TIME_ERROR * w.share;
+                w.is.low = fmax(0, per * wait->caused.low - error);
+                w.is.high = fmin(1, per * wait->caused.high + error);
+                w.after_ns = w.before_ns * (1 - w.share);
+        }
+        return w;
+}
+
+static void add_what_if(const struct capo_page *r, struct cli_section *s)
+{
+        struct what_if w = judge_what_if(r);
+        char a[32], b[32];
+
+        if (w.rank >= 0)
+                cli_section_cell(s,
+                                 "without the delay of rank %d a step takes %s instead of %s, mean "
+                                 "(%.0f %%, %.0f-%.0f)",
+                                 w.rank, capo_text_duration(w.after_ns, a),
+                                 capo_text_duration(w.before_ns, b), 100 * w.share,
+                                 floor(100 * w.is.low), ceil(100 * w.is.high));
+}
+
 void report_steps(const struct report_view *view, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
@@ -110,6 +164,7 @@ void report_steps(const struct report_view *view, struct cli_page *page)
         }
         add_times(r, s);
         add_change(j, s);
+        add_what_if(r, s);
         for (uint32_t i = 0; i < shown; i++)
                 add_slow(r, &j->slow[i], s);
         if (!j->whole && j->total > j->steps.n)
@@ -144,6 +199,22 @@ static const struct capo_job_process *late_process(const struct capo_page *r,
         F("calls_compared", COUNT, of->calls)
 CLI_ENTITY(slow_step, struct capo_slow_step, struct capo_page, SLOW_FIELDS);
 
+#define WHAT_IF_FIELDS(F)                    \
+        F("rank", RANK, of->rank)            \
+        F("step_s", DURATION, of->before_ns) \
+        F("then_s", DURATION, of->after_ns)  \
+        F("share", SHARE, of->share)         \
+        F("share_low", SHARE, of->is.low)    \
+        F("share_high", SHARE, of->is.high)
+CLI_ENTITY(what_if, struct what_if, void, WHAT_IF_FIELDS);
+
+static json_t *what_if_json(const struct capo_page *r)
+{
+        struct what_if w = judge_what_if(r);
+
+        return w.rank < 0 ? json_null() : cli_entity_json(&what_if, NULL, &w);
+}
+
 static const char *const known_words[] = {"none", "uncertain", "found"};
 
 #define FOUND(value)   (of->steps.known != CAPO_STEPS_NONE ? (int64_t)(value) : -1)
@@ -168,6 +239,7 @@ static const char *const known_words[] = {"none", "uncertain", "found"};
         F("nccl_share", SHARE, of->nccl_share)                                               \
         F("wait_share", SHARE, of->wait_share)                                               \
         F("parts", JSON, CLI_ENTITIES(step_part, NULL, of->steps.part, of->steps.n_parts))   \
+        F("without_late_rank", JSON, what_if_json(in))                                       \
         F("slow", JSON, CLI_ENTITIES(slow_step, in, of->slow, of->n_slow))
 CLI_ENTITY(job_steps, struct capo_job_steps, struct capo_page, STEPS_FIELDS);
 

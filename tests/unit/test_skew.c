@@ -281,6 +281,7 @@ Test(skew, chosen_calls_stand_for_themselves)
         meet->rows[0].n_chosen = RANKS;
         k = solve();
         cr_assert_eq(k->n_own, 1);
+        cr_assert_float_eq(k->ranks[1].spared, 0.5, 1e-6, "two waited for it");
         cr_assert_float_eq(k->ranks[1].caused_ns, 2 * 900000 + 99 * 2 * 1000, 1, "%g",
                            k->ranks[1].caused_ns);
 }
