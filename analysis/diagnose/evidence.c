@@ -30,7 +30,7 @@ const char *capo_evidence_words(enum capo_evidence_kind kind)
         return kinds[kind].words;
 }
 
-int capo_evidence_add(struct capo_evidence *e, const char *name, char *text)
+uint32_t capo_evidence_add(struct capo_evidence *e, const char *name, char *text)
 {
         _cleanup_free_ char *given = text, *copy = xstrdup(name);
         struct capo_evidence_text *t;
@@ -38,13 +38,13 @@ int capo_evidence_add(struct capo_evidence *e, const char *name, char *text)
         xarray_room(&e->texts, e->n_texts, sizeof *e->texts);
         t = &e->texts[e->n_texts];
         *t = (struct capo_evidence_text){0};
-        if (given && capo_records_read(given, strlen(given), &t->records) < 0)
-                return -ENOMEM;
+        if (given)
+                capo_records_read(given, strlen(given), &t->records);
         t->name = steal(&copy);
         t->text = t->records.text;
         if (t->text)
                 t->grams = capo_grams_read(t->text, t->records.size);
-        return (int)e->n_texts++;
+        return e->n_texts++;
 }
 
 void capo_evidence_finish(struct capo_evidence *e)

@@ -102,9 +102,8 @@ struct capo_evidence {
         char facts[256]; /* of facts.c, a blank behind each */
 };
 
-/** capo_evidence_add() - add a text; takes ownership of @text, copies @name. Return: its index;
- * -ENOMEM. */
-int capo_evidence_add(struct capo_evidence *e, const char *name, char *text);
+/** capo_evidence_add() - add a text; takes ownership of @text, copies @name. Return: its index. */
+uint32_t capo_evidence_add(struct capo_evidence *e, const char *name, char *text);
 
 /** capo_text_has() - does the text contain @word? False: also without a text. */
 bool capo_text_has(const struct capo_evidence_text *t, const char *word);

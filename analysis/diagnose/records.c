@@ -24,7 +24,6 @@ struct maker {
         uint16_t pod;     /* from the answer of a log store; 0: none */
         uint16_t attempt; /* so far */
         bool began;       /* a rank or NCCL printed something since the attempt began */
-        bool failed;      /* no memory */
 };
 
 /* ---- ranks ---- */
@@ -392,7 +391,7 @@ static void add_line(struct maker *m, const char *line, size_t size)
                 next = find_writer(line, size, from);
                 add_record(m, line, from ? n_prefix : 0, line + from, next - from, next < size);
                 from = next;
-        } while (from < size && !m->failed);
+        } while (from < size);
 }
 
 /* A progress bar goes back to the begin of its line. */
@@ -400,7 +399,7 @@ static void add_input_line(struct maker *m, const char *line, size_t size)
 {
         while (size && line[size - 1] == '\r')
                 size--;
-        for (const char *end; (end = memchr(line, '\r', size)) && !m->failed;) {
+        for (const char *end; (end = memchr(line, '\r', size));) {
                 add_line(m, line, (size_t)(end - line));
                 size -= (size_t)(end + 1 - line);
                 line = end + 1;
@@ -522,7 +521,7 @@ static void find_line_pod(struct maker *m, const char *line, size_t size)
                 m->pod = find_pod(m, at + 1, strcspn(at + 1, "\"\n"));
 }
 
-int capo_records_read(const char *input, size_t size, struct capo_records *out)
+void capo_records_read(const char *input, size_t size, struct capo_records *out)
 {
         struct capo_records r = {0};
         struct maker m = {.r = &r, .line = 1};
@@ -534,7 +533,7 @@ int capo_records_read(const char *input, size_t size, struct capo_records *out)
         if (whole && add_json(&m, first, (size_t)(end - first), true))
                 add_json(&m, first, (size_t)(end - first), false);
         else {
-                for (const char *line = input; line < end && !m.failed; m.line++) {
+                for (const char *line = input; line < end; m.line++) {
                         const char *nl = memchr(line, '\n', (size_t)(end - line));
                         size_t n = nl ? (size_t)(nl - line) : (size_t)(end - line);
 
@@ -548,15 +547,10 @@ int capo_records_read(const char *input, size_t size, struct capo_records *out)
                         line += n + 1;
                 }
         }
-        if (!r.text && !m.failed)
+        if (!r.text)
                 r.text = xcalloc(1, 1);
-        if (m.failed || !r.text) {
-                capo_records_finish(&r);
-                return -ENOMEM;
-        }
         r.label = find_label(r.text);
         *out = r;
-        return 0;
 }
 
 void capo_records_finish(struct capo_records *r)

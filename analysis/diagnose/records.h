@@ -44,9 +44,8 @@ struct capo_records {
         enum capo_line_label label;
 };
 
-/** capo_records_read() - take apart @size bytes of @input, which has no 0 inside. Return: 0;
- * -ENOMEM. @out needs capo_records_finish() only after 0. */
-int capo_records_read(const char *input, size_t size, struct capo_records *out);
+/** capo_records_read() - take apart @size bytes of @input, which has no 0 inside. */
+void capo_records_read(const char *input, size_t size, struct capo_records *out);
 void capo_records_finish(struct capo_records *r);
 
 /** capo_record_at() - the record that contains @at, which points into the text. NULL: there is

@@ -25,13 +25,20 @@
 /* What is kept of an input: 88 MiB; with the text made of it the memory stays below 256. */
 enum { MOST_DEPTH = 4, CHUNK = 1 << 18, HEAD_BYTES = 24 << 20, TAIL_BYTES = 64 << 20 };
 
-static int add_path(struct diagnose_paths *paths, const char *path)
+static void add_path(struct diagnose_paths *paths, const char *path)
 {
-        char *copy = xstrdup(path);
-
         xarray_room(&paths->v, paths->n, sizeof *paths->v);
-        paths->v[paths->n++] = copy;
-        return 0;
+        paths->v[paths->n++] = xstrdup(path);
+}
+
+/* An input that another reader has, or had. Return: its index. */
+static uint32_t add_other(struct diagnose_inputs *in, const char *path,
+                          enum capo_evidence_kind kind)
+{
+        uint32_t n = capo_evidence_add(&in->evidence, path, NULL);
+
+        in->evidence.texts[n].n[kind] = 1;
+        return n;
 }
 
 /* ---- the bytes of an input ---- */
@@ -43,33 +50,29 @@ struct keep {
         uint64_t total;
 };
 
-static int keep_bytes(struct keep *k, const char *bytes, size_t n)
+static void keep_bytes(struct keep *k, const char *bytes, size_t n)
 {
         size_t part = HEAD_BYTES - k->n_head < n ? HEAD_BYTES - k->n_head : n;
 
         if (k->n_head + part >= k->room) {
-                size_t room = 2 * (k->n_head + part) + 1;
-                char *larger = xrealloc(k->head, room);
-
-                k->head = larger;
-                k->room = room;
+                k->room = 2 * (k->n_head + part) + 1;
+                k->head = xrealloc(k->head, k->room);
         }
         memcpy(k->head + k->n_head, bytes, part);
         k->n_head += part;
         k->total += part;
-        if (part < n && !k->tail && !(k->tail = xmalloc(TAIL_BYTES)))
-                return -ENOMEM;
+        if (part < n && !k->tail)
+                k->tail = xmalloc(TAIL_BYTES);
         for (size_t at; part < n; part += at, k->total += at) {
                 size_t place = (size_t)(k->total - HEAD_BYTES) % TAIL_BYTES;
 
                 at = TAIL_BYTES - place < n - part ? TAIL_BYTES - place : n - part;
                 memcpy(k->tail + place, bytes + part, at);
         }
-        return 0;
 }
 
-/* What was kept, with a 0 behind it. Return: 0; 1: its middle is left out; -ENOMEM. */
-static int give_kept(struct keep *k, char **text, size_t *size)
+/* What was kept, with a 0 behind it. Return: is its middle left out? */
+static bool give_kept(struct keep *k, char **text, size_t *size)
 {
         uint64_t behind = k->total - k->n_head;
         size_t n = (size_t)(behind < TAIL_BYTES ? behind : TAIL_BYTES),
@@ -101,8 +104,7 @@ static int inflate_bytes(z_stream *z, const char *in, size_t n, struct keep *k, 
                 if (r == Z_STREAM_END) /* another member follows */
                         inflateReset(z);
                 r = inflate(z, Z_NO_FLUSH);
-                if (keep_bytes(k, out, CHUNK - z->avail_out) < 0)
-                        return -ENOMEM;
+                keep_bytes(k, out, CHUNK - z->avail_out);
         } while ((r == Z_OK || r == Z_STREAM_END) && (z->avail_in || !z->avail_out));
         *ended = r == Z_STREAM_END;
         return r == Z_OK || r == Z_STREAM_END || r == Z_BUF_ERROR ? 0 : -EBADMSG;
@@ -120,8 +122,7 @@ static int expand_bytes(ZSTD_DStream *z, const char *in, size_t n, struct keep *
                 if (ZSTD_isError(left))
                         return -EBADMSG;
                 *ended = !left;
-                if (keep_bytes(k, out, to.pos) < 0)
-                        return -ENOMEM;
+                keep_bytes(k, out, to.pos);
         }
         return 0;
 }
@@ -145,9 +146,12 @@ static int read_all(int fd, struct keep *k, char *in, char *out)
                 else if (first && n > 4 && !memcmp(in, "\x28\xb5\x2f\xfd", 4))
                         zstd = ZSTD_createDStream();
                 first = false;
-                r = zipped ? inflate_bytes(&gzip, in, (size_t)n, k, out, &ended)
-                    : zstd ? expand_bytes(zstd, in, (size_t)n, k, out, &ended)
-                           : keep_bytes(k, in, (size_t)n);
+                if (zipped)
+                        r = inflate_bytes(&gzip, in, (size_t)n, k, out, &ended);
+                else if (zstd)
+                        r = expand_bytes(zstd, in, (size_t)n, k, out, &ended);
+                else
+                        keep_bytes(k, in, (size_t)n);
         }
         if (r == 0 && (zipped || zstd) && !ended)
                 r = -EBADMSG;
@@ -163,30 +167,19 @@ static int read_input(const char *path, char **text, size_t *size)
         _cleanup_close_ int fd = strcmp(path, "-") ? capo_file_open(path) : dup(STDIN_FILENO);
         _cleanup_free_ char *in = xmalloc(CHUNK), *out = xmalloc(CHUNK);
         struct keep k = {0};
-        int r = fd < 0      ? (fd == -1 ? -errno : fd)
-                : in && out ? read_all(fd, &k, in, out)
-                            : -ENOMEM,
-            middle;
+        int r = fd >= 0 ? read_all(fd, &k, in, out) : fd == -1 ? -errno : fd;
 
         if (r == -EBADMSG && k.total) {
                 capo_warn("%s: truncated or damaged: only its first %llu bytes of text are read",
                           path, (unsigned long long)k.total);
                 r = 0;
         }
-        if (r == 0 && !k.head)
-                k.head = xcalloc(1, 1);
-        if (r == 0) {
-                r = k.head ? give_kept(&k, text, size) : -ENOMEM;
-                middle = r;
-                if (middle > 0)
-                        capo_warn(
-                                "%s: %llu MiB of text: only its first %d and last %d MiB are read",
-                                path, (unsigned long long)(k.total >> 20), HEAD_BYTES >> 20,
-                                TAIL_BYTES >> 20);
-        }
+        if (r == 0 && give_kept(&k, text, size))
+                capo_warn("%s: %llu MiB of text: only its first %d and last %d MiB are read", path,
+                          (unsigned long long)(k.total >> 20), HEAD_BYTES >> 20, TAIL_BYTES >> 20);
         free(k.head);
         free(k.tail);
-        return r < 0 ? r : 0;
+        return r;
 }
 
 /* UTF-16 with its mark to UTF-8, in place: it is never longer. */
@@ -242,7 +235,7 @@ static const char *name_binary(const char *text, size_t size)
 /* ---- dumps ---- */
 
 /* Convert a recorder's pickle to JSON with the same name and time. */
-static int add_pickle(struct diagnose_inputs *in, const char *path, const char *text, size_t size)
+static void add_pickle(struct diagnose_inputs *in, const char *path, const char *text, size_t size)
 {
         _cleanup_free_ char *json = NULL, *copy = NULL;
         _cleanup_fclose_ FILE *out = NULL;
@@ -252,29 +245,26 @@ static int add_pickle(struct diagnose_inputs *in, const char *path, const char *
 
         if (r < 0) {
                 capo_warn("left out %s: %s", path, why);
-                return r == -ENOMEM ? r : 0;
+                return;
         }
         if (!*in->folder) {
                 SAY(in->folder, "/tmp/capo-diagnose-XXXXXX");
                 if (!mkdtemp(in->folder)) {
                         *in->folder = 0;
                         capo_warn("left out %s: no folder in /tmp: %s", path, strerror(errno));
-                        return 0;
+                        return;
                 }
         }
         copy = xprintf("%s/%zu-%s", in->folder, in->flight.n, capo_base_name(path));
         out = fopen(copy, "w");
         if (!out || fputs(json, out) == EOF || fflush(out) == EOF) {
                 capo_warn("left out %s: %s: %s", path, copy, strerror(errno));
-                return 0;
+                return;
         }
         if (stat(path, &st) == 0)
                 futimens(fileno(out), (struct timespec[2]){st.st_atim, st.st_mtim});
-        r = capo_evidence_add(&in->evidence, path, NULL);
-        if (r < 0)
-                return r;
-        in->evidence.texts[r].n[CAPO_EVIDENCE_FLIGHT] = 1;
-        return add_path(&in->flight, copy);
+        add_other(in, path, CAPO_EVIDENCE_FLIGHT);
+        add_path(&in->flight, copy);
 }
 
 /* By words near its begin: a dump may be long, or cut. */
@@ -308,23 +298,16 @@ static char *ras_begin(char *text)
         return version;
 }
 
-static int add_ras(struct diagnose_inputs *in, const char *path, char *text)
+static void add_ras(struct diagnose_inputs *in, const char *path, char *text)
 {
-        _cleanup_free_ char *answer = text;
-        int n = capo_evidence_add(&in->evidence, path, NULL);
-
-        if (n < 0)
-                return n;
-        in->evidence.texts[n].n[CAPO_EVIDENCE_RAS] = 1;
-        diagnose_ras(&in->evidence, answer, (uint32_t)n);
-        return 0;
+        diagnose_ras(&in->evidence, text, add_other(in, path, CAPO_EVIDENCE_RAS));
+        free(text);
 }
 
 /* ---- what capo wrote ---- */
 
-/* Add the verdict of a page of capo hang, report or check that was kept as text. Return: 1: it is one;
- * 0: it is not; -ENOMEM. */
-static int add_page(struct diagnose_inputs *in, const char *path, const char *text)
+/* Add the verdict of a page of capo hang, report or check that was kept as text. Return: is it one? */
+static bool add_page(struct diagnose_inputs *in, const char *path, const char *text)
 {
         static const struct {
                 const char *begin, *kind;
@@ -333,20 +316,17 @@ static int add_page(struct diagnose_inputs *in, const char *path, const char *te
         struct capo_diagnose_finding *f;
         const char *line, *next = strstr(text, "\nNEXT");
         size_t i = 0;
-        int r;
+        uint32_t n;
 
         while (i < N_ELEMENTS(pages) && strncmp(text, pages[i].begin, strlen(pages[i].begin)) != 0)
                 i++;
         if (i == N_ELEMENTS(pages))
-                return 0;
+                return false;
         line = strstr(text, "\n! ") ?: strstr(text, "\nNOT READY") ?: strchr(text, '\n');
         line = line ? line + 1 + 2 * !strncmp(line, "\n! ", 3) : text;
-        r = capo_evidence_add(&in->evidence, path, NULL);
-        f = r < 0 ? NULL : capo_evidence_finding(&in->evidence);
-        if (!f)
-                return -ENOMEM;
-        in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
-        capo_finding_mark(f, (struct capo_evidence_mark){(uint32_t)r, 0});
+        n = add_other(in, path, CAPO_EVIDENCE_LOG);
+        f = capo_evidence_finding(&in->evidence);
+        capo_finding_mark(f, (struct capo_evidence_mark){n, 0});
         f->kind = pages[i].kind;
         f->rank = strncmp(line, "NOTHING HUNG", 12) && strncmp(line, "NOTHING HANGS", 13) &&
                                   strncmp(line, "READY", 5) && (i != 1 || line[-1] == ' ')
@@ -363,28 +343,29 @@ static int add_page(struct diagnose_inputs *in, const char *path, const char *te
                            sizeof f->headline - strlen(f->headline));
         if (next)
                 capo_quote(next + 5 + strspn(next + 5, " "), f->next, sizeof f->next);
-        return 1;
+        return true;
 }
 
-/* The same of the JSON of capo hang. */
-static int add_page_json(struct diagnose_inputs *in, const char *path, const char *text)
+/* The same of the JSON of capo hang and report. */
+static bool add_page_json(struct diagnose_inputs *in, const char *path, const char *text)
 {
-        json_t *doc = strstr(text, "\"capo_hang\"") ? json_loads(text, 0, NULL) : NULL, *one;
-        const char *kind = json_string_value(json_object_get(doc, "verdict"));
+        bool ours = strstr(text, "\"capo_hang\"") || strstr(text, "\"capo_report\"");
+        json_t *doc = ours ? json_loads(text, 0, NULL) : NULL, *one,
+               *problems = json_object_get(doc, "problems");
+        const char *kind = json_string_value(json_object_get(doc, "verdict")), *problem;
         struct capo_diagnose_finding *f;
         char who[128];
         size_t i;
-        int r;
+        uint32_t n;
 
-        if (!kind) {
+        if (!kind && !json_is_array(problems)) {
                 json_decref(doc);
-                return 0;
+                return false;
         }
-        r = capo_evidence_add(&in->evidence, path, NULL);
-        f = r < 0 ? NULL : capo_evidence_finding(&in->evidence);
-        if (f) {
-                in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
-                capo_finding_mark(f, (struct capo_evidence_mark){(uint32_t)r, 0});
+        n = add_other(in, path, CAPO_EVIDENCE_LOG);
+        f = capo_evidence_finding(&in->evidence);
+        capo_finding_mark(f, (struct capo_evidence_mark){n, 0});
+        if (kind) {
                 json_array_foreach(json_object_get(doc, "culprits"), i, one) capo_finding_rank_add(
                         f, (int32_t)json_integer_value(json_object_get(one, "rank")));
                 f->kind = "hang";
@@ -394,105 +375,95 @@ static int add_page_json(struct diagnose_inputs *in, const char *path, const cha
                 SAY(f->headline, "capo hang SAYS: %.60s%s%s", kind, f->n_ranks ? ", " : "",
                     f->n_ranks ? capo_rank_list(f->ranks, f->n_ranks, who) : "");
                 SAY(f->next, "capo hang of the same logs: its page says what to do");
+        } else {
+                problem = json_string_value(json_array_get(problems, 0));
+                capo_finding_is(f, problem ? CAPO_RANK_SLOW : CAPO_RANK_HEALTHY, "report",
+                                "likely");
+                SAY(f->headline, "capo report SAYS: %.300s", problem ? problem : "no problem");
+                SAY(f->next, "capo report of the same logs: its page says what to do");
         }
         json_decref(doc);
-        return f ? 1 : -ENOMEM;
+        return true;
 }
 
 /* ---- one file ---- */
 
-static int take_log(struct diagnose_inputs *in, const char *path)
+static void take_log(struct diagnose_inputs *in, const char *path)
 {
-        int r = capo_evidence_add(&in->evidence, path, NULL);
-
-        if (r < 0)
-                return r;
-        in->evidence.texts[r].n[CAPO_EVIDENCE_LOG] = 1;
-        return add_path(&in->logs, path);
+        add_other(in, path, CAPO_EVIDENCE_LOG);
+        add_path(&in->logs, path);
 }
 
-static int take_bytes(struct diagnose_inputs *in, const char *path, char *text, size_t size)
+static void add_text(struct diagnose_inputs *in, const char *path, char *text)
+{
+        uint32_t n = capo_evidence_add(&in->evidence, path, text),
+                 cut = in->evidence.texts[n].records.n_cut_lines;
+
+        if (cut)
+                capo_warn("%s: %u line%s longer than 64 KiB: only the begin of each is read", path,
+                          cut, cut == 1 ? " is" : "s are");
+}
+
+static void take_bytes(struct diagnose_inputs *in, const char *path, char *text, size_t size)
 {
         enum capo_evidence_kind kind = CAPO_EVIDENCE_UNKNOWN;
         const char *begin = text + strspn(text, " \r\n\t");
         char *answer;
-        int r;
 
         if (size >= 8 && !memcmp(text, CAPO_LOG_MAGIC, 8)) {
+                take_log(in, path);
                 free(text);
-                return take_log(in, path);
+                return;
         }
         if (size > 2 && (uint8_t)text[0] == 0x80 && text[1] >= 2 && text[1] <= 5) {
-                r = add_pickle(in, path, text, size);
+                add_pickle(in, path, text, size);
                 free(text);
-                return r;
+                return;
         }
         for (size_t i = 0; i < size; i++) /* searches end at a 0 */
                 text[i] = text[i] ? text[i] : '?';
-        r = *begin == '{' ? add_page_json(in, path, text) : add_page(in, path, begin);
-        if (r) {
+        if (*begin == '{' ? add_page_json(in, path, text) : add_page(in, path, begin)) {
                 free(text);
-                return r < 0 ? r : 0;
+                return;
         }
         if (*begin == '{')
                 kind = kind_of_json(text);
+        answer = kind == CAPO_EVIDENCE_RAS ? text : ras_begin(text);
         if (kind == CAPO_EVIDENCE_FLIGHT && strcmp(path, "-") != 0) {
+                add_other(in, path, kind);
+                add_path(&in->flight, path);
                 free(text);
-                r = capo_evidence_add(&in->evidence, path, NULL);
-                if (r < 0)
-                        return r;
-                in->evidence.texts[r].n[kind] = 1;
-                return add_path(&in->flight, path);
-        }
-        if (kind == CAPO_EVIDENCE_RAS)
-                return add_ras(in, path, text);
-        answer = ras_begin(text);
-        if (answer == text)
-                return add_ras(in, path, text);
-        if (answer) {
-                char *copy = xstrdup(answer);
-
-                r = copy ? add_ras(in, path, copy) : -ENOMEM;
-                *answer = 0;
-                if (r < 0) {
-                        free(text);
-                        return r;
+        } else if (answer == text) {
+                add_ras(in, path, text);
+        } else {
+                if (answer) {
+                        add_ras(in, path, xstrdup(answer));
+                        *answer = 0;
                 }
+                add_text(in, path, text);
         }
-        r = capo_evidence_add(&in->evidence, path, text);
-        if (r >= 0 && in->evidence.texts[r].records.n_cut_lines)
-                capo_warn("%s: %u line%s longer than 64 KiB: only the begin of each is read", path,
-                          in->evidence.texts[r].records.n_cut_lines,
-                          in->evidence.texts[r].records.n_cut_lines == 1 ? " is" : "s are");
-        return r < 0 ? r : 0;
 }
 
-static int take_path(struct diagnose_inputs *in, const char *path, int depth);
+static void take_path(struct diagnose_inputs *in, const char *path, int depth);
 
-static int take_folder(struct diagnose_inputs *in, const char *path, int depth)
+static void take_folder(struct diagnose_inputs *in, const char *path, int depth)
 {
         struct dirent **names = NULL;
-        int n = scandir(path, &names, NULL, alphasort), r = 0;
+        int n = scandir(path, &names, NULL, alphasort);
 
-        if (n < 0) {
-                r = -errno;
-                capo_warn("left out %s: %s", path, strerror(-r));
-                return r == -ENOMEM ? r : 0;
-        }
+        if (n < 0)
+                capo_warn("left out %s: %s", path, strerror(errno));
         for (int i = 0; i < n; i++) {
-                _cleanup_free_ char *one = NULL;
+                _cleanup_free_ char *one = xprintf("%s/%s", path, names[i]->d_name);
 
-                if (*names[i]->d_name != '.' && r == 0)
-                        r = asprintf(&one, "%s/%s", path, names[i]->d_name) < 0
-                                    ? -ENOMEM
-                                    : take_path(in, one, depth + 1);
+                if (*names[i]->d_name != '.')
+                        take_path(in, one, depth + 1);
                 free(names[i]);
         }
         free(names);
-        return r;
 }
 
-static int take_path(struct diagnose_inputs *in, const char *path, int depth)
+static void take_path(struct diagnose_inputs *in, const char *path, int depth)
 {
         const char *binary;
         struct stat st;
@@ -501,40 +472,42 @@ static int take_path(struct diagnose_inputs *in, const char *path, int depth)
         size_t size = 0;
         int r;
 
-        if (known && S_ISDIR(st.st_mode))
-                return depth < MOST_DEPTH ? take_folder(in, path, depth) : 0;
+        if (known && S_ISDIR(st.st_mode)) {
+                if (depth < MOST_DEPTH)
+                        take_folder(in, path, depth);
+                return;
+        }
         if (known && depth && !S_ISREG(st.st_mode)) /* reading a broken link reports the error */
-                return 0;
+                return;
         if (capo_pack_is_name(path)) { /* logs packed by capo pack */
                 in->n_files++;
-                return take_log(in, path);
+                take_log(in, path);
+                return;
         }
-        r = capo_file_is_fifo(path) ? -ESPIPE : read_input(path, &text, &size);
+        r = read_input(path, &text, &size);
         if (r < 0) {
                 capo_warn("left out %s: %s", path,
                           r == -EBADMSG  ? "truncated or damaged, nothing can be decompressed"
                           : r == -ESPIPE ? "a named pipe, not a regular file"
                                          : strerror(-r));
-                return r == -ENOMEM ? r : 0;
+                return;
         }
         binary = name_binary(text, size);
         if (binary)
                 capo_warn("not read: %s is %s", path, binary);
         read_utf16(text, &size);
         in->n_files++;
-        return take_bytes(in, path, text, size);
+        take_bytes(in, path, text, size);
 }
 
 int diagnose_read(struct diagnose_inputs *in, int n, char **words)
 {
-        int r = 0;
-
-        for (int i = 0; i < n && r == 0; i++)
-                r = take_path(in, words[i], 0);
-        if (r == 0 && !in->n_files)
-                r = n == 1 ? capo_fail(-ENOENT, "%s: nothing could be read", words[0])
-                           : capo_fail(-ENOENT, "nothing could be read in %d inputs", n);
-        return r;
+        for (int i = 0; i < n; i++)
+                take_path(in, words[i], 0);
+        if (in->n_files)
+                return 0;
+        return n == 1 ? capo_fail(-ENOENT, "%s: nothing could be read", words[0])
+                      : capo_fail(-ENOENT, "nothing could be read in %d inputs", n);
 }
 
 void diagnose_finish(struct diagnose_inputs *in)

@@ -3,7 +3,8 @@
 """The warnings of NCCL's sources: nccl_warns.py DEF SRC...
 
 Lists the warnings in the trees SRC (NCCL's src/ of several releases) that no row of DEF (analysis/diagnose/nccl_warns.def)
-matches. With --new it prints rows for them, of the class UNKNOWN: look up what the warning means, then give it a class."""
+matches. With --new it prints rows for them: look up what the warning means and give it a class,
+or put its words into nccl_warns_unknown.txt: the page shows such a line itself."""
 import os
 import re
 import sys
@@ -52,6 +53,8 @@ def main():
     new = "--new" in sys.argv
     table, *roots = [word for word in sys.argv[1:] if word != "--new"]
     rows = [words for _, words in rows_of(table)]
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "nccl_warns_unknown.txt")) as unknown:
+        rows += unknown.read().split("\n")[:-1]
     missing = 0
     for root in roots:
         for form, place in warnings_of(root).items():
