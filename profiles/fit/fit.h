@@ -147,6 +147,7 @@ struct capo_fit_series {
         bool one_run;        /* no run repeats another: the noise between runs is assumed */
         double noise;        /* median over its points */
         double level; /* standard deviation of whole runs of one choice, ln; 0: none repeats */
+        double apart; /* how far its own choice's runs are from those forced to the same, ln */
         struct capo_fit_links links;           /* links it was checked against; all 0: not known */
         struct capo_fit_candidate *candidates; /* [0] is NCCL's own choice */
         int n_candidates;

@@ -31,7 +31,8 @@
 #define MOST 0.80 /* a larger gain (five times faster) is a measurement error */
 #define MOST_ONCE \
         0.15 /* the same against a single run of NCCL's own choice that is not interleaved */
-#define SAME_TIME 1.5 /* standard errors: times that differ by less count as the same */
+#define APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
+#define SAME_TIME  1.5  /* standard errors: times that differ by less count as the same */
 enum { GAP_DOUBLINGS = 6 };
 
 struct view {
@@ -67,6 +68,19 @@ int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_opt
         return next;
 }
 
+/* The variance by which the runs of both may be off together. That of one or two runs is in their
+ * cells. */
+static double unseen_variance(const struct capo_fit_series *s, const struct capo_fit_cell *a,
+                              const struct capo_fit_cell *b)
+{
+        int many = (a->n_runs > 2) + (b->n_runs > 2);
+        double apart = APART_PART * s->apart;
+
+        return s->turns == CAPO_FIT_IN_TURN
+                       ? 0
+                       : many * CAPO_FIT_UNSEEN * CAPO_FIT_UNSEEN + apart * apart;
+}
+
 /* ln of the baseline's time over the candidate's; NAN: one of them was not measured. */
 static double gain_at(const struct view *v, int p, int c, double *se)
 {
@@ -78,7 +92,8 @@ static double gain_at(const struct view *v, int p, int c, double *se)
         base = &row[b];
         /* both compared within one run: the variation between runs cancels */
         *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within)
-                                               : hypot(cell->se, base->se);
+                                               : sqrt(cell->se * cell->se + base->se * base->se +
+                                                      unseen_variance(v->s, cell, base));
         return ln_us(base) - ln_us(cell);
 }
 
@@ -159,21 +174,18 @@ static bool gain_supported(const struct view *v, int p, int c, double gain)
         return false;
 }
 
-/* By how much the gain of candidate @c in one place exceeds that in both, around @p: the median over
- * three sizes. 0: the places were not both measured. */
+/* By how much the gain of candidate @c in one place exceeds that in both, around @p: the larger one
+ * of that at @p, and of the median over three sizes. 0: the places were not both measured. */
 static double place_difference(const struct view *v, int p, int c)
 {
-        double gap[3];
+        double gap[3], here = capo_fit_place_gap(v->s, v->cells, p, c);
         size_t n = 0;
 
         for (int k = p - 1; k <= p + 1; k++) {
-                const struct capo_fit_cell *row =
-                        k >= 0 && k < v->s->n_points && k != v->skip ? cell_at(v, k, 0) : NULL;
-
-                if (row && !isnan(row[c].place_gap) && !isnan(row[0].place_gap))
-                        gap[n++] = row[c].place_gap - row[0].place_gap;
+                if (k >= 0 && k < v->s->n_points && k != v->skip)
+                        gap[n++] = capo_fit_place_gap(v->s, v->cells, k, c);
         }
-        return n ? fabs(capo_median(gap, n)) / 2 : 0;
+        return fmax(fabs(here), fabs(capo_median(gap, n)));
 }
 
 /* How much slower NCCL's own choice seems than the other candidate that is nearest to it, where the

@@ -14,9 +14,6 @@
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
 
-#define LEVEL_UNSEEN \
-        0.01 /* ln: how far one or two runs, not measured in turn, may be from the others unseen */
-
 static double least_of(const double *v, int n)
 {
         double least = v[0];
@@ -50,7 +47,7 @@ static void cell_of(const struct capo_fit_point *q, int turns, double level,
                 squares += (v[k] - mean) * (v[k] - mean);
         pooled = q->noise * q->noise / n + within + level * level * (n - 1) / n / 2;
         if (n < 3 && turns != CAPO_FIT_IN_TURN)
-                pooled += LEVEL_UNSEEN * LEVEL_UNSEEN / n;
+                pooled += CAPO_FIT_UNSEEN * CAPO_FIT_UNSEEN / n;
         cell->se_within = sqrt(within);
         cell->se = sqrt(pooled);
         cell->disagree = n > 1 && !capo_fit_runs_agree(squares, n - 1, pooled * n);

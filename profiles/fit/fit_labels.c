@@ -4,8 +4,8 @@
  * what must hold:
  *   - a candidate takes the time of NCCL's own choice at the sizes where NCCL ran it;
  *   - LL moves twice the bytes of Simple and LL128 (a flag for every four bytes of data; NCCL
- *     src/device/prims_ll.h), so it is slower at large sizes, and with its short latency it is not
- *     slower than Simple at small ones. LL128 moves a sixteenth more than Simple.
+ *     src/device/prims_ll.h), so it is slower where bandwidth decides. With their short latency LL
+ *     and LL128 are not slower than Simple at small sizes. LL128 moves a sixteenth more than Simple.
  * If one does not hold, no rule is written: it is not known which of the labels is wrong.
  */
 #include <errno.h>
@@ -21,7 +21,8 @@
 
 #define APART 0.05 /* ln: times that differ by less are no contradiction */
 #define FAR   0.25 /* ln: the same between protocols */
-enum { LARGE = 16 << 20, HUGE_SIZE = 128 << 20, SMALL = 16 << 10 };
+#define BOUND 0.7  /* part of a doubling of the time at a doubling of the size */
+enum { HUGE_SIZE = 128 << 20, SMALL = 16 << 10 };
 
 /* Mean ln us of the blocks that are labelled @c at point @p; NAN: there are none. */
 static double labelled_time(const struct capo_fit_series *s, int p, int c)
@@ -38,8 +39,9 @@ static double labelled_time(const struct capo_fit_series *s, int p, int c)
         return n ? sum / n : NAN;
 }
 
-/* Does forcing what NCCL ran take another time at most sizes? @v: room for all points. */
-static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
+/* By how much forcing @c takes another time where NCCL ran it: the median over the sizes; 0: not
+ * known at two. @v: room for all points. */
+static double own_apart(const struct capo_fit_series *s, int c, double *v)
 {
         size_t n = 0;
 
@@ -51,7 +53,7 @@ static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
                 if (!isnan(apart))
                         v[n++] = apart;
         }
-        return n > 1 && fabs(capo_median(v, n)) > APART + 4 * s->noise;
+        return n > 1 ? fabs(capo_median(v, n)) : 0;
 }
 
 /* The candidate with @algo and @proto, and NCCL's number of channels; 0: there is none. */
@@ -64,6 +66,28 @@ static int find_pair(const struct capo_fit_series *s, unsigned algo, unsigned pr
                         return c;
         }
         return 0;
+}
+
+/* Does the time of candidate @c grow nearly as the size does, up to point @p? */
+static bool carries_bytes(const struct capo_fit_series *s, int p, int c)
+{
+        double ratio = p ? (double)s->points[p].bytes / (double)s->points[p - 1].bytes : 0;
+
+        return p && labelled_time(s, p, c) - labelled_time(s, p - 1, c) > BOUND * log(ratio);
+}
+
+/* Is @fast slower than @slow at most of the sizes where bandwidth decides for both? */
+static bool rate_contradicts(const struct capo_fit_series *s, int fast, int slow, double *v)
+{
+        size_t n = 0;
+
+        for (int p = 1; fast && slow && p < s->n_points; p++) {
+                double apart = labelled_time(s, p, fast) - labelled_time(s, p, slow);
+
+                if (!isnan(apart) && carries_bytes(s, p, fast) && carries_bytes(s, p, slow))
+                        v[n++] = apart;
+        }
+        return n && capo_median(v, n) > FAR + 4 * s->noise;
 }
 
 /* Is @fast slower than @slow at most of the sizes @from to @upto? */
@@ -87,16 +111,20 @@ int capo_fit_labels(struct capo_fit_series *s)
 
         for (int c = 1; c < s->n_candidates; c++) {
                 const struct capo_fit_candidate *k = &s->candidates[c];
+                double apart = own_apart(s, c, v);
                 int simple = find_pair(s, k->algo, CAPO_PROTO_SIMPLE),
                     ll128 = find_pair(s, k->algo, CAPO_PROTO_LL128);
 
+                if (s->turns != CAPO_FIT_IN_TURN)
+                        s->apart = fmax(s->apart, apart);
                 s->labels_doubted |=
-                        own_contradicts(s, c, v) ||
-                        (c == simple && order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, v));
+                        apart > APART + 4 * s->noise ||
+                        (c == simple && (order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, v) ||
+                                         order_contradicts(s, ll128, c, 0, SMALL, v)));
                 if (k->proto != CAPO_PROTO_LL || k->channels || k->chunk)
                         continue;
-                s->labels_doubted |= order_contradicts(s, simple, c, LARGE, UINT64_MAX, v) ||
-                                     order_contradicts(s, ll128, c, LARGE, UINT64_MAX, v) ||
+                s->labels_doubted |= rate_contradicts(s, simple, c, v) ||
+                                     rate_contradicts(s, ll128, c, v) ||
                                      order_contradicts(s, c, simple, 0, SMALL, v);
         }
         return 0;

@@ -1,26 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From samples to rows, in five steps.
- *
- * 1. Blocks. Samples are sorted once by what they are (class, collective, size, candidate, run,
- *    in-place or not). Within a block the first calls go as warm-up, stalls are set aside, and the
- *    median of ln(us) stays with its error.
- * 2. Habits. In-place and out-of-place runs differ by a habit of the candidate, not by noise: half
- *    the median difference is taken out of each, so that a cell is a cell. A run that has both
- *    NCCL's own choice and other candidates at a size (a sweep) was slow or fast for all of them:
- *    what its own choice differs by from that of the other runs is taken out of all.
- * 3. Noise. What blocks of one cell still differ by, pooled over the series, is the variation
- *    between runs. It, not the spread within a run, decides what can be distinguished.
- * 4. Decisions. A candidate is admitted at a size where the lower end of its gain over NCCL's own
- *    choice is above zero, the interval widened for the number of candidates compared, and its gain
- *    above min_gain. Among the admitted the path through the sizes with the largest total gain is
- *    taken, a change of candidate costing a little, so that equal candidates do not alternate.
- * 5. Rows. Where the choice changes between two sizes the boundary is put where the two curves
- *    cross, both taken straight in log size and log time.
- *
- * Beyond the sizes measured a row goes on only as far as the trend of its gain does, at most three
- * doublings.
- */
+/* From samples to rows: sorts and groups the samples, and calls the steps of fit_private.h for each
+ * series. docs/internals/fit-statistics.md explains the steps. */
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>

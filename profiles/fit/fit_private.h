@@ -4,6 +4,8 @@
 #ifndef CAPO_FIT_PRIV_H
 #define CAPO_FIT_PRIV_H
 
+#include <math.h>
+
 #include "profiles/fit/fit.h"
 
 /* A sample, reduced to what sorting needs. */
@@ -43,6 +45,8 @@ struct capo_fit_part {
         int only_fold;     /* -1: all */
         int without_point; /* -1: all */
 };
+#define CAPO_FIT_UNSEEN \
+        0.01 /* ln: how far all runs of a choice, not measured in turn, may be from the others */
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
 /** capo_fit_odd_runs() - leave out runs that most others of their place contradict: other units, or
@@ -100,6 +104,17 @@ int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part
  * next best where that is a fair substitute; -1: none. */
 int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
                       const struct capo_fit_cell *row, int c);
+
+/** capo_fit_place_gap() - by how much the ln gain of candidate @c at point @p in one place exceeds
+ * that in both; 0: the places were not both measured. */
+static inline double capo_fit_place_gap(const struct capo_fit_series *s,
+                                        const struct capo_fit_cell *cells, int p, int c)
+{
+        const struct capo_fit_cell *row = &cells[p * s->n_candidates];
+        double gap = row[c].place_gap - row[0].place_gap;
+
+        return isnan(gap) ? 0 : gap / 2;
+}
 
 /** capo_fit_decide() - set best, chosen and gains of the points from @cells; @skip: a point to
  * leave out; -1: none. */

@@ -85,8 +85,10 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
                                              must not harm */
                         double sign = cb == 0 ? 1 : -1, ends = cb == 0 ? xa : xb;
 
-                        da += sign * s->points[a].quantile * hypot(ra[ca].se, ra[cb].se);
-                        db += sign * s->points[b].quantile * hypot(rb[ca].se, rb[cb].se);
+                        da += sign * (s->points[a].quantile * hypot(ra[ca].se, ra[cb].se) +
+                                      fabs(capo_fit_place_gap(s, cells, a, ca + cb)));
+                        db += sign * (s->points[b].quantile * hypot(rb[ca].se, rb[cb].se) +
+                                      fabs(capo_fit_place_gap(s, cells, b, ca + cb)));
                         if (da < 0 && db > 0)
                                 ends = xa + (xb - xa) * da / (da - db);
                         x = cb == 0 ? fmin(x, ends) : fmax(x, ends);
