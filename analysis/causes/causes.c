@@ -207,8 +207,10 @@ void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all,
                                 out->found[out->n++] = *f;
                 }
         }
-        for (unsigned i = 0; i < out->n; i++)
+        for (unsigned i = 0; i < out->n; i++) {
                 measured |= out->found[i].is_cause;
+                out->found[i].is_cause |= is_lasting(out->found[i].why);
+        }
         if (!measured)
                 choose_untimed(out);
         qsort(out->found, out->n, sizeof *out->found, by_weight);

@@ -481,7 +481,8 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
 
         if (others_run > LEAST_NS && run > others_run)
                 other *= run / others_run;
-        if (!(own - other > LEAST_NS) || (own < 1.5 * other && !stands_apart(a, caller_wait_ns)))
+        if (!(own - other > LEAST_NS) ||
+            (own < 1.5 * other && !(own > 1.15 * other && stands_apart(a, caller_wait_ns))))
                 return false;
         return tell_cause(
                 f, own - other,

@@ -89,8 +89,10 @@ static double slow_by(const struct capo_page *page, double *all)
         for (uint32_t i = 0; i < page->n_waits; i++)
                 waited += capo_wait_counts(&page->waits[i]) ? page->waits[i].caused_share * lasted
                                                             : 0;
-        *all = *all - waited > SLOW * lasted ? *all - waited : 0;
-        return sum - waited > SLOW * lasted ? sum - waited : 0;
+        lasted =
+                fmax(SLOW * lasted, 2 * waited); /* less than a late rank costs is its doing, too */
+        *all = *all - waited > lasted ? *all - waited : 0;
+        return sum - waited > lasted ? sum - waited : 0;
 }
 
 /* Beside what late ranks cost. A cause that is only also seen is of no use there. */

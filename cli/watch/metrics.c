@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "analysis/causes/causes.h"
 #include "capo/call_ids.h"
 #include "cli/watch/live_call.h"
 #include "cli/hang/hang_describe.h"
@@ -149,6 +150,22 @@ static void put_late(struct metrics_put *p)
                 snprintf(rank, sizeof rank, "%d", m->job_rank >= 0 ? m->job_rank : m->rank);
                 metrics_point(p, "", w->caused_share, "comm", c->name, "rank", rank, "host",
                               page->job->processes[m->process].host, NULL);
+        }
+}
+
+static void put_causes(struct metrics_put *p)
+{
+        const struct hang_page *page = &p->job->page;
+
+        for (uint32_t i = 0; i < LATE && i < page->late.n_causes; i++) {
+                const struct capo_causes *c = &page->late.causes[i];
+                char rank[16];
+
+                snprintf(rank, sizeof rank, "%d",
+                         c->comm == CAPO_NO_COMM ? -1 : page->job->processes[c->process].rank);
+                for (unsigned k = 0; k < c->n && c->found[k].is_cause; k++)
+                        metrics_point(p, "", 1, "rank", rank, "cause",
+                                      capo_why_name(c->found[k].why), NULL);
         }
 }
 
