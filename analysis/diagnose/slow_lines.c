@@ -191,9 +191,9 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                 f, (struct capo_evidence_mark){run->r.text, run->wrong ? run->wrong : run->r.line});
         if (run->wrong) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "wrong-results", "certain");
-                SAY(f->headline, "NCCL-TESTS FOUND WRONG RESULTS: data was corrupted on its way");
+                SAY(f->headline, "NCCL-TESTS FOUND WRONG RESULTS");
                 SAY(f->next,
-                    "run it per pair of GPUs and nodes to find which; then NCCL_PROTO=^LL128");
+                    "which protocol gives right results: NCCL_PROTO=Simple, LL, ^LL128? known bugs: capo diagnose --bugs RELEASE; then per pair of GPUs and nodes");
         } else if (run->r.ended || run->r.bytes) {
                 capo_finding_is(f, run->r.ended ? CAPO_RANK_HEALTHY : CAPO_RANK_NOTE, "healthy",
                                 "certain");
@@ -420,6 +420,15 @@ static void judge_link(struct capo_evidence *e, const struct link *link)
 
 /* ---- all texts ---- */
 
+static void keep_run(struct run **runs, uint32_t *n, struct run *run)
+{
+        run->r.n_nodes = (int32_t)run->n_hosts;
+        if ((!run->begun && !run->r.bytes) || *n == RUNS_MOST)
+                return;
+        xarray_room(runs, *n, sizeof **runs);
+        (*runs)[(*n)++] = *run;
+}
+
 void capo_tests_read(struct capo_evidence *e)
 {
         struct run *runs = NULL;
@@ -441,14 +450,14 @@ void capo_tests_read(struct capo_evidence *e)
 
                         read_link(&link, line, size,
                                   (struct capo_evidence_mark){i, records->v[k].line}, unit);
+                        if (tests && run.r.bytes && !strncmp(line, "# nThread ", 10)) {
+                                keep_run(&runs, &n, &run); /* the next of several in one file */
+                                run = (struct run){.r.text = i};
+                        }
                         if (tests)
                                 read_test_line(&run, line, size, records->v[k].line);
                 }
-                run.r.n_nodes = (int32_t)run.n_hosts;
-                if ((!run.begun && !run.r.bytes) || n == RUNS_MOST)
-                        continue;
-                xarray_room(&runs, n, sizeof *runs);
-                runs[n++] = run;
+                keep_run(&runs, &n, &run);
         }
         for (uint32_t i = 0; i < n; i++)
                 judge_run(e, &runs[i]);

@@ -122,6 +122,11 @@ static void take_setting(const char *at, const char *line, uint32_t number, void
         t->f = add_finding(t, line, number);
         t->f->kind = settings[t->row].kind;
         SAY(t->f->headline, "%s", settings[t->row].headline);
+        for (uint32_t i = 0; i < t->e->n_findings; i++) {
+                if (!strcmp(t->e->findings[i].kind,
+                            "crash")) /* it does not crash with the setting */
+                        t->e->findings[i].rank = CAPO_RANK_ERROR;
+        }
         SAY(t->f->next, "%s", settings[t->row].next);
 }
 

@@ -529,7 +529,12 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         SAY(f->missing,
             "the lines of the other ranks of this group, or that there are none; dumps of the "
             "flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
-        if (front->least <= 1) /* what every other call needs, too, does not work */
+        if (front->least <= 2 && w->e->n_seen && !w->e->seen[0] && n + 1 >= w->e->n_seen)
+                SAY(f->next,
+                    "rank 0 prints nothing: does it still prepare data or a model, while the others "
+                    "wait for it? Then a longer timeout (ddp_timeout, init_process_group(timeout=...)), "
+                    "or prepare before the job; else py-spy dump of rank 0");
+        else if (front->least <= 1) /* what every other call needs, too, does not work */
                 SAY(f->next, "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then "
                              "NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
                              "NCCL_DEBUG=INFO; did all ranks come so far?");

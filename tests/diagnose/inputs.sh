@@ -233,4 +233,13 @@ printf '%s\n' 'Process 7 (rank 0)' '    barrier (torch/distributed/distributed_c
 expect 1 'RANK 0 AND RANK 1 ARE AT DIFFERENT PLACES of fit' -- blocks.txt
 printf '%s\n' 'Segmentation fault (core dumped)' '#0  0x01 in ?? ()' '#1  0x02 in cuFoo () from libcuda.so.1' '#2  0x03 in ncclBar () at misc/x.cc:7' >crash.txt
 expect 1 'its stack: cuFoo <- ncclBar' -- crash.txt
+
+# what the third set of strangers showed: false sentences
+echo 'n0:1:2 [0] include/shm.h:27 NCCL WARN Call to shm_open failed : Permission denied' >eacces.txt
+echo 'n0:1:2 [0] include/shm.h:48 NCCL WARN Error while creating shared memory segment nccl-shm-recv-1 (size 4460544)' >>eacces.txt
+expect 1 'VERDICT *./dev/shm CANNOT BE WRITTEN\|/dev/shm CANNOT BE WRITTEN by this user' -- eacces.txt
+"$capo" diagnose eacces.txt | grep -q 'IS FULL OR TOO SMALL for' && { echo 'no right to write: said to be full'; bad=1; }
+watchdog_wait() { echo "[rank$1]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:607] [Rank $1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800044 milliseconds before timing out."; }
+for i in 1 2 3; do watchdog_wait $i; done >zero.txt
+expect 3 'rank 0 prints nothing: does it still prepare' -- zero.txt
 exit $bad
