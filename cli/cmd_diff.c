@@ -198,6 +198,7 @@ static struct cli_page *make_page(const char *before, const char *after, const s
         struct changes changes = {d, all || d->n_rows < ROWS_SHOWN ? d->n_rows : ROWS_SHOWN};
         struct cli_page *page = cli_page_new();
         struct cli_section *s;
+        size_t n_noise = 0;
 
         if (!page)
                 return NULL;
@@ -210,8 +211,17 @@ static struct cli_page *make_page(const char *before, const char *after, const s
                        d->between_runs ? "the variation between them"
                                        : "that within the runs; how much runs differ is not known");
         s = cli_page_entity(page, "CHANGES", &change);
-        for (size_t i = 0; i < changes.shown; i++)
-                cli_section_entity(s, &changes, &d->rows[i]);
+        for (size_t i = 0; i < changes.shown; i++) {
+                bool hidden = !all && d->rows[i].verdict == CAPO_DIFF_NOISE &&
+                              d->rows[i].algo_proto_a == d->rows[i].algo_proto_b;
+
+                n_noise += hidden;
+                if (!hidden)
+                        cli_section_entity(s, &changes, &d->rows[i]);
+        }
+        if (n_noise)
+                cli_section_line(s, "%s within noise: --all",
+                                 capo_text_plural((unsigned)n_noise, "row", NULL));
         if (d->n_rows > changes.shown)
                 cli_section_line(s, "%zu more rows: --all", d->n_rows - changes.shown);
         add_total(d, steps, s);
@@ -268,7 +278,7 @@ static int run_diff(void *options, int n, char **paths)
         }
         if (d.n_rows == 0) {
                 capo_error(
-                        "diff: the recordings have no call in common (communicators are matched by name)");
+                        "diff: the recordings have no call in common (matched by communicator's name)");
         } else {
                 if (CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &steps, o->all),
                                    cli_entity_json(&comparison, &steps, &d),

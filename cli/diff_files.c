@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Compares two files of measurements, size by size, as a fit with two candidates: the runs of each
- * file are one, and the noise is estimated as there. Neither is NCCL's own choice, because a fit
- * uses the faster run of that, and does not estimate noise from its curve. Runs with different
- * labels (Ring, Tree) are compared separately.
- */
+/* Compares two files of measurements, size by size, as a fit with two candidates. Neither is NCCL's
+ * own choice, because a fit uses the faster run of that. Runs with different labels (Ring, Tree) are
+ * compared separately. */
 #include <errno.h>
 #include <jansson.h>
 #include <math.h>
@@ -167,7 +164,6 @@ static int compare_label(const struct capo_samples *before, const struct capo_sa
                 capo_warn("diff: %s", fault.text);
         for (int i = 0; e == 0 && i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
-
                 int ca = side_of(s, false), cb = side_of(s, true);
 
                 for (int p = 0; ca > 0 && cb > 0 && p < s->n_points; p++) {

@@ -393,8 +393,8 @@ struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_
                                c->n_differ, plain->n_rows);
         else if (tuned)
                 cli_page_under(page,
-                               "%zu of %zu choices differ; times are NCCL's model, not what "
-                               "the profile measured",
+                               "%zu of %zu choices differ; times are NCCL's model; the gain of a "
+                               "rule is that of its profile",
                                c->n_differ, plain->n_rows);
         add_calls(page, o, plain, tuned, c);
         add_notes(page, o, plain, c);

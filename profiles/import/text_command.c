@@ -125,6 +125,15 @@ static bool word_hides(const char *word, const char *option)
                (!strncmp(word, "./", 2) || (*word == '$' && word[1] && !strchr(word, '/')));
 }
 
+char *capo_text_recorded(char *text)
+{
+        static const char run[] = "capo run -- ";
+        char *at = text + (strncmp(text, "$ ", 2) ? 0 : 2), *end = strstr(at, run);
+        bool begins = end && !memchr(at, ' ', (size_t)(end - at)) && (end == at || end[-1] == '/');
+
+        return begins ? end + strlen(run) : text;
+}
+
 bool capo_text_hides(const char *text)
 {
         char copy[sizeof((struct reader *)0)->joined], *save = NULL;

@@ -25,6 +25,9 @@ unsigned capo_text_mentions(const char *text);
  * is none. */
 char *capo_text_prompt(char *text);
 
+/* What follows a "capo run -- ", which records only, without an option; @text: there is none. */
+char *capo_text_recorded(char *text);
+
 /* May this command line set variables that it does not show: by a script, a file of variables, or
  * another program? */
 bool capo_text_hides(const char *text);

@@ -266,7 +266,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         if (e < 0)
                 return e;
 
-        text = capo_text_prompt(text);
+        text = capo_text_recorded(capo_text_prompt(text));
         text += strspn(text, "+$ ");
         if (!strncmp(text, "source ", 7) ||
             !strncmp(text, ". ", 2)) /* the file with the settings is not here */

@@ -25,7 +25,8 @@ grep -q '^4 runs before, 4 after' "$tmp/out" || fail "runs: $(cat "$tmp/out")"
 rows = [r for r in json.load(sys.stdin)["rows"] if r["change"] is not None]
 sys.exit(not rows or any(abs(r["after_p50_us"] / r["before_p50_us"] - 1 - r["change"]) > 1e-6 for r in rows))' ||
         fail "the change is not that of the times beside it"
-[ "$(COLUMNS=80 "$capo" diff "$tmp/runs_a" "$tmp/runs_b" | grep -c ' noise$')" -gt 0 ] ||
+"$capo" diff "$tmp/runs_a" "$tmp/runs_b" | grep -q 'rows* within noise: --all' || fail "rows of noise are not left out"
+[ "$(COLUMNS=80 "$capo" diff --all "$tmp/runs_a" "$tmp/runs_b" | grep -c ' noise$')" -gt 0 ] ||
         fail "80 columns: noise is not marked"
 "$capo" diff "$tmp/a" "$tmp/nothing" 2> "$tmp/err" && fail "nothing to compare"
 "$capo" diff "$tmp/a" 2> "$tmp/err"
