@@ -335,9 +335,9 @@ static int run_watch(void *options, int n, char **words)
                 capo_warn("watch: %s: several watches may write the verdict of one job", why);
         if (!o->once)
                 setpriority(PRIO_PROCESS, 0, 10);
-        status = o->once                                                    ? print_once(&w)
-                 : getuid() || o->dir || o->until || o->listen || o->socket ? watch_until_end(&w)
-                                                                            : watch_users(&w);
+        status = o->once                                       ? print_once(&w)
+                 : getuid() || o->dir || o->until || o->listen ? watch_until_end(&w)
+                                                               : watch_users(&w);
         watch_finish(&w);
         watch_claim_drop(&files);
         watch_claim_drop(&folder);
@@ -361,8 +361,6 @@ static const struct cli_option options[] = {
         {"token", CLI_FILE(struct watch_options, token, "FILE"),
          "with --listen: a request must have the bearer token in this file, which only this user may read",
          .rare = true},
-        {"socket", CLI_FILE(struct watch_options, socket, "PATH"),
-         "serve the metrics as JSON lines on this Unix socket", .rare = true},
         {"style", CLI_CHOICE(struct watch_options, style, "STYLE", style_names),
          "names of the metrics: capo (default), or inspector as NVIDIA's Inspector has them"},
         {"every", CLI_SECONDS(struct watch_options, every, "SECONDS", 0.1, 3600),

@@ -7,7 +7,7 @@
  *      metrics.c          figures of a sample as text; metrics.def lists them
  *      inspector_names.c  the same with the names of NVIDIA's Inspector
  *      metric_files.c     one file per job for the node exporter
- *      watch_serve.c      the same over HTTP and a socket
+ *      watch_serve.c      the same over HTTP
  *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang
  */
 #ifndef CAPO_WATCH_JOBS_H
@@ -21,7 +21,7 @@
 #include "cli/watch/watch_users.h"
 
 struct watch_options {
-        const char *metrics, *dir, *listen, *socket, *token, *on_hang;
+        const char *metrics, *dir, *listen, *token, *on_hang;
         double hang, every;
         int style; /* enum watch_style */
         int until; /* a pid; 0: none */

@@ -2,13 +2,11 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "capo/msg.h"
@@ -69,32 +67,6 @@ static int listen_tcp(const char *where)
         return fd >= 0 ? fd : capo_fail(-r, "watch: --listen %s: %s", where, strerror(r));
 }
 
-/* Replace the socket file of a killed watch, but not that of a running one. */
-static int listen_local(const char *path)
-{
-        struct sockaddr_un address = {.sun_family = AF_UNIX};
-        int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), r;
-        struct stat st;
-
-        if (fd < 0 || strlen(path) >= sizeof address.sun_path) {
-                r = fd < 0 ? errno : ENAMETOOLONG;
-        } else {
-                memcpy(address.sun_path, path, strlen(path));
-                if (lstat(path, &st) == 0 && S_ISSOCK(st.st_mode) &&
-                    connect(fd, (struct sockaddr *)&address, sizeof address) < 0 &&
-                    errno == ECONNREFUSED)
-                        unlink(path);
-                errno = 0;
-                if (bind(fd, (struct sockaddr *)&address, sizeof address) == 0 &&
-                    listen(fd, QUEUE) == 0)
-                        return fd;
-                r = errno;
-        }
-        if (fd >= 0)
-                close(fd);
-        return capo_fail(-r, "watch: --socket %s: %s", path, strerror(r));
-}
-
 /* The token of --token, without the end of the line. */
 static char *read_token(const char *path)
 {
@@ -121,19 +93,16 @@ static char *read_token(const char *path)
 
 int watch_serve_begin(struct watch_serve *s, const struct watch_options *o)
 {
-        *s = (struct watch_serve){.tcp = -1, .local = -1, .socket = o->socket, .where = o->listen};
-        if (!o->listen && !o->socket)
+        *s = (struct watch_serve){.tcp = -1, .where = o->listen};
+        if (!o->listen)
                 return 0;
         s->clients = xcalloc(WATCH_SERVE_CLIENTS, sizeof *s->clients);
         for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++)
                 s->clients[i].fd = -1;
         if (o->token && !(s->token = read_token(o->token)))
                 return -EINVAL;
-        if (o->listen && (s->tcp = listen_tcp(o->listen)) < 0)
-                return s->tcp;
-        if (o->socket && (s->local = listen_local(o->socket)) < 0)
-                return -EINVAL;
-        return 0;
+        s->tcp = listen_tcp(o->listen);
+        return s->tcp < 0 ? s->tcp : 0;
 }
 
 static void drop_client(struct client *c)
@@ -148,15 +117,11 @@ void watch_serve_finish(struct watch_serve *s)
 {
         if (s->tcp >= 0)
                 close(s->tcp);
-        if (s->local >= 0) {
-                close(s->local);
-                unlink(s->socket);
-        }
         for (unsigned i = 0; s->clients && i < WATCH_SERVE_CLIENTS; i++)
                 drop_client(&s->clients[i]);
         free(steal(&s->clients));
         free(steal(&s->token));
-        s->tcp = s->local = -1;
+        s->tcp = -1;
 }
 
 unsigned watch_serve_poll(const struct watch_serve *s, struct pollfd fds[WATCH_SERVE_FDS])
@@ -164,11 +129,10 @@ unsigned watch_serve_poll(const struct watch_serve *s, struct pollfd fds[WATCH_S
         if (!s->clients)
                 return 0;
         fds[0] = (struct pollfd){s->tcp, POLLIN, 0};
-        fds[1] = (struct pollfd){s->local, POLLIN, 0};
         for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++) {
                 const struct client *c = &s->clients[i];
 
-                fds[2 + i] = (struct pollfd){c->fd, c->reply ? POLLOUT : POLLIN, 0};
+                fds[1 + i] = (struct pollfd){c->fd, c->reply ? POLLOUT : POLLIN, 0};
         }
         return WATCH_SERVE_FDS;
 }
@@ -318,16 +282,6 @@ static int reply_http(const struct watch_serve *s, const struct watch *w, struct
         return fclose(out) ? -ENOMEM : 0;
 }
 
-static int reply_local(const struct watch *w, struct client *c)
-{
-        FILE *out = xmemstream(&c->reply, &c->n_reply);
-
-        if (!out)
-                return -ENOMEM;
-        metrics_print(w, NULL, METRICS_LINES, out);
-        return fclose(out) ? -ENOMEM : 0;
-}
-
 /* Read what is there of the request. Return: 1: complete; 0: not yet; -errno: give up. */
 static int read_request(struct client *c)
 {
@@ -393,10 +347,10 @@ static struct client *find_place(struct watch_serve *s)
         return oldest;
 }
 
-static void accept_clients(struct watch_serve *s, const struct watch *w, int listening, bool local)
+static void accept_clients(struct watch_serve *s, const struct watch *w)
 {
         for (int n = 0; n < ACCEPTED; n++) {
-                int fd = accept4(listening, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+                int fd = accept4(s->tcp, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
                 struct client *c;
 
                 if (fd < 0)
@@ -404,10 +358,7 @@ static void accept_clients(struct watch_serve *s, const struct watch *w, int lis
                 c = find_place(s);
                 c->fd = fd;
                 c->since_ns = capo_clock_of(CLOCK_MONOTONIC);
-                if (local && reply_local(w, c) < 0)
-                        drop_client(c);
-                else
-                        serve_client(s, w, c);
+                serve_client(s, w, c);
         }
 }
 
@@ -420,13 +371,11 @@ void watch_serve_answer(struct watch_serve *s, const struct watch *w, const stru
         for (unsigned i = 0; i < WATCH_SERVE_CLIENTS; i++) {
                 struct client *c = &s->clients[i];
 
-                if (c->fd >= 0 && c->fd == fds[2 + i].fd && fds[2 + i].revents)
+                if (c->fd >= 0 && c->fd == fds[1 + i].fd && fds[1 + i].revents)
                         serve_client(s, w, c);
                 else if (c->fd >= 0 && now - c->since_ns > PATIENCE_NS)
                         drop_client(c);
         }
-        for (unsigned i = 0; i < 2; i++) {
-                if (fds[i].fd >= 0 && fds[i].revents)
-                        accept_clients(s, w, fds[i].fd, i == 1);
-        }
+        if (fds[0].revents)
+                accept_clients(s, w);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Serves the metrics of the last sample: over HTTP (--listen), as JSON lines (--socket). */
+/* Serves the metrics of the last sample: over HTTP (--listen). */
 #ifndef CAPO_WATCH_SERVE_H
 #define CAPO_WATCH_SERVE_H
 
@@ -7,16 +7,16 @@
 
 #include "cli/watch/watch_jobs.h"
 
-enum { WATCH_SERVE_CLIENTS = 32, WATCH_SERVE_FDS = 2 + WATCH_SERVE_CLIENTS };
+enum { WATCH_SERVE_CLIENTS = 32, WATCH_SERVE_FDS = 1 + WATCH_SERVE_CLIENTS };
 
 struct watch_serve {
-        int tcp, local;             /* listening sockets; -1: none */
-        const char *socket, *where; /* file of `local`, to be removed; --listen */
-        char *token;                /* NULL: none is asked for */
-        struct client *clients;     /* WATCH_SERVE_CLIENTS; NULL: nothing is served */
+        int tcp;                /* listening socket; -1: none */
+        const char *where;      /* --listen */
+        char *token;            /* NULL: none is asked for */
+        struct client *clients; /* WATCH_SERVE_CLIENTS; NULL: nothing is served */
 };
 
-/** watch_serve_begin() - open the sockets; prints errors. Return: 0; -errno; -EDESTADDRREQ: no
+/** watch_serve_begin() - open the socket; prints errors. Return: 0; -errno; -EDESTADDRREQ: no
  * address. watch_serve_finish() in any case. */
 int watch_serve_begin(struct watch_serve *s, const struct watch_options *o);
 
