@@ -476,8 +476,7 @@ const struct cli_option run_options[] = {
         {"names", CLI_FILE(struct run, names, "FILE"),
          "names for communicators: lines \"<uid or number> <name>\"", .rare = true},
         {"layout", CLI_TAKE(struct run, layout, "L", take_layout),
-         "ranks per node, such as 3+5, when the launcher does not tell", .example = "3+5",
-         .rare = true},
+         "ranks per node, such as 3+5, when the launcher does not tell", .example = "3+5"},
         {"topo", CLI_FILE(struct run, topo, "FILE"),
          "with --gpus: which GPUs of which machine (capo topo). Tells profile rules the class of the allocation "
          "(CAPO_CLASS) and its layout; give the same on every machine",
