@@ -220,7 +220,7 @@ const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_
 /* ---- the verdict ---- */
 
 enum capo_hang_kind {
-#define HANG_KIND(id, name, exit, meaning) CAPO_HANG_##id,
+#define HANG_KIND(id, name, exit) CAPO_HANG_##id,
 #include "analysis/hang/hang_kinds.def"
         CAPO_HANG_KINDS,
 };
@@ -314,12 +314,10 @@ void capo_hang_verdict_finish(struct capo_hang_verdict *v);
 
 /**
  * capo_hang_kind_name()    - "missing"
- * capo_hang_kind_meaning() - a sentence
  * capo_hang_kind_exit()    - exit status of capo hang
  * capo_hang_why_name()     - "host"; and so on
  */
 const char *capo_hang_kind_name(enum capo_hang_kind kind);
-const char *capo_hang_kind_meaning(enum capo_hang_kind kind);
 int capo_hang_kind_exit(enum capo_hang_kind kind);
 const char *capo_hang_why_name(enum capo_hang_why why);
 const char *capo_hang_why_meaning(enum capo_hang_why why);

@@ -10,7 +10,7 @@ static const struct {
         int exit;
 } kinds[CAPO_HANG_KINDS] =
         {
-#define HANG_KIND(id, name, exit, meaning) [CAPO_HANG_##id] = {name, meaning, NULL, exit},
+#define HANG_KIND(id, name, exit) [CAPO_HANG_##id] = {name, NULL, NULL, exit},
 #include "analysis/hang/hang_kinds.def"
 },
   whys[CAPO_HANG_WHYS] = {
@@ -21,11 +21,6 @@ static const struct {
 const char *capo_hang_kind_name(enum capo_hang_kind kind)
 {
         return kinds[kind].name;
-}
-
-const char *capo_hang_kind_meaning(enum capo_hang_kind kind)
-{
-        return kinds[kind].meaning;
 }
 
 int capo_hang_kind_exit(enum capo_hang_kind kind)

@@ -1256,7 +1256,7 @@ Test(hang, words)
 {
         ranks(1);
         for (unsigned i = 0; i < CAPO_HANG_KINDS; i++)
-                cr_assert(*capo_hang_kind_name(i) && *capo_hang_kind_meaning(i));
+                cr_assert(*capo_hang_kind_name(i));
         for (unsigned i = 0; i < CAPO_HANG_WHYS; i++)
                 cr_assert(*capo_hang_why_name(i) && *capo_hang_why_meaning(i));
         cr_assert_eq(capo_hang_kind_exit(CAPO_HANG_MISSING), 1);
