@@ -195,6 +195,25 @@ double capo_job_row_total_ns(const struct capo_job_row *row)
         return capo_sampled_mean(&s) * (double)row->calls;
 }
 
+bool capo_job_masked(const struct capo_job_comm *comm, const struct capo_job_member **who)
+{
+        uint64_t least = UINT64_MAX, most = 0;
+        bool masked = false;
+
+        *who = NULL;
+        for (uint32_t i = 0; i < comm->n_members; i++) {
+                const struct capo_job_member *m = &comm->members[i];
+
+                *who = m->given.calls < least ? m : m->given.calls == least ? NULL : *who;
+                least = m->given.calls < least ? m->given.calls : least;
+                most = m->given.calls > most ? m->given.calls : most;
+                masked |= m->masked;
+        }
+        if (least == most)
+                *who = NULL;
+        return masked;
+}
+
 bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row,
                             double *algbw, double *busbw)
 {

@@ -84,6 +84,10 @@ struct capo_job_member {
         uint64_t t_created_ns;                /* CLOCK_REALTIME */
         uint64_t t_destroyed_ns;              /* CLOCK_REALTIME; 0 alive at the end */
         struct capo_layout_reported reported; /* NCCL's numbers of the communicator, to this rank */
+        struct {
+                uint64_t calls, bytes, least, most; /* least, most: bytes of one call */
+        } given;     /* what it gave to EpDispatch, at most */
+        bool masked; /* it was told that NCCL EP masked a rank */
 };
 
 /* One rank in the sampled calls of a communicator. */
@@ -289,6 +293,10 @@ const char *capo_job_info(const struct capo_job_process *process, const char *ke
  * known. @text: at least 300 bytes. */
 char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_job_member *member,
                            char *text);
+
+/** capo_job_masked() - did NCCL EP mask a rank of @comm? @who: set to the member with the fewest
+ * dispatches, where it alone has fewer than another; else NULL. */
+bool capo_job_masked(const struct capo_job_comm *comm, const struct capo_job_member **who);
 
 /** capo_job_gpus() - number of GPUs that its processes used; a process whose GPUs are not known
  * counts as one. */

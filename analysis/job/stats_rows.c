@@ -8,6 +8,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
+#include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
@@ -205,6 +206,27 @@ int job_place(struct job_places *places, uint16_t id, uint64_t offset)
         return 0;
 }
 
+/* What calls of NCCL EP say of the rank that made them. */
+static void add_expert_cell(struct capo_job_comm *comm, const struct capo_log_cell *c,
+                            uint32_t process)
+{
+        struct capo_job_member *m = NULL;
+
+        for (uint32_t i = comm->n_members; i-- > 0 && !m;) { /* the process read last is last */
+                if (comm->members[i].process == process && comm->members[i].id == c->comm)
+                        m = &comm->members[i];
+        }
+        if (!m || job_failed(c->result))
+                return;
+        m->masked |= c->call == CAPO_CALL_EPGETASYNCERROR;
+        if (c->call != CAPO_CALL_EPDISPATCH)
+                return;
+        m->given.least = !m->given.calls || c->bytes < m->given.least ? c->bytes : m->given.least;
+        m->given.most = c->bytes > m->given.most ? c->bytes : m->given.most;
+        m->given.calls += c->count;
+        m->given.bytes += c->count * c->bytes;
+}
+
 static int add_cell(struct capo_job *job, const struct capo_log_cell *c,
                     const struct capo_log_hist_view *host, const struct capo_log_hist_view *gpu,
                     const struct capo_log_hist_view *waited, uint32_t process,
@@ -221,6 +243,9 @@ static int add_cell(struct capo_job *job, const struct capo_log_cell *c,
                                    .flags = c->flags & JOB_ROW_FLAGS};
         struct capo_job_row *row = job_add_to_row(job, &key, (uint64_t)process << 16 | c->comm);
 
+        if (key.comm != CAPO_NO_COMM &&
+            (c->call == CAPO_CALL_EPDISPATCH || c->call == CAPO_CALL_EPGETASYNCERROR))
+                add_expert_cell(&job->comms[key.comm], c, process);
         if (job_add_failure(job, process, key.comm, c->call, c->result, c->count) < 0)
                 return -ENOMEM;
         if (!row || capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)

@@ -311,6 +311,22 @@ static void stood_still(struct capo_page *r)
         }
 }
 
+static void masked_ranks(struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->job->n_comms; i++) {
+                const struct capo_job_member *who;
+                char name[300];
+
+                if (!capo_job_masked(&r->job->comms[i], &who))
+                        continue;
+                PROBLEM(r, MASKED, r->job->comms[i].name, who ? "; the fewest dispatches: " : "",
+                        who ? capo_job_member_text(&r->job->comms[i], who, name) : "");
+                capo_problem_comm(r, i);
+                if (who && who->job_rank >= 0)
+                        capo_problem_rank(r, who->job_rank);
+        }
+}
+
 /* Once per clock, for its first process. */
 static void clocks_apart(struct capo_page *r)
 {
@@ -359,6 +375,7 @@ int capo_judge_problems(struct capo_page *r)
         char n[32];
 
         said = failed_calls(r);
+        masked_ranks(r);
         stood_still(r);
         capo_judge_stalls(r);
         missing_ranks(r);

@@ -146,6 +146,7 @@ static void print_kind(const struct hang_page *p, const char *who, const char *a
         const struct capo_hang_verdict *v = &p->verdict;
         bool many = n_named(v) > 1, was_left = v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR;
         const char *is = many ? "ARE" : "IS", *s = many ? "" : "S";
+        const struct capo_job_member *masked;
         char waiting[64], late[32];
 
         switch (v->kind) {
@@ -153,6 +154,10 @@ static void print_kind(const struct hang_page *p, const char *who, const char *a
                 fputs(p->hang.over ? "NOTHING HUNG: all ranks ended by exit()"
                                    : "NOTHING HANGS: no rank waits for another",
                       out);
+                for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                        if (capo_job_masked(&p->job->comms[i], &masked))
+                                fputs(", but NCCL EP masked a rank", out);
+                }
                 break;
         case CAPO_HANG_ENDED: print_first_end(p, who, at, out); break;
         case CAPO_HANG_SLOW:

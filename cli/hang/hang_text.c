@@ -414,6 +414,17 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",
                         p->hang.comms[v->differed_comm].name, v->differed);
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                const struct capo_job_member *masked;
+                char name[300];
+
+                if (capo_job_masked(&p->job->comms[i], &masked))
+                        fprintf(out,
+                                "  NCCL EP masked %s of %s and went on: results lack its tokens\n",
+                                masked ? capo_job_member_text(&p->job->comms[i], masked, name)
+                                       : "a rank",
+                                p->job->comms[i].name);
+        }
         for (uint32_t i = 0; !p->hang.over && i < LATE && (late = hang_late(p, i)); i++)
                 fprintf(out, "  late: %s\n", late->text);
         if (!p->hang.over && !hang_late(p, 0))

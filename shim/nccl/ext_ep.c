@@ -26,7 +26,8 @@ enum {
         NUMBER_TOPK = 0,
         NUMBER_EXPERTS,
         NUMBER_HIDDEN,
-        NUMBER_QUANT
+        NUMBER_QUANT,
+        NUMBER_TOKEN
 };
 static struct ep_handle handles[HANDLES];
 
@@ -235,8 +236,8 @@ static const char *const quants[] = {"none", "forward", "ds-fp8"}, *const back_q
 static unsigned asked_text(const struct capo_call_asked *asked, char *line, unsigned room)
 {
         const int *n = asked->number;
-        int wrote = snprintf(line, room, "config: topk=%d experts=%d hidden=%d", n[NUMBER_TOPK],
-                             n[NUMBER_EXPERTS], n[NUMBER_HIDDEN]);
+        int wrote = snprintf(line, room, "config: topk=%d experts=%d hidden=%d token_bytes=%d",
+                             n[NUMBER_TOPK], n[NUMBER_EXPERTS], n[NUMBER_HIDDEN], n[NUMBER_TOKEN]);
 
         if (wrote > 0 && (unsigned)wrote < room && n[NUMBER_QUANT] > 0)
                 wrote += snprintf(line + wrote, room - (unsigned)wrote, " quantisation=%s",
@@ -277,6 +278,7 @@ static struct capo_what tokens_of(ncclEpHandle_t handle, const ncclEpTensor_t *t
         asked->number[NUMBER_EXPERTS] = (int)h->group->experts;
         asked->number[NUMBER_HIDDEN] = (int)(tokens->datatype == FLOAT4X2 ? 2 * row : row);
         asked->number[NUMBER_QUANT] = quant;
+        asked->number[NUMBER_TOKEN] = (int)(capo_bytes(&what, 1) / (tokens->sizes[0] ?: 1));
         asked->text = asked_text;
         return what;
 }
