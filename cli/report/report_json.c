@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "cli/base/cli_fields.h"
+#include "cli/report/report_experts.h"
 #include "cli/report/report_causes.h"
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
@@ -131,6 +132,7 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("steps", JSON, report_json_steps(of))                                                   \
         F("comms", JSON, CLI_ENTITIES(report_comm, of, of->job->comms, of->job->n_comms))         \
         F("rows", JSON, report_json_rows(in))                                                     \
+        F("tokens", JSON, report_json_tokens(of))                                                 \
         F("other_calls", JSON, CLI_ENTITIES(report_other, of, of->others.row, of->others.n))      \
         F("sites", JSON, CLI_ENTITIES(site, NULL, of->job->sites, of->job->n_sites))              \
         F("processes", JSON,                                                                      \

@@ -11,6 +11,7 @@
 #include "analysis/report/stalls.h"
 #include "analysis/report/unended.h"
 #include "cli/base/cli_fields.h"
+#include "cli/report/report_experts.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_causes.h"
 #include "cli/report/report_page.h"
@@ -379,6 +380,7 @@ struct cli_page *report_page(const struct report_view *view)
         report_allocation(view, page);
         report_ceiling_rows(view, page);
         add_other_calls(r, page);
+        report_tokens(view, page);
         report_steps(view, page);
         report_waits(view, page);
         report_causes(view, page);

@@ -49,6 +49,8 @@ expect("rows", found, wanted)
 other = {c["call"]: c["calls"] for c in page["other_calls"] if c["call"].startswith("Ep")}
 expect("calls without data", other, {call: RANKS * n for call, n in EVENTS.items()})
 expect("dropped", page["dropped"], 0)
+load = [(t["calls"], t["tokens_mean"], t["tokens_least"], t["tokens_most"], t["low_rank"]) for t in page["tokens"]]
+expect("tokens", load, [(RANKS * LAYERS * STEPS, TOKENS, TOKENS, TOKENS, None)])
 parents = {c["name"]: c["parent"] for c in page["comms"] if "parent" in c}
 expect("the group's parent", comms[parents[group]], "world")
 if not any("topk=2 experts=8 hidden=32" in json.dumps(s) for s in page["sites"]):

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * TOKENS of the report: how evenly the ranks of an EP group give tokens. By the exact counts, so by
+ * rank over the whole job and by its smallest and largest call; experts are chosen on the GPU.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/base/cli_fields.h"
+#include "cli/report/report_experts.h"
+
+struct tokens {
+        uint32_t comm, n;
+        uint64_t calls, least, most;
+        double mean; /* of the group */
+        struct {
+                int rank; /* in the group; -1 all are alike */
+                double mean;
+        } low, high;
+        double unit; /* bytes of a token; 1: not known */
+};
+
+/* Bytes that a token of each dispatch is, where all call sites say the same; 0 not known. */
+static double token_bytes(const struct capo_job *job)
+{
+        static const char key[] = " token_bytes=";
+        double bytes = 0;
+
+        for (uint32_t i = 0; i < job->n_sites; i++) {
+                const char *at = strncmp(job->sites[i].text, "config: topk=", 13) == 0
+                                         ? strstr(job->sites[i].text, key)
+                                         : NULL;
+                double here = at ? atof(at + sizeof key - 1) : bytes;
+
+                if (bytes > 0 && here != bytes)
+                        return 0;
+                bytes = here;
+        }
+        return bytes;
+}
+
+/* False: nobody dispatched in @comm. */
+static bool find_tokens(const struct capo_job *job, uint32_t comm, struct tokens *t)
+{
+        const struct capo_job_comm *c = &job->comms[comm];
+        double unit = token_bytes(job), bytes = 0;
+
+        *t = (struct tokens){.comm = comm,
+                             .least = UINT64_MAX,
+                             .low = {-1, INFINITY},
+                             .high = {-1, -1},
+                             .unit = unit > 0 ? unit : 1};
+        for (uint32_t k = 0; k < c->n_members; k++) {
+                const struct capo_job_member *m = &c->members[k];
+                double mean = m->given.calls ? (double)m->given.bytes / (double)m->given.calls : 0;
+
+                if (!m->given.calls)
+                        continue;
+                t->n++;
+                t->calls += m->given.calls;
+                bytes += (double)m->given.bytes;
+                t->least = m->given.least < t->least ? m->given.least : t->least;
+                t->most = m->given.most > t->most ? m->given.most : t->most;
+                if (mean < t->low.mean)
+                        t->low.rank = m->rank, t->low.mean = mean;
+                if (mean > t->high.mean)
+                        t->high.rank = m->rank, t->high.mean = mean;
+        }
+        t->mean = t->calls ? bytes / (double)t->calls : 0;
+        if (t->low.mean >= t->high.mean)
+                t->low.rank = t->high.rank = -1;
+        return t->calls > 0;
+}
+
+#define PER(bytes) (of->unit > 1 ? (double)(bytes) / of->unit : NAN)
+#define TOKEN_FIELDS(F)                                                                   \
+        F(NULL, TEXT, capo_page_comm_label(in, of->comm, room, CLI_ROOM), "group", "l")   \
+        F("comm", RANK, of->comm)                                                         \
+        F("calls", COUNT, of->calls, "dispatches", "r")                                   \
+        F("tokens_mean", REAL, PER(of->mean), "tokens", "r")                              \
+        F("tokens_least", REAL, PER(of->least), "least", "r")                             \
+        F("tokens_most", REAL, PER(of->most), "most", "r")                                \
+        F("bytes_mean", BYTES, of->mean)                                                  \
+        F("low_rank", RANK, of->low.rank, "low rank", "r")                                \
+        F("low_share", REAL, of->mean > 0 ? of->low.mean / of->mean : NAN, "x mean", "r") \
+        F("high_rank", RANK, of->high.rank, "high rank", "r")                             \
+        F("high_share", REAL, of->mean > 0 ? of->high.mean / of->mean : NAN, "x mean", "r")
+CLI_ENTITY(report_tokens_row, struct tokens, struct capo_page, TOKEN_FIELDS);
+
+void report_tokens(const struct report_view *view, struct cli_page *page)
+{
+        const struct capo_page *r = view->page;
+        struct cli_section *s = cli_page_entity(page, "TOKENS", &report_tokens_row);
+        struct tokens t;
+
+        s->how =
+                "Tokens that a rank gives to one EpDispatch: over the group, the smallest and largest "
+                "call, and the ranks that give fewest and most. What experts get is not known: they are "
+                "chosen on the GPU.";
+        for (uint32_t i = 0; i < r->job->n_comms; i++) {
+                if (find_tokens(r->job, i, &t))
+                        cli_section_entity(s, r, &t);
+        }
+}
+
+json_t *report_json_tokens(const struct capo_page *page)
+{
+        json_t *list = json_array();
+        struct tokens t;
+
+        for (uint32_t i = 0; i < page->job->n_comms; i++) {
+                if (find_tokens(page->job, i, &t))
+                        json_array_append_new(list, cli_entity_json(&report_tokens_row, page, &t));
+        }
+        return list;
+}
