@@ -390,9 +390,10 @@ int capo_judge_problems(struct capo_page *r)
         captured_calls(r);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_skew *s = job->comms[i].skew;
+                const struct capo_job_member *masked;
 
-                if (!s || !s->mismatched)
-                        continue;
+                if (!s || !s->mismatched || capo_job_masked(&job->comms[i], &masked))
+                        continue; /* a masked rank skipped calls, so its numbers differ */
                 PROBLEM(r, MISMATCH, job->comms[i].name, s->mismatch_seq);
                 capo_problem_comm(r, i);
         }
