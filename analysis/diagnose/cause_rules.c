@@ -7,27 +7,15 @@
 #include "analysis/diagnose/evidence.h"
 #include "core/base/util.h"
 
-#define CAUSE  CAPO_RANK_CAUSE
-#define HANG   CAPO_RANK_HANG
-#define ERROR  CAPO_RANK_ERROR
-#define OTHERS CAPO_RANK_UNDECIDED
-#define SLOW   CAPO_RANK_SLOW
-#define WELL   CAPO_RANK_HEALTHY
 static const struct cause_rule {
         const char *all, *none;
         enum capo_finding_rank rank;
         const char *kind, *sure, *headline, *next;
 } rules[] = {
 #define CAUSE_RULE(all, none, rank, kind, sure, headline, next) \
-        {all, none, rank, kind, sure, headline, next},
+        {all, none, CAPO_RANK_##rank, kind, sure, headline, next},
 #include "analysis/diagnose/cause_rules.def"
 };
-#undef CAUSE
-#undef HANG
-#undef ERROR
-#undef OTHERS
-#undef SLOW
-#undef WELL
 
 enum { WORD_ROOM = 128 };
 

@@ -434,9 +434,6 @@ static void read_exceptions(struct capo_evidence *e)
 
 /* ---- the tables ---- */
 
-#define CAUSE  CAPO_RANK_CAUSE
-#define ERROR  CAPO_RANK_ERROR
-#define OTHERS CAPO_RANK_UNDECIDED
 static const struct error_row {
         const char *words;
         enum capo_evidence_kind of;
@@ -445,19 +442,14 @@ static const struct error_row {
         bool slurm_node;
 } rows[] = {
 #define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
+        {words, CAPO_EVIDENCE_##of, CAPO_RANK_##rank, kind, sure, headline, next},
 #include "analysis/diagnose/node_lines.def"
-#define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
 #define SLURM_NODE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next, true},
+        {words, CAPO_EVIDENCE_##of, CAPO_RANK_##rank, kind, sure, headline, next, true},
 #include "analysis/diagnose/error_lines.def"
-#define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, rank, kind, sure, headline, next},
 #include "analysis/diagnose/nccl_lines.def"
 };
 
-#define NOTE CAPO_RANK_NOTE
 enum warn_class {
 #define WARN_CLASS(id, rank, kind, sure, headline, next) WARN_##id,
 #define NCCL_WARN(class, words)
@@ -467,14 +459,10 @@ enum warn_class {
 
 static const struct error_row warn_classes[] = {
 #define WARN_CLASS(id, rank, kind, sure, headline, next) \
-        {"", CAPO_EVIDENCE_DEBUG, rank, kind, sure, headline, next},
+        {"", CAPO_EVIDENCE_DEBUG, CAPO_RANK_##rank, kind, sure, headline, next},
 #define NCCL_WARN(class, words)
 #include "analysis/diagnose/nccl_warns.def"
 };
-#undef CAUSE
-#undef ERROR
-#undef OTHERS
-#undef NOTE
 
 static const struct {
         enum warn_class class;

@@ -19,6 +19,7 @@
 #include <string.h>
 
 #include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/known_bugs.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 
@@ -76,7 +77,16 @@ static void add_fact(struct capo_evidence *e, const char *fact)
         ADD(e->facts, "%s ", fact);
 }
 
-static bool is_pair(struct capo_evidence *e);
+/* In a job of two ranks all groups are of both. */
+static bool is_pair(struct capo_evidence *e)
+{
+        static const char words[] = "Starting with 2 processes|MEMBER: 1/2|nproc-per-node 2 |"
+                                    "nproc_per_node 2 |nproc_per_node=2 |nproc-per-node=2 |"
+                                    "world_size=2 |world size 2\n|-np 2 ";
+
+        return capo_bug_any(words, capo_evidence_has, e, NULL) && !capo_evidence_has("nnodes", e) &&
+               !capo_evidence_has("[rank2]", e);
+}
 
 static void read_hosts(struct capo_evidence *e)
 {
@@ -184,26 +194,6 @@ static void read_nics(struct capo_evidence *e, uint32_t n_nics)
                 add_fact(e, "@few-nics");
         if (lossy)
                 add_fact(e, "@lossy");
-}
-
-/* In a job of two ranks all groups are of both. */
-static bool is_pair(struct capo_evidence *e)
-{
-        static const char *const words[] = {"Starting with 2 processes",
-                                            "MEMBER: 1/2",
-                                            "nproc-per-node 2 ",
-                                            "nproc_per_node 2 ",
-                                            "nproc_per_node=2 ",
-                                            "nproc-per-node=2 ",
-                                            "world_size=2 ",
-                                            "world size 2\n",
-                                            "-np 2 "};
-
-        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-                if (capo_evidence_has(words[i], e))
-                        return !capo_evidence_has("nnodes", e) && !capo_evidence_has("[rank2]", e);
-        }
-        return false;
 }
 
 void capo_facts_read(struct capo_evidence *e)
