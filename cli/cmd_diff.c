@@ -17,6 +17,7 @@
 #include "analysis/log/log_find.h"
 #include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
+#include "cli/diff_machine.h"
 #include "cli/diff_steps.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
@@ -164,6 +165,12 @@ static const char *const verdicts[] = {"noise", "small", "faster", "slower", "no
         F(NULL, TEXT, ran_text(in->d, of, room), "what ran", "l~/a")
 CLI_ENTITY(change, struct capo_diff_row, struct changes, CHANGE_FIELDS);
 
+/* What is compared beside the calls. */
+struct beside {
+        struct diff_steps steps;
+        struct diff_machine machine;
+};
+
 static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
                       struct cli_section *s)
 {
@@ -193,12 +200,13 @@ static void add_total(const struct capo_diff *d, const struct diff_steps *steps,
 }
 
 static struct cli_page *make_page(const char *before, const char *after, const struct capo_diff *d,
-                                  const struct diff_steps *steps, bool all)
+                                  const struct beside *beside, bool all)
 {
         struct changes changes = {d, all || d->n_rows < ROWS_SHOWN ? d->n_rows : ROWS_SHOWN};
         struct cli_page *page = cli_page_new();
         struct cli_section *s;
         size_t n_noise = 0;
+        char text[300];
 
         if (!page)
                 return NULL;
@@ -224,7 +232,9 @@ static struct cli_page *make_page(const char *before, const char *after, const s
                                  capo_text_plural((unsigned)n_noise, "row", NULL));
         if (d->n_rows > changes.shown)
                 cli_section_line(s, "%zu more rows: --all", d->n_rows - changes.shown);
-        add_total(d, steps, s);
+        add_total(d, &beside->steps, s);
+        for (unsigned i = 0; i < beside->machine.n; i++)
+                cli_section_line(s, "%s", diff_machine_text(&beside->machine.row[i], text));
         return page;
 }
 
@@ -239,15 +249,25 @@ static struct cli_page *make_page(const char *before, const char *after, const s
         F("after_nccl_share", SHARE, of->nccl_b)
 CLI_ENTITY(step_change, struct diff_steps, void, STEPS_FIELDS);
 
-#define DIFF_FIELDS(F)                                                               \
-        F("matched", COUNT, of->matched / 2)                                         \
-        F("unmatched", COUNT, of->unmatched)                                         \
-        F("seconds", EXACT, of->seconds)                                             \
-        F("faster", COUNT, of->n_faster)                                             \
-        F("slower", COUNT, of->n_slower)                                             \
-        F("steps", JSON, cli_entity_json(&step_change, NULL, in->known ? in : NULL)) \
+#define READING_FIELDS(F)                                      \
+        F("rank", RANK, of->rank)                              \
+        F("node", TEXT, of->node)                              \
+        F("object", TEXT, of->object)                          \
+        F("reading", WORD, capo_machine_readings[of->id].name) \
+        F("before", COUNT, (int64_t)of->before)                \
+        F("after", COUNT, (int64_t)of->after)
+CLI_ENTITY(reading, struct diff_reading, void, READING_FIELDS);
+
+#define DIFF_FIELDS(F)                                                                             \
+        F("matched", COUNT, of->matched / 2)                                                       \
+        F("unmatched", COUNT, of->unmatched)                                                       \
+        F("seconds", EXACT, of->seconds)                                                           \
+        F("faster", COUNT, of->n_faster)                                                           \
+        F("slower", COUNT, of->n_slower)                                                           \
+        F("steps", JSON, cli_entity_json(&step_change, NULL, in->steps.known ? &in->steps : NULL)) \
+        F("machine", JSON, CLI_ENTITIES(reading, NULL, in->machine.row, in->machine.n))            \
         F("rows", JSON, CLI_ENTITIES(change, (&(struct changes){of, 0}), of->rows, of->n_rows))
-CLI_ENTITY(comparison, struct capo_diff, struct diff_steps, DIFF_FIELDS);
+CLI_ENTITY(comparison, struct capo_diff, struct beside, DIFF_FIELDS);
 
 static int run_diff(void *options, int n, char **paths)
 {
@@ -255,7 +275,7 @@ static int run_diff(void *options, int n, char **paths)
         struct capo_job *a[CAPO_DIFF_RUNS] = {0}, *b[CAPO_DIFF_RUNS] = {0};
         size_t n_a, n_b;
         struct capo_diff d;
-        struct diff_steps steps;
+        struct beside beside;
         int status = CAPO_EXIT_USAGE;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
@@ -271,17 +291,18 @@ static int run_diff(void *options, int n, char **paths)
                         paths[0], a[0]->n_ranks, paths[1], b[0]->n_ranks);
                 goto end;
         }
-        if (diff_steps_make(a, n_a, b, n_b, &steps) < 0 ||
+        if (diff_steps_make(a, n_a, b, n_b, &beside.steps) < 0 ||
             capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
                 capo_error("diff: no memory");
                 goto end;
         }
+        beside.machine = diff_machine_make(a[0], b[0]);
         if (d.n_rows == 0) {
                 capo_error(
                         "diff: the recordings have no call in common (matched by communicator's name)");
         } else {
-                if (CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &steps, o->all),
-                                   cli_entity_json(&comparison, &steps, &d),
+                if (CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &beside, o->all),
+                                   cli_entity_json(&comparison, &beside, &d),
                                    JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows") == -ENOMEM)
                         capo_error("diff: no memory");
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;

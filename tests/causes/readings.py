@@ -5,6 +5,7 @@ what is there is in the log, that what is not there is not zero, and that each s
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -37,7 +38,7 @@ WANT = {
 }
 
 
-def run(epochs=30, kind="MACHINE", trace=None, **settings):
+def run(epochs=30, kind="MACHINE", trace=None, keep=None, **settings):
     with tempfile.TemporaryDirectory(prefix="capo-readings-") as logs:
         env = {**os.environ, "CAPO_DIR": logs, "LD_PRELOAD": BUILD + "/shim/libcapo.so", "CAPO_CONF": "none", **settings}
         subprocess.run([*JOB, str(epochs)], env=env, check=True, stdout=subprocess.DEVNULL)
@@ -46,6 +47,8 @@ def run(epochs=30, kind="MACHINE", trace=None, **settings):
         if trace is not None:
             done = subprocess.run([BUILD + "/cli/capo", "trace", logs], capture_output=True, check=True)
             trace += [e for e in json.loads(done.stdout)["traceEvents"] if e["ph"] == "C"]
+        if keep is not None:
+            shutil.copytree(logs, keep)
     assert len(dumps) == 2, dumps
     return ["".join(re.findall(rf"^\d+ {kind} \d+\n((?:    .*\n)*)", dump, re.M)) for dump in dumps]
 
@@ -57,7 +60,12 @@ with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
         with open(path, "w") as f:
             f.write(text)
     counters = []
-    frames = run(CAPO_MACHINE_ROOT=root, trace=counters)
+    frames = run(CAPO_MACHINE_ROOT=root, trace=counters, keep=root + "/before")
+    with open(root + "/sys/class/infiniband/mlx5_0/ports/1/rate", "w") as f:
+        f.write("100 Gb/sec (1X NDR)\n")
+    run(CAPO_MACHINE_ROOT=root, keep=root + "/after")
+    diff = subprocess.run([BUILD + "/cli/capo", "diff", "--wide", root + "/before", root + "/after"], capture_output=True, text=True).stdout
+    assert "nic mlx5_0/1 of" in diff and "rate 100 Gbit/s instead of 400" in diff, diff
     assert 400 in [e["args"]["value"] for e in counters if e["name"] == "nic mlx5_0/1 rate Gbit/s"], counters
     nodes = [text for text in frames if "\n    node\t-" in text]
     assert nodes, frames  # one process of the node reads what is the node's; another one when it has ended

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "analysis/causes/machine_series.h"
+#include "cli/diff_machine.h"
+#include "core/base/util.h"
+
+/* Fewer events are no finding, nor are fewer than so many times as before. */
+enum { FEW_EVENTS = 10, OFTEN = 3 };
+#define LOWER 0.9 /* of the value before */
+
+/* Gauges that should be high, and counters that should not grow. */
+static const enum capo_machine_id compared[] = {
+        CAPO_M_GPU_SM,     CAPO_M_GPU_PCIE_WIDTH, CAPO_M_NIC_RATE,
+        CAPO_M_PROC_LIMIT, CAPO_M_GPU_HW_THERMAL, CAPO_M_GPU_SW_THERMAL,
+        CAPO_M_GPU_XIDS,   CAPO_M_GPU_NVLINK_CRC, CAPO_M_GPU_NVLINK_REPLAY,
+        CAPO_M_NIC_SYMBOL, CAPO_M_NIC_DOWNED,     CAPO_M_NIC_SEQ,
+        CAPO_M_NIC_ACK,    CAPO_M_NIC_DISCARDS,   CAPO_M_NIC_EFA_PKTS};
+
+static bool is_worse(const struct capo_machine_reading *r, uint64_t before, uint64_t after)
+{
+        return r->kind == CAPO_MACHINE_GAUGE ? (double)after < LOWER * (double)before
+                                             : after >= FEW_EVENTS && after / OFTEN >= before;
+}
+
+static uint64_t value_of(const struct capo_machine_reading *r, const struct capo_machine_value *v)
+{
+        return r->kind == CAPO_MACHINE_GAUGE ? v->least : v->grew;
+}
+
+/* The clock of an idle GPU says nothing. */
+static bool is_idle_clock(enum capo_machine_id id, const struct capo_machine_object *o)
+{
+        return id == CAPO_M_GPU_SM && capo_machine_of(o, CAPO_M_GPU_REASONS)->any & 1;
+}
+
+static void compare_objects(const struct capo_machine_object *a,
+                            const struct capo_machine_object *b, int32_t rank, const char *node,
+                            struct diff_machine *out)
+{
+        for (size_t i = 0; i < N_ELEMENTS(compared) && out->n < DIFF_MACHINE_ROWS; i++) {
+                const struct capo_machine_reading *r = &capo_machine_readings[compared[i]];
+                const struct capo_machine_value *before, *after;
+                struct diff_reading *row = &out->row[out->n];
+
+                if (r->scope != b->scope)
+                        continue;
+                before = capo_machine_of(a, compared[i]);
+                after = capo_machine_of(b, compared[i]);
+                if (!before->asked || !after->asked || is_idle_clock(compared[i], a) ||
+                    is_idle_clock(compared[i], b) ||
+                    !is_worse(r, value_of(r, before), value_of(r, after)))
+                        continue;
+                *row = (struct diff_reading){.id = compared[i],
+                                             .rank = rank,
+                                             .before = value_of(r, before),
+                                             .after = value_of(r, after)};
+                snprintf(row->node, sizeof row->node, "%s", node);
+                snprintf(row->object, sizeof row->object, "%s", b->name);
+                out->n++;
+        }
+}
+
+static void compare_processes(const struct capo_job *a, const struct capo_job_process *pa,
+                              const struct capo_job *b, const struct capo_job_process *pb,
+                              struct diff_machine *out)
+{
+        struct capo_machine_series *sa = capo_machine_series(pa), *sb = capo_machine_series(pb);
+        bool same = !strcmp(a->nodes[pa->node].name, b->nodes[pb->node].name);
+
+        for (uint32_t i = 0; sa && sb && i < sa->n_objects; i++) {
+                const struct capo_machine_object *o = &sa->object[i];
+
+                for (uint32_t k = 0; k < sb->n_objects; k++) {
+                        if (o->scope == sb->object[k].scope &&
+                            (!strcmp(o->name, sb->object[k].name) ||
+                             (!same && o->scope == CAPO_MACHINE_GPU)))
+                                compare_objects(o, &sb->object[k], pb->rank,
+                                                b->nodes[pb->node].name, out);
+                }
+        }
+        capo_machine_series_free(sa);
+        capo_machine_series_free(sb);
+}
+
+struct diff_machine diff_machine_make(const struct capo_job *a, const struct capo_job *b)
+{
+        struct diff_machine out = {0};
+
+        for (uint32_t i = 0; i < a->n_processes; i++) {
+                for (uint32_t k = 0; k < b->n_processes; k++) {
+                        if (a->processes[i].rank >= 0 &&
+                            a->processes[i].rank == b->processes[k].rank)
+                                compare_processes(a, &a->processes[i], b, &b->processes[k], &out);
+                }
+        }
+        return out;
+}
+
+const char *diff_machine_text(const struct diff_reading *r, char *text)
+{
+        const struct capo_machine_reading *is = &capo_machine_readings[r->id];
+        bool named = strcmp(r->object, "-") != 0;
+
+        snprintf(text, 300, "%s%s%s of %s: %s %s%" PRIu64 "%s%s instead of %s%" PRIu64,
+                 is->scope == CAPO_MACHINE_GPU ? "GPU" : capo_machine_scopes[is->scope],
+                 named ? " " : "", named ? r->object : "", r->node, is->name,
+                 is->kind == CAPO_MACHINE_GAUGE ? "" : "+", r->after, *is->unit ? " " : "",
+                 is->unit, is->kind == CAPO_MACHINE_GAUGE ? "" : "+", r->before);
+        return text;
+}
