@@ -242,4 +242,7 @@ expect 1 'VERDICT *./dev/shm CANNOT BE WRITTEN\|/dev/shm CANNOT BE WRITTEN by th
 watchdog_wait() { echo "[rank$1]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:607] [Rank $1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800044 milliseconds before timing out."; }
 for i in 1 2 3; do watchdog_wait $i; done >zero.txt
 expect 3 'rank 0 prints nothing: does it still prepare' -- zero.txt
+# two threads of a process that wait for each other
+printf '%s\n' 'Thread 2 (LWP 5):' '#1  0x1 in cudaLaunchKernel () from libcudart.so' 'Thread 3 (LWP 6):' '#1  0x2 in ncclRecv () from libnccl.so.2' >threads.txt
+expect 3 'A THREAD WAITS IN A CUDA CALL WHILE ANOTHER IS IN A COLLECTIVE' -- threads.txt
 exit $bad
