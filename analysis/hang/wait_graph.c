@@ -182,6 +182,7 @@ bool capo_hang_is_lifecycle(const struct capo_hang_call *c)
         case CAPO_CALL_COMMSPLIT:
         case CAPO_CALL_COMMSHRINK:
         case CAPO_CALL_COMMGROW:
+        case CAPO_CALL_EPCREATEGROUP:
         case CAPO_CALL_COMMFINALIZE:
         case CAPO_CALL_COMMDESTROY: return true;
         default: return false;
