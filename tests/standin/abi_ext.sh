@@ -5,6 +5,8 @@
 here=$(dirname "$0")
 "$@" -fsyntax-only -I"$here/include" -I"$here/../../include" "$here/abi_ext.c" || exit 1
 "$@" -fsyntax-only -I"$here/../../include" -I"$here/../.." "$here/abi_ext_capo.c" || exit 1
+unpacked=$here/../../.deps/nccl-extensions/nccl # by ./dev
+[ ! -e "$unpacked" ] || NCCL_EXTENSIONS=${NCCL_EXTENSIONS:-$unpacked}
 folder=${NCCL_EXTENSIONS:-$(python3 -c 'import importlib.util as u; print(u.find_spec("nccl.ep").submodule_search_locations[0] + "/..")' 2>/dev/null)}
 [ -e "$folder/ep/include/nccl_ep.h" ] || {
         echo "skipped: no nccl_ep.h; install nccl-extensions 0.1.0 or set NCCL_EXTENSIONS"
