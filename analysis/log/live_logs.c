@@ -34,10 +34,8 @@ static int keep_living(const struct capo_segment_info *info, void *arg)
 
 static const struct capo_segment_info *find_living(const struct living *l, const char *path)
 {
-        _cleanup_free_ char *real = realpath(path, NULL);
-
-        for (size_t i = 0; i < l->n && real; i++) {
-                if (!strcmp(l->v[i].log_path, real))
+        for (size_t i = 0; i < l->n; i++) {
+                if (capo_log_path_is(path, l->v[i].log_path))
                         return &l->v[i];
         }
         return NULL;

@@ -104,3 +104,11 @@ void capo_log_paths_finish(struct capo_log_paths *paths)
         free(paths->folder);
         *paths = (struct capo_log_paths){0};
 }
+
+bool capo_log_path_is(const char *path, const char *real)
+{
+        bool named = !strcmp(capo_base_name(path), capo_base_name(real));
+        _cleanup_free_ char *whole = named ? realpath(path, NULL) : NULL;
+
+        return whole && !strcmp(whole, real);
+}

@@ -37,4 +37,7 @@ int capo_log_paths_take(struct capo_log_paths *paths, size_t i, struct capo_log 
 
 void capo_log_paths_finish(struct capo_log_paths *paths);
 
+/** capo_log_path_is() - is @path @real (absolute)? Calls realpath() only if their names agree. */
+bool capo_log_path_is(const char *path, const char *real);
+
 #endif

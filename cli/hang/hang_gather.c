@@ -105,9 +105,7 @@ static bool is_numbered(const char *word)
 static bool has_log(const struct capo_log_paths *paths, const char *log_path)
 {
         for (size_t i = 0; i < paths->n; i++) {
-                _cleanup_free_ char *real = realpath(paths->path[i], NULL);
-
-                if (real && !strcmp(real, log_path))
+                if (capo_log_path_is(paths->path[i], log_path))
                         return true;
         }
         return false;
@@ -161,12 +159,11 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
 
 static bool is_read(const struct segments *all, const struct hang_logs *logs, const char *path)
 {
-        _cleanup_free_ char *real = all->n ? realpath(path, NULL) : NULL;
-
         /* memory comes before files */
-        for (size_t i = 0; i < logs->paths.n && logs->v[i].pid && real; i++) {
+        for (size_t i = 0; i < logs->paths.n && logs->v[i].pid; i++) {
                 for (uint32_t k = 0; k < all->n; k++) {
-                        if (all->v[k].pid == logs->v[i].pid && !strcmp(all->v[k].log_path, real))
+                        if (all->v[k].pid == logs->v[i].pid &&
+                            capo_log_path_is(path, all->v[k].log_path))
                                 return true;
                 }
         }
