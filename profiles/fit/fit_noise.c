@@ -370,8 +370,6 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
         s->level = 0;
         if (!v || !levels || !sizes || !slopes)
                 return -ENOMEM;
-        if (s->turns == CAPO_FIT_IN_TURN)
-                return 0;
         for (int c = 0; c < s->n_candidates; c++) {
                 int n = find_levels(s, c, runs, v, levels);
                 double of_xx = 0, of_xy = 0;
@@ -391,7 +389,8 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
         if (!freedom)
                 return 0;
         qsort(sizes, n_levels, sizeof *sizes, capo_order_double); /* the lower median */
-        s->level = sizes[(n_levels - 1) / 2] / 0.6745 * sqrt((double)n_levels / freedom);
+        if (s->turns != CAPO_FIT_IN_TURN)
+                s->level = sizes[(n_levels - 1) / 2] / 0.6745 * sqrt((double)n_levels / freedom);
         for (int i = 0; i < s->n_blocks; i++) {
                 first = s->blocks[i].run < first ? s->blocks[i].run : first;
                 last = s->blocks[i].run > last ? s->blocks[i].run : last;
@@ -404,10 +403,11 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
                 return 0;
         if (!(fabs(slope) > capo_quantile_t(SLOPE_ALPHA, freedom - 1) * error))
                 return 0;
-        if (s->turns == CAPO_FIT_APART) {
+        if (s->turns != CAPO_FIT_TURNS_UNKNOWN) {
                 for (int i = 0; i < s->n_blocks; i++)
                         s->blocks[i].value -= slope * (s->blocks[i].run - first);
-                s->level = error * (last - first);
+                if (s->turns == CAPO_FIT_APART)
+                        s->level = error * (last - first);
         } else {
                 s->level += fabs(slope) * (last - first) / 2;
         }
