@@ -300,7 +300,9 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                 if (cut_label(text) || hidden)
                         r->block.unsure_line = line;
         }
-        if ((has_label(text) || mentions) && !runs && !is_label_or_command(text)) {
+        /* Prose, or a script, which may set more than its line shows. */
+        if ((has_label(text) || mentions) && !runs &&
+            (!is_label_or_command(text) || (mentions && capo_text_hides(text)))) {
                 r->block.unsure_line = line;
                 return 0;
         }
