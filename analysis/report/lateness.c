@@ -202,6 +202,16 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                      capo_text_plural(k->n_calls, "call", NULL), from,
                      capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
                      *cause ? "; " : "", cause);
+        if (r >= 0 && w->by_messages) {
+                char *more = NULL;
+
+                r = asprintf(&more,
+                             "%s; or it waited for a message itself: most of the time is in sends "
+                             "and receives, which are not compared",
+                             text);
+                free(text);
+                text = more;
+        }
         /* what a stop cost is not in the compared calls, by which the others are as late */
         if (r >= 0 && !(rank->stopped_ns > 0) && capo_skew_alike(c, w->last) > 1) {
                 char *more = NULL;

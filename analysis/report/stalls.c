@@ -23,6 +23,7 @@
 
 enum { STALLS_SHOWN = 2, STOPS_SHOWN = 4 };
 #define STALL_NS   10e9
+#define SILENT_NS  1e9
 #define FAR_LONGER 3 /* times the job's usual silences */
 #define VERDICT    "hang.json"
 #define WATCH_AFTER \
@@ -252,7 +253,7 @@ double capo_silent_at_end_ns(const struct capo_page *r)
 {
         double ns = r->job->n_processes ? length_of(last_silence(r)) : 0;
 
-        return ns >= STALL_NS ? ns : 0;
+        return ns >= SILENT_NS ? ns : 0;
 }
 
 void capo_judge_stalls(struct capo_page *r)

@@ -14,7 +14,7 @@ void capo_judge_stalls(struct capo_page *page);
 double capo_unseen_waiting(const struct capo_page *r);
 
 /** capo_silent_at_end_ns() - how long no rank made a call before a process of the job ended badly; 0:
- * less than 10 s. */
+ * less than 1 s. */
 double capo_silent_at_end_ns(const struct capo_page *r);
 
 #endif
