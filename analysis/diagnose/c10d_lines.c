@@ -54,10 +54,7 @@ static void read_barriers(struct capo_evidence *e)
         struct barrier b = {.e = e};
         char who[128];
 
-        for (b.text = 0; b.text < e->n_texts; b.text++) {
-                if (e->texts[b.text].text)
-                        capo_evidence_each(e, b.text, WORDS, take_barrier, &b);
-        }
+        capo_evidence_all(e, WORDS, take_barrier, &b, &b.text);
         if (!b.f)
                 return;
         capo_finding_is(b.f, b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED,
@@ -105,9 +102,7 @@ static void read_desync(struct capo_evidence *e)
         char who[128], which[40];
 
         for (size_t i = 0; i < N_ELEMENTS(words) && !b.f; i++) {
-                for (b.text = 0; b.text < e->n_texts; b.text++) {
-                        capo_evidence_each(e, b.text, words[i], take_desync, &b);
-                }
+                capo_evidence_all(e, words[i], take_desync, &b, &b.text);
         }
         if (!b.f)
                 return;
@@ -198,12 +193,8 @@ static void read_mismatches(struct capo_evidence *e)
 {
         struct barrier b = {.e = e};
 
-        for (b.text = 0; b.text < e->n_texts; b.text++) {
-                if (e->texts[b.text].text)
-                        capo_evidence_each(e, b.text,
-                                           "Detected mismatch between collectives on ranks",
-                                           take_mismatch, &b);
-        }
+        capo_evidence_all(e, "Detected mismatch between collectives on ranks", take_mismatch, &b,
+                          &b.text);
 }
 
 void capo_c10d_read(struct capo_evidence *e)

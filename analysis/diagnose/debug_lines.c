@@ -683,10 +683,7 @@ void capo_debug_read(struct capo_evidence *e)
 {
         struct debug d = {.e = e};
 
-        for (d.text = 0; d.text < e->n_texts; d.text++) {
-                if (e->texts[d.text].text)
-                        capo_evidence_each(e, d.text, " NCCL INFO ", take_line, &d);
-        }
+        capo_evidence_all(e, " NCCL INFO ", take_line, &d, &d.text);
         if (d.n_calls && !d.cut)
                 judge_calls(&d);
         judge_creations(&d);

@@ -202,8 +202,7 @@ void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_find
         struct capo_diagnose_finding *f, before;
         size_t at = verdict ? (size_t)(verdict - e->findings) : 0;
 
-        for (s.text = 0; s.text < e->n_texts; s.text++)
-                capo_evidence_each(e, s.text, "Root Cause", take_block, &s);
+        capo_evidence_all(e, "Root Cause", take_block, &s, &s.text);
         for (s.text = 0; s.text < e->n_texts && !s.any && !verdict; s.text++)
                 capo_evidence_each(e, s.text, "ChildFailedError", take_place, &s);
         if (!s.first.mark.line || is_explained(e, s.first.rank))
@@ -286,8 +285,6 @@ static void name_nodes(struct capo_evidence *e)
         struct names names = {.e = e};
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
-                if (!e->texts[i].text)
-                        continue;
                 capo_evidence_each(e, i, "Node failure on ", take_behind, &names);
                 capo_evidence_each(e, i, " not responding", take_before, &names);
         }
@@ -416,8 +413,7 @@ static void read_exceptions(struct capo_evidence *e)
                 return;
         }
         x.waits = xcalloc(MOST_RANK, sizeof *x.waits);
-        for (x.text = 0; x.text < e->n_texts; x.text++)
-                capo_evidence_each(e, x.text, TIMEOUT, take_wait, &x);
+        capo_evidence_all(e, TIMEOUT, take_wait, &x, &x.text);
         for (x.text = 0; x.text < e->n_texts && x.n_waits; x.text++) {
                 x.timeout = 0;
                 capo_evidence_each(e, x.text, TIMEOUT, take_first, &x.timeout);
@@ -732,9 +728,7 @@ void capo_errors_read(struct capo_evidence *e)
                 if (!is_last_resort(&rows[i]))
                         find_row(e, &rows[i], &found);
         }
-        for (s.text = 0; s.text < e->n_texts; s.text++) {
-                capo_evidence_each(e, s.text, " NCCL WARN ", take_warning, &s);
-        }
+        capo_evidence_all(e, " NCCL WARN ", take_warning, &s, &s.text);
         name_nodes(e);
 }
 

@@ -82,6 +82,14 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
         return n;
 }
 
+void capo_evidence_all(const struct capo_evidence *e, const char *word,
+                       void (*found)(const char *at, const char *line, uint32_t number, void *arg),
+                       void *arg, uint32_t *text)
+{
+        for (*text = 0; *text < e->n_texts; ++*text)
+                capo_evidence_each(e, *text, word, found, arg);
+}
+
 bool capo_text_has(const struct capo_evidence_text *t, const char *word)
 {
         return t->text && capo_grams_may_have(t->grams, word) && strstr(t->text, word);

@@ -124,6 +124,11 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
                        void (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg);
 
+/** capo_evidence_all() - the same in all texts; *@text is the one that it is in. */
+void capo_evidence_all(const struct capo_evidence *e, const char *word,
+                       void (*found)(const char *at, const char *line, uint32_t number, void *arg),
+                       void *arg, uint32_t *text);
+
 /** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one. */
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e);
 void capo_finding_is(struct capo_diagnose_finding *f, enum capo_finding_rank rank, const char *kind,

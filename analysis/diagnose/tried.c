@@ -161,8 +161,7 @@ static void judge_releases(struct capo_evidence *e)
         struct capo_diagnose_finding *f;
         char good[16], bad[16];
 
-        for (t.text = 0; t.text < e->n_texts; t.text++)
-                capo_evidence_each(e, t.text, "2.", take_release, &t);
+        capo_evidence_all(e, "2.", take_release, &t, &t.text);
         if (!t.good || !t.bad || t.good == t.bad)
                 return;
         f = capo_evidence_finding(e);
@@ -376,8 +375,7 @@ void capo_tried_read(struct capo_evidence *e)
 
                         t.n = strcspn(words, "|");
                         SAY(word, "%.*s", (int)t.n, words);
-                        for (t.text = 0; t.text < e->n_texts; t.text++)
-                                capo_evidence_each(e, t.text, word, take_setting, &t);
+                        capo_evidence_all(e, word, take_setting, &t, &t.text);
                         words += t.n + (words[t.n] == '|');
                 }
         }

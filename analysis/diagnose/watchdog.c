@@ -641,13 +641,9 @@ void capo_watchdog_read(struct capo_evidence *e)
 {
         struct watches w = {.e = e};
 
-        for (w.text = 0; w.text < e->n_texts; w.text++) {
-                if (!e->texts[w.text].text)
-                        continue;
-                capo_evidence_each(e, w.text, "Watchdog caught collective operation timeout",
-                                   take_timeout, &w);
-                capo_evidence_each(e, w.text, "ast enqueued ", take_status, &w);
-        }
+        capo_evidence_all(e, "Watchdog caught collective operation timeout", take_timeout, &w,
+                          &w.text);
+        capo_evidence_all(e, "ast enqueued ", take_status, &w, &w.text);
         name_groups(&w);
         merge_watches(&w);
         for (uint32_t i = 0; i < w.n; i++) {
