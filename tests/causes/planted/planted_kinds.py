@@ -626,7 +626,7 @@ def h_jump_back(s):
                 n.counters[k] = Counter(900000, jumps=[(s.begin, 12)])
             n.counters["port_xmit_data"] = Counter(9e12, [(0, 1e9, 2e8)], jumps=[(s.begin, 0)])
     s.says = "counters of %s jump back" % nic + someone_late_or_not(s)
-    s.never_text = [r"-\d{4,}|1844674407\d+|4294\d{6}"]
+    s.never_text = [r"(?<!\w)-\d{4,}|1844674407\d+|4294\d{6}"]
 
 
 @kind("h-nic-vanishes")
