@@ -17,6 +17,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli_fields.h"
 #include "cli/check/check.h"
+#include "cli/check/check_slow_links.h"
 #include "cli/doctor/sysfs.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
@@ -66,7 +67,10 @@ static void check_part(enum part part, const struct check_options *o, struct cap
         case NCCL: capo_doctor_command(f, NULL, &b->reach); break;
         case MACHINE: capo_doctor_node(f, &b->reach); break;
         case LIBRARIES: check_libraries(f, &b->reach); break;
-        case GPUS: check_machine(f, o); break;
+        case GPUS:
+                check_machine(f, o);
+                check_slow_links(f);
+                break;
         case CLOCK: check_clock(f); break;
         case FACTS: hand_over(b, "facts", check_facts(&b->reach)); break;
         case PARTS: break;

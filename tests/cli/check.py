@@ -56,6 +56,16 @@ with tempfile.TemporaryDirectory() as folder:
         plugins.append(facts["net plugin"])
     assert plugins[0] != plugins[1] and all(f"{folder}/ofi/libnccl-net.so, 3 bytes, " in p for p in plugins), plugins
     expect(0, "a preload works", check(CAPO_SYSFS=sysfs))
+    made = f"{folder}/slow/class/infiniband"
+    for nic, rate, lanes, errors in (("mlx5_0", "400 Gb/sec (4X NDR)", "16", "0"), ("mlx5_1", "200 Gb/sec (4X HDR)", "8", "7")):
+        for name, text in (("ports/1/rate", rate), ("ports/1/state", "4: ACTIVE"), ("ports/1/link_layer", "InfiniBand"), ("device/current_link_width", lanes),
+                           ("device/max_link_width", "16"), ("ports/1/counters/symbol_error", errors)):
+            os.makedirs(os.path.dirname(f"{made}/{nic}/{name}"), exist_ok=True)
+            with open(f"{made}/{nic}/{name}", "w") as out:
+                out.write(text + "\n")
+    for text in ("mlx5_1 has 8 PCIe lanes, it could have 16", "mlx5_1 has counted errors since its driver was loaded: symbol_error 7"):
+        expect(0, text, check("--wide", CAPO_SYSFS=f"{folder}/slow"))
+    assert "mlx5_0 has 16" not in check("--wide", CAPO_SYSFS=f"{folder}/slow").stdout
     expect(1, "0 GPUs are here, 8 are expected", check("--gpus", "8", CAPO_SYSFS=sysfs))
     expect(1, "0 GPUs are here, 8 are expected", check("--platform", "p5", CAPO_SYSFS=sysfs))
     expect(1, "32 are expected", check("--platform", "p5", CAPO_SYSFS=sysfs))
