@@ -114,6 +114,12 @@ static inline bool capo_hang_taken(int result)
         return result == CAPO_NCCL_OK || result == CAPO_NCCL_IN_PROGRESS;
 }
 
+/* When a call that failed did so: it can have waited for long before. */
+static inline uint64_t capo_hang_failed_ns(const struct capo_hang_call *c)
+{
+        return c->end_ns ? c->end_ns : c->begin_ns;
+}
+
 struct capo_hang_member {
         uint32_t process;
         int32_t rank;     /* in the communicator; -1 not known */

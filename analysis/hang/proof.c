@@ -122,8 +122,9 @@ static void find_first_failure(const struct capo_hang_job *job, struct capo_hang
                         const struct capo_hang_call *c = &p->calls[k];
 
                         if (!capo_hang_taken(c->result) &&
-                            c->begin_ns + job->after_ns >= v->since_ns &&
-                            (!v->failure || c->begin_ns < v->failure->begin_ns)) {
+                            capo_hang_failed_ns(c) + job->after_ns >= v->since_ns &&
+                            (!v->failure ||
+                             capo_hang_failed_ns(c) < capo_hang_failed_ns(v->failure))) {
                                 v->failed = i;
                                 v->failure = c;
                         }

@@ -405,7 +405,8 @@ int hang_text(const struct hang_page *p, FILE *to)
         if (v->failure && v->kind != CAPO_HANG_HEALTHY)
                 fprintf(out, "  the first call that failed: %s of %s at %s, ncclResult_t %d\n",
                         hang_call(p, v->failure, call), hang_who(p, v->failed, who),
-                        capo_text_when(v->failure->begin_ns, "%H:%M:%S", at), v->failure->result);
+                        capo_text_when(capo_hang_failed_ns(v->failure), "%H:%M:%S", at),
+                        v->failure->result);
         if (v->behind)
                 fprintf(out,
                         "  that call ended all the same; the ranks wait in %s, and differ by one since\n",

@@ -696,10 +696,8 @@ static void two_gpus_each(void)
         job.comms[0].several = true;
         job.n_ranks = job.comms[0].n_ranks = 4;
         for (int32_t i = 0; i < 4; i++)
-                m[i] = (struct capo_hang_member){.process = (uint32_t)i / 2,
-                                                 .rank = i,
-                                                 .job_rank = i,
-                                                 .whole_p2p = true};
+                m[i] = (struct capo_hang_member){
+                        .process = (uint32_t)i / 2, .rank = i, .job_rank = i, .whole_p2p = true};
         job.processes[1].rank = 2;
 }
 
@@ -1208,6 +1206,14 @@ Test(hang, the_first_call_that_failed)
         made(2, 0, CAPO_CALL_SEND, 949)->result = 3;
         says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
         cr_assert(v.sure == CAPO_HANG_LIKELY && v.failed == 2 && v.failure->result == 3);
+        /* it began before that one, and failed after it */
+        *made(0, 0, CAPO_CALL_SEND, 948) = (struct capo_hang_call){.begin_ns = 948ull * S,
+                                                                   .end_ns = 952ull * S,
+                                                                   .peer = -1,
+                                                                   .result = 5,
+                                                                   .call = CAPO_CALL_SEND};
+        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_HOST);
+        cr_assert(v.failed == 2 && v.failure->result == 3);
 }
 
 /* Ranks are looked at one after the other. */
