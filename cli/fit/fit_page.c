@@ -263,10 +263,12 @@ static void add_series(struct cli_page *page, const struct capo_fit_series *s, b
         struct cli_section *t =
                 cli_page_section(page, capo_call_name(s->call), columns, N_ELEMENTS(columns));
         char class[200];
+        double step = 0;
+        bool mean = false;
 
         cli_section_of(t, "%s", capo_fit_class_text(&s->like, class, sizeof class));
-        t->how = "us: of one call at the largest size of the row, with its 95 % interval. gain: "
-                 "mean over the sizes of the row.";
+        t->how = "us: of one call at the largest size of the row, with its 95 % interval. "
+                 "gain: mean over the sizes of the row.";
         for (int p = 0, k; p < s->n_points; p = k) {
                 for (k = p + 1;
                      !all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
@@ -276,7 +278,22 @@ static void add_series(struct cli_page *page, const struct capo_fit_series *s, b
                      k++)
                         ;
                 add_range_row(t, s, p, k - 1);
+                mean |= k - 1 > p && s->points[p].shown > 0;
         }
+        if (mean)
+                cli_section_line(t, "us: at the largest size of a row; gain: mean over its sizes");
+        for (int i = 0; i < s->n_rows; i++) {
+                const struct capo_fit_row *r = &s->rows[i];
+
+                for (int p = r->first; r->chosen > 0 && p < r->last; p++)
+                        step = fmax(step,
+                                    (double)s->points[p + 1].bytes / (double)s->points[p].bytes);
+        }
+        if (step > 2)
+                cli_section_line(t,
+                                 "a rule holds between its sizes, too, which are a factor of %.3g "
+                                 "apart: nobody measured there",
+                                 step);
         cli_section_line(t, "times: %s; %s %.1f %%", capo_make_name(s->make),
                          s->one_run ? "no run repeated, noise taken as" : "noise between runs",
                          100 * s->noise);
