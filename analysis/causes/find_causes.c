@@ -24,6 +24,7 @@
 #define MANY_MARKS    100
 #define LOST_SEGMENTS 0.01
 #define HELD_BELOW    0.9 /* of the others' clock: GPUs of one model differ by less */
+#define FEW_SAMPLES   3.5
 #define TICK_NS       1e7
 
 enum { OTHERS = 64 };
@@ -508,6 +509,12 @@ static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
                           capo_text_time(ticks * TICK_NS / fmax(1, cpus), t));
 }
 
+/* Are the samples behind @own ns more than those behind @other by more than chance gives? */
+static bool is_more(const struct why_asked *a, double own, double other)
+{
+        return own - other > FEW_SAMPLES * a->all[a->process]->period_ns;
+}
+
 static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,
                       enum capo_between_kind kind, const char *doing)
 {
@@ -515,7 +522,7 @@ static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, mea
         const struct capo_machine_stack *top;
         char t[32];
 
-        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < 1.5 * other)
+        if (!(own - other > LEAST_NS) || own < 1.5 * other || !is_more(a, own, other))
                 return false;
         top = top_stack(a, kind);
         return tell_cause(f, own - other, "it spent %s between its calls %s: %.300s",
@@ -725,7 +732,8 @@ static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
         const struct capo_machine_stack *top;
         char t[32];
 
-        if (a->on_gpu || !(own - other > LEAST_NS) || !(top = top_stack(a, CAPO_BETWEEN_KINDS)))
+        if (a->on_gpu || !(own - other > LEAST_NS) || !is_more(a, own, other) ||
+            !(top = top_stack(a, CAPO_BETWEEN_KINDS)))
                 return false;
         return tell_cause(
                 f, own - other,

@@ -95,6 +95,19 @@ static double slow_by(const struct capo_page *page, double *all)
         return sum - waited > lasted ? sum - waited : 0;
 }
 
+/* Has a late rank this cause already? */
+static bool is_named(const struct capo_page *page, const struct capo_cause_found *f)
+{
+        bool named = false;
+
+        for (uint32_t i = 0; i < page->n_causes; i++) {
+                const struct capo_cause_found *first = page->causes[i].found;
+
+                named |= first->is_cause && first->why == f->why && first->process == f->process;
+        }
+        return named;
+}
+
 /* Beside what late ranks cost. A cause that is only also seen is of no use there. */
 static void judge_slow(struct capo_page *page, struct capo_machine_series **all)
 {
@@ -106,7 +119,8 @@ static void judge_slow(struct capo_page *page, struct capo_machine_series **all)
         capo_why_slow(page->job, all, lost_ns, c);
         for (unsigned i = 0; i < c->n && !(calls_ns > 0); i++)
                 c->found[i].is_cause = false;
-        page->n_causes += c->n && (!page->n_causes || c->found[0].is_cause);
+        page->n_causes +=
+                c->n && (!page->n_causes || (c->found[0].is_cause && !is_named(page, c->found)));
 }
 
 int capo_judge_causes(struct capo_page *page)
