@@ -225,7 +225,8 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
 
         *algbw = *busbw = 0;
         if ((clock != CAPO_CLOCK_EVENT && clock != CAPO_CLOCK_KERNEL) || !row->bytes ||
-            n_ranks < 1 || kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER)
+            n_ranks < 1 || kind == CAPO_KIND_GROUP || kind == CAPO_KIND_OTHER ||
+            capo_ran_half(row->algo_proto))
                 return false;
         ns = capo_sampled_quantile(&s, 0.5);
         if (ns <= 0)

@@ -248,6 +248,20 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
                 add_creation(r, page);
 }
 
+/* The host does not know which tokens go where. */
+static void note_upper_bound(const struct capo_page *r, struct cli_page *page,
+                             struct cli_section *s)
+{
+        for (uint32_t i = 0; i < r->rows.n; i++) {
+                if (capo_call_sized_by_rank(r->rows.row[i].row.call)) {
+                        cli_section_note(
+                                page, s,
+                                "EpDispatch, EpCombine, Reshard: size and bandwidth at most");
+                        return;
+                }
+        }
+}
+
 /* Which GPU clocks were used, and for how many of those rows' calls. */
 static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
@@ -377,6 +391,7 @@ struct cli_page *report_page(const struct report_view *view)
                 cli_page_problem(page, "%s", r->problems[i].text);
         rows = report_rows(view, page);
         note_gpu_times(r, page, rows);
+        note_upper_bound(r, page, rows);
         report_allocation(view, page);
         report_ceiling_rows(view, page);
         add_other_calls(r, page);

@@ -38,6 +38,8 @@ with tempfile.TemporaryDirectory() as folder:
     env = {**os.environ, "LD_PRELOAD": f"{build}/shim/libcapo.so", "CAPO_DIR": folder, "CAPO_GPU_SAMPLE": "1"}
     said = run(f"{build}/tests/jobs/launch", "-n", str(RANKS), "--", f"{build}/tests/jobs/moe_train", *args, env=env)
     expect("the job's own check", said.splitlines()[-2 if "issued" in said else -1], f"right: {STEPS * LAYERS * TOKENS} combined tokens per rank")
+    if "size and bandwidth at most" not in run(capo, "report", folder):
+        sys.exit("the page does not say that sizes are at most")
     page = json.loads(run(capo, "report", "--json", folder))
 
 comms = [c["name"] for c in page["comms"]]
