@@ -42,6 +42,12 @@ for command in "$(grep -o 'capo fit --default own[^`]*' "$2/docs/faq.md")" \
 done
 "$capo" fit --wide --default own1.txt own2.txt --algo ring ring1.txt ring2.txt | grep -q "add --proto simple" ||
         { echo "FAIL: a missing --proto is not named"; failed=$((failed + 1)); }
+for f in own-1 own-2 own-3 ring-1 ring-2 ring-3; do awk 'NF != 13 || !($1 + 0 > 0) || ++n % 2' "$f.txt" > "coarse-$f.txt"; done
+"$capo" fit --default coarse-own-*.txt --algo ring --proto simple coarse-ring-*.txt > said
+grep -q 'a factor of 4 apart' said && grep -q "^us: at the largest size of a row" said ||
+        { echo "FAIL: sizes between which nobody measured: $(cat said)"; failed=$((failed + 1)); }
+"$capo" fit --default own-*.txt --algo ring --proto simple ring-*.txt | grep -q 'apart: nobody' &&
+        { echo "FAIL: neighbouring sizes are called far apart"; failed=$((failed + 1)); }
 "$capo" fit own1.txt --algo ring 2> said; [ $? = 2 ] && grep -q "after the last input" said ||
         { echo "FAIL: a label after the last input"; failed=$((failed + 1)); }
 echo "$n labels, $failed failed"
