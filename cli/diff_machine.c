@@ -36,6 +36,24 @@ static bool is_idle_clock(enum capo_machine_id id, const struct capo_machine_obj
         return id == CAPO_M_GPU_SM && capo_machine_of(o, CAPO_M_GPU_REASONS)->any & 1;
 }
 
+/* Any process of the node may have read it. */
+static bool is_of_node(enum capo_machine_scope scope)
+{
+        return scope == CAPO_MACHINE_NODE || scope == CAPO_MACHINE_NETIF ||
+               scope == CAPO_MACHINE_NIC;
+}
+
+static bool is_told(const struct diff_machine *m, enum capo_machine_id id, const char *node,
+                    const char *object)
+{
+        bool told = false;
+
+        for (unsigned i = 0; i < m->n; i++)
+                told |= m->row[i].id == id && !strcmp(m->row[i].node, node) &&
+                        !strcmp(m->row[i].object, object);
+        return told;
+}
+
 static void compare_objects(const struct capo_machine_object *a,
                             const struct capo_machine_object *b, int32_t rank, const char *node,
                             struct diff_machine *out)
@@ -51,6 +69,7 @@ static void compare_objects(const struct capo_machine_object *a,
                 after = capo_machine_of(b, compared[i]);
                 if (!before->asked || !after->asked || is_idle_clock(compared[i], a) ||
                     is_idle_clock(compared[i], b) ||
+                    (is_of_node(r->scope) && is_told(out, compared[i], node, b->name)) ||
                     !is_worse(r, value_of(r, before), value_of(r, after)))
                         continue;
                 *row = (struct diff_reading){.id = compared[i],
@@ -67,16 +86,24 @@ static void compare_processes(const struct capo_job *a, const struct capo_job_pr
                               const struct capo_job *b, const struct capo_job_process *pb,
                               struct diff_machine *out)
 {
-        struct capo_machine_series *sa = capo_machine_series(pa), *sb = capo_machine_series(pb);
-        bool same = !strcmp(a->nodes[pa->node].name, b->nodes[pb->node].name);
+        struct capo_machine_series *sa, *sb;
+        bool same = !strcmp(a->nodes[pa->node].name, b->nodes[pb->node].name),
+             rank = pa->rank >= 0 && pa->rank == pb->rank;
 
+        if (!rank && !same)
+                return;
+        sa = capo_machine_series(pa);
+        sb = capo_machine_series(pb);
         for (uint32_t i = 0; sa && sb && i < sa->n_objects; i++) {
                 const struct capo_machine_object *o = &sa->object[i];
 
                 for (uint32_t k = 0; k < sb->n_objects; k++) {
+                        bool named = !strcmp(o->name, sb->object[k].name);
+
                         if (o->scope == sb->object[k].scope &&
-                            (!strcmp(o->name, sb->object[k].name) ||
-                             (!same && o->scope == CAPO_MACHINE_GPU)))
+                            (is_of_node(o->scope)
+                                     ? same && named
+                                     : rank && (named || (!same && o->scope == CAPO_MACHINE_GPU))))
                                 compare_objects(o, &sb->object[k], pb->rank,
                                                 b->nodes[pb->node].name, out);
                 }
@@ -90,11 +117,8 @@ struct diff_machine diff_machine_make(const struct capo_job *a, const struct cap
         struct diff_machine out = {0};
 
         for (uint32_t i = 0; i < a->n_processes; i++) {
-                for (uint32_t k = 0; k < b->n_processes; k++) {
-                        if (a->processes[i].rank >= 0 &&
-                            a->processes[i].rank == b->processes[k].rank)
-                                compare_processes(a, &a->processes[i], b, &b->processes[k], &out);
-                }
+                for (uint32_t k = 0; k < b->n_processes; k++)
+                        compare_processes(a, &a->processes[i], b, &b->processes[k], &out);
         }
         return out;
 }

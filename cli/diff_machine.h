@@ -20,7 +20,8 @@ struct diff_machine {
         unsigned n;
 };
 
-/** diff_machine_make() - compare what the processes of equal rank read, object by object. */
+/** diff_machine_make() - compare object by object what processes of equal rank read of themselves
+ * and their GPUs, and what any process read of a node. */
 struct diff_machine diff_machine_make(const struct capo_job *a, const struct capo_job *b);
 
 /** diff_machine_text() - "gpu 3:0000:04:00.0 of node-b: sm 1410 MHz instead of 1980". @text: 300

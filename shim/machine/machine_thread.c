@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The thread that reads the machine: every ten seconds (every two in the first minute), when a GPU
+ * The thread that reads the machine: every ten seconds (every two at first), when a GPU
  * is first used, when a call stalls, and at the end; between these it samples what the process
  * does. It is not the drain thread, because a driver that hangs would hold the log up. The drain
  * thread sees what it is at and reports a source that does not answer.
@@ -29,8 +29,7 @@
 #include "shim/record/start.h"
 
 #define EVERY_NS UINT64_C(10000000000)
-#define DENSE_NS UINT64_C(2000000000) /* in the first minute: a short job has few windows else */
-#define FIRST_NS UINT64_C(60000000000)
+#define DENSE_NS UINT64_C(2000000000) /* at first: a short job has few windows else */
 #define HANGS_NS UINT64_C(1000000000) /* of naps of the drain thread that came in time */
 #define IN_TIME  UINT64_C(20000000)
 #define END_NS   1000000000
@@ -74,6 +73,14 @@ static uint64_t sample_period(void)
         return rate <= 0 ? 0 : 1000000000u / (uint64_t)(rate < 100 ? rate : 100);
 }
 
+/* A fifth of the time so far, from two seconds to ten. */
+static uint64_t period_after(uint64_t lived_ns)
+{
+        uint64_t ns = lived_ns / 5;
+
+        return ns < DENSE_NS ? DENSE_NS : ns < EVERY_NS ? ns : EVERY_NS;
+}
+
 static void *machine_main(void *unused)
 {
         uint64_t period = sample_period(), next = 0, now;
@@ -88,7 +95,7 @@ static void *machine_main(void *unused)
                 if (wish != IDLE || now >= next) {
                         if (wish != ENDING || now - own.begun_ns > SHORT_NS)
                                 capo_machine_read(wish != IDLE, note_busy);
-                        next = now + (now - own.begun_ns < FIRST_NS ? DENSE_NS : EVERY_NS);
+                        next = now + period_after(now - own.begun_ns);
                         if (wish == ENDING)
                                 break;
                         atomic_compare_exchange_strong(&own.wish, &wish, IDLE);
