@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
@@ -77,10 +78,10 @@ static int find_candidate(const struct capo_fit_series *s, uint64_t key)
         return 0;
 }
 
-static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
-                       const struct capo_fit_item *items, size_t n)
+static void make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
+                        const struct capo_fit_item *items, size_t n)
 {
-        uint64_t *keys = xmalloc((n + 1) * sizeof *keys);
+        _cleanup_free_ uint64_t *keys = xmalloc((n + 1) * sizeof *keys);
         int n_keys = 0, n_points = 0, n_blocks = 0;
 
         for (size_t i = 0; i < n; i++) {
@@ -109,17 +110,12 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
         s->blocks = xcalloc((size_t)n_blocks, sizeof *s->blocks);
         s->cells = xcalloc((size_t)n_points * (size_t)s->n_candidates, sizeof *s->cells);
         s->rows = xcalloc(2 * (size_t)n_points + 4, sizeof *s->rows);
-        if (!s->candidates || !s->points || !s->blocks || !s->cells || !s->rows) {
-                free(keys);
-                return -ENOMEM;
-        }
         for (int k = 0; k < n_keys; k++)
                 s->candidates[k + 1] =
                         (struct capo_fit_candidate){.algo = (uint8_t)(keys[k] >> 44),
                                                     .proto = (uint8_t)(keys[k] >> 40 & 15),
                                                     .channels = (uint8_t)(keys[k] >> 32),
                                                     .chunk = (uint32_t)keys[k]};
-        free(keys);
         for (size_t i = 0, k; i < n; i = k) {
                 struct capo_fit_block *b = &s->blocks[s->n_blocks++];
 
@@ -135,7 +131,6 @@ static int make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
                 b->candidate = items[i].candidate ? find_candidate(s, items[i].candidate) : 0;
         }
         s->n_samples = n;
-        return 0;
 }
 
 /* ---- contradictions ---- */
@@ -146,7 +141,7 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
                        struct capo_fault *fault)
 {
         const struct capo_trial *runs = m->set->runs;
-        double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         int e = 0;
 
         for (int i = 1, first = 0; i < s->n_blocks && e == 0; i++) {
@@ -171,7 +166,6 @@ static int mixed_units(const struct capo_fit_maker *m, const struct capo_fit_ser
                                 runs[a->run].source, runs[a->run].line, runs[b->run].source,
                                 runs[b->run].line, exp(capo_median(v, n)));
         }
-        free(v);
         return e;
 }
 
@@ -226,10 +220,10 @@ static bool block_stalled(const struct capo_fit_series *s, int i, double median,
         return beside == 2;
 }
 
-static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
+static void set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
-        bool *gone = xcalloc((size_t)s->n_blocks + 1, sizeof *gone);
-        double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ bool *gone = xcalloc((size_t)s->n_blocks + 1, sizeof *gone);
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         int kept = 0;
 
         for (int i = 0, end; i < s->n_blocks; i = end) {
@@ -252,9 +246,6 @@ static int set_aside(struct capo_fit_maker *m, struct capo_fit_series *s)
                 m->fit->worst_stall_us = fmax(m->fit->worst_stall_us, exp(s->blocks[i].value));
         }
         s->n_blocks = kept;
-        free(gone);
-        free(v);
-        return 0;
 }
 
 /* ---- 2. in-place differences ---- */
@@ -286,19 +277,14 @@ static void keep_place_gaps(struct capo_fit_series *s)
         }
 }
 
-static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
+static void place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
 {
-        double *habit = xcalloc((size_t)s->n_candidates, sizeof *habit), all = 0;
-        size_t *at = xcalloc((size_t)s->n_candidates + 1, sizeof *at),
-               n_all = 0; /* insert position for the next block of a candidate */
-        double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ double *habit = xcalloc((size_t)s->n_candidates, sizeof *habit);
+        _cleanup_free_ size_t *at = xcalloc((size_t)s->n_candidates + 1, sizeof *at);
+        size_t n_all = 0; /* at: insert position for the next block of a candidate */
+        double all = 0;
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
 
-        if (!habit || !at || !v) {
-                free(habit);
-                free(at);
-                free(v);
-                return -ENOMEM;
-        }
         keep_place_gaps(s);
         for (int i = 1; i < s->n_blocks; i++) {
                 bool both = are_halves(s, i);
@@ -322,7 +308,6 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
         all = n_all ? capo_median(v, n_all) : 0;
         for (int c = 0; c < s->n_candidates; c++)
                 habit[c] = isnan(habit[c]) ? all : habit[c];
-        free(at);
         for (int i = 0; n_all && i < s->n_blocks; i++) {
                 struct capo_fit_block *b = &s->blocks[i];
 
@@ -331,19 +316,16 @@ static int place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
                 else if (b->place == CAPO_PLACE_OUT)
                         b->value += habit[b->candidate] / 2;
         }
-        free(habit);
-        free(v);
-        return 0;
 }
 
 /* Systematic difference of a run, per size (blocks are sorted by size). Only if single calls were
  * timed is a run one process: the rows of a hand-written table may come from anywhere. */
-static int run_habit(struct capo_fit_series *s)
+static void run_habit(struct capo_fit_series *s)
 {
-        double *v;
+        _cleanup_free_ double *v = NULL;
 
         if (s->make != CAPO_MAKE_EVENT && s->make != CAPO_MAKE_KERNEL && s->make != CAPO_MAKE_HOST)
-                return 0;
+                return;
         v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         for (int i = 0, end; i < s->n_blocks; i = end) {
                 size_t n = 0;
@@ -381,8 +363,6 @@ static int run_habit(struct capo_fit_series *s)
                         }
                 }
         }
-        free(v);
-        return 0;
 }
 
 /* ---- one candidate under two names, and folds ---- */
@@ -452,18 +432,15 @@ static bool covers_default(const struct capo_fit_series *s)
 int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
                     const struct capo_fit_item *items, size_t n, struct capo_fault *fault)
 {
-        int e = make_points(m, s, items, n);
+        int e;
 
-        if (e == 0)
-                e = check_labels(m, s, fault);
-        if (e == 0)
-                e = set_aside(m, s);
-        if (e == 0)
-                e = place_habit(m, s);
-        if (e == 0)
-                e = run_habit(s);
+        make_points(m, s, items, n);
+        e = check_labels(m, s, fault);
         if (e < 0)
                 return e;
+        set_aside(m, s);
+        place_habit(m, s);
+        run_habit(s);
         what_default_ran(s);
         number_folds(s);
         s->covered = !s->has_default && covers_default(s);
