@@ -321,7 +321,7 @@ static const struct options defaults = {.min_change = 0.01};
 static const struct cli_option options[] = {
         {"min-change", CLI_PERCENT(struct options, min_change, "P", 0, INT_MAX),
          "percent below which nothing is called a change (default 1)"},
-        {"all", CLI_FLAG(struct options, all), "all rows; default 20"},
+        {"all", CLI_FLAG(struct options, all), "all rows; default 20, without noise"},
         CLI_FORM_JSON_OPTION(struct options, form),
         CLI_FORM_CSV_OPTION(struct options, form),
         CLI_FORM_MARKDOWN_OPTION(struct options, form),
