@@ -63,6 +63,11 @@ def write_table(path, platform, rows):
         out.writerows(sorted(others + rows, key=lambda r: r["platform"]))
 
 
+def nodes_of(rows):
+    of = sorted({row["split"].count("+") + 1 for row in rows})
+    return f"{of[0]} to {of[-1]}" if len(of) > 1 else f"{of[0]}"
+
+
 def choices(rule):
     return {c: [(r["upto"], r.get("algo"), r.get("proto")) for r in rows] for c, rows in rule.items() if c not in ("when", "basis")}
 
@@ -136,10 +141,10 @@ def main():
     if not rules:
         print(f"{o.platform}: nothing to predict in {asked} splits")
         return
-    profile = {"capo_profile": 1, "name": f"predicted, not measured: NCCL's model for 1 to {o.nodes} {o.platform} nodes",
+    profile = {"capo_profile": 1, "name": f"predicted, not measured: NCCL's model for {nodes_of(r for r in table if r['rules'])} {o.platform} nodes",
                "provenance": {"tool": "profiles/derive.py", "clock": "none: predicted", "nccl": ", ".join(sorted(releases.values())),
                               "source": "NCCL's cost model on virtual GPUs, corrected by links and hops",
-                              "asked": f"{asked} splits over 1 to {o.nodes} nodes in every order, 1K to 8G"},
+                              "asked": f"{asked} splits over {nodes_of(table)} nodes in every order, 1K to 8G"},
                "platform": {"machine": " ".join([o.platform, *o.machines]), "gpus_per_node": gpus}, "rules": rules}
     with tempfile.NamedTemporaryFile("w", suffix=".json") as f:
         json.dump(profile, f)

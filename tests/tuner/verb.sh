@@ -51,7 +51,7 @@ says 1 "gap: no allreduce line" "$capo" profile check "$work/b.csv"
 says 0 "1 rule, 3 rows" "$capo" profile check mine
 says 0 "mine.json" "$capo" profile list
 says 0 "h100-4of8-nvls.json" "$capo" profile list
-says 0 "predicted, not measured: NCCL's model for 1 to 4 dgx1v nodes" "$capo" profile list
+says 0 "predicted, not measured: NCCL's model for 2 dgx1v nodes" "$capo" profile list
 says 0 "64 KiB" "$capo" profile show "$work/a.json"
 says 0 "Ring, Simple, NCCL's own channels" "$capo" profile match "$work/a.json" --layout 5+3 --coll allreduce --bytes 1K
 says 0 "Tree, LL, at most 2 channels" "$capo" profile match "$work/a.json" --layout 4+4 --coll allreduce --bytes 64K
