@@ -86,8 +86,8 @@ struct capo_job_member {
         struct capo_layout_reported reported; /* NCCL's numbers of the communicator, to this rank */
         struct {
                 uint64_t calls, bytes, least, most; /* least, most: bytes of one call */
-        } given;     /* what it gave to EpDispatch, at most */
-        bool masked; /* it was told that NCCL EP masked a rank */
+        } given;                                    /* what it gave to EpDispatch, at most */
+        bool masked;                                /* it was told that NCCL EP masked a rank */
 };
 
 /* One rank in the sampled calls of a communicator. */
@@ -103,7 +103,7 @@ struct capo_skew_rank {
         double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
                                 compared */
         double spared; /* times caused_ns: how much earlier the calls would have begun without it */
-        double stopped_ns;   /* how long its process did not run while the others waited */
+        double stopped_ns; /* how long its process did not run while the others waited */
         double hole_ns;    /* the most it was behind the median of the ranks in one call, the first
                               call excepted */
         uint32_t hole_seq; /* that call; 0: none */

@@ -93,17 +93,18 @@ static const struct cli_option options[] = {
 
 const struct cli_command hang_command = {
         .usage = "[OPTION...] [DIR|LOG|PID...] | --flight FILE... | --ras HOST[:PORT]",
-        .about = "Explains why a job is stuck, or how it ended, and which rank caused it. capo "
-                 "hang reads the memory of the recorded processes and the logs of ranks that "
-                 "have exited, and finds out who waits for whom: a rank that never came, a call "
-                 "that differs from that of the others, an order that differs, a send without "
-                 "its receive. It also reads which lines of Python the culprits on this machine "
-                 "are in. No process is stopped, signalled or changed, except by --stacks.\n"
-                 "Without an operand it reads your newest job on this machine, or the one of several "
-                 "that is stuck. A PID means the "
-                 "job of that process; the PID of a launcher means its children. A DIR means the "
-                 "newest job whose logs are there, also when its processes are gone. For a PID "
-                 "without capo only its lines of Python are printed.",
+        .about =
+                "Explains why a job is stuck, or how it ended, and which rank caused it. capo "
+                "hang reads the memory of the recorded processes and the logs of ranks that "
+                "have exited, and finds out who waits for whom: a rank that never came, a call "
+                "that differs from that of the others, an order that differs, a send without "
+                "its receive. It also reads which lines of Python the culprits on this machine "
+                "are in. No process is stopped, signalled or changed, except by --stacks.\n"
+                "Without an operand it reads your newest job on this machine, or the one of several "
+                "that is stuck. A PID means the "
+                "job of that process; the PID of a launcher means its children. A DIR means the "
+                "newest job whose logs are there, also when its processes are gone. For a PID "
+                "without capo only its lines of Python are printed.",
         .options = options,
         .after = "  capo hang\n"
                  "  capo hang 48213\n"

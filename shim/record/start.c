@@ -187,8 +187,8 @@ static void choose_log(void)
         }
         if (r < 0 && (!folder_waits || capo_is_lasting(r))) {
                 capo_seg.header->log_path[0] = 0;
-                capo_warn("%s: no logs there, calls are counted but not kept: %s", capo_settings.dir,
-                          strerror(-r));
+                capo_warn("%s: no logs there, calls are counted but not kept: %s",
+                          capo_settings.dir, strerror(-r));
         }
 }
 
@@ -270,7 +270,9 @@ static bool start_recording(void)
         int r;
 
         capo_env_read(&capo_settings);
-        capo_msg_set_level(capo_settings.verbose > 0 ? CAPO_DEBUG : capo_settings.quiet ? CAPO_WARN : CAPO_INFO);
+        capo_msg_set_level(capo_settings.verbose > 0 ? CAPO_DEBUG
+                           : capo_settings.quiet     ? CAPO_WARN
+                                                     : CAPO_INFO);
         if (capo_settings.off || !*capo_settings.dir)
                 return false;
         if (!hooks_set) {

@@ -137,8 +137,11 @@ END
 
 page_report() {
         ln -s "$SOURCE/tests" tests
-        recorded topo 4 coll_perf allreduce -b 256K -e 4M -f 4 -n 10
         recorded logs 2 ddp_train --epochs 1
+}
+page_report_page() {
+        ln -s "$SOURCE/tests" tests
+        recorded topo 4 coll_perf allreduce -b 256K -e 4M -f 4 -n 10
 }
 
 page_scale() {
