@@ -97,12 +97,28 @@ static uint32_t find_unfailed(const struct capo_hang_job *job, uint64_t first_ns
         return n == 1 && failed + 1 == job->n_processes ? found : CAPO_HANG_NONE;
 }
 
+/* May another process have ended before @found? @surely: its end is recorded, or it was silent for
+ * two heartbeats by then. A process that is killed or leaves by _exit() records no end. */
+static bool is_behind(const struct capo_hang_job *job, uint32_t found, bool surely)
+{
+        const struct capo_hang_process *f = &job->processes[found], *p;
+        uint64_t in_f = !surely && f->ending == CAPO_HANG_BY_KILL ? 2 * HEARTBEAT_NS : 0, in_p;
+        bool behind = false;
+
+        for (p = job->processes; p < job->processes + job->n_processes; p++) {
+                in_p = surely && p->ending == CAPO_HANG_BY_KILL ? 2 * HEARTBEAT_NS : 0;
+                behind |= p != f && ended_badly(p) && p->end_ns + in_p < f->end_ns + in_f;
+        }
+        return behind;
+}
+
 /* The process that ended first, and how certain that is; NONE: not known. */
 static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_verdict *v,
                            enum capo_hang_sure *sure)
 {
         uint32_t first = CAPO_HANG_NONE, found;
         uint64_t next_ns = UINT64_MAX, first_ns;
+        bool known;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
@@ -123,7 +139,9 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
                 if (i != first && end_ns < next_ns)
                         next_ns = end_ns;
         }
-        *sure = next_ns >= first_ns + SURE_NS ? CAPO_HANG_CERTAIN : CAPO_HANG_LIKELY;
+        /* a process that was stopped gives no sign of life either, and is killed with the others */
+        known = job->processes[first].ending == CAPO_HANG_BY_EXIT || !job->over;
+        *sure = known && next_ns >= first_ns + SURE_NS ? CAPO_HANG_CERTAIN : CAPO_HANG_LIKELY;
         if (v->together == 1 && ended_badly(&job->processes[first]))
                 return first;
         *sure = CAPO_HANG_LIKELY;
@@ -132,7 +150,9 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
                 found = find_only_kill(job);
         if (found == CAPO_HANG_NONE)
                 found = find_unfailed(job, first_ns);
-        return found != CAPO_HANG_NONE ? found : find_awaited(job, v, first_ns);
+        if (found == CAPO_HANG_NONE)
+                found = find_awaited(job, v, first_ns);
+        return found != CAPO_HANG_NONE && is_behind(job, found, true) ? CAPO_HANG_NONE : found;
 }
 
 /* The others waited long for one rank and were then killed. If that rank was exiting with an error,
@@ -259,6 +279,7 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
         in = capo_hang_inside(p);
         v->kind = CAPO_HANG_ENDED;
         v->sure = sure;
+        v->unordered = is_behind(job, first, false);
         v->together = 0;
         for (uint32_t i = 0; i < job->n_processes; i++)
                 v->n_after += i != first && job->processes[i].ending != CAPO_HANG_RUNS;

@@ -311,6 +311,7 @@ struct capo_hang_verdict {
         uint32_t together; /* number of processes that ended too close together to tell which was
                               first; 0: it is known */
         uint32_t n_after;  /* ENDED: processes that ended after the culprit */
+        bool unordered;    /* ENDED: a process without a recorded end may have ended before it */
 };
 
 /** capo_hang_judge() - make the verdict. Return: 0; -ENOMEM. Call capo_hang_verdict_finish() in any

@@ -111,8 +111,8 @@ static void tell_first_end(const struct capo_job *job, const struct capo_hang_jo
         char who[128], next[CAPO_HANG_NEXT];
 
         f->rank = CAPO_RANK_HANG;
-        SAY(f->headline, "%s ENDED FIRST: %s", culprit_words(hang, v, f, who),
-            capo_hang_why_meaning(v->culprits[0].why));
+        SAY(f->headline, "%s ENDED%s FIRST: %s", culprit_words(hang, v, f, who),
+            v->unordered ? ", PERHAPS" : "", capo_hang_why_meaning(v->culprits[0].why));
         SAY(f->next, "%s", capo_hang_next(job, v, next));
 }
 

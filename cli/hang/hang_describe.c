@@ -196,6 +196,22 @@ static uint32_t list_missing(const struct hang_page *page, char *text)
         return n;
 }
 
+static void tell_order(const struct hang_page *page, char *text)
+{
+        uint32_t n = 0;
+        char who[32];
+
+        snprintf(text, 400, "which rank ended first");
+        for (uint32_t i = 0; i < page->hang.n_processes; i++) {
+                if (page->hang.processes[i].ending == CAPO_HANG_BY_KILL && n++ < 8)
+                        capo_append(text, 400, "%s%s", n == 1 ? ": no end is recorded of " : ", ",
+                                    hang_who(page, i, who));
+        }
+        if (n > 8)
+                capo_append(text, 400, " and %u more", n - 8);
+        capo_append(text, 400, "; look for the first error in the job's output");
+}
+
 const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
 {
         const struct capo_hang_verdict *v = &page->verdict;
@@ -250,9 +266,8 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
         else if (v->works_on && !page->hang.over && i-- == 0)
                 snprintf(text, 400, "whether %s to this call later: only the program knows",
                          v->n_culprits > 1 ? "these ranks come" : "this rank comes");
-        else if (v->together && i-- == 0)
-                snprintf(text, 400,
-                         "which rank ended first: look for the first error in the job's output");
+        else if ((v->together || v->unordered) && i-- == 0)
+                tell_order(page, text);
         else
                 return NULL;
         return text;

@@ -69,7 +69,8 @@ static void print_first_end(const struct hang_page *p, const char *who, const ch
         const struct capo_hang_verdict *v = &p->verdict;
         char how[96], waited[64], there[64];
 
-        fprintf(out, "%s ENDED FIRST: %s", who, hang_ending(p, v->culprits[0].process, how));
+        fprintf(out, "%s ENDED%s FIRST: %s", who, v->unordered ? ", PERHAPS" : "",
+                hang_ending(p, v->culprits[0].process, how));
         if (*at)
                 fprintf(out, "; %s in %s", waiting_text(v->n_waiting, "waited", "waited", waited),
                         at);

@@ -199,9 +199,13 @@ Test(hang, one_died_and_the_launcher_ended_the_others)
         cr_assert(v.call && v.n_waiting == 2 && v.n_after == 2);
         ended(1, 996, -1); /* three seconds and more before the others */
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_GONE);
-        cr_assert_eq(v.sure, CAPO_HANG_CERTAIN);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY); /* it may have been stopped, and killed later */
+        ended(1, 996, 1);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert(v.sure == CAPO_HANG_CERTAIN && !v.unordered);
         ended(1, 1000, 1); /* by exit(1), and the others were killed */
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert(!v.unordered);
         cr_assert(v.call && v.quiet_ns > S && v.quiet_ns < 3ull * S);
         job.dropped = 1; /* the last calls are not known: their numbers are not compared */
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
@@ -227,6 +231,24 @@ Test(hang, all_ended_together)
         says(CAPO_HANG_HEALTHY, "", 0);
         job.n_ranks = job.comms[0].n_ranks = 4; /* one left no log */
         says(CAPO_HANG_UNDECIDED, "", 0);
+}
+
+/* Two ranks leave by _exit(), which records no end; the launcher ends the third, which exits. */
+Test(hang, an_exit_after_ends_that_are_not_recorded)
+{
+        ranks(3);
+        everybody(0, 998);
+        reduce(0, 0, 999);
+        reduce(2, 0, 999);
+        ended(0, 999.75, -1);
+        ended(1, 1000, 1);
+        ended(2, 999.75, -1);
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert_eq(v.together, 3);
+        ended(0, 999.96, -1); /* the launcher's signal can have come as early */
+        ended(2, 999.96, -1);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert(v.unordered && v.sure == CAPO_HANG_LIKELY);
 }
 
 /* NCCL of the others saw it go, and their errors ended them. */
