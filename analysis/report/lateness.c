@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
@@ -128,7 +129,8 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 of[64] = "", from[80] = "", cause[512], *text = NULL;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
-                                                                      : how[k->from];
+                                                                      : how[k->from],
+                   *doubt = NULL;
         int r;
 
         if (w->by_clocks) {
@@ -138,14 +140,19 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                              c->name);
                 return r < 0 ? NULL : text;
         }
-        if (w->wide && w->by_order) {
+        if (w->handed_on)
+                doubt = "it may have waited in a send or receive, which last as long";
+        else if (w->wide && w->by_order)
+                doubt = "how long the others waited in all is not known";
+        else if (!w->stands_out && !w->wide && !w->follows && !w->by_messages &&
+                 w->last_share >= ORDER_SHARE && k->worst_p50_ns >= LEAST_LATE_NS)
+                doubt = "most of the waiting may be for others";
+        if (doubt) {
                 r = asprintf(
-                        &text,
-                        "%s: %s came last in %s of %s compared, p50 %s after the first; how long "
-                        "the others waited in all is not known",
+                        &text, "%s: %s came last in %s of %s compared, p50 %s after the first; %s",
                         c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                         capo_text_count(rank->last, n), capo_text_plural(k->n_calls, "call", NULL),
-                        capo_text_time(k->worst_p50_ns, a));
+                        capo_text_time(k->worst_p50_ns, a), doubt);
                 return r < 0 ? NULL : text;
         }
         if (w->wide) {
@@ -194,24 +201,16 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                          capo_text_count(k->worst_from_seq, d));
         r = asprintf(&text,
                      "%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
-                     "after the first%s%s%s",
+                     "after the first%s%s%s%s",
                      c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                      k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
                                                      : "made the others wait",
                      capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n),
                      capo_text_plural(k->n_calls, "call", NULL), from,
                      capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
-                     *cause ? "; " : "", cause);
-        if (r >= 0 && w->by_messages) {
-                char *more = NULL;
-
-                r = asprintf(&more,
-                             "%s; or it waited for a message itself: most of the time is in sends "
-                             "and receives, which are not compared",
-                             text);
-                free(text);
-                text = more;
-        }
+                     *cause ? "; " : "", cause,
+                     w->by_messages ? "; or it waited for a message: most of the time is in those"
+                                    : "");
         /* what a stop cost is not in the compared calls, by which the others are as late */
         if (r >= 0 && !(rank->stopped_ns > 0) && capo_skew_alike(c, w->last) > 1) {
                 char *more = NULL;
@@ -322,18 +321,39 @@ static void judge_share(struct capo_page *r)
 /* The part of the time on communicator @comm that is in sends and receives. */
 static double part_in_messages(const struct capo_page *r, uint32_t comm)
 {
+        const struct capo_job_row *row = r->job->rows, *end = row + r->job->n_rows;
         double messages = 0, all = 0;
 
-        for (uint32_t i = 0; i < r->judged.n; i++) {
-                const struct capo_job_row *row = &r->judged.row[i].row;
-
-                if (row->comm != comm || r->judged.row[i].share <= 0)
+        for (; row < end; row++) {
+                if (row->comm != comm || row->flags & CAPO_RECORD_MEMBER ||
+                    capo_job_row_clock(row) <= CAPO_CLOCK_HOST)
                         continue;
-                all += r->judged.row[i].share;
+                all += capo_job_row_total_ns(row);
                 if (row->flags & CAPO_RECORD_GROUP || capo_call_kind(row->call) == CAPO_KIND_P2P)
-                        messages += r->judged.row[i].share;
+                        messages += capo_job_row_total_ns(row);
         }
         return all > 0 ? messages / all : 0;
+}
+
+/* Did sends, or receives, that last about as long as a rank is late take as much in all? It may have
+ * waited in them, and what delayed a message is not seen. */
+static bool may_be_handed_on(const struct capo_page *r, uint32_t comm)
+{
+        const struct capo_skew *k = r->job->comms[comm].skew;
+        const struct capo_job_row *row = r->job->rows, *end = row + r->job->n_rows;
+        double ns[2] = {0}; /* of sends, of receives */
+
+        for (; row < end; row++) {
+                struct capo_sampled s = capo_job_row_sampled(row);
+
+                if (row->comm == comm && capo_call_kind(row->call) == CAPO_KIND_P2P &&
+                    capo_sampled_quantile(&s, 0.5) <= 2 * k->worst_p50_ns &&
+                    capo_sampled_quantile(&s, 0.9) >= k->worst_p50_ns / 2)
+                        ns[row->call == CAPO_CALL_RECV] += capo_job_row_total_ns(row);
+        }
+        return capo_skew_alike(&r->job->comms[comm], k->worst) > 1 && /* who sent is as late */
+               fmax(*ns, ns[1]) * (r->job->comms[comm].n_members - 1) >
+                       k->ranks[k->worst].caused_ns;
 }
 
 int capo_judge_waits(struct capo_page *r)
@@ -371,10 +391,12 @@ int capo_judge_waits(struct capo_page *r)
                                  part_in_messages(r, i) < NEARLY_ALL;
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
+                w->handed_on =
+                        w->stands_out && !w->by_clocks && !w->follows && may_be_handed_on(r, i);
                 w->by_order = w->wide && !w->by_clocks && !w->follows &&
                               k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
                               (w->last_share >= ORDER_SHARE || (k->worst_sure && w->stands_out));
-                w->stands_out &= !w->wide && !w->by_clocks && !w->follows;
+                w->stands_out &= !w->wide && !w->by_clocks && !w->follows && !w->handed_on;
                 if (w->stands_out)
                         w->cause = capo_late_cause(r->job, i, w->last,
                                                    capo_wait_counts(w) ? r->clocks_now : NULL);

@@ -171,10 +171,9 @@ bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *
         double caused = c->skew->ranks[w->last].caused_ns,
                one_call = c->skew->worst_max_ns * (c->n_members - 1);
 
-        if (w->by_messages) /* it may have waited for a message itself */
-                return false;
-        if (!capo_wait_counts(w) || w->caused_share >= SLOW)
-                return capo_wait_counts(w);
+        if (w->by_messages || !capo_wait_counts(w) || w->caused_share >= SLOW)
+                return !w->by_messages &&
+                       capo_wait_counts(w); /* it may have waited for a message */
         return (w->caused_share >= LATE_SOME || w->last_share >= LATE_ALWAYS) &&
                w->caused.high <= LATE_KNOWN * caused && one_call < caused / 2;
 }

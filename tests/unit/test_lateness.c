@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "analysis/report/job_judge.h"
+#include "analysis/report/waits_causes.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
 
@@ -49,6 +50,65 @@ Test(lateness, more_than_chance_is)
                 "dp: rank 3 (n0, GPU 6) made the others wait 43.8 ms in all, 1.1 % of the job: last in 4,376 of "
                 "10,000 calls compared, p50 50 us, max 70 us after the first (by GPU durations)");
         cr_assert_eq(page.waits[0].last, 3);
+}
+
+/* Ranks @from and later are equally late. */
+static void are_late(struct capo_skew *k, uint32_t from)
+{
+        page.job->comms[0].n_calls = k->n_calls;
+        for (uint32_t i = from; i < 4; i++)
+                k->ranks[i].late_ns = k->ranks[i].late_p50_ns = 50000;
+}
+
+/* A rank that waited for messages as long as it was late, and as late as another, is not named. */
+Test(lateness, a_delay_that_a_message_may_have_handed_on)
+{
+        struct capo_skew *k = made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+
+        are_late(k, 2);
+        made_row(page.job, CAPO_CALL_RECV, 4096, 10000, CAPO_CLOCK_EVENT, 60000);
+        cr_assert_not(wait()->stands_out);
+        cr_assert(strstr(page.waits[0].text,
+                         "came last in 10,000 of 10,000 calls compared, p50 50 us"));
+        cr_assert(strstr(page.waits[0].text, "it may have waited in a send or receive"));
+        cr_assert_not(capo_wait_is_sure(page.job, page.waits));
+}
+
+Test(lateness, a_delay_of_one_rank_alone_is_its_own)
+{
+        struct capo_skew *k = made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+
+        are_late(k, 3);
+        made_row(page.job, CAPO_CALL_RECV, 4096, 10000, CAPO_CLOCK_EVENT, 60000);
+        cr_assert(wait()->stands_out);
+}
+
+Test(lateness, short_messages_hand_nothing_on)
+{
+        struct capo_skew *k = made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+
+        are_late(k, 2);
+        made_row(page.job, CAPO_CALL_RECV, 4096, 10000, CAPO_CLOCK_EVENT, 5000);
+        cr_assert(wait()->stands_out);
+}
+
+Test(lateness, few_messages_hand_little_on)
+{
+        struct capo_skew *k = made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, NULL);
+
+        are_late(k, 2);
+        made_row(page.job, CAPO_CALL_RECV, 4096, 10, CAPO_CLOCK_EVENT, 60000);
+        cr_assert(wait()->stands_out);
+}
+
+/* Last nearly always, but what others cost at times is more. */
+Test(lateness, last_in_most_calls_and_not_most_of_the_waiting)
+{
+        made_skew(page.job, 10000, (uint32_t[]){250, 250, 250, 9250},
+                  (double[]){8e7, 8e7, 8e7, 9e7});
+        cr_assert_not(wait()->stands_out);
+        cr_assert(strstr(page.waits[0].text, "most of the waiting may be for others"));
+        cr_assert_null(strstr(page.waits[0].text, "no rank stands out"));
 }
 
 Test(lateness, less_than_clocks_tell_is_nobodys_fault)
