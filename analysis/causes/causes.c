@@ -112,7 +112,7 @@ static void choose_causes(struct capo_causes *out, bool on_gpu)
                 if (f->explained_ns > out->lost_ns)
                         f->explained_ns = out->lost_ns;
         }
-        if (!measured && (on_gpu || out->sampled))
+        if (!measured && (on_gpu || out->not_between))
                 choose_untimed(out);
         qsort(out->found, out->n, sizeof *out->found, by_weight);
 }
@@ -166,7 +166,7 @@ void capo_why_late(const struct capo_job *job, struct capo_machine_series **all,
         list_asked(job, all, process, out);
         if (!all[process])
                 return;
-        out->sampled = all[process]->samples > 0;
+        out->not_between = all[process]->samples && !(capo_why_between(&a) >= ENOUGH * lost_ns);
         find_all(&a, out);
         choose_causes(out, on_gpu);
 }

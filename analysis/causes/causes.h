@@ -16,8 +16,8 @@ struct capo_causes {
         uint32_t comm;   /* CAPO_NO_COMM: no rank is late; the calls of all are slow */
         uint32_t member; /* of it: who is late */
         uint32_t process;
-        bool sampled;   /* it is known what it did between its calls */
-        double lost_ns; /* by how much it was late in all, of its own time */
+        bool not_between; /* it was sampled, and what it did between its calls is not why */
+        double lost_ns;   /* by how much it was late in all, of its own time */
         struct capo_cause_found found[CAPO_WHYS]; /* causes first, by explained time */
         unsigned n;
         char asked[256], not_asked[256]; /* what was read of its machine, and what could not be */

@@ -25,18 +25,19 @@
 #define LOST_SEGMENTS 0.01
 #define HELD_BELOW    0.9 /* of the others' clock: GPUs of one model differ by less */
 #define FEW_SAMPLES   3.5
+#define BY_CHANCE     2 /* variances of the difference of two counts */
 #define TICK_NS       1e7
 
 enum { OTHERS = 64 };
 
 typedef double measure(const struct why_asked *a, uint32_t process);
 
-/* Of the other processes, or those of other nodes; at most OTHERS of them. */
-static unsigned gather_measures(const struct why_asked *a, measure *of, bool nodes,
-                                double v[OTHERS])
+/* The median of the other processes, or of those of other nodes; at most OTHERS of them. */
+static double others_of(const struct why_asked *a, measure *of, bool nodes)
 {
         const struct capo_job *job = a->job;
         uint32_t step = job->n_processes / OTHERS + 1;
+        double v[OTHERS];
         unsigned n = 0;
 
         for (uint32_t i = 0; i < job->n_processes && n < OTHERS; i += step) {
@@ -49,29 +50,7 @@ static unsigned gather_measures(const struct why_asked *a, measure *of, bool nod
                 if (!isnan(x))
                         v[n++] = x;
         }
-        return n;
-}
-
-static double others_of(const struct why_asked *a, measure *of, bool nodes)
-{
-        double v[OTHERS];
-        unsigned n = gather_measures(a, of, nodes, v);
-
         return n ? capo_middle(v, n) : NAN;
-}
-
-/* Is the process beyond all others by more than twice what these differ? On a busy machine all have
- * much of it. */
-static bool stands_apart(const struct why_asked *a, measure *of)
-{
-        double v[OTHERS], own = of(a, a->process), least = INFINITY, most = 0;
-        unsigned n = gather_measures(a, of, false, v);
-
-        for (unsigned i = 0; i < n; i++) {
-                least = fmin(least, v[i]);
-                most = fmax(most, v[i]);
-        }
-        return n > 2 && own - most > 2 * (most - least);
 }
 
 /* ---- measures: NAN where it was not asked ---- */
@@ -170,8 +149,8 @@ static double fault_ns(const struct why_asked *a, uint32_t p)
                kind_ns(a, p, CAPO_BETWEEN_RUN);
 }
 
-/* Everything that is the program's own doing. */
-static double program_ns(const struct why_asked *a, uint32_t p)
+/* Everything outside of NCCL but waits for others. */
+static double between_ns(const struct why_asked *a, uint32_t p)
 {
         const struct capo_machine_series *s = a->all[p];
 
@@ -179,6 +158,18 @@ static double program_ns(const struct why_asked *a, uint32_t p)
                                          kind_ns(a, p, CAPO_BETWEEN_WAIT) -
                                          kind_ns(a, p, CAPO_BETWEEN_DEVICE)
                                : NAN;
+}
+
+double capo_why_between(const struct why_asked *a)
+{
+        return between_ns(a, a->process) - others_of(a, between_ns, false);
+}
+
+/* Of it the program's own doing. A thread that waits for a CPU is sampled as one that runs; where
+ * that wait is not known, nothing that ran is the program's. */
+static double program_ns(const struct why_asked *a, uint32_t p)
+{
+        return between_ns(a, p) - fmin(kind_ns(a, p, CAPO_BETWEEN_RUN), wait_of(a, p, ":calls:"));
 }
 
 /* ---- what is the node's: read by one process of it, or several one after the other ---- */
@@ -473,7 +464,19 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                 capo_text_time(own, t), capo_text_time(busy, u));
 }
 
-/* On a busy node who computes more waits more: that much is no difference between the CPUs. */
+/* CPUs that the thread may use that waited most. */
+static double caller_cpus(const struct why_asked *a, uint32_t p)
+{
+        const struct capo_machine_object *o =
+                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, ":calls:");
+
+        return o && capo_machine_of(o, CAPO_M_THREAD_CPUS)->asked
+                       ? (double)capo_machine_of(o, CAPO_M_THREAD_CPUS)->least
+                       : NAN;
+}
+
+/* On a busy node who computes more waits more: that much is no difference between the CPUs. Ranks
+ * that may use the same CPUs share the wait for them, unequally by chance. */
 static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false),
@@ -483,7 +486,8 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
         if (others_run > LEAST_NS && run > others_run)
                 other *= run / others_run;
         if (!(own - other > LEAST_NS) ||
-            (own < 1.5 * other && !(own > 1.15 * other && stands_apart(a, caller_wait_ns))))
+            own < (caller_cpus(a, a->process) < others_of(a, caller_cpus, false) ? 1.25 : OFTEN) *
+                            other)
                 return false;
         return tell_cause(
                 f, own - other,
@@ -512,7 +516,9 @@ static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
 /* Are the samples behind @own ns more than those behind @other by more than chance gives? */
 static bool is_more(const struct why_asked *a, double own, double other)
 {
-        return own - other > FEW_SAMPLES * a->all[a->process]->period_ns;
+        double period = a->all[a->process]->period_ns, more = (own - other) / period;
+
+        return more > FEW_SAMPLES && more * more >= BY_CHANCE * (own + other) / period;
 }
 
 static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,
@@ -728,7 +734,8 @@ static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
 
 static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = program_ns(a, a->process), other = others_of(a, program_ns, false);
+        double own = program_ns(a, a->process),
+               other = fmax(others_of(a, program_ns, false), own - capo_why_between(a));
         const struct capo_machine_stack *top;
         char t[32];
 

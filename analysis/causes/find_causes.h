@@ -17,4 +17,8 @@ struct why_asked {
 typedef bool capo_why_finder(const struct why_asked *a, struct capo_cause_found *f);
 extern capo_why_finder *const capo_why_finders[CAPO_WHYS];
 
+/** capo_why_between() - by how much longer than the others it was outside of NCCL, be it that it ran
+ * or waited for a CPU; NAN: not known. */
+double capo_why_between(const struct why_asked *a);
+
 #endif

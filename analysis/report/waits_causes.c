@@ -46,14 +46,15 @@ static int add_sentence(const struct capo_job_comm *comm, struct capo_page_wait 
 }
 
 /* Too few calls were compared to know by how much a rank was late; one of them caused most of what
- * was seen. What the machine says of it decides. */
+ * was seen, 1 % of the job at least. What the machine says of it decides. */
 static bool is_likely(const struct capo_job_comm *c, const struct capo_page_wait *w)
 {
         double sum = 0;
 
         for (uint32_t i = 0; i < c->n_members; i++)
                 sum += c->skew->ranks[i].caused_ns;
-        return w->wide && c->skew->ranks[w->last].caused_ns > sum / 2;
+        return w->wide && !(w->caused_share >= 0 && w->caused_share < 0.01) &&
+               c->skew->ranks[w->last].caused_ns > sum / 2;
 }
 
 /* The libfabric of a rank that has no CPU looks slow, too. */
@@ -89,8 +90,7 @@ static double slow_by(const struct capo_page *page, double *all)
         for (uint32_t i = 0; i < page->n_waits; i++)
                 waited += capo_wait_counts(&page->waits[i]) ? page->waits[i].caused_share * lasted
                                                             : 0;
-        lasted =
-                fmax(SLOW * lasted, 2 * waited); /* less than a late rank costs is its doing, too */
+        lasted = fmax(SLOW * lasted, 2 * waited); /* less than a late rank costs is its doing */
         *all = *all - waited > lasted ? *all - waited : 0;
         return sum - waited > lasted ? sum - waited : 0;
 }

@@ -104,6 +104,60 @@ Test(causes, too_small_or_everywhere)
         cr_expect(strstr(c.asked, "its threads") && strstr(c.not_asked, "its GPU"));
 }
 
+#define RUNS(cpus, wait_us, samples, inside)                          \
+        FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=" cpus "\n", \
+               "thread\t7:calls:job\trun=800000\twait=" wait_us "\n"  \
+               "stack\t0\trun\ton a CPU\ndid\t0\t" samples "\t0\n"    \
+               "samples\t60\t" inside "\t100000000\t0\n")
+
+/* All ranks may use the same CPUs: a longer wait is chance, and looks like a program that runs. */
+Test(causes, a_busy_node)
+{
+        struct capo_causes c =
+                judge(RUNS("8", "2300000", "25", "35"), RUNS("8", "1400000", "15", "45"), 1, false);
+
+        cr_expect_eq(c.n, 0, "%s: %s", capo_why_name(c.found[0].why), c.found[0].text);
+        expect(judge(RUNS("1", "2300000", "25", "35"), RUNS("8", "1400000", "15", "45"), 1, false),
+               CAPO_WHY_cpu_contention, 0.9);
+        expect(judge(RUNS("8", "4500000", "40", "20"), RUNS("8", "1400000", "15", "45"), 4, false),
+               CAPO_WHY_cpu_contention, 3.1);
+}
+
+/* Its program or a CPU made it late, so its network did not. */
+Test(causes, between_calls_is_no_network)
+{
+        static const char nic[] = "nic\tmlx5_0/1\tstate=4\trate=400\tpacket_seq_err=5\n";
+        char late[1000];
+        struct capo_causes c;
+
+        snprintf(late, sizeof late, "%s%snic\tmlx5_0/1\tpacket_seq_err=4835\n", nic,
+                 RUNS("8", "2300000", "25", "35"));
+        c = judge(late, RUNS("8", "1400000", "15", "45"), 3, false);
+        cr_assert_eq(c.n, 1);
+        cr_expect_eq(c.found[0].why, CAPO_WHY_nic_errors);
+        cr_expect(c.found[0].is_cause, "1 s more between its calls does not explain 3 s");
+        c = judge(late, RUNS("8", "1400000", "15", "45"), 1, false);
+        cr_expect(c.n == 1 && !c.found[0].is_cause, "it was between its calls for 1 s more");
+}
+
+Test(causes, samples_by_chance)
+{
+        static const char few[] =
+                FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                       "thread\t7:calls:job\twait=0\nsamples\t60\t48\t100000000\t0\n");
+        static const char more[] =
+                FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                       "thread\t7:calls:job\twait=0\nstack\t0\tsleep\tin sleep\ndid\t0\t17\t0\n"
+                       "samples\t60\t43\t100000000\t0\n");
+        static const char many[] =
+                FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                       "thread\t7:calls:job\twait=0\nstack\t0\tsleep\tin sleep\ndid\t0\t30\t0\n"
+                       "samples\t60\t30\t100000000\t0\n");
+
+        cr_expect_eq(judge(more, few, 0.5, false).n, 0, "17 and 12 samples differ by chance");
+        expect(judge(many, few, 2, false), CAPO_WHY_program, 1.8);
+}
+
 Test(causes, without_a_time)
 {
         static const char lost[] =
@@ -142,5 +196,16 @@ Test(causes, behind_the_sentence)
                          "rank 3 is late; the cause of 90.0 % of it: its thread waited 4.5 s"),
                   "%s", wait.text);
         free(wait.text);
+        free(page.causes);
+
+        wait = (struct capo_page_wait){.wide = true, .last = 3, .caused_share = 0.02};
+        page = (struct capo_page){.job = &job, .waits = &wait, .n_waits = 1};
+        cr_assert_eq(capo_judge_causes(&page), 0);
+        cr_expect_eq(page.n_causes, 1, "it caused most, 2 %% of the job");
+        free(page.causes);
+        wait.caused_share = 0.005;
+        page.n_causes = 0;
+        cr_assert_eq(capo_judge_causes(&page), 0);
+        cr_expect_eq(page.n_causes, 0, "less than 1 %% of the job");
         free(page.causes);
 }
