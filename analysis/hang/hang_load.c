@@ -485,12 +485,6 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         rd.last.v = xcalloc(CAPO_HANG_CALLS, sizeof *rd.last.v);
         rd.shapes = capo_log_calls_new();
         rd.frames = xcalloc(job->n_processes + 1, sizeof *rd.frames);
-        if (!out->processes || !rd.last.v || !rd.shapes || !rd.frames) {
-                capo_log_calls_free(rd.shapes);
-                hang_last_finish(&rd.last);
-                free(rd.frames);
-                return -ENOMEM;
-        }
         out->n_processes = job->n_processes;
         out->n_ranks = job->n_ranks;
         out->dropped = job->dropped;

@@ -52,7 +52,7 @@ struct play {
         const struct capo_hang_call **call;
         uint32_t *process,
                 *offset; /* owner of each call; index of the first call of each process */
-        uint32_t *mate;  /* the other half of a send or receive */
+        uint32_t *mate;  /* the other half of a send or receive; NULL: there are none */
         uint8_t *state;
         struct play_comm *comms;
         struct play_queue *queues;
@@ -123,9 +123,9 @@ bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool 
  * UINT32_MAX: none. */
 uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq);
 
-/** capo_play_set_up() - build the queues; @p->job and @p->lenient must be set. Return: 0; -ENOMEM.
- * Call capo_play_tear_down() in any case. */
-int capo_play_set_up(struct play *p);
+/** capo_play_set_up() - build the queues; @p->job and @p->lenient must be set. Call
+ * capo_play_tear_down() after it. */
+void capo_play_set_up(struct play *p);
 void capo_play_tear_down(struct play *p);
 
 #endif

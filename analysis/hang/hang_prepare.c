@@ -49,7 +49,7 @@ static int by_number(const void *a, const void *b)
         return CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->at, y->at);
 }
 
-static int index_member_calls(struct play *p)
+static void index_member_calls(struct play *p)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i];
@@ -79,7 +79,6 @@ static int index_member_calls(struct play *p)
                         m->n = n;
                 }
         }
-        return 0;
 }
 
 bool capo_play_mismatch(const struct play *p, uint32_t comm, uint32_t seq, bool *ended)
@@ -220,7 +219,7 @@ static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t proc
 }
 
 /* Read each call once only: all of them together do not fit in the cache. */
-static int line_up(struct play *p)
+static void line_up(struct play *p)
 {
         uint32_t first = 0;
 
@@ -233,8 +232,6 @@ static int line_up(struct play *p)
                 if (!call_is_played(p, c))
                         continue;
                 q = queue_of(p, first, p->process[i], stream_of(c));
-                if (!q)
-                        return -ENOMEM;
                 xarray_room(&q->call, q->n, sizeof *q->call);
                 q->call[q->n++] = i;
                 q->held |= c->gpu == CAPO_HANG_GPU_RUNNING;
@@ -249,7 +246,6 @@ static int line_up(struct play *p)
                 for (uint32_t i = 0; i < p->queues[k].ended; i++)
                         p->state[p->queues[k].call[i]] |= ENDED;
         }
-        return 0;
 }
 
 /* ---- sends and receives ---- */
@@ -275,14 +271,17 @@ static uint64_t bytes_of(const struct play *p, const struct half *h)
 
 /* Pair the nth send of a rank to another with the nth receive there; if the numbers differ by a
  * few, sizes decide which is the extra one. */
-static int pair_up(struct play *p)
+static void pair_up(struct play *p)
 {
         _cleanup_free_ struct half *half = NULL;
         uint32_t n = 0;
 
+        if (!p->any_p2p)
+                return;
+        p->mate = xmalloc(p->n_calls * sizeof *p->mate);
         for (uint32_t i = 0; i < p->n_calls; i++)
                 p->mate[i] = CAPO_HANG_NONE;
-        for (uint32_t i = 0; i < p->n_calls && p->any_p2p; i++) {
+        for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i];
                 int32_t me;
 
@@ -327,12 +326,11 @@ static int pair_up(struct play *p)
                 }
                 i = end;
         }
-        return 0;
 }
 
 /* ---- memory ---- */
 
-static int make_room(struct play *p)
+static void make_room(struct play *p)
 {
         uint32_t n = 0;
 
@@ -340,12 +338,9 @@ static int make_room(struct play *p)
                 p->n_calls += p->job->processes[i].n_calls;
         p->call = xcalloc(p->n_calls + 1, sizeof(const struct capo_hang_call *));
         p->process = xcalloc(p->n_calls + 1, sizeof *p->process);
-        p->mate = xcalloc(p->n_calls + 1, sizeof *p->mate);
         p->state = xcalloc(p->n_calls + 1, sizeof *p->state);
         p->offset = xcalloc(p->job->n_processes + 1, sizeof *p->offset);
         p->comms = xcalloc(p->job->n_comms + 1, sizeof *p->comms);
-        if (!p->call || !p->process || !p->mate || !p->state || !p->offset || !p->comms)
-                return -ENOMEM;
         for (uint32_t i = 0; i < p->job->n_processes; i++) {
                 p->offset[i] = n;
                 for (uint32_t k = 0; k < p->job->processes[i].n_calls; k++, n++) {
@@ -357,7 +352,6 @@ static int make_room(struct play *p)
                 p->comms[i].members =
                         xcalloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
         }
-        return 0;
 }
 
 void capo_play_tear_down(struct play *p)
@@ -378,18 +372,15 @@ void capo_play_tear_down(struct play *p)
         free(p->call);
 }
 
-int capo_play_set_up(struct play *p)
+void capo_play_set_up(struct play *p)
 {
-        int r = make_room(p);
-
-        if (r < 0)
-                return r;
+        make_room(p);
         count_member_calls(p);
-        r = index_member_calls(p);
-        for (uint32_t i = 0; i < p->job->n_comms && r == 0; i++)
+        index_member_calls(p);
+        for (uint32_t i = 0; i < p->job->n_comms; i++)
                 begin_at(p, i);
-        r = r < 0 ? r : line_up(p);
-        return r < 0 ? r : pair_up(p);
+        line_up(p);
+        pair_up(p);
 }
 
 const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b)

@@ -253,7 +253,7 @@ static void fill_front(const struct play *p, uint32_t comm, struct capo_hang_fro
         }
 }
 
-static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front *f)
+static void front_of(const struct play *p, uint32_t comm, struct capo_hang_front *f)
 {
         const struct capo_hang_comm *jc = &p->job->comms[comm];
         const struct play_comm *c = &p->comms[comm];
@@ -261,7 +261,7 @@ static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front 
 
         f->differed = c->differed;
         if (c->retired >= c->newest)
-                return 0;
+                return;
         f->stand = xcalloc(jc->n_members + 1, sizeof *f->stand);
         f->call = xcalloc(jc->n_members + 1, sizeof(const struct capo_hang_call *));
         f->seq = c->retired + 1;
@@ -274,7 +274,6 @@ static int front_of(const struct play *p, uint32_t comm, struct capo_hang_front 
                 f->seq = later;
                 fill_front(p, comm, f);
         }
-        return 0;
 }
 
 /* State of a half for which a call of another process waits. */
@@ -315,7 +314,7 @@ static const struct capo_hang_call *done_unlike(const struct play *p, uint32_t i
                        : NULL;
 }
 
-static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
+static void collect_leftovers(const struct play *p, struct capo_hang_waits *w)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i], *unlike;
@@ -338,30 +337,21 @@ static int collect_leftovers(const struct play *p, struct capo_hang_waits *w)
                                                 .unlike = unlike_half(p, i),
                                                 .stand = half_stand(p, p->mate[i])};
         }
-        for (uint32_t i = 0; i < p->job->n_comms; i++) {
-                int r = front_of(p, i, &w->fronts[i]);
-
-                if (r < 0)
-                        return r;
-        }
-        return 0;
+        for (uint32_t i = 0; i < p->job->n_comms; i++)
+                front_of(p, i, &w->fronts[i]);
 }
 
 int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out)
 {
         struct play p = {.job = job, .lenient = lenient};
-        int r = capo_play_set_up(&p);
 
         *out = (struct capo_hang_waits){.fronts = xcalloc(job->n_comms + 1, sizeof *out->fronts),
                                         .n_comms = job->n_comms};
-        if (!out->fronts)
-                r = -ENOMEM;
-        if (r == 0) {
-                play_queues(&p);
-                r = collect_leftovers(&p, out);
-        }
+        capo_play_set_up(&p);
+        play_queues(&p);
+        collect_leftovers(&p, out);
         capo_play_tear_down(&p);
-        return r;
+        return 0;
 }
 
 void capo_hang_waits_finish(struct capo_hang_waits *w)

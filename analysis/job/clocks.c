@@ -46,8 +46,6 @@ int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
         *c = (struct capo_clocks){.job = job,
                                   .meets = meets,
                                   .processes = xcalloc(job->n_processes + 1, sizeof *c->processes)};
-        if (!c->processes || !first_of)
-                return -ENOMEM;
         clocks_of_processes(c, first_of);
         return 0;
 }

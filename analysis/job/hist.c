@@ -16,13 +16,13 @@ void capo_hist_finish(struct capo_hist *h)
 }
 
 /* Make room for buckets [first, last]. */
-static int reserve_buckets(struct capo_hist *h, unsigned first, unsigned last)
+static void reserve_buckets(struct capo_hist *h, unsigned first, unsigned last)
 {
         unsigned new_first, new_last;
         uint64_t *bucket;
 
         if (h->n && first >= h->first && last < h->first + h->n)
-                return 0;
+                return;
         new_first = h->n && h->first < first ? h->first : first;
         new_last = h->n && h->first + h->n - 1 > last ? h->first + h->n - 1 : last;
         bucket = xcalloc(new_last - new_first + 1, sizeof *bucket);
@@ -32,7 +32,6 @@ static int reserve_buckets(struct capo_hist *h, unsigned first, unsigned last)
         h->bucket = bucket;
         h->first = new_first;
         h->n = new_last - new_first + 1;
-        return 0;
 }
 
 static void add_totals(struct capo_hist *h, uint64_t count, uint64_t sum_ns, uint64_t min_ns,
@@ -53,8 +52,7 @@ int capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times)
 
         if (!times)
                 return 0;
-        if (reserve_buckets(h, b, b) < 0)
-                return -ENOMEM;
+        reserve_buckets(h, b, b);
         h->bucket[b - h->first] += times;
         add_totals(h, times, ns * times, ns, ns, (double)ns * (double)ns * (double)times);
         return 0;
@@ -73,8 +71,7 @@ int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vie
                 first = b < first ? b : first;
                 last = b > last ? b : last;
         }
-        if (reserve_buckets(h, first, last) < 0)
-                return -ENOMEM;
+        reserve_buckets(h, first, last);
         for (uint32_t i = 0; i < view->head.n; i++) {
                 unsigned b = view->pairs[i].bucket;
 
@@ -90,8 +87,7 @@ int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
 {
         if (!from->count)
                 return 0;
-        if (reserve_buckets(h, from->first, from->first + from->n - 1) < 0)
-                return -ENOMEM;
+        reserve_buckets(h, from->first, from->first + from->n - 1);
         for (unsigned i = 0; i < from->n; i++)
                 h->bucket[from->first + i - h->first] += from->bucket[i];
         add_totals(h, from->count, from->sum_ns, from->min_ns, from->max_ns, from->sum_sq);

@@ -15,25 +15,23 @@ struct capo_job *capo_job_new(void)
 {
         struct capo_job *job = xcalloc(1, sizeof *job);
 
-        if (job)
-                job->scratch = xcalloc(1, sizeof *job->scratch);
-        if (!job->scratch) {
-                capo_job_free(job);
-                return NULL;
-        }
+        job->scratch = xcalloc(1, sizeof *job->scratch);
         return job;
 }
 
 static void free_process(struct capo_job_process *p)
 {
-        for (uint32_t i = 0; i < p->n_info; i++) {
+        for (uint32_t i = 0; i < p->n_info && !p->shared_; i++) {
                 free(p->info[i].key);
                 free(p->info[i].value);
         }
+        if (!p->shared_)
+                free(p->host);
         free(p->info);
+        free(p->silent.v);
+        free(p->still.v);
         free(p->path);
         capo_log_close(p->log);
-        free(p->host);
         free(p->fabric);
         free(p->machine);
         free(p->rules);
@@ -72,6 +70,10 @@ void capo_job_free(struct capo_job *job)
                 free(job->scratch->uses);
                 free(job->scratch->first_use);
                 job_reading_free(job->scratch->spare);
+                for (uint32_t i = 0; i < job->scratch->n_texts; i++)
+                        free(job->scratch->text[i]);
+                free(job->scratch->text);
+                free(job->scratch->texts.slots);
         }
         free(job->scratch);
         free(job->failures);
@@ -92,7 +94,7 @@ struct capo_log *capo_job_log(const struct capo_job *job, uint32_t process)
         return log;
 }
 
-int job_list_uses(struct capo_job *job)
+void job_list_uses(struct capo_job *job)
 {
         struct job_scratch *s = job->scratch;
         size_t n = 0;
@@ -101,8 +103,6 @@ int job_list_uses(struct capo_job *job)
         for (uint32_t c = 0; c < job->n_comms; c++)
                 n += job->comms[c].n_members;
         s->uses = xcalloc(n + 1, sizeof *s->uses);
-        if (!s->uses)
-                return -ENOMEM;
         for (uint32_t c = 0; c < job->n_comms; c++) {
                 for (uint32_t m = 0; m < job->comms[c].n_members; m++)
                         s->first_use[job->comms[c].members[m].process + 2]++;
@@ -115,7 +115,6 @@ int job_list_uses(struct capo_job *job)
                         s->uses[s->first_use[job->comms[c].members[m].process + 1]++] =
                                 (struct capo_job_use){c, m};
         }
-        return 0;
 }
 
 const struct capo_job_use *capo_job_uses(const struct capo_job *job, uint32_t process, uint32_t *n)

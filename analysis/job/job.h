@@ -58,6 +58,7 @@ struct capo_job_process {
         struct capo_job_info
                 *info; /* in order of first appearance; "key+" lines are joined by newlines */
         uint32_t n_info;
+        bool shared_; /* host and the texts of info are the job's: many logs have the same */
         char *fabric; /* the last two snapshots of FABRIC frames (core/log/fabric_frame.h); NULL:
                          none */
         size_t fabric_last_, fabric_size_;

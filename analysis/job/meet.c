@@ -18,7 +18,7 @@ static uint32_t most_rows(uint32_t n_ranks)
 uint64_t capo_meet_bytes(uint32_t n_ranks)
 {
         return (most_rows(n_ranks) + CAPO_MEET_LONG) * (uint64_t)n_ranks *
-               sizeof(struct capo_meet_arrival);
+               (sizeof(struct capo_meet_arrival) + sizeof(struct capo_meet_told));
 }
 
 struct capo_meet *capo_meet_new(uint32_t n_ranks)
@@ -33,10 +33,6 @@ struct capo_meet *capo_meet_new(uint32_t n_ranks)
         m->arrivals =
                 xmalloc((size_t)(m->max_rows + CAPO_MEET_LONG) * n_ranks * sizeof *m->arrivals);
         m->slots = xcalloc(m->n_slots, sizeof *m->slots);
-        if (!m->rows || !m->arrivals || !m->slots) {
-                capo_meet_free(m);
-                return NULL;
-        }
         return m;
 }
 
@@ -46,6 +42,7 @@ void capo_meet_free(struct capo_meet *m)
                 return;
         free(m->rows);
         free(m->arrivals);
+        free(m->told);
         free(m->slots);
         free(m);
 }
@@ -81,6 +78,10 @@ static void thin_rows(struct capo_meet *m)
                                 memcpy(m->arrivals + (size_t)kept * m->n_ranks,
                                        m->arrivals + (size_t)i * m->n_ranks,
                                        m->n_ranks * sizeof *m->arrivals);
+                                if (m->told)
+                                        memcpy(m->told + (size_t)kept * m->n_ranks,
+                                               m->told + (size_t)i * m->n_ranks,
+                                               m->n_ranks * sizeof *m->told);
                         }
                         kept++;
                         *slot_of(m, m->rows[kept - 1].seq) = kept;
@@ -96,6 +97,14 @@ static void set_next(struct capo_meet_arrival *a, uint64_t next)
         a->next_after = us < UINT32_MAX ? 1 + (uint32_t)us : 0;
 }
 
+static struct capo_meet_told *told_of(struct capo_meet *m, int64_t handle)
+{
+        if (!m->told)
+                m->told = xcalloc((size_t)(m->max_rows + CAPO_MEET_LONG) * m->n_ranks,
+                                  sizeof *m->told);
+        return &m->told[handle];
+}
+
 static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_record *r)
 {
         uint64_t waited, begin;
@@ -103,9 +112,9 @@ static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_recor
         if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
                 m->arrivals[handle].gpu_ns = r->gpu_ns;
         if (capo_record_waited(r, &waited))
-                m->arrivals[handle].waited = 1 + waited;
+                told_of(m, handle)->waited = 1 + waited;
         if (capo_record_gpu_begin(r, &begin))
-                m->arrivals[handle].gpu_after = 1 + (uint32_t)((begin - r->t_begin) / 100);
+                told_of(m, handle)->gpu_after = 1 + (uint32_t)((begin - r->t_begin) / 100);
         m->rows[handle / m->n_ranks].n_chosen += !!(r->flags & CAPO_RECORD_CHOSEN);
 }
 
@@ -129,6 +138,9 @@ static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
                 a = m->arrivals + (size_t)m->n_rows * m->n_ranks;
                 for (uint32_t i = 0; i < m->n_ranks; i++)
                         a[i] = (struct capo_meet_arrival){.begin = CAPO_MEET_ABSENT};
+                if (m->told)
+                        memset(m->told + (size_t)m->n_rows * m->n_ranks, 0,
+                               m->n_ranks * sizeof *m->told);
                 *slot = ++m->n_rows;
         }
         row = &m->rows[*slot - 1];

@@ -23,16 +23,20 @@ struct capo_record;
 #define CAPO_MEET_ABSENT UINT64_MAX
 #define CAPO_MEET_LONG   32 /* number of calls noted for the silence before them */
 
-/* One rank in one call. All times are ns since the epoch of the rank's log. */
-struct capo_meet_arrival {
-        uint64_t begin;     /* CAPO_MEET_ABSENT: this rank is not in the row */
-        uint64_t gpu_ns;    /* 0 not known */
+/* One rank in one call. All times are ns since the epoch of the rank's log. There are many: no
+ * bytes between them. */
+struct __attribute__((packed, aligned(4))) capo_meet_arrival {
+        uint64_t begin;      /* CAPO_MEET_ABSENT: this rank is not in the row */
+        uint64_t gpu_ns;     /* 0 not known */
+        uint32_t next_after; /* so many us and 1 after `begin` its host made the next call here; 0
+                                not known */
+};
+
+/* What few logs tell of it. */
+struct __attribute__((packed, aligned(4))) capo_meet_told {
         uint64_t waited;    /* 1 plus the ns that its kernel waited; 0 not known */
         uint32_t gpu_after; /* so many 100 ns and 1 after `begin` the GPU began, not too late
                                (capo_record_gpu_begin()); 0 not known */
-        uint32_t
-                next_after; /* so many us and 1 after `begin` its host made the next call here; 0 not
-                                known */
 };
 
 enum { CAPO_MEET_RECENT = 64 };
@@ -65,6 +69,7 @@ struct capo_meet {
         uint32_t n_ranks, limit, n_rows, max_rows, n_slots;
         struct capo_meet_row *rows;
         struct capo_meet_arrival *arrivals;        /* [row * n_ranks + rank] */
+        struct capo_meet_told *told;               /* the same; NULL: nobody told anything */
         uint32_t *slots;                           /* hash -> 1 + row */
         struct capo_meet_gap gaps[CAPO_MEET_LONG]; /* longest first; each seq once */
         uint32_t n_gaps;

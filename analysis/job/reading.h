@@ -49,8 +49,8 @@ struct reading {
         struct reading_thread *threads; /* JOB_GAP_THREADS of them */
 };
 
-/** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end();
- * NULL: no memory. */
+/** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end().
+ */
 struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log);
 
 /** job_reading_end() - the log is read. The job keeps the tables for the next one. */

@@ -3,6 +3,7 @@
 
 #include "analysis/job/sampled.h"
 #include "analysis/job/spread.h"
+#include "core/base/xalloc.h"
 
 /* Calls that do not stand only for themselves: their number, how many of them were drawn, and the
  * times of those. */
@@ -82,21 +83,20 @@ enum { SILENCES_FEW = 8 };
 
 void capo_silences_add(struct capo_silences *s, uint64_t from, uint64_t ns)
 {
-        uint32_t i = s->n < CAPO_SILENCES ? s->n++ : CAPO_SILENCES - 1;
+        uint32_t i;
 
-        if (i == CAPO_SILENCES - 1 && ns <= s->ns[i])
+        if (s->n == CAPO_SILENCES && ns <= s->v[s->n - 1].ns)
                 return;
-        for (; i && s->ns[i - 1] < ns; i--) {
-                s->ns[i] = s->ns[i - 1];
-                s->from[i] = s->from[i - 1];
-        }
-        s->ns[i] = ns;
-        s->from[i] = from;
+        if (s->n < CAPO_SILENCES)
+                xarray_room(&s->v, s->n++, sizeof *s->v);
+        for (i = s->n - 1; i && s->v[i - 1].ns < ns; i--)
+                s->v[i] = s->v[i - 1];
+        s->v[i] = (struct capo_silence){ns, from};
 }
 
 uint64_t capo_silences_usual(const struct capo_silences *s)
 {
-        return s->n < SILENCES_FEW ? 0 : s->ns[s->n / 2];
+        return s->n < SILENCES_FEW ? 0 : s->v[s->n / 2].ns;
 }
 
 double capo_sampled_unseen(const struct capo_silences *s, double calls, double drawn)
@@ -104,9 +104,9 @@ double capo_sampled_unseen(const struct capo_silences *s, double calls, double d
         double most = calls * (drawn > 0 ? 1 - pow(0.05, 1 / drawn) : 1), ns = 0;
 
         for (uint32_t i = 0; i < s->n && most > 0; i++, most--)
-                ns += fmin(most, 1) * (double)s->ns[i];
+                ns += fmin(most, 1) * (double)s->v[i].ns;
         if (most > 0 && s->n == CAPO_SILENCES) /* the list is full: there may have been more, of at
                                                   most that length */
-                ns += most * (double)s->ns[CAPO_SILENCES - 1];
+                ns += most * (double)s->v[CAPO_SILENCES - 1].ns;
         return ns;
 }

@@ -44,8 +44,9 @@ double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count);
  * thread; it counts if a call since the silence before was not timed on the GPU. */
 #define CAPO_SILENCES 32
 struct capo_silences {
-        uint64_t ns[CAPO_SILENCES];   /* longest first */
-        uint64_t from[CAPO_SILENCES]; /* when they began, ns since the log's epoch */
+        struct capo_silence {
+                uint64_t ns, from; /* from: when it began, ns since the log's epoch */
+        } * v;                     /* longest first; owned */
         uint32_t n;
 };
 

@@ -14,7 +14,9 @@ struct job_index {
 };
 
 struct job_scratch {
-        struct job_index rows, sites, comms, failures;
+        struct job_index rows, sites, comms, failures, texts;
+        char **text; /* each once: keys and values of INFO, hosts */
+        uint32_t n_texts;
         struct capo_meet **meets; /* one per job->comms; NULL: no call seen yet, or one rank only */
         uint64_t meet_bytes;      /* memory that they take */
         struct capo_job_use *uses; /* sorted by process, communicator, member */
@@ -23,9 +25,8 @@ struct job_scratch {
                                   nearly empty (analysis/job/reading.h) */
 };
 
-/** job_list_uses() - fill uses and first_use; after the last change of members. Return: 0, -ENOMEM.
- */
-int job_list_uses(struct capo_job *job);
+/** job_list_uses() - fill uses and first_use; after the last change of members. */
+void job_list_uses(struct capo_job *job);
 
 /** job_reading_free() - frees the spare one. @rd may be NULL. */
 void job_reading_free(struct reading *rd);

@@ -269,13 +269,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
         l.middle = xmalloc(c->n_members * sizeof *l.middle);
         l.differ = xcalloc(c->n_members + 1, sizeof *l.differ);
         skew = xcalloc(1, sizeof *skew);
-        if (skew)
-                skew->ranks = xcalloc(c->n_members, sizeof *skew->ranks);
-        if (!l.start || !l.call || !l.column || !l.untimed || !l.charge || !l.middle || !l.differ ||
-            !skew || !skew->ranks) {
-                capo_skew_free(skew);
-                return -ENOMEM;
-        }
+        skew->ranks = xcalloc(c->n_members, sizeof *skew->ranks);
         for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START;
              from++) { /* use the best source that at least a few calls have */
                 if (rows_by(s, comm, from, l.start) >= SKEW_FEW)

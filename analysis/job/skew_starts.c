@@ -39,7 +39,9 @@ static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, u
         if (at->begin == CAPO_MEET_ABSENT)
                 return NAN;
         if (from == CAPO_SKEW_KERNEL_WAIT)
-                return at->waited ? -(double)(at->waited - 1) : NAN;
+                return m->told && m->told[at - m->arrivals].waited
+                               ? -(double)(m->told[at - m->arrivals].waited - 1)
+                               : NAN;
         if (from == CAPO_SKEW_HOST_START)
                 return capo_clocks_ns(s, member->process, at->begin);
         return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
@@ -66,15 +68,15 @@ struct part {
 static struct part part_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k)
 {
         const struct capo_job_member *member = &s->job->comms[comm].members[k];
-        const struct capo_meet_arrival *at =
-                &s->meets[comm]->arrivals[(size_t)i * s->meets[comm]->n_ranks + member->rank];
+        const struct capo_meet *m = s->meets[comm];
+        const struct capo_meet_arrival *at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
+        uint32_t after = m->told ? m->told[at - m->arrivals].gpu_after : 0;
 
         return (struct part){
                 .host = capo_clocks_ns(s, member->process, at->begin),
-                .begin = at->gpu_after
-                                 ? capo_clocks_ns(s, member->process,
-                                                  at->begin + (at->gpu_after - 1) * UINT64_C(100))
-                                 : NAN,
+                .begin = after ? capo_clocks_ns(s, member->process,
+                                                at->begin + (after - 1) * UINT64_C(100))
+                               : NAN,
                 .next = at->next_after
                                 ? capo_clocks_ns(s, member->process,
                                                  at->begin + (at->next_after - 1) * UINT64_C(1000))

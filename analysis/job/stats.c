@@ -46,14 +46,10 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
         if (capo_log_comm(f, &c, &name) < 0)
                 return 0;
         index = job_comm_of(rd->job, uid_of(rd, &c));
-        if (index == CAPO_NO_COMM)
-                return -ENOMEM;
         comm = &rd->job->comms[index];
         if (c.name_size && !comm->named) {
                 free(comm->name);
                 comm->name = job_text_copy(name, c.name_size);
-                if (!comm->name)
-                        return -ENOMEM;
                 comm->named = true;
         }
         if (c.n_ranks > comm->n_ranks)
@@ -176,6 +172,49 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
         return r < 0 ? r : job_add_sites(rd->job, rd->log, &rd->sites);
 }
 
+/* The one text of the job that equals @text, which it takes; @likely is one of the job's, or NULL. */
+static char *share_text(struct job_scratch *s, char *text, char *likely)
+{
+        uint64_t hash;
+        bool grown;
+
+        if (likely && !strcmp(likely, text)) {
+                free(text);
+                return likely;
+        }
+        hash = job_hash(text, strlen(text));
+        grown = job_index_grow(&s->texts, s->n_texts);
+        for (uint32_t i = 0; grown && i < s->n_texts; i++)
+                job_index_enter(&s->texts, job_hash(s->text[i], strlen(s->text[i])), i);
+        for (uint32_t at = 0, i; (i = job_index_next(&s->texts, hash, &at)) != JOB_INDEX_END;) {
+                if (!strcmp(s->text[i], text)) {
+                        free(text);
+                        return s->text[i];
+                }
+        }
+        xarray_room(&s->text, s->n_texts, sizeof *s->text);
+        job_index_enter(&s->texts, hash, s->n_texts);
+        return s->text[s->n_texts++] = text;
+}
+
+/* When the log is read: keep texts once that other processes of the job have, such as the one before
+ * it (NULL: none). */
+static void share_texts(struct job_scratch *s, struct capo_job_process *p,
+                        const struct capo_job_process *before)
+{
+        for (uint32_t i = 0; i < p->n_info; i++) {
+                struct capo_job_info *like =
+                        before && before->shared_ && i < before->n_info ? &before->info[i] : NULL;
+
+                p->info[i].key = share_text(s, p->info[i].key, like ? like->key : NULL);
+                p->info[i].value = share_text(s, p->info[i].value, like ? like->value : NULL);
+        }
+        if (p->n_info)
+                p->info = xrealloc(p->info, p->n_info * sizeof *p->info);
+        p->host = share_text(s, p->host, before && before->shared_ ? before->host : NULL);
+        p->shared_ = true;
+}
+
 int capo_job_add(struct capo_job *job, struct capo_log *from,
                  void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
@@ -187,19 +226,16 @@ int capo_job_add(struct capo_job *job, struct capo_log *from,
 
         xarray_room(&job->processes, job->n_processes, sizeof *job->processes);
         rd = job_reading_new(job, job->n_processes, log);
-        if (!rd)
-                return -ENOMEM;
         p = &job->processes[job->n_processes++];
         *p = (struct capo_job_process){
                 .rank = -1, .header = *capo_log_header(log), .path = xstrdup(path)};
-        r = p->path ? read_frames(rd, progress, arg) : -ENOMEM;
+        r = read_frames(rd, progress, arg);
         p->health = *capo_log_health(log);
         p->log = steal(&log);
         capo_log_park(p->log);
         host = capo_job_info(p, CAPO_INFO_HOST);
         p->host = host ? job_text_copy(host, strlen(host)) : host_from_path(path);
-        if (!p->host)
-                r = -ENOMEM;
+        share_texts(job->scratch, p, job->n_processes > 1 ? p - 1 : NULL);
         job_reading_end(rd);
         return r;
 }

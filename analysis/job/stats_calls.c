@@ -204,12 +204,13 @@ static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
 
 void job_read_silences(struct reading *rd)
 {
-        const struct reading_thread *most = rd->threads;
+        struct reading_thread *most = rd->threads;
 
         for (size_t i = 1; i < JOB_GAP_THREADS; i++)
                 most = rd->threads[i].n_calls > most->n_calls ? &rd->threads[i] : most;
         rd->job->processes[rd->process].silent = most->silent;
         rd->job->processes[rd->process].still = most->still;
+        most->silent = most->still = (struct capo_silences){0};
 }
 
 /* In the second reading only the noted calls are taken, and the groups that they are in. */
@@ -362,8 +363,11 @@ static void clear_reading(struct reading *rd)
         memset(rd->shapes, 0, rd->n_shapes * sizeof *rd->shapes);
         memset(rd->wanted, 0, rd->n_shapes * sizeof *rd->wanted);
         for (size_t i = 0; i < JOB_GAP_THREADS; i++) {
-                if (rd->threads[i].n_calls)
-                        rd->threads[i] = (struct reading_thread){0};
+                if (!rd->threads[i].n_calls)
+                        continue;
+                free(rd->threads[i].silent.v);
+                free(rd->threads[i].still.v);
+                rd->threads[i] = (struct reading_thread){0};
         }
 }
 
@@ -378,10 +382,6 @@ struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct c
                 rd->shapes = xcalloc(65536, sizeof *rd->shapes);
                 rd->wanted = xcalloc(65536, sizeof *rd->wanted);
                 rd->threads = xcalloc(JOB_GAP_THREADS, sizeof *rd->threads);
-                if (!rd->comms || !rd->ranks || !rd->shapes || !rd->wanted || !rd->threads) {
-                        job_reading_free(rd);
-                        return NULL;
-                }
         }
         clear_reading(rd);
         *rd = (struct reading){.job = job,
@@ -406,6 +406,7 @@ void job_reading_free(struct reading *rd)
 {
         if (!rd)
                 return;
+        clear_reading(rd);
         free(rd->comms);
         free(rd->ranks);
         free(rd->shapes);
@@ -431,8 +432,6 @@ static int fetch_long(struct capo_job *job, uint32_t process)
         if (!log)
                 return 0;
         rd = job_reading_new(job, process, log);
-        if (!rd)
-                return -ENOMEM;
         rd->longs = true;
         use = capo_job_uses(job, process, &n);
         for (; n--; use++) {

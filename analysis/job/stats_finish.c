@@ -40,7 +40,7 @@ static bool same_place(const struct place *a, const struct place *b)
                same_string(a->id, b->id);
 }
 
-static int find_node(struct capo_job *job, const struct place *at, uint32_t *node)
+static uint32_t find_node(struct capo_job *job, const struct place *at)
 {
         bool given = at->id && *at->id;
         _cleanup_free_ char *key = NULL;
@@ -54,11 +54,8 @@ static int find_node(struct capo_job *job, const struct place *at, uint32_t *nod
                 job->nodes[k] = (struct capo_job_node){.key = xstrdup(key),
                                                        .name = xstrdup(given ? at->id : at->host)};
                 job->n_nodes++;
-                if (!job->nodes[k].key || !job->nodes[k].name)
-                        return -ENOMEM;
         }
-        *node = k;
-        return 0;
+        return k;
 }
 
 /* A log that was cut has only a host name: it matches the place with that name. */
@@ -73,7 +70,7 @@ struct places {
         uint32_t *first, n;
 };
 
-static int place_process(struct capo_job *job, struct places *places, uint32_t i)
+static void place_process(struct capo_job *job, struct places *places, uint32_t i)
 {
         struct capo_job_process *p = &job->processes[i];
         const struct place *at = &places->of[i];
@@ -85,10 +82,9 @@ static int place_process(struct capo_job *job, struct places *places, uint32_t i
                 p->node = job->processes[places->first[k - 1]].node;
                 p->clock = job->processes[places->first[k - 1]].clock;
                 job->nodes[p->node].n_processes++;
-                return 0;
+                return;
         }
-        if (find_node(job, at, &p->node) < 0)
-                return -ENOMEM;
+        p->node = find_node(job, at);
         job->nodes[p->node].n_processes++;
         p->clock = job->n_clocks;
         for (k = 0; k < places->n; k++) {
@@ -102,12 +98,11 @@ static int place_process(struct capo_job *job, struct places *places, uint32_t i
         }
         job->n_clocks += p->clock == job->n_clocks;
         places->first[places->n++] = i;
-        return 0;
 }
 
 /* Number nodes as NCCL counts them, and clocks: one per booted kernel. Logs of one place mostly
  * follow each other; cut logs are handled last. */
-static int place_processes(struct capo_job *job)
+static void place_processes(struct capo_job *job)
 {
         _cleanup_free_ struct place *of = xcalloc(job->n_processes + 1, sizeof *of);
         _cleanup_free_ uint32_t *first = xcalloc(job->n_processes + 1, sizeof *first);
@@ -122,11 +117,10 @@ static int place_processes(struct capo_job *job)
         }
         for (int cut = 0; cut < 2; cut++) {
                 for (uint32_t i = 0; i < job->n_processes; i++) {
-                        if ((!of[i].boot && !of[i].id) == cut && place_process(job, &places, i) < 0)
-                                return -ENOMEM;
+                        if ((!of[i].boot && !of[i].id) == cut)
+                                place_process(job, &places, i);
                 }
         }
-        return 0;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -165,7 +159,7 @@ static int by_size_and_age(const void *a, const void *b)
         return CAPO_ORDER(x->created, y->created) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
 }
 
-static int sort_comms(struct capo_job *job)
+static void sort_comms(struct capo_job *job)
 {
         _cleanup_free_ struct order *order = xcalloc(job->n_comms + 1, sizeof *order);
         _cleanup_free_ uint32_t *moved = xcalloc(job->n_comms + 1, sizeof *moved);
@@ -198,11 +192,10 @@ static int sort_comms(struct capo_job *job)
                 if (job->failures[i].comm != CAPO_NO_COMM)
                         job->failures[i].comm = moved[job->failures[i].comm];
         }
-        return 0;
 }
 
 /* Ranks per node of the members seen; "" if there are more node sizes than a layout can hold. */
-static int lay_out(struct capo_job *job, struct capo_job_comm *c)
+static void lay_out(struct capo_job *job, struct capo_job_comm *c)
 {
         _cleanup_free_ uint32_t *counts = xcalloc(job->n_nodes + 1, sizeof *counts);
         struct capo_layout layout = {0};
@@ -222,7 +215,6 @@ static int lay_out(struct capo_job *job, struct capo_job_comm *c)
         if (!known)
                 layout = (struct capo_layout){0};
         c->layout = xstrdup(capo_layout_print(&layout, text, sizeof text));
-        return c->layout ? 0 : -ENOMEM;
 }
 
 /* Names given so far, by hash: the whole names, and for each text before a "#" how many names begin
@@ -252,24 +244,21 @@ static struct counted_name *names_find(const struct names *names, uint64_t hash)
         return NULL;
 }
 
-static int names_count(struct names *names, uint64_t hash)
+static void names_count(struct names *names, uint64_t hash)
 {
         struct counted_name *known = names_find(names, hash);
-        int r;
+        bool grown;
 
         if (known) {
                 known->n++;
-                return 0;
+                return;
         }
-        r = job_index_grow(&names->index, names->n);
-        if (r < 0)
-                return -ENOMEM;
+        grown = job_index_grow(&names->index, names->n);
         xarray_room(&names->v, names->n, sizeof *names->v);
-        for (uint32_t i = 0; r && i < names->n; i++)
+        for (uint32_t i = 0; grown && i < names->n; i++)
                 job_index_enter(&names->index, names->v[i].hash, i);
         job_index_enter(&names->index, hash, names->n);
         names->v[names->n++] = (struct counted_name){hash, 1};
-        return 0;
 }
 
 enum { WHOLE = 1, BEGINNING = 2 }; /* the two kinds of hash */
@@ -279,16 +268,16 @@ static uint64_t name_hash(const char *name, size_t n, uint64_t of)
         return XXH3_64bits_withSeed(name, n, of);
 }
 
-static int names_add(struct names *names, const char *name)
+static void names_add(struct names *names, const char *name)
 {
         size_t n = strcspn(name, "#"), whole = strlen(name);
-        int r = names_count(names, name_hash(name, whole, WHOLE));
 
-        for (unsigned parts = 0; r == 0 && name[n] && parts < 16; parts++) {
-                r = names_count(names, name_hash(name, n, BEGINNING));
+        names_count(names, name_hash(name, whole, WHOLE));
+        for (unsigned parts = 0; name[n] && parts < 16; parts++) {
+                names_count(names, name_hash(name, n, BEGINNING));
                 n += 1 + strcspn(name + n + 1, "#");
         }
-        return r < 0 ? r : names_count(names, name_hash(name, whole, BEGINNING));
+        names_count(names, name_hash(name, whole, BEGINNING));
 }
 
 static uint32_t names_have(const struct names *names, const char *name, uint64_t of)
@@ -334,7 +323,8 @@ static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
                 else
                         c->name = name;
         }
-        return names_add(names, c->name);
+        names_add(names, c->name);
+        return 0;
 }
 
 static int by_key(const void *a, const void *b)
@@ -414,7 +404,7 @@ static void count_ranks(struct capo_job *job)
 
 /* A process with several GPUs is several ranks: take their numbers from the communicator of all
  * ranks. */
-static int number_members(struct capo_job *job)
+static void number_members(struct capo_job *job)
 {
         const struct capo_job_comm *world =
                 job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
@@ -438,27 +428,25 @@ static int number_members(struct capo_job *job)
                         m->job_rank = in ? world->members[in - 1].rank : -1;
                 }
         }
-        return 0;
 }
 
 int capo_job_finish(struct capo_job *job)
 {
         _cleanup_(names_finish) struct names names = {0};
-        int r = place_processes(job);
+        int r;
 
-        if (r == 0)
-                r = job_set_clocks(job);
-        if (r == 0)
-                r = sort_comms(job);
+        place_processes(job);
+        r = job_set_clocks(job);
         if (r < 0)
                 return r;
+        sort_comms(job);
         count_ranks(job);
-        r = number_members(job) ?: job_list_uses(job);
+        number_members(job);
+        job_list_uses(job);
         add_up(job);
         for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
                 r = name_comm(job, i, &names);
-                if (r == 0)
-                        r = lay_out(job, &job->comms[i]);
+                lay_out(job, &job->comms[i]);
         }
         for (uint32_t i = 0; i < job->n_rows; i++) {
                 struct capo_job_row *row = &job->rows[i];

@@ -15,16 +15,15 @@ static inline bool job_failed(int8_t result)
         return result != 0 && result != 7;
 }
 
-/** job_text_copy() - copy text of a log for terminals: control bytes become '?'. NULL: no memory.
- */
+/** job_text_copy() - copy text of a log for terminals: control bytes become '?'. */
 char *job_text_copy(const void *bytes, size_t size);
 
 /** job_hash() - hash of an index key. */
 uint64_t job_hash(const void *bytes, size_t size);
 
-/** job_index_grow() - make room for one more than @n entries. Return: 1: grown, the caller must
- * enter all entries again; 0; -ENOMEM. */
-int job_index_grow(struct job_index *ix, uint32_t n);
+/** job_index_grow() - make room for one more than @n entries. Return: was it grown? Then the caller
+ * must enter all entries again. */
+bool job_index_grow(struct job_index *ix, uint32_t n);
 
 /** job_index_enter() - enter an entry; there must be room. */
 void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry);
@@ -39,8 +38,7 @@ static inline uint32_t job_index_next(const struct job_index *ix, uint64_t hash,
                1; /* a free slot gives JOB_INDEX_END */
 }
 
-/** job_comm_of() - index in job->comms of communicator @uid, made if missing; CAPO_NO_COMM: no
- * memory. */
+/** job_comm_of() - index in job->comms of communicator @uid, made if missing. */
 uint32_t job_comm_of(struct capo_job *job, uint64_t uid);
 
 /** job_add_text_frame() - add an INFO, FABRIC or RULES frame to its process. Return: 0, -ENOMEM. */
@@ -54,7 +52,7 @@ void job_tally(struct capo_job_row *row);
  * @key: calls and failed are those of the cell; time is empty
  * @tally_of: number of the (process, communicator)
  *
- * Return: the row; NULL: no memory.
+ * Return: the row.
  */
 struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key,
                                     uint64_t tally_of);

@@ -18,17 +18,14 @@ uint64_t job_hash(const void *bytes, size_t size)
         return XXH3_64bits(bytes, size);
 }
 
-int job_index_grow(struct job_index *ix, uint32_t n)
+bool job_index_grow(struct job_index *ix, uint32_t n)
 {
-        uint32_t more;
-
         if (2 * (n + 1) <= ix->n_slots)
-                return 0;
-        more = ix->n_slots ? 2 * ix->n_slots : 256;
+                return false;
+        ix->n_slots = ix->n_slots ? 2 * ix->n_slots : 256;
         free(ix->slots);
-        ix->slots = xcalloc(more, sizeof *ix->slots);
-        ix->n_slots = ix->slots ? more : 0;
-        return ix->slots ? 1 : -ENOMEM;
+        ix->slots = xcalloc(ix->n_slots, sizeof *ix->slots);
+        return true;
 }
 
 void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry)
@@ -44,11 +41,9 @@ uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
 {
         struct job_index *ix = &job->scratch->comms;
         uint64_t hash = job_hash(&uid, sizeof uid);
-        int r = job_index_grow(ix, job->n_comms);
+        bool grown = job_index_grow(ix, job->n_comms);
 
-        if (r < 0)
-                return CAPO_NO_COMM;
-        for (uint32_t i = 0; r && i < job->n_comms; i++)
+        for (uint32_t i = 0; grown && i < job->n_comms; i++)
                 job_index_enter(ix, job_hash(&job->comms[i].uid, sizeof uid), i);
         for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
                 if (job->comms[i].uid == uid)
@@ -63,15 +58,13 @@ uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
         return job->n_comms++;
 }
 
-/* The row with this key, made if missing. NULL: no memory. */
+/* The row with this key, made if missing. */
 static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_row *key)
 {
         struct job_index *ix = &job->scratch->rows;
-        int r = job_index_grow(ix, job->n_rows);
+        bool grown = job_index_grow(ix, job->n_rows);
 
-        if (r < 0)
-                return NULL;
-        for (uint32_t i = 0; r && i < job->n_rows; i++)
+        for (uint32_t i = 0; grown && i < job->n_rows; i++)
                 job_index_enter(ix, job->rows[i].hash_, i);
         for (uint32_t at = 0, i; (i = job_index_next(ix, key->hash_, &at)) != JOB_INDEX_END;) {
                 struct capo_job_row *row = &job->rows[i];
@@ -107,8 +100,6 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
         empty.hash_ = job_hash(&hashed, sizeof hashed);
         empty.calls = empty.failed = 0;
         row = row_of(job, &empty);
-        if (!row)
-                return NULL;
         if (row->tally_of_ != tally_of)
                 job_tally(row);
         row->tally_of_ = tally_of;
@@ -124,11 +115,9 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s,
         struct job_index *ix = &job->scratch->sites;
         uint64_t hash = job_hash(text, s->text_size);
         struct capo_job_site *site = NULL;
-        int r = job_index_grow(ix, job->n_sites);
+        bool grown = job_index_grow(ix, job->n_sites);
 
-        if (r < 0)
-                return r;
-        for (uint32_t i = 0; r && i < job->n_sites; i++)
+        for (uint32_t i = 0; grown && i < job->n_sites; i++)
                 job_index_enter(ix, job->sites[i].hash_, i);
         for (uint32_t nth = 0, i; !site && (i = job_index_next(ix, hash, &nth)) != JOB_INDEX_END;) {
                 struct capo_job_site *at = &job->sites[i];
@@ -141,8 +130,6 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s,
                 site = &job->sites[job->n_sites];
                 *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size),
                                                .hash_ = hash};
-                if (!site->text)
-                        return -ENOMEM;
                 job_index_enter(ix, hash, job->n_sites++);
         }
         site->count += s->count;
@@ -166,14 +153,12 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
 {
         struct job_index *ix = &job->scratch->failures;
         uint64_t hash = failure_hash(process, comm, call, result);
-        int r;
+        bool grown;
 
         if (!job_failed(result) || !calls)
                 return 0;
-        r = job_index_grow(ix, job->n_failures);
-        if (r < 0)
-                return r;
-        for (uint32_t i = 0; r && i < job->n_failures; i++) {
+        grown = job_index_grow(ix, job->n_failures);
+        for (uint32_t i = 0; grown && i < job->n_failures; i++) {
                 const struct capo_job_failure *f = &job->failures[i];
 
                 job_index_enter(ix, failure_hash(f->process, f->comm, f->call, f->result), i);
@@ -248,7 +233,7 @@ static int add_cell(struct capo_job *job, const struct capo_log_cell *c,
                 add_expert_cell(&job->comms[key.comm], c, process);
         if (job_add_failure(job, process, key.comm, c->call, c->result, c->count) < 0)
                 return -ENOMEM;
-        if (!row || capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
+        if (capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
                 return -ENOMEM;
         if (c->flags & CAPO_RECORD_CHOSEN && c->clock == CAPO_CLOCK_EVENT &&
             capo_hist_add_view(&row->time[CAPO_TIMES_CHOSEN], gpu) < 0)

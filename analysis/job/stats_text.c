@@ -21,8 +21,7 @@ char *job_text_copy(const void *bytes, size_t size)
 {
         char *copy = xmalloc(size + 1);
 
-        if (copy)
-                put_text(copy, bytes, size);
+        put_text(copy, bytes, size);
         return copy;
 }
 
@@ -60,14 +59,8 @@ static int add_info(struct capo_job_process *p, const struct capo_info_line *lin
         if (p->n_info == KEYS)
                 return 0;
         xarray_room(&p->info, p->n_info, sizeof *p->info);
-        p->info[p->n_info] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
-                                                    job_text_copy(line->value, line->n_value), 0};
-        if (!p->info[p->n_info].key || !p->info[p->n_info].value) {
-                free(p->info[p->n_info].key);
-                free(p->info[p->n_info].value);
-                return -ENOMEM;
-        }
-        p->n_info++;
+        p->info[p->n_info++] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
+                                                      job_text_copy(line->value, line->n_value), 0};
         return 0;
 }
 

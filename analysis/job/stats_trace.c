@@ -27,7 +27,7 @@ struct tracing {
         struct job_index index; /* of the cells, by key */
 };
 
-/* Find or add the cell. Return: 1 + its index; 0: no memory. */
+/* Find or add the cell. Return: 1 + its index. */
 static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_t bytes,
                         uint8_t call, uint8_t algo_proto, uint8_t channels, uint8_t flags)
 {
@@ -39,11 +39,9 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
                                     .channels = channels,
                                     .flags = flags & JOB_ROW_FLAGS};
         uint64_t hash = job_hash(&key, sizeof key);
-        int r = job_index_grow(&t->index, t->n_cells);
+        bool grown = job_index_grow(&t->index, t->n_cells);
 
-        if (r < 0)
-                return 0;
-        for (uint32_t i = 0; r && i < t->n_cells; i++)
+        for (uint32_t i = 0; grown && i < t->n_cells; i++)
                 job_index_enter(&t->index, job_hash(&t->cells[i].key, sizeof key), i);
         for (uint32_t at = 0, i; (i = job_index_next(&t->index, hash, &at)) != JOB_INDEX_END;) {
                 if (!memcmp(&t->cells[i].key, &key, sizeof key))
@@ -75,7 +73,7 @@ static int count_call(struct traced *cell, uint64_t host_ns, const struct capo_r
         return 0;
 }
 
-static int trace_shapes(struct tracing *t, const struct capo_log_frame *f)
+static void trace_shapes(struct tracing *t, const struct capo_log_frame *f)
 {
         const struct capo_log_shape *s;
         unsigned n = capo_log_shapes(f, &s);
@@ -84,10 +82,7 @@ static int trace_shapes(struct tracing *t, const struct capo_log_frame *f)
                 t->shapes[s->id] = *s;
                 t->cell_of[s->id] = cell_of(t, s->comm, s->rule, s->bytes, s->call, s->algo_proto,
                                             s->channels, s->flags);
-                if (!t->cell_of[s->id])
-                        return -ENOMEM;
         }
-        return 0;
 }
 
 static int trace_block(struct tracing *t, const struct capo_log_frame *f)
@@ -120,9 +115,8 @@ static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
                 uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto,
                                         w.channels, w.flags);
 
-                r = cell ? count_call(&t->cells[cell - 1],
-                                      w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, &w)
-                         : -ENOMEM;
+                r = count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0,
+                               &w);
         }
         return r;
 }
@@ -155,7 +149,7 @@ static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
                         continue;
                 row = job_add_to_row(job, &key, (uint64_t)process << 16 | c->comm);
                 for (unsigned k = 0; k < CAPO_TIMES; k++) {
-                        if (!row || capo_hist_merge(&row->time[k], &t->cells[i].time[k]) < 0)
+                        if (capo_hist_merge(&row->time[k], &t->cells[i].time[k]) < 0)
                                 return -ENOMEM;
                 }
         }
@@ -168,12 +162,12 @@ int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t pr
         struct tracing t = {.shapes = xcalloc(65536, sizeof *t.shapes),
                             .cell_of = xcalloc(65536, sizeof *t.cell_of)};
         struct capo_log_frame f;
-        int r = t.shapes && t.cell_of ? 0 : -ENOMEM;
+        int r = 0;
 
         capo_log_rewind(log);
         while (r == 0 && capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_SHAPE)
-                        r = trace_shapes(&t, &f);
+                        trace_shapes(&t, &f);
                 else if (f.type == CAPO_FRAME_BLOCK)
                         r = trace_block(&t, &f);
                 else if (f.type == CAPO_FRAME_WIDE)

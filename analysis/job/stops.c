@@ -57,8 +57,8 @@ bool capo_stops_covers(const struct capo_job_process *p, double from, double to)
 static double find_wait(const struct capo_job_process *p, const struct capo_stop *s)
 {
         for (uint32_t i = 0; i < p->still.n; i++) {
-                double from = (double)p->header.t0_real_ns + (double)p->still.from[i];
-                double to = from + (double)p->still.ns[i];
+                double from = (double)p->header.t0_real_ns + (double)p->still.v[i].from;
+                double to = from + (double)p->still.v[i].ns;
                 double both = common_ns(from, to, s->from, s->to);
 
                 if (both > MOST_OF * (s->to - s->from) && both > MOST_OF * (to - from) &&

@@ -23,6 +23,7 @@
 #include "analysis/log/log_window.h"
 #include "analysis/log/pack.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 struct capo_log {
         struct capo_log_window window;
@@ -69,7 +70,7 @@ void capo_log_rewind(struct capo_log *log)
 {
         log->next = log->header.header_size;
         log->search_left = 4 * log->window.size + (64u << 20);
-        log->health = (struct capo_log_health){0};
+        log->health = (struct capo_log_health){.damages = log->health.damages};
 }
 
 /* Read and check the header; the size of @log is already known. */
@@ -105,14 +106,10 @@ static int begin_log(struct capo_log *log, const struct stat *st, char *why, siz
 
 static struct capo_log *new_log(const char *path)
 {
-        struct capo_log *log = calloc(1, sizeof *log);
+        struct capo_log *log = xcalloc(1, sizeof *log);
 
-        if (!log)
-                return NULL;
         log->window.fd = -1;
-        log->window.path = strdup(path);
-        if (!log->window.path)
-                free(steal(&log));
+        log->window.path = xstrdup(path);
         return log;
 }
 
@@ -150,8 +147,7 @@ int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why
 {
         _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
         struct stat st;
-        int r = log ? capo_log_window_open(&log->window, path, &st, why, why_size)
-                    : capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
+        int r = capo_log_window_open(&log->window, path, &st, why, why_size);
         char head[4];
 
         if (r == -ENOTDIR)
@@ -173,10 +169,6 @@ int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why,
         struct stat st;
         int r;
 
-        if (!log) {
-                close(fd);
-                return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
-        }
         capo_log_window_give(&log->window, fd);
         r = fstat(fd, &st) < 0 ? -errno : begin_log(log, &st, why, why_size);
         log->window.in_memory = r == 0 && st.st_nlink == 0;
@@ -195,7 +187,7 @@ static int open_unpacked(struct capo_log *log, char *why, size_t why_size)
 {
         FILE *file = tmpfile();
         struct stat st;
-        int r = file ? capo_pack_unpack(log->window.pack, &log->window.entry, take_file, file)
+        int r = file ? capo_pack_unpack(log->window.pack, log->window.entry, take_file, file)
                      : -errno;
         int fd = -1;
 
@@ -226,7 +218,8 @@ int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
         log = path ? new_log(path) : NULL;
         if (!log || !(log->window.pack = strdup(pack)))
                 return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
-        log->window.entry = *entry;
+        log->window.entry = xmalloc(sizeof *entry);
+        *log->window.entry = *entry;
         if (entry->size > PACKED_MOST) {
                 r = open_unpacked(log, why, why_size);
         } else {
@@ -253,6 +246,8 @@ void capo_log_close(struct capo_log *log)
         capo_log_window_free(&log->window);
         free(log->window.path);
         free(log->window.pack);
+        free(log->window.entry);
+        free(log->health.damages);
         free(log);
 }
 
@@ -357,6 +352,8 @@ static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const 
 {
         struct capo_log_health *h = &log->health;
 
+        if (!h->damages)
+                h->damages = xcalloc(CAPO_DAMAGES_KEPT, sizeof *h->damages);
         if (h->n_damages < CAPO_DAMAGES_KEPT)
                 h->damages[h->n_damages] =
                         (struct capo_log_damage){.offset = from, .bytes = to - from, .what = what};

@@ -39,9 +39,10 @@ struct capo_log_damage {
 
 /* What was wrong with a log so far. A cut end is normal for a killed process and is not damage. */
 struct capo_log_health {
-        struct capo_log_damage damages[CAPO_DAMAGES_KEPT]; /* the first ones */
-        uint64_t n_damages;                                /* all */
-        uint64_t bytes_lost;                               /* in damaged places */
+        struct capo_log_damage
+                *damages;        /* the first CAPO_DAMAGES_KEPT; the log's, until it is closed */
+        uint64_t n_damages;      /* all */
+        uint64_t bytes_lost;     /* in damaged places */
         uint64_t cut_at;         /* offset of the frame in which the file ends */
         uint64_t cut_bytes;      /* bytes of that frame that are in the file; 0: not cut */
         uint64_t unknown_frames; /* of types this version does not know, skipped */

@@ -81,12 +81,12 @@ int capo_log_window_unpack(struct capo_log_window *w)
 {
         int r;
 
-        w->room = (w->entry.size + 4096) & ~(size_t)4095;
+        w->room = (w->entry->size + 4096) & ~(size_t)4095;
         w->bytes = malloc(w->room);
         if (!w->bytes)
                 return -ENOMEM;
         kept += w->room;
-        r = capo_pack_unpack(w->pack, &w->entry, take_window, w);
+        r = capo_pack_unpack(w->pack, w->entry, take_window, w);
         return r == -EBADMSG ? 0 : r;
 }
 

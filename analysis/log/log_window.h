@@ -18,7 +18,7 @@ struct capo_log_window {
         bool in_memory; /* the file has no name and cannot be opened again */
         char *pack;     /* the file with several logs, or NULL; then the window holds this log
                            completely */
-        struct capo_pack_entry entry;
+        struct capo_pack_entry *entry; /* of @pack; NULL without it */
         uint64_t size;
         unsigned char *bytes;
         size_t room;

@@ -277,13 +277,11 @@ static uint64_t alike_hash(uint64_t bytes, uint16_t comm, uint8_t call)
 static const struct alike *alike_of(struct gathered *g, const struct capo_record *r)
 {
         uint64_t hash = alike_hash(r->bytes, r->comm, r->call);
-        int grown = job_index_grow(&g->index, g->n_alike);
+        bool grown = job_index_grow(&g->index, g->n_alike);
         uint32_t comm;
         struct alike new = {
                 .bytes = r->bytes, .comm = r->comm, .call = r->call, .share = SHARE_NONE};
 
-        if (grown < 0)
-                return NULL;
         for (uint32_t i = 0; grown && i < g->n_alike; i++)
                 job_index_enter(&g->index,
                                 alike_hash(g->alike[i].bytes, g->alike[i].comm, g->alike[i].call),

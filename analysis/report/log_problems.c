@@ -153,10 +153,8 @@ static void report_unfinished(struct capo_page *r, enum life life)
                         say_log(r, life, capo_base_name(p->path), written);
                         continue;
                 }
-                if (!ended && !(ended = xmalloc(n_ranks)))
-                        return;
                 if (!n++)
-                        memset(ended, true, n_ranks);
+                        ended = memset(xmalloc(n_ranks), true, n_ranks);
                 ended[p->rank] = false;
                 first = written < first ? written : first;
         }

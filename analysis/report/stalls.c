@@ -40,9 +40,9 @@ static double length_of(struct stall s)
 
 static struct stall silence_of(const struct capo_job_process *p, uint32_t i)
 {
-        double from = (double)p->header.t0_real_ns + (double)p->still.from[i];
+        double from = (double)p->header.t0_real_ns + (double)p->still.v[i].from;
 
-        return (struct stall){from, from + (double)p->still.ns[i]};
+        return (struct stall){from, from + (double)p->still.v[i].ns};
 }
 
 /* The part of @s in which the process was silent. */
@@ -287,9 +287,10 @@ double capo_unseen_waiting(const struct capo_page *r)
                 const struct capo_silences *s = &job->processes[i].still;
                 double usual = (double)capo_silences_usual(s);
 
-                for (uint32_t k = 0; k < s->n && (double)s->ns[k] > FAR_LONGER * usual; k++)
-                        if (!gpus_worked(r, (double)s->ns[k]) && !all_timed(r, (double)s->ns[k]))
-                                silent += ((double)s->ns[k] - usual) / n * (1 - 1 / n);
+                for (uint32_t k = 0; k < s->n && (double)s->v[k].ns > FAR_LONGER * usual; k++)
+                        if (!gpus_worked(r, (double)s->v[k].ns) &&
+                            !all_timed(r, (double)s->v[k].ns))
+                                silent += ((double)s->v[k].ns - usual) / n * (1 - 1 / n);
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 counted += job->comms[i].skew ? job->comms[i].skew->long_ns / n : 0;

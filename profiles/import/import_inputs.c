@@ -46,8 +46,6 @@ static int leave_out(struct capo_input *in, const char *why)
 {
         struct capo_late *late = capo_late_of(in);
 
-        if (!late)
-                return -ENOMEM;
         capo_samples_note(in->set, "left out %s: %s", in->path, why);
         if (!late->unread && asprintf(&late->unread, "%s: %s", in->path, why) < 0)
                 late->unread = NULL;
@@ -127,8 +125,7 @@ static int read_before(struct capo_input *in, uint64_t file_size)
                 return 1;
         }
         xarray_room(&set->files, set->n_known, sizeof *set->files);
-        if (!(file.path = xstrdup(in->path)))
-                return -ENOMEM;
+        file.path = xstrdup(in->path);
         set->files[set->n_known++] = file;
         return 0;
 }
@@ -300,11 +297,9 @@ static int import_folder(struct capo_input *in, unsigned depth)
                 return -errno;
         }
         for (int i = 0; i < n; i++) {
-                char *path = NULL;
+                char *path = xprintf("%s/%s", in->path, names[i]->d_name);
                 struct capo_input sub = *in;
 
-                if (r >= 0 && asprintf(&path, "%s/%s", in->path, names[i]->d_name) < 0)
-                        r = -ENOMEM;
                 if (r >= 0) {
                         sub.path = path;
                         r = import_path(&sub, true, depth + 1);

@@ -25,8 +25,6 @@ struct capo_late *capo_late_of(struct capo_input *in)
         set->late_free = capo_late_free;
         l = &set->late[set->n_late];
         *l = (struct capo_late){.labelled = in->label, .records = xcalloc(1, sizeof *l->records)};
-        if (!l->records)
-                return NULL;
         if (in->label) /* with its padding, because memcmp() compares it */
                 memcpy(&l->label, in->label, sizeof l->label);
         set->n_late++;

@@ -26,7 +26,7 @@
 #include "analysis/job/stats.h"
 #include "profiles/import/log_runs.h"
 
-enum { QUANTILES = 25 };
+enum { QUANTILES = 25, MERGE_LEAST = 1 << 15 };
 
 /* Sorts by run, then calls that can be matched before those that cannot, then by number. */
 static uint64_t match_of(const struct log_call *c)
@@ -42,12 +42,40 @@ static int by_match(const void *a, const void *b)
         return CAPO_ORDER(match_x, match_y) ?: CAPO_ORDER(x->ns, y->ns);
 }
 
-static int append_call(struct log_import *m, const struct log_call *c)
+/* One past the times of all ranks for the call at @i of the sorted calls. */
+static size_t end_of_call(const struct log_import *m, size_t i)
 {
+        const struct log_call *c = &m->calls[i++];
+
+        while (i < m->n && !c->alone && match_of(&m->calls[i]) == match_of(c))
+                i++;
+        return i;
+}
+
+/* Sort the calls, and of each keep the shortest and the longest: no other becomes a sample. */
+static void merge_calls(struct log_import *m)
+{
+        size_t kept = 0;
+
+        qsort(m->calls, m->n, sizeof *m->calls, by_match);
+        for (size_t i = 0, end; i < m->n; i = end) {
+                end = end_of_call(m, i);
+                m->calls[kept++] = m->calls[i];
+                if (end > i + 1)
+                        m->calls[kept++] = m->calls[end - 1];
+        }
+        m->n = kept;
+        m->merge_at = 2 * kept > MERGE_LEAST ? 2 * kept : MERGE_LEAST;
+}
+
+static void append_call(struct log_import *m, const struct log_call *c)
+{
+        if (m->n >= m->merge_at && !m->n_unknown)
+                merge_calls(m);
         xarray_room(&m->calls, m->n, sizeof *c);
         m->calls[m->n++] = *c;
+        m->n_taken++;
         m->n_unknown += c->unknown;
-        return 0;
 }
 
 /* Convert a record of @calls calls. Return: 1: @c is set; 0: it is not used, and the calls may be
@@ -102,12 +130,14 @@ static int take_record(const struct capo_record *r, unsigned thread, void *arg)
         int e = describe_call(m, r, 1, &c);
 
         (void)thread;
-        return e > 0 ? append_call(m, &c) : e;
+        if (e > 0)
+                append_call(m, &c);
+        return e < 0 ? e : 0;
 }
 
 /* Add quantiles of the histogram of calls that were only counted. */
-static int append_quantiles(struct log_import *m, struct log_call *c,
-                            const struct capo_log_hist_view *gpu)
+static void append_quantiles(struct log_import *m, struct log_call *c,
+                             const struct capo_log_hist_view *gpu)
 {
         uint64_t below = 0, q = 0, n = gpu->head.count < QUANTILES ? gpu->head.count : QUANTILES;
 
@@ -125,12 +155,10 @@ static int append_quantiles(struct log_import *m, struct log_call *c,
                         /* the counts may come from an untrusted file */
                         c->ns = (uint32_t)(ns < lo ? lo : ns > hi - 1 ? hi - 1 : ns);
                         c->seq = (uint32_t)q + 1;
-                        if (append_call(m, c) < 0)
-                                return -ENOMEM;
+                        append_call(m, c);
                 }
                 below += p->count;
         }
-        return 0;
 }
 
 /* Take a cell of a log that has no single calls. */
@@ -157,7 +185,8 @@ static int take_cell(const struct capo_log_cell *cell, const struct capo_log_his
         if (e <= 0)
                 return e;
         c.alone = true;
-        return append_quantiles(m, &c, gpu);
+        append_quantiles(m, &c, gpu);
+        return 0;
 }
 
 static void list_comms(struct log_import *m, uint32_t process)
@@ -204,7 +233,7 @@ static int read_process(struct log_import *m, uint32_t process)
 
 /* Remove calls of which it is not known what was forced. A run that has no other calls is marked as
  * left out. */
-static int leave_out_unknown(struct log_import *m)
+static void leave_out_unknown(struct log_import *m)
 {
         struct capo_trial *runs = m->in->set->runs;
         _cleanup_free_ bool *known = xcalloc(m->in->set->n_runs + 1, sizeof *known);
@@ -226,13 +255,12 @@ static int leave_out_unknown(struct log_import *m)
                         m->calls[kept++] = m->calls[k];
         }
         m->n = kept;
-        return 0;
 }
 
-static int make_samples(struct log_import *m)
+static void make_samples(struct log_import *m)
 {
-        if (m->n_unknown && leave_out_unknown(m) < 0)
-                return -ENOMEM;
+        if (m->n_unknown)
+                leave_out_unknown(m);
         if (m->n)
                 qsort(m->calls, m->n, sizeof *m->calls, by_match);
         for (size_t i = 0, k; i < m->n; i = k) {
@@ -240,10 +268,7 @@ static int make_samples(struct log_import *m)
                 struct capo_sample s;
                 unsigned kind = capo_call_kind(c->call);
 
-                for (k = i + 1; k < m->n && !c->alone && m->calls[k].run == c->run &&
-                                !m->calls[k].alone && m->calls[k].seq == c->seq;
-                     k++)
-                        ;
+                k = end_of_call(m, i);
                 if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER &&
                     kind != CAPO_KIND_REDUCESCATTER)
                         c = &m->calls[k - 1];
@@ -260,18 +285,16 @@ static int make_samples(struct log_import *m)
                                          .want_chunk = c->want.chunk,
                                          .ran = c->ran,
                                          .ran_channels = c->channels};
-                if (s.us > 0 && capo_samples_add(m->in->set, &s) < 0)
-                        return -ENOMEM;
+                if (s.us > 0)
+                        capo_samples_add(m->in->set, &s);
         }
-        return 0;
 }
 
 /* An input had no call that is used: keep its name, and how many calls were skipped. */
-static int input_empty(struct log_import *m, const char *named)
+static void input_empty(struct log_import *m, const char *named)
 {
         xarray_room(&m->empty, m->n_empty, sizeof *m->empty);
         m->empty[m->n_empty++] = (struct log_empty){named, m->skipped_host, m->skipped_group};
-        return 0;
 }
 
 /* Note each input without a call that is used. If there is no other input, the first one is the
@@ -304,6 +327,7 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
 
         m->in = &each;
         m->job = job;
+        m->merge_at = MERGE_LEAST;
         for (uint32_t i = 0; i < job->n_processes && e == 0; i++) {
                 each.path = named[i];
                 e = read_process(m, i);
@@ -315,17 +339,18 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
                         e = 0;
                 } else if (e == 0 &&
                            (i + 1 == job->n_processes || strcmp(named[i], named[i + 1]))) {
-                        e = m->n == before ? input_empty(m, named[i]) : 0;
-                        before = m->n;
+                        if (m->n_taken == before)
+                                input_empty(m, named[i]);
+                        before = m->n_taken;
                         m->skipped_host = m->skipped_group = 0;
                 }
         }
         if (e == 0)
                 e = log_runs_settle(m);
-        if (e == 0)
-                e = make_samples(m);
-        if (e == 0)
+        if (e == 0) {
+                make_samples(m);
                 e = say_empty(m);
+        }
         if (wrong && (e == 0 || e == -ENODATA)) {
                 snprintf(in->error, in->room, "%s", said);
                 e = wrong;

@@ -143,8 +143,6 @@ static int split_repeats(struct capo_input *in, size_t first)
 
                                 made[k] = capo_samples_run(in->set, &copy);
                         }
-                        if (made[k] == UINT32_MAX)
-                                return -ENOMEM;
                 }
                 for (size_t k = next - i - 1; k > 0; k--)
                         v[i + k].run = made[k];

@@ -113,8 +113,7 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
                 return UINT32_MAX;
         xarray_room(&m->runs, m->n_runs, sizeof *m->runs);
         k.run = capo_samples_run(m->in->set, &run);
-        if (k.run != UINT32_MAX)
-                m->runs[m->n_runs++] = k;
+        m->runs[m->n_runs++] = k;
         return k.run;
 }
 

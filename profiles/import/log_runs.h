@@ -39,6 +39,7 @@ struct log_import {
         struct log_comm comms[UINT16_MAX + 1];
         struct log_call *calls;
         size_t n, n_unknown;
+        size_t n_taken, merge_at; /* how many there were; when to drop those that are not needed */
         struct log_run *runs;
         size_t n_runs;
         uint64_t skipped_host, skipped_group; /* of the input being read */

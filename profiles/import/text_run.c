@@ -345,8 +345,6 @@ static int take_rows(struct reader *r, uint8_t want)
         memcpy(b->run.tuner, b->log.tuner, sizeof b->run.tuner);
         memcpy(b->run.driver, b->log.driver, sizeof b->run.driver);
         run = capo_samples_run(r->in->set, &b->run);
-        if (run == UINT32_MAX)
-                return -ENOMEM;
         for (size_t i = 0; i < b->n_rows; i++) {
                 for (unsigned g = 0; g < b->rows[i].n; g++) {
                         struct capo_sample s = b->rows[i].sample[g];

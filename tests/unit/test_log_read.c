@@ -88,6 +88,7 @@ static void poke(uint64_t at, unsigned char xor)
 /* Reads all; returns a bit per frame type seen. */
 static unsigned read_all(struct capo_log_health *health)
 {
+        static struct capo_log_damage first;
         struct capo_log *log = NULL;
         struct capo_log_frame f;
         unsigned seen = 0;
@@ -98,6 +99,9 @@ static unsigned read_all(struct capo_log_health *health)
                 seen |= 1u << f.type;
         cr_assert_eq(r, 0);
         *health = *capo_log_health(log);
+        if (health->n_damages) /* for when the log is closed */
+                first = *health->damages;
+        health->damages = &first;
         capo_log_close(log);
         return seen;
 }

@@ -479,7 +479,9 @@ Test(problems, a_process_of_this_machine_that_is_gone)
 Test(problems, damage)
 {
         struct capo_log_health *h = &page.job->processes[0].health;
+        static struct capo_log_damage damages[CAPO_DAMAGES_KEPT];
 
+        h->damages = damages;
         h->n_damages = CAPO_DAMAGES_KEPT + 2;
         for (unsigned i = 0; i < CAPO_DAMAGES_KEPT; i++) {
                 h->damages[i].offset = 1000;

@@ -158,12 +158,12 @@ Test(sampled, the_longest_silences_are_kept)
         for (uint64_t i = 1; i <= 40; i++)
                 capo_silences_add(&s, i, i % 2 ? i : 100 - i);
         cr_assert_eq(s.n, CAPO_SILENCES);
-        cr_expect(s.ns[0] == 98 && s.ns[1] == 96 && s.ns[19] == 60 && s.ns[20] == 39 &&
-                  s.ns[31] == 17);
+        cr_expect(s.v[0].ns == 98 && s.v[1].ns == 96 && s.v[19].ns == 60 && s.v[20].ns == 39 &&
+                  s.v[31].ns == 17);
         capo_silences_add(&s, 0, 16);
-        cr_expect_eq(s.ns[31], 17);
+        cr_expect_eq(s.v[31].ns, 17);
         capo_silences_add(&s, 7, 1000);
-        cr_expect(s.ns[0] == 1000 && s.ns[31] == 19);
+        cr_expect(s.v[0].ns == 1000 && s.v[31].ns == 19);
 }
 
 Test(sampled, silences_that_the_job_has_many_of_are_usual)
@@ -175,7 +175,7 @@ Test(sampled, silences_that_the_job_has_many_of_are_usual)
         for (uint64_t i = 0; i < 20; i++)
                 capo_silences_add(&s, 100 + i, 100);
         cr_expect_eq(capo_silences_usual(&s), 100);
-        cr_expect(s.ns[0] == 5000 && s.from[0] == 3);
+        cr_expect(s.v[0].ns == 5000 && s.v[0].from == 3);
 }
 
 Test(sampled, as_many_silences_as_there_can_be_unseen_calls)

@@ -367,8 +367,8 @@ Test(stats_calls, silences_behind_calls_that_were_not_timed)
 
                 cr_expect_eq(s->n, 5, "%u", s->n);
                 for (uint32_t k = 0; k < s->n && k < 5; k++)
-                        cr_expect_eq(s->ns[k], expected[k], "%u: %llu", k,
-                                     (unsigned long long)s->ns[k]);
+                        cr_expect_eq(s->v[k].ns, expected[k], "%u: %llu", k,
+                                     (unsigned long long)s->v[k].ns);
         }
         capo_job_free(job);
 }
