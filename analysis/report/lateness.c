@@ -322,17 +322,21 @@ static void judge_share(struct capo_page *r)
 static double part_in_messages(const struct capo_page *r, uint32_t comm)
 {
         const struct capo_job_row *row = r->job->rows, *end = row + r->job->n_rows;
-        double messages = 0, all = 0;
+        double messages = 0, groups = 0, all = 0;
+        bool grouped = false; /* groups of collectives are no messages */
 
         for (; row < end; row++) {
-                if (row->comm != comm || row->flags & CAPO_RECORD_MEMBER ||
-                    capo_job_row_clock(row) <= CAPO_CLOCK_HOST)
+                bool p2p = capo_call_kind(row->call) == CAPO_KIND_P2P,
+                     member = row->comm == comm && row->flags & CAPO_RECORD_MEMBER;
+                double ns = capo_job_row_total_ns(row);
+
+                grouped |= p2p && member;
+                if (row->comm != comm || member || capo_job_row_clock(row) <= CAPO_CLOCK_HOST)
                         continue;
-                all += capo_job_row_total_ns(row);
-                if (row->flags & CAPO_RECORD_GROUP || capo_call_kind(row->call) == CAPO_KIND_P2P)
-                        messages += capo_job_row_total_ns(row);
+                all += ns;
+                *(p2p ? &messages : &groups) += p2p || row->flags & CAPO_RECORD_GROUP ? ns : 0;
         }
-        return all > 0 ? messages / all : 0;
+        return all > 0 ? (messages + (grouped ? groups : 0)) / all : 0;
 }
 
 /* Did sends, or receives, that last about as long as a rank is late take as much in all? It may have
