@@ -323,7 +323,9 @@ static bool add_page(struct diagnose_inputs *in, const char *path, const char *t
         if (i == N_ELEMENTS(pages))
                 return false;
         line = strstr(text, "\n! ") ?: strstr(text, "\nNOT READY") ?: strchr(text, '\n');
-        line = line ? line + 1 + 2 * !strncmp(line, "\n! ", 3) : text;
+        if (!line) /* its first line alone says nothing */
+                return false;
+        line += 1 + 2 * !strncmp(line, "\n! ", 3);
         n = add_other(in, path, CAPO_EVIDENCE_LOG);
         f = capo_evidence_finding(&in->evidence);
         capo_finding_mark(f, (struct capo_evidence_mark){n, 0});
