@@ -321,11 +321,11 @@ static void judge_share(struct capo_page *r)
 /* The part of the time on communicator @comm that is in sends and receives. */
 static double part_in_messages(const struct capo_page *r, uint32_t comm)
 {
-        const struct capo_job_row *row = r->job->rows, *end = row + r->job->n_rows;
         double messages = 0, groups = 0, all = 0;
         bool grouped = false; /* groups of collectives are no messages */
 
-        for (; row < end; row++) {
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
                 bool p2p = capo_call_kind(row->call) == CAPO_KIND_P2P,
                      member = row->comm == comm && row->flags & CAPO_RECORD_MEMBER;
                 double ns = capo_job_row_total_ns(row);

@@ -213,7 +213,7 @@ static int read_counts(struct reader *r)
         const char *at = r->text;
         int e = check_counts(r);
 
-        while (!e && *at) {
+        while (!e && *(at += strspn(at, BLANKS)) >= '0' && *at <= '9') {
                 char *end;
                 unsigned long nodes = 1, ranks = strtoul(at, &end, 10);
 
@@ -229,7 +229,9 @@ static int read_counts(struct reader *r)
                 }
                 at = end + (*end == '+');
         }
-        return e;
+        return e || !*at ? e
+                         : capo_why(-EINVAL, r->why, r->room,
+                                    "%s: nodes have an order here: \"%s\"", r->named, at);
 }
 
 int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of,
