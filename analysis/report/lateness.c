@@ -344,10 +344,10 @@ static double part_in_messages(const struct capo_page *r, uint32_t comm)
 static bool may_be_handed_on(const struct capo_page *r, uint32_t comm)
 {
         const struct capo_skew *k = r->job->comms[comm].skew;
-        const struct capo_job_row *row = r->job->rows, *end = row + r->job->n_rows;
         double ns[2] = {0}; /* of sends, of receives */
 
-        for (; row < end; row++) {
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                const struct capo_job_row *row = &r->job->rows[i];
                 struct capo_sampled s = capo_job_row_sampled(row);
 
                 if (row->comm == comm && capo_call_kind(row->call) == CAPO_KIND_P2P &&
