@@ -142,7 +142,8 @@ static bool retire_seq(struct play *p, uint32_t comm)
         if (!known) { /* only counted: skip all of these at once, however many a log claims */
                 uint32_t next = capo_play_next(p, comm, c->retired + 1);
 
-                c->retired = next - 1 < all ? next - 1 : all;
+                next = next > c->retired + 2 ? next - 1 : c->retired + 1;
+                c->retired = next < all ? next : all;
                 return true;
         }
         if (capo_play_mismatch(p, comm, c->retired + 1, &ended)) {
