@@ -28,12 +28,13 @@ struct diagnose_inputs {
 int diagnose_read(struct diagnose_inputs *in, int n, char **words);
 void diagnose_finish(struct diagnose_inputs *in);
 
-/** diagnose_flight(), diagnose_ras() - add a finding from the engine of capo hang. @text: RAS's
- * answer, changed; @number: index of its evidence text. */
+/** diagnose_ras() - add a finding from the engine of capo hang. @text: RAS's answer, changed;
+ * @number: index of its evidence text. diagnose_flight() - the same of all dumps of @in. */
+void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 void diagnose_flight(struct diagnose_inputs *in);
-/* diagnose_logs() - add a finding about the job of the capo logs. A job that cannot be judged gives
+
+/** diagnose_logs() - add a finding about the job of the capo logs. A job that cannot be judged gives
  * a warning. */
 void diagnose_logs(struct diagnose_inputs *in);
-void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number);
 
 #endif

@@ -7,7 +7,7 @@
 #include "core/base/array.h"
 #include "core/base/xalloc.h"
 
-static void *given(void *memory)
+static void *memory_or_end(void *memory)
 {
         if (!memory) {
                 capo_error("out of memory");
@@ -18,34 +18,34 @@ static void *given(void *memory)
 
 void *xmalloc(size_t size)
 {
-        return given(malloc(size ? size : 1));
+        return memory_or_end(malloc(size ? size : 1));
 }
 
 void *xcalloc(size_t n, size_t size)
 {
-        return given(calloc(n ? n : 1, size ? size : 1));
+        return memory_or_end(calloc(n ? n : 1, size ? size : 1));
 }
 
 void *xrealloc(void *old, size_t size)
 {
-        return given(realloc(old, size ? size : 1));
+        return memory_or_end(realloc(old, size ? size : 1));
 }
 
 char *xstrdup(const char *text)
 {
-        return given(strdup(text));
+        return memory_or_end(strdup(text));
 }
 
 char *xstrndup(const char *text, size_t n)
 {
-        return given(strndup(text, n));
+        return memory_or_end(strndup(text, n));
 }
 
 char *xvprintf(const char *format, va_list args)
 {
         char *text;
 
-        return given(vasprintf(&text, format, args) < 0 ? NULL : text);
+        return memory_or_end(vasprintf(&text, format, args) < 0 ? NULL : text);
 }
 
 char *xprintf(const char *format, ...)
@@ -61,16 +61,16 @@ char *xprintf(const char *format, ...)
 
 FILE *xmemstream(char **text, size_t *size)
 {
-        return given(open_memstream(text, size));
+        return memory_or_end(open_memstream(text, size));
 }
 
 void xmemclose(FILE *f)
 {
         if (fclose(f))
-                given(NULL);
+                memory_or_end(NULL);
 }
 
 void xarray_room(void *list, size_t n, size_t item)
 {
-        given(capo_array_room(list, n, item) ? NULL : list);
+        memory_or_end(capo_array_room(list, n, item) ? NULL : list);
 }

@@ -319,7 +319,7 @@ static void clear_refused(const struct view *v, double *value, struct capo_fit_p
         }
 }
 
-/* value[p * m + c]: ln gain if @c may be written, 0 for NCCL's own choice, -INFINITY otherwise. */
+/* value[p * m + c]: ln gain if choice c may be written, 0 for NCCL's own choice, -INFINITY otherwise. */
 static void admit_candidates(const struct view *v, double *value, struct capo_fit_point *points)
 {
         int m = v->s->n_candidates;
