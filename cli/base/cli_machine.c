@@ -11,19 +11,19 @@
 #include "cli/base/near_word.h"
 #include "profiles/fragment/fragment_orders.h"
 #include "cli/base/plan_tools.h"
+#include "core/base/file.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/plan/plan_machine.h"
 
-/* Complete a file that has only the PCI tree with the platform's links, through a temporary file,
- * as NCCL gets it. */
+/* Add the platform's links to a file that has only the PCI tree, as NCCL gets it. */
 static int load_completed_topology(const char *path, const struct cli_machine_words *o,
                                    struct capo_topology **t, char *why, size_t room)
 {
         _cleanup_free_ struct plan_machine *m = xcalloc(1, sizeof *m);
-        char name[] = "/tmp/capo-topo-XXXXXX";
+        _cleanup_free_ char *name = xprintf("%s/capo-topo-XXXXXX", capo_file_temp_folder());
         int fd = m ? mkstemp(name) : -1, r;
 
         if (fd < 0)

@@ -19,6 +19,7 @@
 #include "cli/base/plan_tools.h"
 #include "cli/base/cli_question.h"
 #include "core/base/calls.h"
+#include "core/base/file.h"
 #include "core/base/layout.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -192,7 +193,8 @@ static int find_parts(struct cli_question *q, const char *verb)
 static int take_smi_text(struct cli_question *q, const char *verb)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        char folder[] = "/tmp/capo-smi-XXXXXX", why[512], taken[128] = "";
+        _cleanup_free_ char *folder = xprintf("%s/capo-smi-XXXXXX", capo_file_temp_folder());
+        char why[512], taken[128] = "";
         FILE *f = fopen(q->topo[0], "re");
         int first = ' ', r;
 

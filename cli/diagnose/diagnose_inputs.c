@@ -248,10 +248,11 @@ static void add_pickle(struct diagnose_inputs *in, const char *path, const char 
                 return;
         }
         if (!*in->folder) {
-                SAY(in->folder, "/tmp/capo-diagnose-XXXXXX");
+                SAY(in->folder, "%s/capo-diagnose-XXXXXX", capo_file_temp_folder());
                 if (!mkdtemp(in->folder)) {
                         *in->folder = 0;
-                        capo_warn("left out %s: no folder in /tmp: %s", path, strerror(errno));
+                        capo_warn("left out %s: no folder in %s: %s", path, capo_file_temp_folder(),
+                                  strerror(errno));
                         return;
                 }
         }

@@ -18,7 +18,7 @@ struct diagnose_inputs {
         struct diagnose_paths
                 flight; /* JSON dumps of the flight recorder, with their original names */
         struct diagnose_paths logs; /* capo logs */
-        char folder[32];            /* temporary folder for pickles converted to JSON; "": none */
+        char folder[64];            /* temporary folder for pickles converted to JSON; "": none */
         uint32_t n_files;
         bool logs_judged; /* logs were judged together with texts */
 };

@@ -17,8 +17,7 @@ int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
         ssize_t got;
 
         do {
-                if (n == room) { /* twice as large; at first what it says to have, and the end
-                                    behind it */
+                if (n == room) { /* twice as large; at first its size and 1 */
                         bool known = !room && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
                                      st.st_size > 0;
                         char *grown;
@@ -41,15 +40,19 @@ int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
         return 0;
 }
 
+const char *capo_file_temp_folder(void)
+{
+        const char *named = getenv("TMPDIR");
+
+        return named && *named == '/' && strlen(named) <= 40 ? named : "/tmp";
+}
+
 bool capo_file_is_fifo(const char *path)
 {
-        _cleanup_free_ char *real = NULL;
+        _cleanup_free_ char *real = realpath(path, NULL); /* NULL: /dev/fd/63 of a shell */
         struct stat st;
 
-        if (stat(path, &st) < 0 || !S_ISFIFO(st.st_mode))
-                return false;
-        real = realpath(path, NULL); /* /dev/fd/63 of a shell leads to no path */
-        return real;
+        return real && stat(path, &st) == 0 && S_ISFIFO(st.st_mode);
 }
 
 int capo_file_open(const char *path)

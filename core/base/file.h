@@ -41,6 +41,9 @@ bool capo_file_is_fifo(const char *path);
  */
 bool capo_file_find(const char *dirs, const char *name, int mode, char *path, size_t room);
 
+/** capo_file_temp_folder() - TMPDIR, when absolute and of at most 40 bytes, otherwise /tmp */
+const char *capo_file_temp_folder(void);
+
 /** capo_file_high() - the same file by a descriptor out of the way of programs that count on low
  * numbers; *@fd is -1. */
 static inline int capo_file_high(int *fd)

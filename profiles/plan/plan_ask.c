@@ -19,6 +19,7 @@
 #include <dirent.h>
 
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "capo/msg.h"
@@ -373,17 +374,15 @@ static int link_plugin(struct run *run, const char *name, const char *to)
 
 static int folder_new(struct run *run)
 {
-        const char *tmp = getenv("TMPDIR");
         char virtual[PLAN_PATH], tuner[PATH_MAX];
         bool own = run->q->tuner && !run->q->wrap && strchr(run->q->tuner, '/');
         int r;
 
-        if (!tmp || !*tmp || strlen(tmp) > 32)
-                tmp = "/tmp";
-        snprintf(run->folder, sizeof run->folder, "%s/capo-plan-XXXXXX", tmp);
+        snprintf(run->folder, sizeof run->folder, "%s/capo-plan-XXXXXX", capo_file_temp_folder());
         if (!mkdtemp(run->folder)) {
                 run->folder[0] = 0;
-                return say(run, -errno, "no folder in %s: %s", tmp, strerror(errno));
+                return say(run, -errno, "no folder in %s: %s", capo_file_temp_folder(),
+                           strerror(errno));
         }
         snprintf(virtual, sizeof virtual, "%s/capo-plan-virtual.so",
                  run->q->tools ? run->q->tools : "");

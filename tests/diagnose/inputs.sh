@@ -8,6 +8,8 @@ gen_job=$(realpath "$3")
 work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
+export TMPDIR=$work/tmp
+mkdir tmp
 bad=0
 # expect STATUS PATTERN -- arguments
 expect() {
@@ -74,7 +76,7 @@ for i in 0 1 2 3; do
         python3 -c 'import json, pickle, sys; pickle.dump(json.load(open(sys.argv[1])), open(sys.argv[2], "wb"), 2)' dumps/rank_$i.json pickles/nccl_trace_rank_$i || exit 1
 done
 expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- pickles
-[ -z "$(find /tmp -maxdepth 1 -name 'capo-diagnose-*' -newer job.log.gz)" ] || { echo "a folder is left in /tmp"; bad=1; }
+[ -z "$(ls -A "$TMPDIR")" ] || { echo "a temporary folder is left"; bad=1; }
 rm pickles/nccl_trace_rank_2 # the one who is missing from the call left no dump, either
 expect 1 'RANK 2 LEFT NO DUMP' -- pickles
 python3 -c 'import os, pickle, sys; pickle.dump(os.getcwd, open(sys.argv[1], "wb"))' evil
