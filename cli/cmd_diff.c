@@ -279,7 +279,7 @@ static int run_diff(void *options, int n, char **paths)
         int status = CAPO_EXIT_USAGE;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
-                return diff_files(paths[0], paths[1], o->min_change, o->form);
+                return diff_files(paths[0], paths[1], o->min_change, o->all, o->form);
         n_a = load_runs(paths[0], a);
         n_b = n_a ? load_runs(paths[1], b) : 0;
         if (!n_a || !n_b)

@@ -15,6 +15,7 @@
 #include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
@@ -29,12 +30,16 @@
 static const uint8_t stand_ins[] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE),
                                     CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL)};
 
+enum verdict { NOISE, SMALL, FASTER, SLOWER };
+static const char *const verdicts[] = {"noise", "small", "faster", "slower"};
+
 /* Results over all labels. */
 struct found {
         struct cli_page *page;
         struct cli_section *table;
         json_t *rows;
-        size_t n_rows, n_slower, n_faster;
+        size_t n[SLOWER + 1];
+        bool all; /* the page lists rows within noise, too */
 };
 
 bool diff_files_are(const char *path)
@@ -100,38 +105,61 @@ static int side_of(const struct capo_fit_series *s, bool after)
         return -1;
 }
 
+/* A size, and what was forced at it. */
+struct file_row {
+        const char *label;
+        enum verdict verdict;
+        const struct capo_fit_series *series;
+        const struct capo_fit_cell *a, *b;
+        uint64_t bytes;
+        double change, half; /* of the logarithm */
+};
+
+static const char *change_text(const struct file_row *r, char *room)
+{
+        snprintf(room, CLI_ROOM, "%+.1f %% (%+.1f to %+.1f)", 100 * expm1(r->change),
+                 100 * expm1(r->change - r->half), 100 * expm1(r->change + r->half));
+        return room;
+}
+
+#define ROW_FIELDS(F)                                                  \
+        F("call", WORD, capo_call_name(of->series->call), "call", "l") \
+        F("ranks", RANK, of->series->like.n_ranks, "ranks", "r")       \
+        F("label", TEXT, of->label, "forced", "l")                     \
+        F("bytes", BYTES, of->bytes, "size", "r")                      \
+        F("runs_before", COUNT, of->a->n_runs)                         \
+        F("runs_after", COUNT, of->b->n_runs)                          \
+        F("before_us", EXACT, of->a->us)                               \
+        F(NULL, DURATION, 1e3 * of->a->us, "before", "r")              \
+        F("after_us", EXACT, of->b->us)                                \
+        F(NULL, DURATION, 1e3 * of->b->us, "after", "r")               \
+        F("change", EXACT, expm1(of->change))                          \
+        F("low", EXACT, expm1(of->change - of->half))                  \
+        F("high", EXACT, expm1(of->change + of->half))                 \
+        F(NULL, TEXT, change_text(of, room), "change (95 %)", "r~")    \
+        F("verdict", WORD, verdicts[of->verdict], "", "l")
+CLI_ENTITY(file_row, struct file_row, void, ROW_FIELDS);
+
 static void add_row(struct found *f, const char *label, const struct capo_fit_series *s, int p,
                     const struct capo_fit_cell *a, const struct capo_fit_cell *b, double min_change)
 {
         const struct capo_fit_point *q = &s->points[p];
-        double change = log(b->us / a->us),
-               half = capo_quantile_t(0.05 / s->n_points, q->freedom) * hypot(a->se, b->se);
-        bool sure = fabs(change) > half, large = fabs(expm1(change)) >= min_change;
-        const char *verdict = !sure ? "noise" : !large ? "small" : change > 0 ? "slower" : "faster";
-        char size[16];
+        struct file_row row = {.label = label,
+                               .series = s,
+                               .a = a,
+                               .b = b,
+                               .bytes = q->bytes,
+                               .change = log(b->us / a->us),
+                               .half = hypot(a->se, b->se)};
+        bool sure, large = fabs(expm1(row.change)) >= min_change;
 
-        f->n_rows++;
-        f->n_slower += sure && large && change > 0;
-        f->n_faster += sure && large && change < 0;
-        cli_section_cell(f->table, "%s", capo_call_name(s->call));
-        cli_section_cell(f->table, "%d", s->like.n_ranks);
-        cli_section_cell(f->table, "%s", label);
-        cli_section_cell(f->table, "%s", capo_size_print(q->bytes, size, sizeof size));
-        cli_section_cell(f->table, "%.1f us", a->us);
-        cli_section_cell(f->table, "%.1f us", b->us);
-        cli_section_cell(f->table, "%+.1f %% (%+.1f to %+.1f)%s", 100 * expm1(change),
-                         100 * expm1(change - half), 100 * expm1(change + half),
-                         !sure    ? ", within noise"
-                         : !large ? ", below --min-change"
-                                  : "");
-        json_array_append_new(
-                f->rows,
-                json_pack("{s:s, s:i, s:s, s:I, s:i, s:i, s:f, s:f, s:f, s:f, s:f, s:s}", "call",
-                          capo_call_name(s->call), "ranks", s->like.n_ranks, "label", label,
-                          "bytes", (json_int_t)q->bytes, "runs_before", (int)a->n_runs,
-                          "runs_after", (int)b->n_runs, "before_us", a->us, "after_us", b->us,
-                          "change", expm1(change), "low", expm1(change - half), "high",
-                          expm1(change + half), "verdict", verdict));
+        row.half *= capo_quantile_t(0.05 / s->n_points, q->freedom);
+        sure = fabs(row.change) > row.half;
+        row.verdict = !sure ? NOISE : !large ? SMALL : row.change > 0 ? SLOWER : FASTER;
+        f->n[row.verdict]++;
+        if (sure || f->all)
+                cli_section_entity(f->table, NULL, &row);
+        json_array_append_new(f->rows, cli_entity_json(&file_row, NULL, &row));
 }
 
 static const char *label_text(uint8_t want, char text[32])
@@ -179,18 +207,6 @@ static int compare_label(const struct capo_samples *before, const struct capo_sa
         return e == -ENOMEM ? e : 0;
 }
 
-static void add_side(struct cli_page *page, const char *what, const char *path,
-                     const struct capo_samples *set)
-{
-        const struct capo_trial *t = &set->runs[0];
-        char nccl[16];
-
-        cli_page_under(page, "%-7s %s: %s, NCCL %s%s%s", what, path,
-                       capo_text_plural((unsigned)set->n_runs, "run", NULL),
-                       t->nccl ? capo_nccl_text(t->nccl, nccl, sizeof nccl) : "not recorded",
-                       *t->gpu ? ", " : "", t->gpu);
-}
-
 /* What was forced in all samples of a file; -1: not the same in all. */
 static int only_label(const struct capo_samples *set)
 {
@@ -199,6 +215,25 @@ static int only_label(const struct capo_samples *set)
                         return -1;
         }
         return set->n ? set->v[0].want : -1;
+}
+
+/* Return: as only_label(). */
+static int add_side(struct cli_page *page, const char *what, const char *path,
+                    const struct capo_samples *set)
+{
+        const struct capo_trial *t = &set->runs[0];
+        int only = only_label(set);
+        uint8_t algo = only > 0 ? CAPO_ALGO_OF(only) : 0,
+                proto = only > 0 ? CAPO_PROTO_OF(only) : 0;
+        char nccl[16];
+
+        cli_page_under(page, "%-7s %s: %s, NCCL %s%s%s%s%s%s%s", what, path,
+                       capo_text_plural((unsigned)set->n_runs, "run", NULL),
+                       t->nccl ? capo_nccl_text(t->nccl, nccl, sizeof nccl) : "not recorded",
+                       *t->gpu ? ", " : "", t->gpu, algo ? ", NCCL_ALGO=" : "",
+                       algo ? capo_algo_name(algo) : "", proto ? ", NCCL_PROTO=" : "",
+                       proto ? capo_proto_name(proto) : "");
+        return only;
 }
 
 static int say_nothing_common(const char *before, const char *after, const struct capo_samples *a,
@@ -215,24 +250,22 @@ static int say_nothing_common(const char *before, const char *after, const struc
                          before, after);
 }
 
-int diff_files(const char *before, const char *after, double min_change, enum cli_form form)
+int diff_files(const char *before, const char *after, double min_change, bool all,
+               enum cli_form form)
 {
-        static const struct cli_column columns[] = {
-                {"call", "l"},   {"ranks", "r"}, {"forced", "l"},        {"size", "r"},
-                {"before", "r"}, {"after", "r"}, {"change (95 %)", "l~"}};
         struct capo_samples a = {0}, b = {0};
-        struct found f = {.page = cli_page_new(), .rows = json_array()};
+        struct found f = {.page = cli_page_new(), .rows = json_array(), .all = all};
         bool seen[256] = {false};
         int one_a, one_b, status = CAPO_EXIT_USAGE, e = f.page && f.rows ? 0 : -ENOMEM;
 
         if (e < 0 || read_file(before, &a) < 0 || read_file(after, &b) < 0)
                 goto end;
         cli_page_title(f.page, "capo diff");
-        add_side(f.page, "before", before, &a);
-        add_side(f.page, "after", after, &b);
-        f.table = cli_page_section(f.page, "CHANGES", columns, N_ELEMENTS(columns));
-        one_a = only_label(&a);
-        one_b = only_label(&b);
+        one_a = add_side(f.page, "before", before, &a);
+        one_b = add_side(f.page, "after", after, &b);
+        f.table = cli_page_entity(f.page, "CHANGES", &file_row);
+        if (one_a >= 0 && one_b >= 0) /* the head has it */
+                cli_section_hide(f.table, "forced");
         for (size_t i = 0; i < a.n && e == 0; i++) {
                 uint8_t want = a.v[i].want;
 
@@ -245,15 +278,18 @@ int diff_files(const char *before, const char *after, double min_change, enum cl
         }
         if (e < 0) {
                 capo_error("diff: no memory");
-        } else if (!f.n_rows) {
+        } else if (!json_array_size(f.rows)) {
                 status = say_nothing_common(before, after, &a, &b);
         } else {
-                status = f.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-                cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n_slower, f.n_faster,
-                                 f.n_rows);
+                status = f.n[SLOWER] ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+                if (f.n[NOISE] && !all)
+                        cli_section_line(f.table, "%s within noise: --all",
+                                         capo_text_plural((unsigned)f.n[NOISE], "row", NULL));
+                cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n[SLOWER],
+                                 f.n[FASTER], json_array_size(f.rows));
                 CLI_FORM_PRINT(form, steal(&f.page),
-                               json_pack("{s:i, s:i, s:O}", "faster", (int)f.n_faster, "slower",
-                                         (int)f.n_slower, "rows", f.rows),
+                               json_pack("{s:i, s:i, s:O}", "faster", (int)f.n[FASTER], "slower",
+                                         (int)f.n[SLOWER], "rows", f.rows),
                                JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
         }
 end:

@@ -40,7 +40,9 @@ cp "$own" "$tmp/own.txt"
 awk 'NF == 13 && $1 + 0 > 0 {u = $6 * 1.06; g = $1 / u / 1e3; v = $10 * 1.06; h = $1 / v / 1e3
      print $1, $2, $3, $4, $5, u, g, g, 0, v, h, h, 0; next} {print}' "$own" > "$tmp/slow.txt"
 "$capo" diff "$own" "$tmp/own.txt" > "$tmp/out" || fail "the same file: exit status is not 0"
-grep -q '^0 slower, 0 faster, of 7' "$tmp/out" || fail "the same file: $(cat "$tmp/out")"
+grep -q '^0 slower, 0 faster, of 7' "$tmp/out" && grep -q '^7 rows within noise: --all' "$tmp/out" && ! grep -q AllReduce "$tmp/out" ||
+        fail "the same file: $(cat "$tmp/out")"
+[ "$("$capo" diff --all --wide "$own" "$tmp/own.txt" | grep -c '  noise$')" = 7 ] || fail "the same file: --all does not list the noise"
 "$capo" diff "$own" "$tmp/slow.txt" > "$tmp/out"
 [ $? = 1 ] || fail "6 % slower: exit status is not 1"
 grep -q '16 MiB.*+6\.0 % (+[0-9.]* to +[0-9.]*)' "$tmp/out" || fail "6 % slower: $(cat "$tmp/out")"
@@ -60,12 +62,16 @@ PY
 "$capo" diff "$tmp/once_a.txt" "$tmp/once_b.txt" > "$tmp/out"
 [ $? = 1 ] && grep -q '^7 slower, 0 faster, of 7' "$tmp/out" || fail "20 % of one run each: $(cat "$tmp/out")"
 "$capo" diff --wide --min-change 50 "$tmp/once_a.txt" "$tmp/once_b.txt" > "$tmp/out" || fail "20 % of 50, files: exit status is not 0"
-[ "$(grep -c 'below --min-change' "$tmp/out")" = 7 ] || fail "20 % of 50, files: $(cat "$tmp/out")"
+[ "$(grep -c '  small$' "$tmp/out")" = 7 ] || fail "20 % of 50, files: $(cat "$tmp/out")"
 "$capo" diff "$tmp/once_a.txt" "$tmp/once_c.txt" > "$tmp/out" || fail "the same, one run each: $(cat "$tmp/out")"
 
 # What each file forced is all that differs.
-"$capo" diff --wide "$own" "$(dirname "$0")/data/label_nvls.txt" > "$tmp/out"
-[ $? = 1 ] && [ "$(grep -c -- '- -> NVLS any' "$tmp/out")" = 7 ] || fail "own against NVLS: $(cat "$tmp/out")"
+forced=$(dirname "$0")/data/label_nvls.txt
+"$capo" diff "$own" "$forced" > "$tmp/out"
+[ $? = 1 ] && [ "$(grep -c '^AllReduce' "$tmp/out")" = 7 ] && [ "$(grep -o 'NCCL_ALGO=NVLS' "$tmp/out" | wc -l)" = 1 ] || fail "own against NVLS: $(cat "$tmp/out")"
+"$capo" diff --json "$own" "$forced" | grep -q '"label": "- -> NVLS any"' || fail "own against NVLS: json"
+sed 's/NCCL_ALGO=NVLS/NCCL_PROTO=LL/' "$forced" > "$tmp/ll.txt"
+"$capo" diff "$own" "$tmp/ll.txt" | tr "\n" " " | grep -q "after .*NCCL_PROTO=LL.*CHANGES" || fail "the forced protocol is not in the head"
 "$capo" diff "$own" "$(dirname "$0")/data/rccl_old.csv" > /dev/null 2> "$tmp/err"
 [ $? = 2 ] || fail "2 ranks against 8: exit status is not 2"
 grep -q 'on 2 ranks.* on 8' "$tmp/err" || fail "2 ranks against 8: $(cat "$tmp/err")"
