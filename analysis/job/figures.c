@@ -48,9 +48,10 @@ static char *three_digits(double v, char *text)
 
 char *capo_text_gbs(double gbs, char *text)
 {
-        if (gbs > 0 &&
-            gbs < 0.095) { /* two significant digits: a small number is never printed as 0.00 */
-                int n = snprintf(text, 32, "%.*f", (int)fmin(1 - floor(log10(gbs)), 15), gbs);
+        if (gbs > 0 && gbs < 0.001)
+                return strcpy(text, "<0.001");
+        if (gbs > 0 && gbs < 0.095) { /* two significant digits */
+                int n = snprintf(text, 32, "%.*f", (int)(1 - floor(log10(gbs))), gbs);
 
                 while (text[n - 1] == '0')
                         text[--n] = 0;

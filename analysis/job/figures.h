@@ -28,7 +28,7 @@ char *capo_text_time(double ns, char *text);
  * two minutes on as capo_text_time(). */
 char *capo_text_duration(double ns, char *text);
 
-/** capo_text_gbs() - GB/s with two or three significant digits: "242", "35.0", "0.08", "0.0042". */
+/** capo_text_gbs() - GB/s, two or three significant digits: "242", "35.0", "0.0042", "<0.001". */
 char *capo_text_gbs(double gbs, char *text);
 
 /** capo_text_ratio() - "7.7", "1,232". */

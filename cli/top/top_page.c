@@ -289,5 +289,5 @@ int top_json(const struct top *t, FILE *out)
                         json_array_append_new(jobs, cli_entity_json(&top_job, &v, w));
         }
         return cli_json_print(out, json_pack("{s:i, s:o}", "capo_top", 1, "jobs", jobs),
-                              JSON_INDENT(2));
+                              JSON_INDENT(2) | JSON_REAL_PRECISION(9));
 }

@@ -19,6 +19,8 @@ Test(figures, count)
 Test(figures, rates_have_three_digits_that_count)
 {
         cr_assert_str_eq(capo_text_gbs(0.04, text), "0.04");
+        cr_assert_str_eq(capo_text_gbs(0.001, text), "0.001");
+        cr_assert_str_eq(capo_text_gbs(0.00099, text), "<0.001");
         cr_assert_str_eq(capo_text_gbs(9.994, text), "9.99");
         cr_assert_str_eq(capo_text_gbs(9.996, text), "10.0");
         cr_assert_str_eq(capo_text_gbs(99.94, text), "99.9");
@@ -30,7 +32,6 @@ Test(figures, rates_have_three_digits_that_count)
         cr_assert_str_eq(capo_text_gbs(242.4, text), "242");
         cr_assert_str_eq(capo_text_gbs(0.08, text), "0.08");
         cr_assert_str_eq(capo_text_gbs(0.0042, text), "0.0042");
-        cr_assert_str_eq(capo_text_gbs(0.00008, text), "0.00008");
         cr_assert_str_eq(capo_text_gbs(0.0131, text), "0.013");
         cr_assert_str_eq(capo_text_gbs(0.0949, text), "0.095");
         cr_assert_str_eq(capo_text_gbs(0.095, text), "0.10");
