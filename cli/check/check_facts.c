@@ -208,6 +208,8 @@ struct node {
           of->reach->version ? capo_nccl_text((uint32_t)of->reach->version, room, CLI_ROOM)  \
                              : NULL)                                                         \
         F("?libnccl", TEXT, of->reach->library)                                              \
+        F("?nccl ep", TEXT, file_text(of->reach->extensions[0], room))                       \
+        F("?nccl m2n", TEXT, file_text(of->reach->extensions[1], room))                      \
         F("?net plugin", TEXT, net_plugin_text(of->reach, room))                             \
         F("?libfabric", TEXT, of->fabric.version)                                            \
         F("?libfabric.so", TEXT, file_text(of->fabric.path, room))                           \

@@ -45,10 +45,11 @@ extern const struct cli_entity capo_finding_fields;
 
 /* How the command would reach NCCL. */
 struct capo_reach {
-        char library[4096]; /* libnccl.so.2 that would be loaded; empty when none was found */
-        int version;        /* X*10000 + Y*100 + Z; 0 not known. (Releases before 2.9 report
+        char library[4096];       /* libnccl.so.2 that would be loaded; empty when none was found */
+        int version;              /* X*10000 + Y*100 + Z; 0 not known. (Releases before 2.9 report
                                X*1000+Y*100+Z; converted.) */
-        bool shown;         /* something shows that the command can call NCCL */
+        bool shown;               /* something shows that the command can call NCCL */
+        char extensions[2][4096]; /* NCCL EP and NCCL M2N that it can load; "": none found */
 };
 
 /**
@@ -61,6 +62,9 @@ struct capo_reach {
  * the packages its search path holds (torch, vllm, cupy, jax, xgboost, nvidia-nccl wheels).
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
+
+/** capo_doctor_extensions() - do the libraries of @reach fit its NCCL, and what do they need here? */
+void capo_doctor_extensions(struct capo_findings *f, const struct capo_reach *reach);
 
 /** capo_doctor_loading() - ways in which @command, as for execvp or NULL, may open libraries whose
  * calls capo does not see. */

@@ -153,6 +153,30 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
         capo_doctor_newer(f, path, text);
 }
 
+/* The folders that the interpreter @program imports from, a line each; needs 64 KiB in @text. */
+static bool ask_python(const char *program, char *text)
+{
+        char *const command[] = {(char *)(uintptr_t)program, strdupa("-c"),
+                                 strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"),
+                                 NULL};
+
+        return capture_output(command, NULL, text, 1 << 16);
+}
+
+/* The libraries of the package nccl-extensions; those for CUDA 12 and 13 are of one release. */
+static void find_extensions(struct capo_reach *reach, const char *dir)
+{
+        for (unsigned i = 0; i < 4; i++) {
+                const char *name = i % 2 ? "m2n" : "ep";
+                char path[4096];
+
+                snprintf(path, sizeof path, "%s/nccl/%s/lib/cu1%d/libnccl_%s.so", dir, name,
+                         3 - i / 2, name);
+                if (!*reach->extensions[i % 2] && !access(path, R_OK))
+                        snprintf(reach->extensions[i % 2], sizeof reach->extensions[0], "%s", path);
+        }
+}
+
 /* Packages of a Python installation that bring or open NCCL. */
 static void check_python(struct capo_findings *f, const char *program, struct capo_reach *reach)
 {
@@ -174,13 +198,10 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
                 {"cupy_backends/__init__.py", false, "cupy links libnccl: calls are seen"},
         };
         _cleanup_free_ char *text = xmalloc(1 << 16);
-        char *const command[] = {(char *)(uintptr_t)program, strdupa("-c"),
-                                 strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"),
-                                 NULL};
         char *save = NULL;
         bool any = false;
 
-        if (!capture_output(command, NULL, text, 1 << 16)) {
+        if (!ask_python(program, text)) {
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path",
                                  program);
                 return;
@@ -188,6 +209,7 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
         for (char *dir = strtok_r(text, "\n", &save); dir; dir = strtok_r(NULL, "\n", &save)) {
                 char path[4096];
 
+                find_extensions(reach, dir);
                 for (size_t i = 0; i < N_ELEMENTS(packages); i++) {
                         snprintf(path, sizeof path, "%s/%s", dir, packages[i].file);
                         if (access(path, R_OK))
@@ -300,6 +322,8 @@ static void check_program(struct capo_findings *f, const char *program, struct c
             (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
              find_library_path(listing, "librccl.so.1", path, sizeof path))) {
                 reach->shown = true;
+                find_library_path(listing, "libnccl_ep.so", reach->extensions[0], sizeof path);
+                find_library_path(listing, "libnccl_m2n.so", reach->extensions[1], sizeof path);
                 set_reach(f, reach, path, "is linked: the preload sees every call");
         } else if (!reach->shown) /* a launcher, or no user of NCCL */
                 capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
@@ -331,6 +355,13 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                         check_python(f, program, reach);
                 else
                         check_program(f, program, reach);
+        } else if (capo_file_find(getenv("PATH"), "python3", X_OK, program, sizeof program)) {
+                _cleanup_free_ char *text = xmalloc(1 << 16);
+                char *save = NULL;
+
+                for (char *dir = ask_python(program, text) ? strtok_r(text, "\n", &save) : NULL;
+                     dir; dir = strtok_r(NULL, "\n", &save))
+                        find_extensions(reach, dir);
         }
         if (!*reach->library) { /* what a dlopen by SONAME would get */
                 char path[4096] = "";
@@ -355,4 +386,5 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                                 "no libnccl.so.2 is linked or on the library path: nothing would be recorded "
                                 "unless the program brings its own");
         }
+        capo_doctor_extensions(f, reach);
 }
