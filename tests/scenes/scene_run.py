@@ -172,7 +172,8 @@ class Played:
 
     def read_hang_file(self):
         text, page = "", None
-        for path in glob.glob(os.path.join(self.logs, "**", "hang.*"), recursive=True):
+        for path in (path for end in ("txt", "json")  # hang.watch goes with the watch
+                     for path in glob.glob(os.path.join(self.logs, "**", "hang." + end), recursive=True)):
             with open(path, errors="replace") as f:
                 if path.endswith("/hang.txt"):
                     text = f.read()

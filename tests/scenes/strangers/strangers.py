@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """strangers.py BUILD [options of ../scenes.py]: plays the *.scenes of this folder by the runner and
 the judge of tests/scenes. It adds: processes with several GPUs, pretended nodes, more ends of a
-job and of its logs, and the facts that stand as comments beside a truth (README.md)."""
+job and of its logs, and the facts that stand as comments beside a truth (README.md).
+CAPO_STRANGERS: another folder, with its *.scenes and the one C file that plays them."""
 import os
 import re
 import runpy
@@ -10,8 +11,11 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+FOLDER = os.environ.get("CAPO_STRANGERS", HERE)
+PLAYER = next(name[:-2] for name in sorted(os.listdir(FOLDER)) if name.endswith(".c"))
 SCENES = os.environ.get("CAPO_SCENES", os.path.join(HERE, ".."))
 sys.path.insert(0, SCENES)
 import scene_judge
@@ -21,6 +25,7 @@ import scene_run
 LIVE, REPORTS = ("dir", "pid", "none", "launcher"), ("live-report", "report")
 WAYS = {"never": LIVE + REPORTS + ("end",), "never-hang": LIVE + ("end",),
         "never-live": LIVE + ("live-report",), "never-end": ("end",)}
+MASKED = "healthy-but"  # the job goes on, but NCCL EP masked the ranks of the truth
 MAKING = threading.Lock()  # scenes are played side by side
 FACTS = {}  # name of a scene: [(word, text)]
 
@@ -41,8 +46,8 @@ def read_facts(path):
 
 def player_of(build):
     """Made once, with the compiler at hand, beside the runner's own player."""
-    program = os.path.join(build, "tests", "scenes", "stranger_player")
-    source = os.path.join(HERE, "stranger_player.c")
+    program = os.path.join(build, "tests", "scenes", PLAYER)
+    source = os.path.join(FOLDER, PLAYER + ".c")
     libraries = os.path.join(build, "tests", "standin")
     with MAKING:
         if not os.path.exists(program) or os.path.getmtime(program) < os.path.getmtime(source):
@@ -50,12 +55,23 @@ def player_of(build):
             subprocess.run(["gcc", "-D_GNU_SOURCE", "-std=gnu11", "-O1", "-g", "-I",
                             os.path.join(SCENES, "..", "standin", "include"), source, "-o", part,
                             "-L" + libraries, "-l:libnccl.so.2", "-l:libcuda.so.1",
+                            "-Wl,--as-needed", "-l:libnccl_ep.so.0", "-l:libnccl_m2n.so",
                             "-Wl,-rpath-link," + libraries, "-pthread"], check=True)
             os.rename(part, program)
     return program
 
 
 class Played(scene_run.Played):
+    def stop(self):
+        if self.scene.kind == MASKED:  # the masked rank pauses for ever
+            self.scene.job["stop"] = "kill"
+        super().stop()
+
+    def ask_live(self):
+        if self.scene.kind == MASKED and not self.metrics:
+            time.sleep(3.5)  # NCCL EP masks a rank after a time-out
+        super().ask_live()
+
     def command(self, scene):
         script, job = self.path("script"), scene.job
         if scene is not self.scene:  # `first`: its ids and ends are its own
@@ -102,6 +118,15 @@ def never(scene, way, answer):
     return ""
 
 
+def not_masked(scene, way, result, answer):
+    """The rank that NCCL EP left out has to be named, by a page that decides."""
+    if scene.kind != MASKED or way == "watch" or result[0] == scene_judge.UNDECIDED:
+        return ""
+    named = re.search("masked .*(?:rank|process) (%s)\\b" % "|".join(map(str, scene.ranks)),
+                      " ".join(answer.text.split()))
+    return "" if named or answer.status == 3 else "no word of the masked rank"
+
+
 def all_may_pause(scene):
     """Have all ranks ended their calls, as far as the facts allow? Then no call is under way."""
     stand = [text.split(" | ")[0].split() for word, text in FACTS.get(scene.name, []) if word == "in"]
@@ -112,6 +137,8 @@ def judge_one(scene, way, answer):
     if all_may_pause(scene):
         scene.job.setdefault("calls", "end")
     kept = scene.kind, scene.truth
+    if kept[0] == MASKED:
+        scene.kind = "healthy"
     if way in ("end", "report"):
         for word, text in FACTS.get(scene.name, []):
             if word == "end-truth":
@@ -124,20 +151,22 @@ def judge_one(scene, way, answer):
         answer = scene_run.Answer(answer.status, dict(page, nodes=1 if right else page["nodes"] + 100),
                                   answer.text)
     try:
-        result = plain_judge_one(scene, way, answer)
+        result = (plain_judge_one(scene, way, answer) if kept[0] != MASKED or way not in ("end", "report")
+                  else (scene_judge.RIGHT, "", ""))  # this runner killed it
     finally:
         scene.kind, scene.truth = kept
     if result[0] != scene_judge.WRONG:
-        bad = never(scene, way, answer)
+        bad = never(scene, way, answer) or not_masked(scene, way, result, answer)
         if bad:
             return scene_judge.WRONG, bad, result[2]
     return result
 
 
-files = sorted(name[:-7] for name in os.listdir(HERE) if name.endswith(".scenes"))
+files = sorted(name[:-7] for name in os.listdir(FOLDER) if name.endswith(".scenes"))
 for name in files:
-    read_facts(os.path.join(HERE, name + ".scenes"))
-scene_read.FILES = tuple(os.path.join(HERE, name) for name in files)
+    read_facts(os.path.join(FOLDER, name + ".scenes"))
+scene_read.FILES = tuple(os.path.join(FOLDER, name) for name in files)
+scene_read.KINDS += (MASKED,)
 scene_read.JOB_KEYS |= {"gpus", "drive", "nodes"}
 scene_run.Played = Played
 plain_judge_one, scene_judge.judge_one = scene_judge.judge_one, judge_one
