@@ -63,9 +63,6 @@ struct capo_reach {
  */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 
-/** capo_doctor_extensions() - do the libraries of @reach fit its NCCL, and what do they need here? */
-void capo_doctor_extensions(struct capo_findings *f, const struct capo_reach *reach);
-
 /** capo_doctor_loading() - ways in which @command, as for execvp or NULL, may open libraries whose
  * calls capo does not see. */
 void capo_doctor_loading(struct capo_findings *f, char *const *command);

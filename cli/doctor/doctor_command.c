@@ -23,6 +23,7 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_ext.h"
 #include "cli/doctor/elf_file.h"
 
 enum { ASK_TIMEOUT_MS = 10000, VERSION_SECONDS = 6 };

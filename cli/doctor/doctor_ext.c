@@ -12,7 +12,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "cli/doctor/doctor.h"
+#include "cli/doctor/doctor_ext.h"
 #include "cli/doctor/elf_file.h"
 #include "cli/doctor/network_devices.h"
 
