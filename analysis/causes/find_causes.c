@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "core/base/gpu_clocks.h"
 #include "core/base/clock_reasons.h"
@@ -281,14 +282,15 @@ static bool tell_cause(struct capo_cause_found *f, double explained, const char 
         return true;
 }
 
-/* The counters of @ids that grew on the ports of the node, with the port: "mlx5_0/1: packet_seq_err
- * +4,830, ...". */
+/* The counters of @ids that grew on the ports of the node, with the port and the time: "mlx5_0/1:
+ * packet_seq_err +4,830, ... since 14:02:11". */
 static char *list_ports(const struct why_asked *a, const enum capo_machine_id *ids, size_t n,
                         char *text, size_t room)
 {
         uint32_t node = a->job->processes[a->process].node;
+        uint64_t since = UINT64_MAX;
         unsigned shown = 0;
-        char count[32];
+        char count[32], at[32];
 
         *text = 0;
         for (uint32_t p = 0; p < a->job->n_processes; p++) {
@@ -308,11 +310,15 @@ static char *list_ports(const struct why_asked *a, const enum capo_machine_id *i
                                         begun ? "" : o->name, begun ? "" : ":",
                                         capo_machine_readings[ids[i]].name,
                                         capo_text_count(capo_machine_of(o, ids[i])->grew, count));
+                                since = MIN(since, a->job->processes[p].header.t0_real_ns +
+                                                           capo_machine_of(o, ids[i])->since_ns);
                                 begun = true;
                                 shown++;
                         }
                 }
         }
+        if (shown)
+                capo_append(text, room, " since %s", capo_text_when(since, "%H:%M:%S", at));
         return text;
 }
 

@@ -126,19 +126,16 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
         char who[900], a[32], b[32], d[32], e[32], n[32], pm[CAPO_TEXT_INTERVAL],
-                of[64] = "", from[80] = "", cause[512], *text = NULL;
+                of[64] = "", from[80] = "", cause[512], *text;
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from],
                    *doubt = NULL;
-        int r;
 
         if (w->by_clocks) {
-                r = asprintf(&text,
-                             "%s: not known: only the hosts' times of its calls are, and the "
-                             "clocks of the hosts may be as far apart",
-                             c->name);
-                return r < 0 ? NULL : text;
+                return xprintf("%s: not known: only the hosts' times of its calls are, and the "
+                               "clocks of the hosts may be as far apart",
+                               c->name);
         }
         if (w->handed_on)
                 doubt = "it may have waited in a send or receive, which last as long";
@@ -148,12 +145,11 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                  w->last_share >= ORDER_SHARE && k->worst_p50_ns >= LEAST_LATE_NS)
                 doubt = "most of the waiting may be for others";
         if (doubt) {
-                r = asprintf(
-                        &text, "%s: %s came last in %s of %s compared, p50 %s after the first; %s",
+                return xprintf(
+                        "%s: %s came last in %s of %s compared, p50 %s after the first; %s",
                         c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                         capo_text_count(rank->last, n), capo_text_plural(k->n_calls, "call", NULL),
                         capo_text_time(k->worst_p50_ns, a), doubt);
-                return r < 0 ? NULL : text;
         }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
@@ -162,35 +158,30 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                                      : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
                                                                        : capo_sample_advice(job);
 
-                r = asprintf(&text, "%s: not known (%s of %s compared; %s)", c->name,
-                             capo_text_count(k->n_calls, n),
-                             capo_text_plural(n_calls, "call", NULL), advice);
-                return r < 0 ? NULL : text;
+                return xprintf("%s: not known (%s of %s compared; %s)", c->name,
+                               capo_text_count(k->n_calls, n),
+                               capo_text_plural(n_calls, "call", NULL), advice);
         }
         if (w->follows) {
-                r = asprintf(
-                        &text, "%s: %s came late because it had waited in %s; it is not named here",
-                        c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
-                        job->comms[k->origin - 1].name);
-                return r < 0 ? NULL : text;
+                return xprintf("%s: %s came late because it had waited in %s; it is not named here",
+                               c->name,
+                               describe_member(job, c, &c->members[w->last], who, sizeof who),
+                               job->comms[k->origin - 1].name);
         }
         if (!w->stands_out && w->by_messages) {
-                r = asprintf(&text,
-                             "%s: not known: most of the time is in sends and receives, which are "
-                             "not compared; the %s compared name none",
-                             c->name, capo_text_plural(k->n_calls, "other call", NULL));
-                return r < 0 ? NULL : text;
+                return xprintf(
+                        "%s: not known: most of the time is in sends and receives, which are "
+                        "not compared; the %s compared name none",
+                        c->name, capo_text_plural(k->n_calls, "other call", NULL));
         }
         if (!w->stands_out) {
                 if (w->unseen_ns * UNSEEN_PART > (double)capo_job_duration_ns(job))
                         snprintf(from, sizeof from, "; not known of %s in which no call was made",
                                  capo_text_time(w->unseen_ns, d));
-                r = asprintf(
-                        &text,
+                return xprintf(
                         "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s%s",
                         c->name, capo_text_plural(k->n_calls, "call", NULL),
                         capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by, from);
-                return r < 0 ? NULL : text;
         }
         capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
         if (w->caused_share >= 0)
@@ -199,38 +190,34 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
-        r = asprintf(&text,
-                     "%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
-                     "after the first%s%s%s%s",
-                     c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
-                     k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
-                                                     : "made the others wait",
-                     capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n),
-                     capo_text_plural(k->n_calls, "call", NULL), from,
-                     capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
-                     *cause ? "; " : "", cause,
-                     w->by_messages ? "; or it waited for a message: most of the time is in those"
-                                    : "");
+        text = xprintf("%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
+                       "after the first%s%s%s%s",
+                       c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
+                       k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
+                                                       : "made the others wait",
+                       capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n),
+                       capo_text_plural(k->n_calls, "call", NULL), from,
+                       capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
+                       *cause ? "; " : "", cause,
+                       w->by_messages ? "; or it waited for a message: most of the time is in those"
+                                      : "");
         /* what a stop cost is not in the compared calls, by which the others are as late */
-        if (r >= 0 && !(rank->stopped_ns > 0) && capo_skew_alike(c, w->last) > 1) {
-                char *more = NULL;
+        if (!(rank->stopped_ns > 0) && capo_skew_alike(c, w->last) > 1) {
+                char *more = xprintf("%s; as late: %s", text, list_alike(c, w->last, who));
 
-                r = asprintf(&more, "%s; as late: %s", text, list_alike(c, w->last, who));
                 free(text);
                 text = more;
         }
-        if (r >= 0 && rank->stopped_ns > 0) {
-                char *more = NULL;
+        if (rank->stopped_ns > 0) {
+                char *more = xprintf("%s; its process did not run for %s (stopped, or without a "
+                                     "processor), and the others made no call meanwhile%s",
+                                     text, capo_text_time(rank->stopped_ns, d),
+                                     job->n_comms > 1 ? ", in any communicator" : "");
 
-                r = asprintf(&more,
-                             "%s; its process did not run for %s (stopped, or without a "
-                             "processor), and the others made no call meanwhile%s",
-                             text, capo_text_time(rank->stopped_ns, d),
-                             job->n_comms > 1 ? ", in any communicator" : "");
                 free(text);
                 text = more;
         }
-        return r < 0 ? NULL : text;
+        return text;
 }
 
 static double wait_cost(const struct capo_job *job, const struct capo_page_wait *w)
@@ -259,7 +246,7 @@ static int by_calls(const void *a, const void *b, void *job)
 }
 
 /* Communicators on which ranks may have waited, but nothing was compared. */
-static int judge_unknown(struct capo_page *r)
+static void judge_unknown(struct capo_page *r)
 {
         static const char why_all[] =
                 "the logs kept all calls, and what is left of them has none that all its ranks are in";
@@ -292,7 +279,6 @@ static int judge_unknown(struct capo_page *r)
                                                : why[c->no_skew]};
         }
         qsort_r(r->unknown, r->n_unknown, sizeof *r->unknown, by_calls, r->job);
-        return 0;
 }
 
 /* Waiting in all communicators; waiting in overlapping ones may count twice. */
@@ -362,8 +348,7 @@ static bool may_be_handed_on(const struct capo_page *r, uint32_t comm)
 
 int capo_judge_waits(struct capo_page *r)
 {
-        if (judge_unknown(r) < 0)
-                return -ENOMEM;
+        judge_unknown(r);
         r->waits = xcalloc(r->job->n_comms + 1, sizeof *r->waits);
         r->unseen_ns = capo_unseen_waiting(r);
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
@@ -407,15 +392,10 @@ int capo_judge_waits(struct capo_page *r)
                 r->n_waits++;
         }
         qsort_r(r->waits, r->n_waits, sizeof *r->waits, by_cost, r->job);
-        if (capo_judge_causes(r) < 0)
-                return -ENOMEM;
-        for (uint32_t i = 0; i < r->n_waits; i++) {
+        capo_judge_causes(r);
+        for (uint32_t i = 0; i < r->n_waits; i++)
                 r->waits[i].text = wait_text(r->job, &r->waits[i]);
-                if (!r->waits[i].text)
-                        return -ENOMEM;
-        }
-        if (capo_tell_causes(r) < 0)
-                return -ENOMEM;
+        capo_tell_causes(r);
         judge_share(r);
         return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why the ranks that are named for their lateness are late (analysis/causes). */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,27 +21,22 @@ static double lost_by(const struct capo_job_comm *c, uint32_t member)
         return c->n_members > 1 ? c->skew->ranks[member].caused_ns / (c->n_members - 1) : 0;
 }
 
-static int add_sentence(const struct capo_job_comm *comm, struct capo_page_wait *w,
-                        const struct capo_causes *c)
+static void add_sentence(const struct capo_job_comm *comm, struct capo_page_wait *w,
+                         const struct capo_causes *c)
 {
-        char *text = NULL, share[48] = "", percent[32], who[300];
         const struct capo_cause_found *f = c->found;
-        int r;
+        char *text = w->text, share[48] = "", percent[32], who[300];
 
         if (!c->n || !f->is_cause || w->cause.throttled) /* the sentence says that it is its GPU */
-                return 0;
+                return;
         if (f->explained_ns >= 0 && c->lost_ns > 0)
                 snprintf(share, sizeof share, " of %s of it",
                          capo_text_percent(f->explained_ns / c->lost_ns, percent));
-        r = w->stands_out
-                    ? asprintf(&text, "%s; the cause%s: %s", w->text, share, f->text)
-                    : asprintf(&text, "%s; %s was last most often in those, and %s", w->text,
-                               capo_job_member_text(comm, &comm->members[w->last], who), f->text);
-        if (r < 0)
-                return -ENOMEM;
-        free(w->text);
-        w->text = text;
-        return 0;
+        w->text = w->stands_out ? xprintf("%s; the cause%s: %s", text, share, f->text)
+                                : xprintf("%s; %s was last most often in those, and %s", text,
+                                          capo_job_member_text(comm, &comm->members[w->last], who),
+                                          f->text);
+        free(text);
 }
 
 /* Too few calls were compared to know by how much a rank was late; one of them caused most of what
@@ -123,14 +117,14 @@ static void judge_slow(struct capo_page *page, struct capo_machine_series **all)
                 c->n && (!page->n_causes || (c->found[0].is_cause && !is_named(page, c->found)));
 }
 
-int capo_judge_causes(struct capo_page *page)
+void capo_judge_causes(struct capo_page *page)
 {
         struct capo_machine_series **all = capo_why_read(page->job);
 
         if (!all)
-                return 0;
+                return;
         page->causes = xcalloc(page->n_waits + 1, sizeof *page->causes);
-        for (uint32_t i = 0; page->causes && i < page->n_waits; i++) {
+        for (uint32_t i = 0; i < page->n_waits; i++) {
                 struct capo_page_wait *w = &page->waits[i];
                 const struct capo_job_comm *c = &page->job->comms[w->comm];
                 struct capo_causes *causes = &page->causes[page->n_causes];
@@ -144,25 +138,35 @@ int capo_judge_causes(struct capo_page *page)
                 page->n_causes += w->stands_out || (causes->n && causes->found[0].is_cause &&
                                                     causes->found[0].why != CAPO_WHY_program);
         }
-        if (page->causes)
-                judge_slow(page, all);
+        judge_slow(page, all);
         capo_why_free(all, page->job->n_processes);
-        return page->causes ? 0 : -ENOMEM;
 }
 
-int capo_tell_causes(struct capo_page *page)
+void capo_tell_causes(struct capo_page *page)
 {
-        int r = 0;
-
-        for (uint32_t i = 0, k = 0; r == 0 && i < page->n_waits && k < page->n_causes; i++) {
+        for (uint32_t i = 0, k = 0; i < page->n_waits && k < page->n_causes; i++) {
                 const struct capo_causes *c = &page->causes[k];
 
                 if (page->waits[i].comm != c->comm || page->waits[i].last != c->member)
                         continue;
-                r = add_sentence(&page->job->comms[c->comm], &page->waits[i], c);
+                add_sentence(&page->job->comms[c->comm], &page->waits[i], c);
                 k++;
         }
-        return r;
+}
+
+const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room)
+{
+        for (uint32_t i = 0; i < page->n_causes; i++) {
+                const struct capo_causes *c = &page->causes[i];
+
+                if (c->comm == CAPO_NO_COMM || strcmp(page->job->comms[c->comm].name, name) != 0 ||
+                    !c->n || !c->found[0].is_cause)
+                        continue;
+                snprintf(text, room, "rank %d: %s", page->job->processes[c->process].rank,
+                         capo_why_words(c->found[0].why));
+                return text;
+        }
+        return NULL;
 }
 
 bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w)

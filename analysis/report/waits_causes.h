@@ -5,11 +5,15 @@
 #include "analysis/report/job_page.h"
 
 /** capo_judge_causes() - causes, for the waits that count; what these say of GPU and network gives
- * way to a cause that was measured. Before the waits are put into words. Return: 0; -ENOMEM. */
-int capo_judge_causes(struct capo_page *page);
+ * way to a cause that was measured. Before the waits are put into words. */
+void capo_judge_causes(struct capo_page *page);
 
-/** capo_tell_causes() - the causes behind the sentences of the waits. Return: 0; -ENOMEM. */
-int capo_tell_causes(struct capo_page *page);
+/** capo_tell_causes() - the causes behind the sentences of the waits. */
+void capo_tell_causes(struct capo_page *page);
+
+/** capo_late_why() - "rank 3: its CPU limit": the cause of the late rank of communicator @name. @text:
+ * @room bytes. Return: @text; NULL: nobody is late there, or the cause is not known. */
+const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room);
 
 /** capo_wait_is_sure() - is that rank also to be acted on? In a short job on a busy machine a few calls
  * that were late by chance are extrapolated: a small cost needs a narrow interval, a rank that is

@@ -265,6 +265,27 @@ CLI_ENTITY(wait_step, struct capo_hang_step, struct hang_page, STEP_FIELDS);
         F("cause", JSON, cli_json_cause(&of->cause))
 CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
 
+/* What the machine says meanwhile: of the late ranks, or of all. */
+#define SEEN_FIELDS(F)                                        \
+        F("kind", WORD, capo_why_name(of->why))               \
+        F("rank", RANK, in->job->processes[of->process].rank) \
+        F("cause", FLAG, of->is_cause)                        \
+        F("text", TEXT, of->text)
+CLI_ENTITY(seen, struct capo_cause_found, struct hang_page, SEEN_FIELDS);
+
+static json_t *machine_json(const struct hang_page *p)
+{
+        json_t *all = json_array();
+
+        for (uint32_t i = 0; i < p->late.n_causes; i++) {
+                const struct capo_causes *c = &p->late.causes[i];
+
+                for (unsigned k = 0; k < c->n; k++)
+                        json_array_append_new(all, cli_entity_json(&seen, p, &c->found[k]));
+        }
+        return all;
+}
+
 static json_t *bugs_json(const struct hang_page *p)
 {
         struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
@@ -291,6 +312,7 @@ static json_t *bugs_json(const struct hang_page *p)
         F("late", JSON,                                                                        \
           CLI_EACH(uint32_t k = 0; hang_late(of, k);                                           \
                    k++, cli_entity_json(&late_rank, of, hang_late(of, k))))                    \
+        F("machine", JSON, machine_json(of))                                                   \
         F("not_known", JSON,                                                                   \
           CLI_EACH(uint32_t k = 0; hang_missing(of, k, room); k++, cli_json_text(room)))       \
         F("disagreed_and_ended", COUNT, of->verdict.differed)                                  \

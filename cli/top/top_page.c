@@ -75,8 +75,8 @@ static bool is_empty(const struct capo_live_rate *r)
         return r->share < 0 && r->bytes_s <= 0 && r->p50_ns <= 0 && r->row->busbw <= 0;
 }
 
-static int add_rows(struct top_lines *to, unsigned width, const struct capo_live_rates *rates,
-                    const uint32_t *order, uint32_t n)
+static int add_rows(struct top_lines *to, unsigned width, const struct watch_job *w,
+                    const struct capo_live_rates *rates, const uint32_t *order, uint32_t n)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = cli_entity_table(&live_call);
         _cleanup_free_ char *text = NULL;
@@ -87,7 +87,7 @@ static int add_rows(struct top_lines *to, unsigned width, const struct capo_live
 
         for (uint32_t i = 0; i < n && t; i++) {
                 if (!is_empty(&rates->rate[order[i]]))
-                        cli_table_entity(t, &live_call, NULL, &rates->rate[order[i]]);
+                        cli_table_entity(t, &live_call, &w->page.late, &rates->rate[order[i]]);
         }
         if (t && out)
                 capo_table_lines(t, out, width);
@@ -192,7 +192,7 @@ static int add_job(const struct top *t, struct top_lines *to, unsigned width,
                              capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
                              capo_text_gbs(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
-        r = r ?: add_rows(to, width, &job->rates, order, n);
+        r = r ?: add_rows(to, width, w, &job->rates, order, n);
         return r
                        ?: add_line(to, width, false, false, "%s",
                                    n                   ? ""
@@ -248,13 +248,13 @@ struct job_view {
         const struct top_job *job;
 };
 
-static json_t *rows_json(const struct job_view *v)
+static json_t *rows_json(const struct job_view *v, const struct capo_page *late)
 {
         _cleanup_free_ uint32_t *order = xcalloc(v->job->rates.n + 1, sizeof *order);
         uint32_t n = order ? top_rows(v->top, v->job, order) : 0;
 
         return CLI_EACH(uint32_t i = 0; i < n;
-                        i++, cli_entity_json(&live_call, NULL, &v->job->rates.rate[order[i]]));
+                        i++, cli_entity_json(&live_call, late, &v->job->rates.rate[order[i]]));
 }
 
 #define JOB_FIELDS(F)                                                                           \
@@ -274,7 +274,7 @@ static json_t *rows_json(const struct job_view *v)
           CLI_EACH(uint32_t k = 0; hang_late(&of->page, k);                                     \
                    k++, cli_entity_json(&late_rank, of, hang_late(&of->page, k))))              \
         F("nics", JSON, CLI_ENTITIES(nic_rate, NULL, in->job->nic, in->job->n_nics))            \
-        F("rows", JSON, rows_json(in))
+        F("rows", JSON, rows_json(in, &of->page.late))
 CLI_ENTITY(top_job, struct watch_job, struct job_view, JOB_FIELDS);
 
 int top_json(const struct top *t, FILE *out)

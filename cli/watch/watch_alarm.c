@@ -227,14 +227,17 @@ static void run_command(const char *command, const char *text, size_t n)
                 capo_warn("watch: --on-hang %s: %s", command, strerror(r));
 }
 
-/* Print the second line of the page, which has the verdict. */
+/* Print the second line of the page, which has the verdict, and the first that says why. */
 static void say_headline(const struct watch_job *job, const char *text, bool written)
 {
-        const char *line = strchr(text, '\n');
+        const char *line = strchr(text, '\n'), *why = strstr(text, "\n  machine: ");
 
         line = line ? line + 1 : text;
-        capo_warn("watch: job %s: %.*s%s%s%s", job->id, (int)strcspn(line, "\n"), line,
-                  written ? "; " : "", written ? job->folder : "", written ? "/" VERDICT : "");
+        why = why ?: strstr(text, "\n  late: ");
+        why = why ? why + strlen("\n  ") : "";
+        capo_warn("watch: job %s: %.*s%s%.*s%s%s%s", job->id, (int)strcspn(line, "\n"), line,
+                  *why ? "; " : "", (int)strcspn(why, "\n"), why, written ? "; " : "",
+                  written ? job->folder : "", written ? "/" VERDICT : "");
 }
 
 /* Write the pages beside the logs. Returns the JSON page in *json, to be freed. @old: keep the

@@ -189,10 +189,10 @@ Test(causes, behind_the_sentence)
         comm.skew = &skew;
         wait.text = strdup("rank 3 is late");
         wait.cause.by = CAPO_CAUSE_NETWORK;
-        cr_assert_eq(capo_judge_causes(&page), 0);
+        capo_judge_causes(&page);
         cr_assert_eq(page.n_causes, 1);
         cr_expect_eq(wait.cause.by, CAPO_CAUSE_HOST, "who has no CPU has no slow network");
-        cr_assert_eq(capo_tell_causes(&page), 0);
+        capo_tell_causes(&page);
         cr_expect(strstr(wait.text,
                          "rank 3 is late; the cause of 90.0 % of it: its thread waited 4.5 s"),
                   "%s", wait.text);
@@ -201,12 +201,12 @@ Test(causes, behind_the_sentence)
 
         wait = (struct capo_page_wait){.wide = true, .last = 3, .caused_share = 0.02};
         page = (struct capo_page){.job = &job, .waits = &wait, .n_waits = 1};
-        cr_assert_eq(capo_judge_causes(&page), 0);
+        capo_judge_causes(&page);
         cr_expect_eq(page.n_causes, 1, "it caused most, 2 %% of the job");
         free(page.causes);
         wait.caused_share = 0.005;
         page.n_causes = 0;
-        cr_assert_eq(capo_judge_causes(&page), 0);
+        capo_judge_causes(&page);
         cr_expect_eq(page.n_causes, 0, "less than 1 %% of the job");
         free(page.causes);
 }

@@ -1,0 +1,77 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Causes while a job lives: alarm.py CAPO BUILD. Packets are lost while a rank stays away: hang.txt, the alarm of capo watch and JSON say it.
+A rank comes late to each call, because it sleeps: capo top names the cause in a column."""
+import json
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "hang"))
+from job import CAPO, Job, check
+
+PORT = "sys/class/infiniband/mlx5_1/ports/1/"
+LOST = "packets are lost or damaged on "
+PORTS = ": mlx5_1/1: packet_seq_err +4,830 since "
+
+
+def write(root, **counters):
+    for name, value in counters.items():
+        path = os.path.join(root, PORT, name.replace("__", "/"))
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(path + ".new", "w") as f:
+            f.write(value + "\n")
+        os.rename(path + ".new", path)
+
+
+def frames(job, word):
+    return all(job.log(r) for r in range(2)) and any(word in subprocess.run([CAPO, "dump", job.log(r)], capture_output=True, text=True).stdout
+                                                      for r in range(2))
+
+
+def stuck(root):
+    """The packets are lost after the first reading; the stall is what asks for the next one."""
+    write(root, state="4: ACTIVE", rate="400 Gb/sec", hw_counters__packet_seq_err="17")
+    script = "".join("%d coll 0 allreduce 1000 7 0 0 0\n%d sync 0\n" % (r, r) for r in range(2))
+    script += "0 mark\n1 mark\n0 until go\n1 until go\n0 coll 0 allreduce 1000 7 0 0 0\n1 until end\n1 coll 0 allreduce 1000 7 0 0 0\n0 sync 0\n1 sync 0\n"
+    job = Job(script, 2, CAPO_HANG="2", CAPO_MACHINE_ROOT=root)
+    try:
+        job.wait("first reading", lambda: os.path.isdir(job.logs) and len(os.listdir(job.logs)) >= 2 and frames(job, "packet_seq_err=17"))
+        write(root, hw_counters__packet_seq_err="4847")
+        job.go("go")
+        job.wait("second reading", lambda: frames(job, "packet_seq_err=4847"))
+        job.watch(2)
+        job.wait("hang.txt", lambda: "RANK 1 IS MISSING" in job.read("logs/hang.txt") and LOST in job.read("logs/hang.txt"))
+        check(job.read("logs/hang.txt"), PORTS in job.read("logs/hang.txt"))
+        alarm = [line for line in job.read("watch.stderr").splitlines() if "RANK 1 IS MISSING" in line]
+        check(job.read("watch.stderr"), len(alarm) == 1 and "; machine: rank " in alarm[0] and PORTS in alarm[0])
+        seen = json.loads(job.read("logs/hang.json"))["machine"]
+        check(seen, [s["kind"] for s in seen] == ["nic_errors"] and not seen[0]["cause"])
+        job.go("end")
+        check("it ends well", all(p.wait() == 0 for p in job.ranks))
+    finally:
+        job.end()
+
+
+def top(job, *words):
+    return subprocess.run([CAPO, "top", "--dir", job.logs, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
+
+
+def late():
+    script = "".join("1 sleep 100\n" + "".join("%d coll 0 allreduce 1000 7 0 0 0\n%d sync 0\n" % (r, r) for r in range(2)) for _ in range(60))
+    job = Job(script + "0 until end\n1 until end\n", 2, CAPO_HANG="0", CAPO_TRACE="all")
+    try:
+        job.wait("cause in the page", lambda: " rank 1: its program\n" in top(job, "--once", "--wide"))
+        rows = json.loads(top(job, "--json"))["jobs"][0]["rows"]
+        check(rows, [r["late"] for r in rows if r["call"] == "AllReduce"] == ["rank 1: its program"])
+        job.go("end")
+        check("it ends well", all(p.wait() == 0 for p in job.ranks))
+    finally:
+        job.end()
+
+
+late()
+with tempfile.TemporaryDirectory(prefix="capo-alarm-") as made:
+    stuck(made)
+print("ok")
