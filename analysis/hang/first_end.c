@@ -5,6 +5,7 @@
  * less than half a second apart need other evidence: one exit status while the others were killed,
  * or that the others had waited for that rank.
  */
+#include "capo/call_ids.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/wait_graph.h"
 
@@ -234,6 +235,39 @@ static bool goes_on(const struct capo_hang_job *job)
         return left > 0;
 }
 
+/* NCCL EP masked a rank, and the ranks that were told (ncclEpGetAsyncError) ended on that: their
+ * last call is that answer. The masked rank is the one with the fewest calls. NONE: not so. */
+static uint32_t find_masked(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+{
+        uint32_t found = CAPO_HANG_NONE, least = UINT32_MAX, told = 0;
+        const struct capo_hang_call *last = NULL;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+                const struct capo_hang_call *c = hang_last(p);
+
+                if (p->ending == CAPO_HANG_RUNS || !c || c->call != CAPO_CALL_EPGETASYNCERROR ||
+                    c->comm == CAPO_HANG_NONE)
+                        continue;
+                last = c;
+                told++;
+        }
+        for (uint32_t i = 0; last && i < job->comms[last->comm].n_members; i++) {
+                const struct capo_hang_member *m = &job->comms[last->comm].members[i];
+
+                found = m->issued < least    ? m->process
+                        : m->issued == least ? CAPO_HANG_NONE
+                                             : found;
+                least = m->issued < least ? m->issued : least;
+        }
+        if (found != CAPO_HANG_NONE) {
+                v->comm = last->comm;
+                v->call = NULL;
+                v->n_waiting = told;
+        }
+        return found;
+}
+
 int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         const struct capo_hang_process *p;
@@ -258,6 +292,15 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
         }
         v->quiet_ns = find_quiet(job);
         v->unseen = hang_count_unseen(job);
+        first = find_masked(job, v);
+        if (first != CAPO_HANG_NONE) {
+                v->works_on = false;
+                hang_acquit(v);
+                v->kind = CAPO_HANG_ENDED;
+                v->sure = CAPO_HANG_LIKELY;
+                return hang_accuse(v, first, CAPO_HANG_WHY_MASKED,
+                                   hang_last(&job->processes[first]));
+        }
         first = find_first(job, v, &sure);
         if (first == CAPO_HANG_NONE && v->works_on && !v->unseen) {
                 v->together = 0;

@@ -69,6 +69,12 @@ static void print_first_end(const struct hang_page *p, const char *who, const ch
         const struct capo_hang_verdict *v = &p->verdict;
         char how[96], waited[64], there[64];
 
+        if (v->culprits[0].why == CAPO_HANG_WHY_MASKED) {
+                fprintf(out, "NCCL EP MASKED %s of %s: %s on that", who,
+                        p->hang.comms[v->comm].name,
+                        waiting_text(v->n_waiting, "ended", "ended", there));
+                return;
+        }
         fprintf(out, "%s ENDED%s FIRST: %s", who, v->unordered ? ", PERHAPS" : "",
                 hang_ending(p, v->culprits[0].process, how));
         if (*at)

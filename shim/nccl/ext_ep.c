@@ -92,16 +92,17 @@ void capo_ep_group_created(struct capo_tls *t, struct capo_record *r, ncclEpGrou
         made->guest_error = KNOWS(config, enable_mask) && config->enable_mask && !high
                                     ? capo_ext_sibling(real, "ncclEpGetAsyncError")
                                     : NULL;
-        atomic_store_explicit(&made->guest_masked, false, memory_order_relaxed);
+        atomic_store_explicit(&made->guest_masked, 0, memory_order_relaxed);
         r->comm = made->id;
 }
 
-/* Recorded as an answer of ncclEpGetAsyncError, whoever asked. */
-static void record_masked(struct capo_tls *t, struct capo_comm *group, uint32_t site)
+/* Recorded as an answer of ncclEpGetAsyncError: once where capo asked (@known 1), once where the
+ * program did (2). */
+static void record_masked(struct capo_tls *t, struct capo_comm *group, uint8_t known, uint32_t site)
 {
         uint64_t now = capo_clock_ticks();
 
-        if (atomic_exchange_explicit(&group->guest_masked, true, memory_order_relaxed))
+        if (atomic_exchange_explicit(&group->guest_masked, known, memory_order_relaxed) >= known)
                 return;
         capo_record_put(t, (struct capo_record){.t_begin = now,
                                                 .t_end = now,
@@ -127,7 +128,7 @@ static void look_for_masked(struct capo_tls *t, struct capo_comm *group)
         if (likely(!ask) || atomic_load_explicit(&group->guest_masked, memory_order_relaxed))
                 return;
         if (ask(group->handle, &error) == ncclSuccess && error)
-                record_masked(t, group, 0);
+                record_masked(t, group, 1, 0);
 }
 
 struct capo_comm *capo_ep_group_ending(struct capo_tls *t, ncclEpGroup_t group)
@@ -149,7 +150,7 @@ void capo_ep_cleared(ncclResult_t rc, ncclEpGroup_t group)
         struct capo_comm *comm = rc == ncclSuccess ? capo_comm_known(group) : NULL;
 
         if (comm)
-                atomic_store_explicit(&comm->guest_masked, false, memory_order_relaxed);
+                atomic_store_explicit(&comm->guest_masked, 0, memory_order_relaxed);
 }
 
 /* Asked over and over: recorded when it answers that a rank was masked. */
@@ -163,7 +164,7 @@ ncclResult_t capo_ncclEpGetAsyncError(const void *real, const void *caller, cons
         if (rc != ncclSuccess || !error || !*error || !(comm = capo_comm_known(group)) ||
             capo_ext_passes(t, caller, frame))
                 return rc;
-        record_masked(t, comm, capo_site_here(t, caller, frame));
+        record_masked(t, comm, 2, capo_site_here(t, caller, frame));
         atomic_signal_fence(memory_order_seq_cst);
         t->inside = NULL;
         return rc;

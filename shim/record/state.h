@@ -41,10 +41,11 @@ struct capo_comm {
                 CAPO_GUEST_EP_HT,
                 CAPO_GUEST_M2N
         } guest; /* no communicator of NCCL's: an EP group, or the reshards of one */
-        const void *guest_error;   /* ncclEpGetAsyncError, where it may be asked */
-        uint32_t experts;          /* of an EP group */
-        _Atomic bool guest_masked; /* NCCL EP has masked a rank of it */
-        uint32_t guests;           /* EP groups made of it so far: the same number on all ranks */
+        const void *guest_error; /* ncclEpGetAsyncError, where it may be asked */
+        uint32_t experts;        /* of an EP group */
+        _Atomic uint8_t
+                guest_masked; /* NCCL EP has masked a rank of it: 1 capo saw it, 2 the program was told */
+        uint32_t guests;   /* EP groups made of it so far: the same number on all ranks */
         uint32_t children; /* splits, shrinks and grows so far: the same number on all ranks */
         uint32_t n_ran;    /* collectives the profiler has named so far, with CAPO_KERNEL_TIME */
         /* The table's own (shim/record/comms.c): what is read without its lock, even of an entry
