@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fast text output, optionally compressed (gzip, one member) by several threads: blocks are
- * deflated separately and joined, as in pigz.
- */
+/* Fast text output, optionally compressed (gzip). */
 #ifndef CAPO_TRACE_OUT_H
 #define CAPO_TRACE_OUT_H
 
@@ -13,10 +10,10 @@
 
 struct trace_out;
 
-/** trace_out_new() - write to @file, compressed or not. NULL: no memory, or no thread. */
+/** trace_out_new() - write to @file, compressed or not. NULL: zlib cannot begin. */
 struct trace_out *trace_out_new(FILE *file, bool gzip);
 
-/** trace_out_end() - write the rest, and free it. Return: 0; -ENOMEM; the error of the file. */
+/** trace_out_end() - write the rest, and free it. Return: 0; the error of the file. */
 int trace_out_end(struct trace_out *o);
 
 /** trace_out_room() - a buffer for at least @n bytes (at most 64 KiB); trace_out_take() - @n bytes
