@@ -86,10 +86,11 @@ static void find_holes(struct capo_skew *skew, const struct skew_laid *l)
 }
 
 enum { TURN_FEW = 8 };
+#define TURN_LESS 0.25 /* of the waiting per call behind the turn: as much may be before it */
 
 struct turn {
         uint32_t seq, row;
-        double worth;
+        double worth, waited;
 };
 
 static int by_seq(const void *a, const void *b)
@@ -102,31 +103,38 @@ static int by_seq(const void *a, const void *b)
 /*
  * From which call on skew->worst was last in most calls. Weigh calls in which it was last against
  * the others, so that the weights balance at half way between its chance and certainty; the turn is
- * where the sum behind it is largest. If the result is not clear, it is 0: from the beginning.
+ * where the sum behind it is largest. If the result is not clear, or the others waited for it before,
+ * too, it is 0: from the beginning.
  */
 static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                       struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
 {
         _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
-        double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0;
+        double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0, waited[2] = {0};
         uint32_t from = l->n_rows;
         const struct capo_job_member *worst =
                 &c->members[skew->worst]; /* sorted by rank; members that left a log */
         const struct capo_meet_row *row;
 
-        for (uint32_t i = 0; turn && i < l->n_rows; i++)
-                turn[i] = (struct turn){l->call[i].row->seq, i,
-                                        (l->call[i].last == skew->worst) - level};
-        if (turn)
-                qsort(turn, l->n_rows, sizeof *turn, by_seq);
-        for (uint32_t i = l->n_rows; turn && i-- > 0;) {
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                bool last = l->call[i].last == skew->worst;
+
+                turn[i] = (struct turn){l->call[i].row->seq, i, last - level,
+                                        last ? l->call[i].waited : 0};
+        }
+        qsort(turn, l->n_rows, sizeof *turn, by_seq);
+        for (uint32_t i = l->n_rows; i-- > 0;) {
                 sum += turn[i].worth;
                 if (sum > best) {
                         best = sum;
                         from = i;
                 }
         }
-        if (!turn || from < TURN_FEW || from + TURN_FEW > l->n_rows)
+        if (from < TURN_FEW || from + TURN_FEW > l->n_rows)
+                return;
+        for (uint32_t i = 0; i < l->n_rows; i++)
+                waited[i >= from] += turn[i].waited;
+        if (waited[0] / from > TURN_LESS * waited[1] / (l->n_rows - from))
                 return;
         row = l->call[turn[from].row].row;
         skew->worst_from_seq = row->seq;

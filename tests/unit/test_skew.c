@@ -696,6 +696,14 @@ Test(skew, who_is_late_all_the_time_is_it_from_the_beginning)
         cr_assert_eq(solve()->worst_from_seq, 0);
 }
 
+Test(skew, who_is_late_more_often_since_was_late_before)
+{
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, 0, 0, seq % 2 || seq > 100 ? 90000 : 0);
+        cr_assert_eq(solve()->worst, 2);
+        cr_assert_eq(solve()->worst_from_seq, 0);
+}
+
 Test(skew, a_hole_before_the_second_call)
 {
         for (uint32_t i = 1; i <= 10; i++)
