@@ -17,6 +17,8 @@ struct capo_cause_found {
         bool is_cause;       /* false: also seen */
         uint32_t process;    /* whose it is */
         double explained_ns; /* of lost_ns; < 0: its counters have no time */
+        double events;       /* what these counted; 0: it is a state */
+        bool lasting;        /* it was as much so before the episode: not its cause */
         char text[512];      /* the evidence, a sentence without its subject's rank */
 };
 

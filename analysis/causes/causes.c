@@ -35,13 +35,17 @@ const char *capo_why_advice(enum capo_why why)
         return whys[why].advice;
 }
 
-struct capo_machine_series **capo_why_read(const struct capo_job *job)
+static struct capo_machine_series **read_window(const struct capo_job *job, uint64_t from_ns,
+                                                uint64_t to_ns)
 {
         struct capo_machine_series **all = xcalloc(job->n_processes + 1, sizeof *all);
         bool any = false;
 
-        for (uint32_t i = 0; all && i < job->n_processes; i++) {
-                all[i] = capo_machine_series(&job->processes[i]);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                uint64_t t0 = job->processes[i].header.t0_real_ns;
+
+                all[i] = capo_machine_series(&job->processes[i], from_ns > t0 ? from_ns - t0 : 0,
+                                             to_ns > t0 ? to_ns - t0 : 0);
                 any |= all[i] != NULL;
         }
         if (any)
@@ -50,11 +54,23 @@ struct capo_machine_series **capo_why_read(const struct capo_job *job)
         return NULL;
 }
 
-void capo_why_free(struct capo_machine_series **all, uint32_t n)
+struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t from_ns)
+{
+        return (struct capo_why_readings){read_window(job, from_ns, UINT64_MAX),
+                                          from_ns ? read_window(job, 0, from_ns) : NULL};
+}
+
+static void free_window(struct capo_machine_series **all, uint32_t n)
 {
         for (uint32_t i = 0; all && i < n; i++)
                 capo_machine_series_free(all[i]);
         free(all);
+}
+
+void capo_why_free(struct capo_why_readings *readings, uint32_t n)
+{
+        free_window(readings->in, n);
+        free_window(readings->before, n);
 }
 
 static int by_weight(const void *a, const void *b)
@@ -81,8 +97,8 @@ static void choose_untimed(struct capo_causes *out)
         for (unsigned i = 0; i < out->n; i++) {
                 struct capo_cause_found *f = &out->found[i];
 
-                if (f->explained_ns < 0 && (out->lost_ns > 0 || is_lasting(f->why)) &&
-                    (!first || f->why < first->why))
+                if (f->explained_ns < 0 && !f->lasting &&
+                    (out->lost_ns > 0 || is_lasting(f->why)) && (!first || f->why < first->why))
                         first = f;
         }
         if (first)
@@ -99,7 +115,7 @@ static void choose_causes(struct capo_causes *out, bool on_gpu)
         for (unsigned i = 0; i < out->n; i++) {
                 struct capo_cause_found *f = &out->found[i];
 
-                f->is_cause = f->explained_ns >= ENOUGH * out->lost_ns &&
+                f->is_cause = f->explained_ns >= ENOUGH * out->lost_ns && !f->lasting &&
                               (!on_gpu || f->why != CAPO_WHY_program);
                 measured |= f->is_cause;
                 machine |= f->is_cause && f->why != CAPO_WHY_program;
@@ -117,14 +133,32 @@ static void choose_causes(struct capo_causes *out, bool on_gpu)
         qsort(out->found, out->n, sizeof *out->found, by_weight);
 }
 
-static void find_all(const struct why_asked *a, struct capo_causes *out)
+/* Was it as much so before? Then what began since has another cause. */
+static bool was_before(const struct why_asked *a, struct capo_machine_series **before,
+                       const struct capo_cause_found *f)
+{
+        struct why_asked b = {a->job, before, .process = a->process, .on_gpu = a->on_gpu};
+        struct capo_cause_found g = {.why = f->why};
+        double ratio;
+
+        if (!before || !before[a->process] || !capo_why_finders[f->why](&b, &g))
+                return false;
+        ratio = capo_why_ratio(a->all[a->process], before[a->process]);
+        return f->explained_ns >= 0 ? g.explained_ns * ratio >= f->explained_ns / 2
+                                    : !f->events || g.events * ratio >= f->events / 3;
+}
+
+static void find_all(const struct why_asked *a, struct capo_machine_series **before,
+                     struct capo_causes *out)
 {
         for (unsigned w = 0; w < CAPO_WHYS; w++) {
                 struct capo_cause_found *f = &out->found[out->n];
 
                 *f = (struct capo_cause_found){.why = w, .process = a->process};
-                if (capo_why_finders[w](a, f))
-                        out->n++;
+                if (!capo_why_finders[w](a, f))
+                        continue;
+                f->lasting = was_before(a, before, f);
+                out->n++;
         }
 }
 
@@ -155,9 +189,11 @@ static void list_asked(const struct capo_job *job, struct capo_machine_series **
         capo_append(samples ? out->asked : out->not_asked, sizeof out->asked, ", its program");
 }
 
-void capo_why_late(const struct capo_job *job, struct capo_machine_series **all, uint32_t comm,
-                   uint32_t member, double lost_ns, bool on_gpu, struct capo_causes *out)
+void capo_why_late(const struct capo_job *job, const struct capo_why_readings *readings,
+                   uint32_t comm, uint32_t member, double lost_ns, bool on_gpu,
+                   struct capo_causes *out)
 {
+        struct capo_machine_series **all = readings->in;
         uint32_t process = job->comms[comm].members[member].process;
         struct why_asked a = {.job = job, .all = all, .process = process, .on_gpu = on_gpu};
 
@@ -167,7 +203,7 @@ void capo_why_late(const struct capo_job *job, struct capo_machine_series **all,
         if (!all[process])
                 return;
         out->not_between = all[process]->samples && !(capo_why_between(&a) >= ENOUGH * lost_ns);
-        find_all(&a, out);
+        find_all(&a, readings->before, out);
         choose_causes(out, on_gpu);
 }
 
@@ -178,27 +214,30 @@ static bool is_inside_calls(enum capo_why why)
                why != CAPO_WHY_writes;
 }
 
-void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
-                   struct capo_causes *out)
+void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *readings,
+                   double lost_ns, struct capo_causes *out)
 {
+        struct capo_machine_series **all = readings->in, **before = readings->before;
         bool measured = false;
 
         *out = (struct capo_causes){.comm = CAPO_NO_COMM, .lost_ns = lost_ns};
         for (uint32_t p = 0; p < job->n_processes; p++) {
-                struct why_asked a = {.job = job, .all = all, .process = p, .on_gpu = true};
+                struct why_asked a = {job, all, before, p, .on_gpu = !before};
                 struct capo_causes own = {.lost_ns = lost_ns};
 
                 if (!all[p])
                         continue;
-                find_all(&a, &own);
+                find_all(&a, before, &own);
                 for (unsigned i = 0; i < own.n; i++) {
                         struct capo_cause_found *f = &own.found[i], *had = NULL;
 
-                        f->is_cause = lost_ns > 0 && f->explained_ns >= ENOUGH * lost_ns;
+                        f->is_cause =
+                                lost_ns > 0 && !f->lasting && f->explained_ns >= ENOUGH * lost_ns;
                         f->explained_ns = fmin(f->explained_ns, lost_ns);
                         for (unsigned k = 0; k < out->n; k++)
                                 had = out->found[k].why == f->why ? &out->found[k] : had;
-                        if (!is_inside_calls(f->why) || (f->explained_ns >= 0 && !f->is_cause) ||
+                        if ((!before && !is_inside_calls(f->why)) ||
+                            (f->explained_ns >= 0 && !f->is_cause) ||
                             (had && had->explained_ns >= f->explained_ns))
                                 continue;
                         if (had)
@@ -209,7 +248,7 @@ void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all,
         }
         for (unsigned i = 0; i < out->n; i++) {
                 measured |= out->found[i].is_cause;
-                out->found[i].is_cause |= is_lasting(out->found[i].why);
+                out->found[i].is_cause |= !before && is_lasting(out->found[i].why);
         }
         if (!measured)
                 choose_untimed(out);

@@ -16,6 +16,9 @@ struct capo_causes {
         uint32_t comm;   /* CAPO_NO_COMM: no rank is late; the calls of all are slow */
         uint32_t member; /* of it: who is late */
         uint32_t process;
+        uint64_t
+                since_ns; /* of steps that take longer for good: since 1970; 0: of something else */
+        double longer;    /* by this share */
         bool not_between; /* it was sampled, and what it did between its calls is not why */
         double lost_ns;   /* by how much it was late in all, of its own time */
         struct capo_cause_found found[CAPO_WHYS]; /* causes first, by explained time */
@@ -25,24 +28,32 @@ struct capo_causes {
 
 struct capo_machine_series;
 
-/** capo_why_read() - the readings of all processes of @job, for the functions below; NULL: none
- * has any, or no memory. */
-struct capo_machine_series **capo_why_read(const struct capo_job *job);
-void capo_why_free(struct capo_machine_series **all, uint32_t n_processes);
+/* The readings of all processes, by process; NULL: it has none. */
+struct capo_why_readings {
+        struct capo_machine_series **in;     /* of the episode; NULL: no process has any */
+        struct capo_machine_series **before; /* before it; NULL: it is the whole job */
+};
+
+/** capo_why_read() - the readings for the functions below, of an episode that lasts from @from_ns,
+ * since 1970, to the end of the job; 0: the whole job. */
+struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t from_ns);
+void capo_why_free(struct capo_why_readings *readings, uint32_t n_processes);
 
 /**
  * capo_why_late() - why member @member of job->comms[@comm] is late
  * @lost_ns: by how much in all
  * @on_gpu: its calls come in time and its GPU comes late to them
  */
-void capo_why_late(const struct capo_job *job, struct capo_machine_series **all, uint32_t comm,
-                   uint32_t member, double lost_ns, bool on_gpu, struct capo_causes *out);
+void capo_why_late(const struct capo_job *job, const struct capo_why_readings *readings,
+                   uint32_t comm, uint32_t member, double lost_ns, bool on_gpu,
+                   struct capo_causes *out);
 
 /** capo_why_slow() - what makes the calls of all slow: of some rank or node. @lost_ns: how much
  * longer they took than they usually do, mean over ranks; 0: not slow, or as slow all the time:
- * what was so all the time is the cause, the rest only also seen. */
-void capo_why_slow(const struct capo_job *job, struct capo_machine_series **all, double lost_ns,
-                   struct capo_causes *out);
+ * what was so all the time is the cause, the rest only also seen. With readings before: why all is
+ * slower since then. */
+void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *readings,
+                   double lost_ns, struct capo_causes *out);
 
 /** capo_why_name(), _words(), _advice() - "cpu_limit"; the other two as in the list. */
 const char *capo_why_name(enum capo_why why);

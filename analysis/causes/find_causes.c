@@ -33,13 +33,36 @@ enum { OTHERS = 64 };
 
 typedef double measure(const struct why_asked *a, uint32_t process);
 
-/* The median of the other processes, or of those of other nodes; at most OTHERS of them. */
-static double others_of(const struct why_asked *a, measure *of, bool nodes)
+double capo_why_ratio(const struct capo_machine_series *s, const struct capo_machine_series *before)
+{
+        return before && before->last_ns > before->first_ns
+                       ? (double)(s->last_ns - s->first_ns) /
+                                 (double)(before->last_ns - before->first_ns)
+                       : NAN;
+}
+
+/* RANKS: compared with the other processes; NODES: with those of other nodes. STEADY: it does not
+ * grow with time. */
+enum { RANKS, NODES, STEADY };
+
+/* The median of the others, at most OTHERS of them; or what it was of the same process before. */
+static double others_of(const struct why_asked *a, measure *of, unsigned how)
 {
         const struct capo_job *job = a->job;
         uint32_t step = job->n_processes / OTHERS + 1;
+        bool nodes = how & NODES;
         double v[OTHERS];
         unsigned n = 0;
+
+        if (a->before) {
+                struct why_asked b = {.job = job, .all = a->before, .process = a->process};
+
+                return b.all[b.process] ? of(&b, b.process) *
+                                                  (how & STEADY ? 1
+                                                                : capo_why_ratio(a->all[a->process],
+                                                                                 b.all[b.process]))
+                                        : NAN;
+        }
 
         for (uint32_t i = 0; i < job->n_processes && n < OTHERS; i += step) {
                 double x;
@@ -163,7 +186,7 @@ static double between_ns(const struct why_asked *a, uint32_t p)
 
 double capo_why_between(const struct why_asked *a)
 {
-        return between_ns(a, a->process) - others_of(a, between_ns, false);
+        return between_ns(a, a->process) - others_of(a, between_ns, RANKS);
 }
 
 /* Of it the program's own doing. A thread that waits for a CPU is sampled as one that runs; where
@@ -269,6 +292,17 @@ static double retransmitted_share(const struct why_asked *a, uint32_t p)
 
 /* ---- sentences ---- */
 
+static const char *node_name(const struct why_asked *a)
+{
+        return a->job->nodes[a->job->processes[a->process].node].name;
+}
+
+/* With whom it is compared. */
+static const char *others_name(const struct why_asked *a, const char *others)
+{
+        return a->before ? "before" : others;
+}
+
 static bool tell_cause(struct capo_cause_found *f, double explained, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 static bool tell_cause(struct capo_cause_found *f, double explained, const char *format, ...)
@@ -306,8 +340,8 @@ static char *list_ports(const struct why_asked *a, const enum capo_machine_id *i
                                     !capo_machine_of(o, ids[i])->grew)
                                         continue;
                                 capo_append(
-                                        text, room, "%s%s%s %s +%s", *text ? ", " : "",
-                                        begun ? "" : o->name, begun ? "" : ":",
+                                        text, room, "%s%s%s%s +%s", *text ? ", " : "",
+                                        begun ? "" : o->name, begun ? "" : ": ",
                                         capo_machine_readings[ids[i]].name,
                                         capo_text_count(capo_machine_of(o, ids[i])->grew, count));
                                 since = MIN(since, a->job->processes[p].header.t0_real_ns +
@@ -334,8 +368,12 @@ static uint64_t samples_of(const struct capo_machine_series *s, const char *text
 /* Samples of the stack beyond the mean of the other ranks: all of them pass there. */
 static double excess_of(const struct why_asked *a, const struct capo_machine_stack *stack)
 {
+        const struct capo_machine_series *was = a->before ? a->before[a->process] : NULL;
         double sum = 0, n = 0;
 
+        if (was)
+                return (double)stack->samples - (double)samples_of(was, stack->text) *
+                                                        capo_why_ratio(a->all[a->process], was);
         for (uint32_t p = 0; p < a->job->n_processes && n < OTHERS; p++) {
                 if (p == a->process || !a->all[p])
                         continue;
@@ -379,7 +417,7 @@ static bool find_driver_hangs(const struct why_asked *a, struct capo_cause_found
 
 static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = stopped_ns(a, a->process), other = others_of(a, stopped_ns, false);
+        double own = stopped_ns(a, a->process), other = others_of(a, stopped_ns, RANKS);
         char t[32];
 
         if (!(own > LEAST_NS) || own < OFTEN * other)
@@ -393,7 +431,7 @@ static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
 
 static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = throttled_ns(a, a->process), other = others_of(a, throttled_ns, false);
+        double own = throttled_ns(a, a->process), other = others_of(a, throttled_ns, RANKS);
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_PROC_LIMIT, NULL);
         char t[32], limit[48] = "";
@@ -415,8 +453,8 @@ static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f
 
 static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = limit_hits(a, a->process), other = others_of(a, limit_hits, false),
-               ns = fault_ns(a, a->process), others_ns = others_of(a, fault_ns, false);
+        double own = limit_hits(a, a->process), other = others_of(a, limit_hits, RANKS),
+               ns = fault_ns(a, a->process), others_ns = others_of(a, fault_ns, RANKS);
         char n[32], m[32];
 
         if (!(own > FEW_EVENTS) || own < OFTEN * other || isnan(ns) || isnan(others_ns))
@@ -432,7 +470,7 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
 
 static bool find_starved_thread(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = nccl_wait_ns(a, a->process), other = others_of(a, nccl_wait_ns, false),
+        double own = nccl_wait_ns(a, a->process), other = others_of(a, nccl_wait_ns, RANKS),
                caller = caller_wait_ns(a, a->process);
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":nccl:");
@@ -455,8 +493,8 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":calls:");
         const struct capo_machine_value *cpus = o ? capo_machine_of(o, CAPO_M_THREAD_CPUS) : NULL;
-        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false),
-               busy = beside_ns(a, a->process), others_busy = others_of(a, beside_ns, false);
+        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
+               busy = beside_ns(a, a->process), others_busy = others_of(a, beside_ns, RANKS);
         char t[32], u[32];
 
         if (!cpus || !cpus->asked || cpus->least != 1 || !(own - other > LEAST_NS))
@@ -485,20 +523,19 @@ static double caller_cpus(const struct why_asked *a, uint32_t p)
  * that may use the same CPUs share the wait for them, unequally by chance. */
 static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, false),
-               run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, false);
+        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
+               run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, RANKS);
         char t[32], u[32];
 
         if (others_run > LEAST_NS && run > others_run)
                 other *= run / others_run;
         if (!(own - other > LEAST_NS) ||
-            own < (caller_cpus(a, a->process) < others_of(a, caller_cpus, false) ? 1.25 : OFTEN) *
+            own < (caller_cpus(a, a->process) < others_of(a, caller_cpus, STEADY) ? 1.25 : OFTEN) *
                             other)
                 return false;
-        return tell_cause(
-                f, own - other,
-                "its thread waited %s for a CPU that others used, those of the other ranks %s",
-                capo_text_time(own, t), other > 0 ? capo_text_time(other, u) : "none");
+        return tell_cause(f, own - other, "its thread waited %s for a CPU that others used, %s %s",
+                          capo_text_time(own, t), others_name(a, "those of the other ranks"),
+                          other > 0 ? capo_text_time(other, u) : "none");
 }
 
 static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
@@ -530,7 +567,7 @@ static bool is_more(const struct why_asked *a, double own, double other)
 static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,
                       enum capo_between_kind kind, const char *doing)
 {
-        double own = of(a, a->process), other = others_of(a, of, false);
+        double own = of(a, a->process), other = others_of(a, of, RANKS);
         const struct capo_machine_stack *top;
         char t[32];
 
@@ -581,36 +618,38 @@ static uint64_t reasons_of(enum capo_clock_weight is)
         return bits;
 }
 
-/* The lowest clock of its GPU; one that an idle GPU had says nothing. */
+/* The lowest clock of its GPU while it was not idle. */
 static double clock_mhz(const struct why_asked *a, uint32_t p)
 {
         const struct capo_machine_object *o = capo_machine_most(a->all[p], CAPO_M_GPU_SM, NULL);
 
-        if (!o)
-                return NAN;
-        return (double)(capo_machine_of(o, CAPO_M_GPU_REASONS)->any & reasons_of(CAPO_CLOCK_IDLE)
-                                ? capo_machine_of(o, CAPO_M_GPU_SM)->last
-                                : capo_machine_of(o, CAPO_M_GPU_SM)->least);
+        return o && o->busy_mhz ? (double)o->busy_mhz : NAN;
 }
 
 /* By the time that NVML counts; an older driver has the clock and its reason only. */
 static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = thermal_ns(a, a->process), other = others_of(a, thermal_ns, false),
-               mhz = clock_mhz(a, a->process), others_mhz = others_of(a, clock_mhz, false);
+        double own = thermal_ns(a, a->process), other = others_of(a, thermal_ns, RANKS),
+               mhz = clock_mhz(a, a->process), others_mhz = others_of(a, clock_mhz, STEADY);
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_SM);
         uint64_t reasons = o ? capo_machine_of(o, CAPO_M_GPU_REASONS)->any : 0;
         bool timed = own > LEAST_NS && !(own < OFTEN * other);
-        char for_time[48] = "", t[32];
+        char t[32];
 
         reasons &= reasons_of(CAPO_CLOCK_SLOW) |
                    (mhz < CAPO_MACHINE_SLOWER * others_mhz ? reasons_of(CAPO_CLOCK_CAP) : 0);
-        if (!o || (!timed && (!reasons || !(mhz < HELD_BELOW * others_mhz))))
+        if (!o || (!timed && ((!reasons && !a->before) || !(mhz < HELD_BELOW * others_mhz))))
                 return false;
+        f->events = timed ? own : 0;
+        tell_cause(f, -1, "its GPU is %s: GPU %s of %s", timed || reasons ? "throttled" : "slower",
+                   o->name, node_name(a));
+        if (mhz < others_mhz)
+                capo_append(f->text, sizeof f->text, " at %.0f instead of %.0f MHz as %s", mhz,
+                            others_mhz, others_name(a, "the others"));
+        capo_append(f->text, sizeof f->text, ", %u C",
+                    (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most);
         if (timed)
-                snprintf(for_time, sizeof for_time, ", held back for %s", capo_text_time(own, t));
-        tell_cause(f, -1, "its GPU is throttled: %.0f MHz, the others %.0f, %u C%s", mhz,
-                   others_mhz, (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most, for_time);
+                capo_append(f->text, sizeof f->text, ", held back for %s", capo_text_time(own, t));
 #define CLOCK_REASON(id, bit, weight, words) \
         if (reasons & (bit))                 \
                 capo_append(f->text, sizeof f->text, ", %s", words);
@@ -631,7 +670,7 @@ static double width_share(const struct why_asked *a, uint32_t p)
 
 static bool find_pcie_width(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = width_share(a, a->process), other = others_of(a, width_share, false);
+        double own = width_share(a, a->process), other = others_of(a, width_share, STEADY);
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_PCIE_WIDTH);
 
         return own <= 0.5 && !(other <= own) &&
@@ -642,9 +681,10 @@ static bool find_pcie_width(const struct why_asked *a, struct capo_cause_found *
 
 static bool find_nvlink(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = nvlink_errors(a, a->process), other = others_of(a, nvlink_errors, false);
+        double own = nvlink_errors(a, a->process), other = others_of(a, nvlink_errors, RANKS);
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_NVLINK_REPLAY);
 
+        f->events = own;
         return own >= FEW_EVENTS && !(own < OFTEN * other) &&
                tell_cause(f, -1,
                           "NVLinks of GPU %s: CRC errors +%.0f, replays +%.0f, recoveries +%.0f",
@@ -653,16 +693,12 @@ static bool find_nvlink(const struct why_asked *a, struct capo_cause_found *f)
                           sum_of(a, a->process, CAPO_M_GPU_NVLINK_RECOVERY, NULL));
 }
 
-static const char *node_name(const struct why_asked *a)
-{
-        return a->job->nodes[a->job->processes[a->process].node].name;
-}
-
 static bool find_nic_errors(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = nic_errors(a, a->process), other = others_of(a, nic_errors, true);
+        double own = nic_errors(a, a->process), other = others_of(a, nic_errors, NODES);
         char ports[400];
 
+        f->events = own;
         return own >= FEW_EVENTS && !(own < OFTEN * other) &&
                tell_cause(f, -1, "packets are lost or damaged on %s: %s", node_name(a),
                           list_ports(a, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
@@ -693,16 +729,16 @@ static double slowest_port(const struct why_asked *a, uint32_t p)
 
 static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = slowest_port(a, a->process), other = others_of(a, slowest_port, true);
+        double own = slowest_port(a, a->process),
+               other = others_of(a, slowest_port, NODES | STEADY);
         const struct capo_machine_object *slow = NULL;
         double twin = 0;
 
         if (own > 0 && own < CAPO_MACHINE_SLOWER * other)
                 return tell_cause(
                         f, -1,
-                        "a network port of %s runs at %.0f Gb/s instead of %.0f as on the other "
-                        "nodes (link rate)",
-                        node_name(a), own, other);
+                        "a network port of %s runs at %.0f Gb/s instead of %.0f as %s (link rate)",
+                        node_name(a), own, other, others_name(a, "on the other nodes"));
         for (uint32_t p = 0; p < a->job->n_processes && !slow; p++) {
                 if (a->all[p] && a->job->processes[p].node == a->job->processes[a->process].node)
                         slow = capo_machine_slow_port(a->all[p], &twin);
@@ -716,9 +752,10 @@ static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
 
 static bool find_congestion(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double own = nic_marks(a, a->process), other = others_of(a, nic_marks, true);
+        double own = nic_marks(a, a->process), other = others_of(a, nic_marks, NODES);
         char ports[400];
 
+        f->events = own;
         return own >= MANY_MARKS && !(own < OFTEN * other) &&
                tell_cause(f, -1, "the network is congested at %s: %s", node_name(a),
                           list_ports(a, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
@@ -727,10 +764,11 @@ static bool find_congestion(const struct why_asked *a, struct capo_cause_found *
 static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = retransmitted_share(a, a->process),
-               other = others_of(a, retransmitted_share, true),
+               other = others_of(a, retransmitted_share, NODES | STEADY),
                n = node_sum(a, a->process, CAPO_M_NODE_TCP_RETRANS);
         char count[32];
 
+        f->events = n;
         return a->job->n_nodes > 1 && n >= FEW_EVENTS && own >= LOST_SEGMENTS &&
                !(own < OFTEN * other) &&
                tell_cause(f, -1,
@@ -741,7 +779,7 @@ static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
 static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = program_ns(a, a->process),
-               other = fmax(others_of(a, program_ns, false), own - capo_why_between(a));
+               other = fmax(others_of(a, program_ns, RANKS), own - capo_why_between(a));
         const struct capo_machine_stack *top;
         char t[32];
 
@@ -750,8 +788,8 @@ static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
                 return false;
         return tell_cause(
                 f, own - other,
-                "its program spent %s more between its calls than the others, most of it %s%.300s",
-                capo_text_time(own - other, t),
+                "its program spent %s more between its calls than %s, most of it %s%.300s",
+                capo_text_time(own - other, t), others_name(a, "the others"),
                 strncmp(top->text, "in ", 3) && strncmp(top->text, "on ", 3) ? "at " : "",
                 top->text);
 }

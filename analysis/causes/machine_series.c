@@ -55,10 +55,43 @@ static void add_value(struct capo_machine_series *s, struct capo_machine_value *
                         v->until_ns = s->last_ns;
                 v->grew += grew;
         }
+        if (s->last_ns == s->begun_ns) /* what it was before does not count */
+                v->any = v->least = v->most = now;
         v->last = now;
         v->any |= now;
         v->least = now < v->least ? now : v->least;
         v->most = now > v->most ? now : v->most;
+}
+
+static void note_clock(struct capo_machine_object *o)
+{
+        uint64_t mhz = capo_machine_of(o, CAPO_M_GPU_SM)->last;
+
+        if (o->scope == CAPO_MACHINE_GPU && mhz && (!o->busy_mhz || mhz < o->busy_mhz) &&
+            !(capo_machine_of(o, CAPO_M_GPU_REASONS)->last & CAPO_MACHINE_IDLE))
+                o->busy_mhz = mhz;
+}
+
+/* What grew until now was before the window; gauges keep what they were. */
+static void begin_window(struct capo_machine_series *s, uint64_t at_ns)
+{
+        s->begun_ns = at_ns;
+        s->first_ns = s->readings ? s->last_ns : at_ns;
+        s->samples = s->inside = 0;
+        s->stopped_ns = 0;
+        *s->left = 0;
+        for (uint32_t i = 0; i < s->n_stacks; i++)
+                s->stack[i].samples = 0;
+        for (uint32_t i = 0; i < s->n_objects; i++) {
+                for (unsigned k = 0; k < ROWS; k++) {
+                        struct capo_machine_value *v = &s->object[i].value[k];
+
+                        *v = (struct capo_machine_value){v->asked, v->last, .least = v->last,
+                                                         .most = v->last, .any = v->last};
+                }
+                s->object[i].busy_mhz = 0;
+                note_clock(&s->object[i]);
+        }
 }
 
 static const struct capo_machine_reading *find_reading(enum capo_machine_scope scope,
@@ -99,6 +132,8 @@ static void read_values(struct capo_machine_series *s, enum capo_machine_scope s
                         s->visit(s->arg, o, r, before_ns, s->last_ns, o->value[r->row].last,
                                  o->value[r->row].grew - grew);
         }
+        if (o)
+                note_clock(o);
 }
 
 static void read_stack(struct capo_machine_series *s, char *words)
@@ -138,6 +173,8 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
         if (!line)
                 return;
         if (!strcmp(word, "at") && sscanf(line, "%llu", &at) == 1 && at != s->last_ns) {
+                if ((at > s->from_ns || !s->from_ns) && !s->begun_ns)
+                        begin_window(s, at);
                 *before_ns = s->last_ns;
                 s->last_ns = at;
                 s->first_ns = s->readings++ ? s->first_ns : at;
@@ -163,7 +200,14 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
         }
 }
 
+/* Is it the first line of a reading after the window? */
+static bool is_past(const struct capo_machine_series *s, const char *line)
+{
+        return !strncmp(line, "at\t", 3) && strtoull(line + 3, NULL, 10) > s->to_ns;
+}
+
 static struct capo_machine_series *read_series(const struct capo_job_process *process,
+                                               uint64_t from_ns, uint64_t to_ns,
                                                capo_machine_visitor *visit, void *arg)
 {
         _cleanup_free_ char *copy = process->machine ? xstrdup(process->machine) : NULL;
@@ -171,24 +215,30 @@ static struct capo_machine_series *read_series(const struct capo_job_process *pr
         char *text = copy, *line;
         uint64_t before_ns = 0;
 
-        if (s) {
-                s->visit = visit;
-                s->arg = arg;
-        }
-        while (s && (line = strsep(&text, "\n")))
+        if (!s)
+                return NULL;
+        s->visit = visit;
+        s->arg = arg;
+        s->from_ns = from_ns;
+        s->to_ns = to_ns;
+        while ((line = strsep(&text, "\n")) && !is_past(s, line))
                 read_line(s, line, &before_ns);
-        return s;
+        if (s->begun_ns || !s->readings)
+                return s;
+        capo_machine_series_free(s); /* the window is behind the last reading */
+        return NULL;
 }
 
-struct capo_machine_series *capo_machine_series(const struct capo_job_process *process)
+struct capo_machine_series *capo_machine_series(const struct capo_job_process *process,
+                                                uint64_t from_ns, uint64_t to_ns)
 {
-        return read_series(process, NULL, NULL);
+        return read_series(process, from_ns, to_ns, NULL, NULL);
 }
 
 void capo_machine_visit(const struct capo_job_process *process, capo_machine_visitor *visit,
                         void *arg)
 {
-        capo_machine_series_free(read_series(process, visit, arg));
+        capo_machine_series_free(read_series(process, 0, UINT64_MAX, visit, arg));
 }
 
 void capo_machine_series_free(struct capo_machine_series *s)

@@ -25,6 +25,7 @@ struct capo_machine_value {
 struct capo_machine_object {
         enum capo_machine_scope scope;
         char name[64];
+        uint64_t busy_mhz;                /* of a GPU: its least clock while not idle; 0: none */
         struct capo_machine_value *value; /* by row of the scope; owned */
 };
 
@@ -47,6 +48,8 @@ struct capo_machine_series {
         uint32_t n_objects;
         struct capo_machine_stack *stack;
         uint32_t n_stacks;
+        uint64_t from_ns, to_ns; /* the window: readings between these */
+        uint64_t begun_ns;       /* the first reading in it */
         uint64_t readings, first_ns, last_ns;
         uint64_t samples, inside;    /* taken; of them inside of NCCL calls */
         double period_ns;            /* from one sample to the next */
@@ -56,8 +59,12 @@ struct capo_machine_series {
         char left[200]; /* the first source that was left out, and why; "": none */
 };
 
-/** capo_machine_series() - of @process. NULL: it has no MACHINE frame, or no memory. */
-struct capo_machine_series *capo_machine_series(const struct capo_job_process *process);
+/** capo_machine_series() - of @process, from the reading before @from_ns to that at @to_ns, ns since
+ * the log's epoch. NULL: it has none there. */
+struct capo_machine_series *capo_machine_series(const struct capo_job_process *process,
+                                                uint64_t from_ns, uint64_t to_ns);
+
+#define CAPO_MACHINE_IDLE 1 /* a bit of GPU_REASONS: its clock says nothing */
 
 /** capo_machine_visit() - every change in the frames of @process, in order. */
 void capo_machine_visit(const struct capo_job_process *process, capo_machine_visitor *visit,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/report/job_judge.h"
+#include "analysis/report/waits_causes.h"
 
 #include "core/base/util.h"
 
@@ -13,6 +14,8 @@ static int judge_steps(struct capo_page *page)
                 page->steps.nccl_share = -1;
         if (capo_page_unseen(page) >= 0.01 || page->wait_share < 0) /* the same for waiting */
                 page->steps.wait_share = -1;
+        if (r == 0)
+                capo_judge_change(page);
         return r;
 }
 

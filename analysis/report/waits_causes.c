@@ -103,7 +103,7 @@ static bool is_named(const struct capo_page *page, const struct capo_cause_found
 }
 
 /* Beside what late ranks cost. A cause that is only also seen is of no use there. */
-static void judge_slow(struct capo_page *page, struct capo_machine_series **all)
+static void judge_slow(struct capo_page *page, const struct capo_why_readings *all)
 {
         struct capo_causes *c = &page->causes[page->n_causes];
         double calls_ns = 0, lost_ns = slow_by(page, &calls_ns);
@@ -119,27 +119,53 @@ static void judge_slow(struct capo_page *page, struct capo_machine_series **all)
 
 void capo_judge_causes(struct capo_page *page)
 {
-        struct capo_machine_series **all = capo_why_read(page->job);
+        struct capo_why_readings all = capo_why_read(page->job, 0);
 
-        if (!all)
+        if (!all.in)
                 return;
-        page->causes = xcalloc(page->n_waits + 1, sizeof *page->causes);
+        page->causes = xcalloc(page->n_waits + 2, sizeof *page->causes);
         for (uint32_t i = 0; i < page->n_waits; i++) {
                 struct capo_page_wait *w = &page->waits[i];
                 const struct capo_job_comm *c = &page->job->comms[w->comm];
                 struct capo_causes *causes = &page->causes[page->n_causes];
+                struct capo_why_readings since = {0};
 
                 if (!capo_wait_counts(w) && !(w->stands_out && w->caused_share < 0) &&
                     !is_likely(c, w))
                         continue;
-                capo_why_late(page->job, all, w->comm, w->last, lost_by(c, w->last),
-                              !c->skew->host_late, causes);
+                if (c->skew->worst_from_seq)
+                        since = capo_why_read(page->job, c->skew->worst_from_ns);
+                capo_why_late(page->job, since.in ? &since : &all, w->comm, w->last,
+                              lost_by(c, w->last), !c->skew->host_late, causes);
+                capo_why_free(&since, page->job->n_processes);
                 correct_cause(&w->cause, causes);
                 page->n_causes += w->stands_out || (causes->n && causes->found[0].is_cause &&
                                                     causes->found[0].why != CAPO_WHY_program);
         }
-        judge_slow(page, all);
-        capo_why_free(all, page->job->n_processes);
+        judge_slow(page, &all);
+        capo_why_free(&all, page->job->n_processes);
+}
+
+void capo_judge_change(struct capo_page *page)
+{
+        const struct capo_steps *s = &page->steps.steps;
+        struct capo_causes *c = page->causes ? &page->causes[page->n_causes] : NULL;
+        struct capo_why_readings since;
+        uint64_t from_ns;
+
+        if (!c || !s->changed || !(s->after_ns > s->before_ns))
+                return;
+        from_ns = page->job->processes[page->steps.process].header.t0_real_ns +
+                  s->step[s->changed].t_ns;
+        since = capo_why_read(page->job, from_ns);
+        if (since.in && since.before) {
+                capo_why_slow(page->job, &since, (s->after_ns - s->before_ns) * (s->n - s->changed),
+                              c);
+                c->since_ns = from_ns;
+                c->longer = s->after_ns / s->before_ns - 1;
+                page->n_causes += c->n && c->found[0].is_cause;
+        }
+        capo_why_free(&since, page->job->n_processes);
 }
 
 void capo_tell_causes(struct capo_page *page)

@@ -11,6 +11,9 @@ void capo_judge_causes(struct capo_page *page);
 /** capo_tell_causes() - the causes behind the sentences of the waits. */
 void capo_tell_causes(struct capo_page *page);
 
+/** capo_judge_change() - one cause more, if the steps take longer for good. After the steps. */
+void capo_judge_change(struct capo_page *page);
+
 /** capo_late_why() - "rank 3: its CPU limit": the cause of the late rank of communicator @name. @text:
  * @room bytes. Return: @text; NULL: nobody is late there, or the cause is not known. */
 const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room);

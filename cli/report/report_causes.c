@@ -36,6 +36,8 @@ static unsigned n_causes(const struct capo_causes *c)
         F("comm", TEXT, of->comm == CAPO_NO_COMM ? NULL : capo_page_comm(in, of->comm))       \
         F("rank", RANK, of->comm == CAPO_NO_COMM ? -1 : in->job->processes[of->process].rank) \
         F("lost_s", DURATION, of->lost_ns)                                                    \
+        F("since", TIME, (int64_t)of->since_ns)                                               \
+        F("longer", SHARE, of->since_ns ? of->longer : -1)                                    \
         F("found", JSON, CLI_ENTITIES(found, in, of->found, n_causes(of)))                    \
         F("asked", TEXT, *of->asked ? of->asked : NULL)                                       \
         F("not_asked", TEXT, *of->not_asked ? of->not_asked : NULL)
@@ -69,7 +71,7 @@ void report_causes(const struct report_view *view, struct cli_page *page)
         static const struct cli_column columns[] = {{NULL, "l~"}};
         const struct capo_page *r = view->page;
         struct cli_section *s;
-        char text[32];
+        char text[32], at[32];
 
         if (!r->n_causes)
                 return;
@@ -79,7 +81,11 @@ void report_causes(const struct report_view *view, struct cli_page *page)
         for (uint32_t i = 0; i < r->n_causes; i++) {
                 const struct capo_causes *c = &r->causes[i];
 
-                if (c->comm == CAPO_NO_COMM && c->lost_ns > 0)
+                if (c->since_ns)
+                        cli_section_cell(s, "steps take %s longer since %s:",
+                                         capo_text_percent(c->longer, text),
+                                         capo_text_when(c->since_ns, "%H:%M:%S", at));
+                else if (c->comm == CAPO_NO_COMM && c->lost_ns > 0)
                         cli_section_cell(s,
                                          "%s the calls took %s longer than their median does, "
                                          "mean over ranks",

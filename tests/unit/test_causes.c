@@ -23,21 +23,30 @@ static struct capo_job job = {.processes = processes,
                               .comms = &comm,
                               .n_comms = 1};
 
-static struct capo_causes judge(const char *late, const char *others, double lost_s, bool on_gpu)
+static struct capo_causes judge_since(uint64_t from_s, const char *late, const char *others,
+                                      double lost_s, bool on_gpu)
 {
-        struct capo_machine_series **all;
+        struct capo_why_readings all;
         struct capo_causes c;
 
         for (uint32_t i = 0; i < RANKS; i++) {
-                processes[i] = (struct capo_job_process){
-                        .rank = (int)i, .node = i / 2, .machine = (char *)(i == 3 ? late : others)};
+                processes[i] =
+                        (struct capo_job_process){.rank = (int)i,
+                                                  .node = i / 2,
+                                                  .header.t0_real_ns = 100000000000,
+                                                  .machine = (char *)(i == 3 ? late : others)};
                 members[i] = (struct capo_job_member){.rank = (int)i, .process = i};
         }
-        all = capo_why_read(&job);
-        cr_assert(all);
-        capo_why_late(&job, all, 0, 3, lost_s * 1e9, on_gpu, &c);
-        capo_why_free(all, RANKS);
+        all = capo_why_read(&job, from_s ? 100000000000 + from_s * 1000000000 : 0);
+        cr_assert(all.in);
+        capo_why_late(&job, &all, 0, 3, lost_s * 1e9, on_gpu, &c);
+        capo_why_free(&all, RANKS);
         return c;
+}
+
+static struct capo_causes judge(const char *late, const char *others, double lost_s, bool on_gpu)
+{
+        return judge_since(0, late, others, lost_s, on_gpu);
 }
 
 #define FRAMES(a, b) "at\t1000\n" a "at\t10000000000\n" b
@@ -53,7 +62,7 @@ Test(causes, counters)
                                     "nic\ta/1\tpacket_seq_err=4\tsymbol_error=7\tlink_downed=3\n"
                                     "left\tgpu\t0:1b\tit took 900 ms to answer\n");
         struct capo_job_process p = {.machine = text};
-        struct capo_machine_series *s = capo_machine_series(&p);
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX);
         double sum;
 
         cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
@@ -174,6 +183,73 @@ Test(causes, without_a_time)
                   c.found[0].text);
         /* its program explains it, so the packets are only also seen */
         expect(judge(lost, QUIET, 5, false), CAPO_WHY_program, 4);
+}
+
+#define THREE(a, b, c) "at\t1000\n" a "at\t10000000000\n" b "at\t20000000000\n" c
+#define WAITS(first, then)                                    \
+        THREE("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n", \
+              "thread\t7:calls:job\trun=1\twait=" first "\n", \
+              "thread\t7:calls:job\trun=2\twait=" then "\nsamples\t100\t90\t100000000\t0\n")
+
+/* It is late from the tenth second on. */
+Test(causes, from_the_middle_on)
+{
+        static const char lost[] =
+                THREE("nic\tmlx5_0/1\tstate=4\trate=400\tpacket_seq_err=5\n",
+                      "nic\tmlx5_0/1\tpacket_seq_err=4835\n", "samples\t100\t90\t100000000\t0\n"),
+                          lanes[] = THREE("gpu\t0:1b\tpcie.width=4\tpcie.width_max=16\n", "",
+                                          "samples\t100\t90\t100000000\t0\n"),
+                          fewer[] = THREE("gpu\t0:1b\tpcie.width=16\tpcie.width_max=16\n", "",
+                                          "gpu\t0:1b\tpcie.width=4\n"
+                                          "samples\t100\t90\t100000000\t0\n"),
+                          all[] = THREE("gpu\t0:1b\tpcie.width=16\tpcie.width_max=16\n", "",
+                                        "samples\t100\t90\t100000000\t0\n");
+        struct capo_causes c;
+
+        expect(judge_since(10, WAITS("100000", "5100000"), WAITS("100000", "200000"), 6, false),
+               CAPO_WHY_cpu_contention, 4.9);
+        c = judge_since(10, WAITS("5000000", "10000000"), WAITS("100000", "200000"), 6, false);
+        cr_expect(c.n == 1 && !c.found[0].is_cause, "it waited as much when it was not late");
+        cr_expect_eq(judge_since(10, WAITS("5000000", "5100000"), WAITS("0", "0"), 6, false).n, 1);
+        cr_expect_eq(judge_since(10, lost, QUIET, 6, true).n, 0, "they were lost before");
+        cr_expect(judge(lost, QUIET, 6, true).found[0].is_cause, "in the whole job they count");
+        c = judge_since(10, lanes, all, 6, true);
+        cr_expect(c.n == 1 && !c.found[0].is_cause, "it had as few lanes when it was not late");
+        c = judge_since(10, fewer, all, 6, true);
+        cr_expect(c.n == 1 && c.found[0].is_cause, "%u found", c.n);
+}
+
+static struct capo_causes judge_change(const char *frames, double lost_s)
+{
+        struct capo_why_readings all;
+        struct capo_causes c;
+
+        judge(frames, frames, 0, false);
+        all = capo_why_read(&job, 110000000000);
+        cr_assert(all.in && all.before);
+        capo_why_slow(&job, &all, lost_s * 1e9, &c);
+        capo_why_free(&all, RANKS);
+        return c;
+}
+
+/* Steps take longer for good, and all ranks have the same: each is compared with itself. */
+Test(causes, steps_change)
+{
+        static const char clock[] =
+                THREE("gpu\t0:1b\tsm=345\treasons=1\tcelsius=40\n",
+                      "gpu\t0:1b\tsm=1980\treasons=0\n", "gpu\t0:1b\tsm=1410\n");
+        static const char idle[] = THREE("gpu\t0:1b\tsm=1980\treasons=0\tcelsius=40\n", "",
+                                         "gpu\t0:1b\tsm=345\treasons=1\n");
+        struct capo_causes c = judge_change(clock, 2);
+
+        cr_assert(c.n == 1 && c.found[0].is_cause);
+        cr_expect_eq(c.found[0].why, CAPO_WHY_gpu_throttled);
+        cr_expect_str_eq(c.found[0].text,
+                         "its GPU is slower: GPU 0:1b of node-a at 1410 instead of "
+                         "1980 MHz as before, 40 C");
+        cr_expect_eq(judge_change(idle, 2).n, 0, "an idle GPU is not slow");
+        expect(judge_change(WAITS("100000", "3200000"), 4), CAPO_WHY_cpu_contention, 3);
+        cr_expect_eq(judge_change(WAITS("3000000", "6000000"), 4).n, 0, "as before");
 }
 
 Test(causes, behind_the_sentence)
