@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Makes a tarball, a Python wheel, Debian and RPM packages of a portable build (meson -Dportable=true).
 
-usage: package.py BUILD OUT
+usage: package.py BUILD OUT [VERSION]      VERSION: names it so, to try an upgrade
 """
 import gzip
 import hashlib
@@ -52,10 +52,10 @@ def checksums(out):
 
 
 def main():
-    if len(sys.argv) != 3:
+    if len(sys.argv) not in (3, 4):
         sys.exit(__doc__)
-    build, out = sys.argv[1:]
-    version = json.loads(run("meson", "introspect", "--projectinfo", build))["version"]
+    build, out = sys.argv[1:3]
+    version = sys.argv[3] if sys.argv[3:] else json.loads(run("meson", "introspect", "--projectinfo", build))["version"]
     tree = install(build, os.path.join(build, "stage"), version)
     machine, glibc = machine_of(tree), glibc_needed(tree)
     os.makedirs(out, exist_ok=True)

@@ -33,7 +33,7 @@ python3 deploy/package/package.py $portable $dist || exit 1
 # What can be tried of another machine's files here: the command runs, finds its data, and reads a log.
 try_cross() {
         work=$(mktemp -d) || return 1
-        tar xzf $dist/*.tar.gz -C "$work" --strip-components 1
+        tar xzf $dist/capo-*64.tar.gz -C "$work" --strip-components 1
         run="qemu-aarch64-static $work/bin/capo"
         $run --version && $run topo --platform dgx1v --gpus 0,1,2 >"$work/page" && grep -q 'GB/s' "$work/page" &&
                 $run report tests/golden/sample-v1 >"$work/page" && grep -q AllReduce "$work/page" && [ -e "$($run env --preload)" ]
@@ -56,12 +56,15 @@ root_of() {
                 mv ".deps/roots/$1.part" ".deps/roots/$1"
 }
 [ "$(id -u)" = 0 ] || { echo "not tried: not root, so no bare root can be made and entered"; exit 0; }
+next=$(mktemp -d) || exit
+trap 'rm -rf "$next"' EXIT
+python3 deploy/package/package.py $portable "$next" 999.0 >/dev/null || exit
 status=0
 for release in bookworm bullseye; do
         root_of $release || { echo "not tried: no bare root of $release can be had: $(tail -n 1 .deps/roots/$release.log)"; rm -rf ".deps/roots/$release.part"; continue; }
         for kind in tarball wheel deb rpm; do
                 say "trying the $kind in a bare root of $release"
-                deploy/package/try_package.sh $kind .deps/roots/$release dist "$build/tests/preload/fake/libnccl.so.2" || status=1
+                deploy/package/try_package.sh $kind .deps/roots/$release dist "$build/tests/preload/fake/libnccl.so.2" "$next" || status=1
         done
 done
 exit $status
