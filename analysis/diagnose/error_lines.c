@@ -1,20 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lines of failures: those of node_lines.def, error_lines.def and nccl_lines.def; how torchrun and
- * Slurm name who failed first; and exceptions.
- */
+/* How torchrun and Slurm name who failed first, and exceptions. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/error_lines.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
-
-static const char TIMEOUT[] = "Watchdog caught collective operation timeout";
 
 static void take_first(const char *at, const char *line, uint32_t number, void *arg)
 {
@@ -26,7 +21,7 @@ static void take_first(const char *at, const char *line, uint32_t number, void *
 /* The exception of a traceback whose first line is @line: the first line after it that is not
  * indented. All lines may have the prefix before @at ("[rank0]: "). Return: that line; @line if the
  * traceback is cut. */
-static const char *exception_line(const char *at, const char *line)
+const char *capo_exception_line(const char *at, const char *line)
 {
         const char *next = strchr(line, '\n');
         size_t prefix =
@@ -122,7 +117,7 @@ static void read_line(const char *line, struct failure *f)
                 f->exited = read_number(code, &f->exit_code) && read_number(pid + 6, &f->pid);
 }
 
-static int32_t torchrun_rank(const char *text, const char *line)
+int32_t capo_torchrun_rank(const char *text, const char *line)
 {
         struct failure f = {.rank = -1};
 
@@ -280,7 +275,7 @@ static void take_before(const char *at, const char *line, uint32_t number, void 
         add_name(arg, from, (size_t)(end - from));
 }
 
-static void name_nodes(struct capo_evidence *e)
+void capo_slurm_nodes_name(struct capo_evidence *e)
 {
         struct names names = {.e = e};
 
@@ -351,7 +346,7 @@ static bool is_consequence(const char *exception)
 static void take_traceback(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct exceptions *x = arg;
-        const char *exception = exception_line(at, line);
+        const char *exception = capo_exception_line(at, line);
         int32_t rank = capo_text_rank(&x->e->texts[x->text], line);
 
         if (rank < 0 || rank >= MOST_RANK || exception == line || is_consequence(exception) ||
@@ -403,20 +398,20 @@ static void read_others(struct capo_evidence *e)
         }
 }
 
-static void read_exceptions(struct capo_evidence *e)
+void capo_exceptions_read(struct capo_evidence *e)
 {
         struct exceptions x = {.e = e};
         char who[128];
 
-        if (!capo_evidence_has(TIMEOUT, e)) {
+        if (!capo_evidence_has(CAPO_TIMEOUT_LINE, e)) {
                 read_others(e);
                 return;
         }
         x.waits = xcalloc(MOST_RANK, sizeof *x.waits);
-        capo_evidence_all(e, TIMEOUT, take_wait, &x, &x.text);
+        capo_evidence_all(e, CAPO_TIMEOUT_LINE, take_wait, &x, &x.text);
         for (x.text = 0; x.text < e->n_texts && x.n_waits; x.text++) {
                 x.timeout = 0;
-                capo_evidence_each(e, x.text, TIMEOUT, take_first, &x.timeout);
+                capo_evidence_each(e, x.text, CAPO_TIMEOUT_LINE, take_first, &x.timeout);
                 capo_evidence_each(e, x.text, "Traceback (most recent call last)", take_traceback,
                                    &x);
         }
@@ -426,318 +421,4 @@ static void read_exceptions(struct capo_evidence *e)
         capo_rank_list(x.f->ranks, x.f->n_ranks, who);
         SAY(x.f->headline, "%s RAISED AN EXCEPTION before others timed out", capo_rank_shout(who));
         SAY(x.f->next, "that exception and its traceback");
-}
-
-/* ---- the tables ---- */
-
-static const struct error_row {
-        const char *words;
-        enum capo_evidence_kind of;
-        enum capo_finding_rank rank;
-        const char *kind, *sure, *headline, *next;
-        bool slurm_node;
-} rows[] = {
-#define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, CAPO_RANK_##rank, kind, sure, headline, next},
-#include "analysis/diagnose/node_lines.def"
-#define SLURM_NODE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, CAPO_RANK_##rank, kind, sure, headline, next, true},
-#include "analysis/diagnose/error_lines.def"
-#include "analysis/diagnose/nccl_lines.def"
-};
-
-enum warn_class {
-#define WARN_CLASS(id, rank, kind, sure, headline, next) WARN_##id,
-#define NCCL_WARN(class, words)
-#include "analysis/diagnose/nccl_warns.def"
-        WARN_UNKNOWN,
-};
-
-static const struct error_row warn_classes[] = {
-#define WARN_CLASS(id, rank, kind, sure, headline, next) \
-        {"", CAPO_EVIDENCE_DEBUG, CAPO_RANK_##rank, kind, sure, headline, next},
-#define NCCL_WARN(class, words)
-#include "analysis/diagnose/nccl_warns.def"
-};
-
-static const struct {
-        enum warn_class class;
-        const char *words;
-} warns[] = {
-#define WARN_CLASS(id, rank, kind, sure, headline, next)
-#define NCCL_WARN(class, words) {WARN_##class, words},
-#include "analysis/diagnose/nccl_warns.def"
-};
-
-enum { WORD_ROOM = 128, WARN_SHOWN = 200 };
-
-struct search {
-        struct capo_evidence *e;
-        const struct error_row *row;
-        char word[WORD_ROOM], behind[WORD_ROOM]; /* of "A*B"; behind: "": none */
-        bool whole;                              /* no digit may follow */
-        struct capo_diagnose_finding *f;         /* of this row; NULL: none so far */
-        uint32_t text, timeout; /* timeout: line of the text's first timeout; 0: none */
-        uint16_t timeout_story;
-        uint32_t unknown; /* the finding of warnings that are not known, + 1; 0: none so far */
-};
-
-static bool line_has(const char *line, const char *word)
-{
-        return memmem(line, strcspn(line, "\n"), word, strlen(word));
-}
-
-/* Programs quote NCCL's message in their own error, often on the line after "Last error:". */
-static bool is_quoted(const char *text, const char *line)
-{
-        static const char *const quotes[] = {
-                "Last error:",       "NCCL error",   "Test NCCL failure", "ncclSystemError",
-                "Test CUDA failure", "Cuda failure", "ncclRemoteError",   "ncclUnhandledCudaError"};
-        const char *before = line;
-
-        while (before > text && (before == line || before[-1] != '\n'))
-                before--;
-        for (size_t i = 0; i < N_ELEMENTS(quotes); i++) {
-                if (line_has(line, quotes[i]))
-                        return true;
-        }
-        return line_has(before, "Last error:");
-}
-
-/* Is it a real match, and not a similar word? */
-static bool is_instance(const struct search *s, const char *at, const char *line)
-{
-        const struct capo_evidence_text *t = &s->e->texts[s->text];
-
-        if (*s->behind && !line_has(at, s->behind))
-                return false;
-        if (s->whole && isdigit((unsigned char)at[strlen(s->word)]))
-                return false;
-        if (!strncmp(at, "Traceback",
-                     9)) /* the launcher's traceback only says that a process failed */
-                return !line_has(exception_line(at, line), "ChildFailedError");
-        if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" means nothing elsewhere */
-                return t->n[CAPO_EVIDENCE_NODE];
-        if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints about NICs has no prefix */
-                return line_has(line, "NCCL WARN") || line_has(line, "NCCL ERROR") ||
-                       is_quoted(t->text, line) ||
-                       (!strncmp(at, "Got completion", 14) && line_has(line, "NET/IB"));
-        return true;
-}
-
-/* Copy the next item of "A|B*C|D#" to @s. Return: the rest. */
-static const char *take_words(const char *words, struct search *s)
-{
-        size_t n = strcspn(words, "|"), first = strcspn(words, "*|");
-
-        SAY(s->word, "%.*s", (int)first, words);
-        SAY(s->behind, "%.*s", first < n ? (int)(n - first - 1) : 0, words + first + (first < n));
-        s->whole = first && s->word[strlen(s->word) - 1] == '#';
-        if (s->whole)
-                s->word[strlen(s->word) - 1] = 0;
-        return words + n + (words[n] == '|');
-}
-
-static bool is_last_resort(const struct error_row *row)
-{
-        return !strcmp(row->kind, "error") || !strcmp(row->kind, "cancelled");
-}
-
-/* Several lines can report the same in other words: use one finding. NULL: none so far. */
-static struct capo_diagnose_finding *find_same(const struct capo_evidence *e,
-                                               const struct error_row *row, uint16_t story)
-{
-        for (uint32_t i = 0; i < e->n_findings; i++) {
-                if (e->findings[i].story == story &&
-                    !strcmp(e->findings[i].headline, row->headline))
-                        return &e->findings[i];
-        }
-        return NULL;
-}
-
-static int32_t rank_of(const struct capo_evidence_text *t, const char *line)
-{
-        int32_t rank = capo_text_rank(t, line);
-
-        return rank >= 0 ? rank : torchrun_rank(t->text, line);
-}
-
-/* Note that the line at @line is one of @s's row. @after: it is a consequence, no verdict. */
-static void add_line(struct search *s, const char *at, const char *line, uint32_t number,
-                     bool after)
-{
-        struct capo_evidence_text *t = &s->e->texts[s->text];
-        struct capo_record *record = capo_record_at(&t->records, at);
-
-        t->n[s->row->of]++;
-        record->known = true;
-        if (!s->f || s->f->story != record->story)
-                s->f = find_same(s->e, s->row, record->story);
-        if (!s->f) {
-                s->f = capo_evidence_finding(s->e);
-                s->f->story = record->story;
-        }
-        if (!s->f->n_marks) {
-                const char *detail = strncmp(at, "Traceback", 9) ? line : exception_line(at, line);
-
-                capo_finding_is(s->f, after ? CAPO_RANK_NOTE : s->row->rank, s->row->kind,
-                                s->row->sure);
-                s->f->slurm_node = s->row->slurm_node;
-                SAY(s->f->headline, "%s", s->row->headline);
-                capo_quote(detail, s->f->detail, sizeof s->f->detail);
-                SAY(s->f->next, "%s", s->row->next);
-        }
-        if (!after && s->row->rank > s->f->rank)
-                s->f->rank = s->row->rank;
-        if (!line_has(line, "local_rank")) /* numbers within a node, not within the job */
-                capo_finding_rank_add(s->f, rank_of(t, line));
-        capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
-}
-
-static void take_error(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct search *s = arg;
-        bool after = s->timeout && number > s->timeout &&
-                     capo_text_story(&s->e->texts[s->text], at) == s->timeout_story &&
-                     (s->row->of == CAPO_EVIDENCE_EXIT || s->row->of == CAPO_EVIDENCE_PROGRAM);
-
-        if (is_instance(s, at, line))
-                add_line(s, at, line, number, after);
-}
-
-static void take_timeout(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct search *s = arg;
-
-        if (!s->timeout) {
-                s->timeout = number;
-                s->timeout_story = capo_text_story(&s->e->texts[s->text], at);
-        }
-}
-
-static void find_word(struct search *s)
-{
-        for (s->text = 0; s->text < s->e->n_texts; s->text++) {
-                s->timeout = 0;
-                if (!capo_text_has(&s->e->texts[s->text], s->word))
-                        continue;
-                capo_evidence_each(s->e, s->text, TIMEOUT, take_timeout, s);
-                capo_evidence_each(s->e, s->text, s->word, take_error, s);
-        }
-}
-
-static void find_row(struct capo_evidence *e, const struct error_row *row, bool *found)
-{
-        struct search s = {.e = e, .row = row};
-
-        for (const char *words = row->words; *words;) {
-                words = take_words(words, &s);
-                find_word(&s);
-        }
-        *found = s.f != NULL;
-}
-
-/* How many letters of the line the words up to @end cover; 0: it is another line. */
-static size_t cover_line(const char *said, size_t size, const char *words, const char *end)
-{
-        size_t covered = 0;
-
-        while (words < end) {
-                size_t n = strcspn(words, "*|");
-                const char *at = memmem(said, size, words, n);
-
-                if (!at)
-                        return 0;
-                size -= (size_t)(at + n - said);
-                said = at + n;
-                covered += n;
-                words += n + (words[n] == '*');
-        }
-        return covered;
-}
-
-/* The class of a warning: of the row that covers most of it. */
-static enum warn_class find_class(const char *said)
-{
-        size_t size = strcspn(said, "\r\n"), best = 0;
-        enum warn_class class = WARN_UNKNOWN;
-
-        for (size_t i = 0; i < N_ELEMENTS(warns); i++) {
-                for (const char *words = warns[i].words, *end; *words;
-                     words = end + (*end == '|')) {
-                        size_t covered;
-
-                        end = words + strcspn(words, "|");
-                        covered = cover_line(said, size, words, end);
-                        if (covered > best) {
-                                best = covered;
-                                class = warns[i].class;
-                        }
-                }
-        }
-        return class;
-}
-
-/* A warning of NCCL that no other row has. One of the class UNKNOWN is shown itself: it is nearer to
- * the cause than the exception that follows. */
-static void take_warning(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct search *s = arg;
-        struct capo_evidence_text *t = &s->e->texts[s->text];
-        struct capo_record *record = capo_record_at(&t->records, at);
-        const char *said = at + strlen(" NCCL WARN ");
-        struct search known = {.e = s->e, .text = s->text};
-        enum warn_class class;
-
-        if (record->known || strcspn(said, "\n") < 4)
-                return;
-        class = find_class(said);
-        if (class != WARN_UNKNOWN) {
-                known.row = &warn_classes[class];
-                add_line(&known, at, line, number, false);
-                return;
-        }
-        if (s->unknown) { /* other warnings may have moved the list */
-                s->f = &s->e->findings[s->unknown - 1];
-        } else {
-                s->f = capo_evidence_finding(s->e);
-                s->unknown = s->e->n_findings;
-                capo_finding_is(s->f, CAPO_RANK_UNDECIDED, "error", "unsure");
-                s->f->story = record->story;
-                SAY(s->f->headline, "NOT DECIDED: NCCL warns: \"%.*s\"",
-                    (int)strnlen(said, strcspn(said, "\r\n") < WARN_SHOWN ? strcspn(said, "\r\n")
-                                                                          : WARN_SHOWN),
-                    said);
-                capo_quote(line, s->f->detail, sizeof s->f->detail);
-                SAY(s->f->missing, "what it means: capo has no advice for this line");
-                SAY(s->f->next,
-                    "the lines of this process from just before it, with NCCL_DEBUG=INFO; an "
-                    "exception that follows is its consequence");
-        }
-        capo_finding_rank_add(s->f, rank_of(t, line));
-        capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
-}
-
-void capo_errors_read(struct capo_evidence *e)
-{
-        struct search s = {.e = e};
-        read_exceptions(e);
-        bool found;
-
-        for (size_t i = 0; i < N_ELEMENTS(rows); i++) {
-                if (!is_last_resort(&rows[i]))
-                        find_row(e, &rows[i], &found);
-        }
-        capo_evidence_all(e, " NCCL WARN ", take_warning, &s, &s.text);
-        name_nodes(e);
-}
-
-void capo_last_errors_read(struct capo_evidence *e)
-{
-        bool found = false;
-
-        for (size_t i = 0; i < N_ELEMENTS(rows) && !found; i++) {
-                if (is_last_resort(&rows[i]))
-                        find_row(e, &rows[i], &found);
-        }
 }

@@ -4,7 +4,7 @@
  *
  *      inputs -> records.c: records (who, where, when)
  *             -> evidence_judge.c: stories, one per job and attempt
- *             -> watchdog.c, debug_lines.c, error_lines.c, stack_judge.c: findings
+ *             -> watchdog.c, debug_lines.c, line_table.c, stack_judge.c: findings
  *             -> evidence_judge.c: what explains the rest is the verdict
  *
  * The readers know evidence.c and nothing of each other; only evidence_judge.c knows all. Dumps of
@@ -166,12 +166,8 @@ void capo_causes_read(struct capo_evidence *e);
 void capo_watchdog_read(struct capo_evidence *e);
 void capo_c10d_read(struct capo_evidence *e);
 void capo_debug_read(struct capo_evidence *e);
-void capo_errors_read(struct capo_evidence *e);
-/* What only says that something failed: call it when nothing else was found. */
-void capo_last_errors_read(struct capo_evidence *e);
 /* @verdict: so far; NULL: none. */
 void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
-void capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
 void capo_stacks_read(struct capo_evidence *e);
 void capo_crash_tell(struct capo_evidence *e); /* add its stack to a crash */
 void capo_tried_read(struct capo_evidence *e);

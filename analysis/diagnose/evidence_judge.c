@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/diagnose/evidence_judge.h"
+#include "analysis/diagnose/line_table.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -336,6 +337,14 @@ static void read_bugs(struct capo_evidence *e)
         }
 }
 
+/* The verdict so far, if it is about a failure. */
+static const struct capo_diagnose_finding *find_failure(const struct capo_evidence *e)
+{
+        const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
+
+        return v && v->rank > CAPO_RANK_SLOW ? v : NULL;
+}
+
 void capo_evidence_judge(struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *verdict;
@@ -351,11 +360,14 @@ void capo_evidence_judge(struct capo_evidence *e)
         capo_errors_read(e);
         capo_crash_tell(e);
         capo_tried_read(e);
+        capo_tests_read(e);
         verdict = capo_evidence_verdict(e);
+        if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED)
+                capo_lines_read(e, verdict != NULL);
+        verdict = find_failure(e);
         if (!verdict)
                 capo_last_errors_read(e);
-        capo_torchrun_read(e, capo_evidence_verdict(e));
-        capo_tests_read(e);
+        capo_torchrun_read(e, find_failure(e));
         order_findings(e);
         read_bugs(e);
         verdict = capo_evidence_verdict(e);

@@ -34,7 +34,7 @@ def words_of(form):
 
 def rows_of(path):
     with open(path) as table:
-        for name, words in re.findall(r'^NCCL_WARN\((\w+),((?:\s*"(?:[^"\\]|\\.)*")+)\)', table.read(), re.M):
+        for name, words in re.findall(r'^(?:NCCL_WARN\((\w+)|LINE_WORDS\(\w+, (?:NCCL|ANY)),((?:\s*"(?:[^"\\]|\\.)*")+)\)', table.read(), re.M):
             for one in "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', words)).split("|"):
                 yield name, one
 
@@ -52,7 +52,8 @@ def matches(words, form):
 def main():
     new = "--new" in sys.argv
     table, *roots = [word for word in sys.argv[1:] if word != "--new"]
-    rows = [words for _, words in rows_of(table)]
+    words = os.path.join(os.path.dirname(table), "line_words.def")
+    rows = [one for path in (table, words) for _, one in rows_of(path)]
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), "nccl_warns_unknown.txt")) as unknown:
         rows += unknown.read().split("\n")[:-1]
     missing = 0
