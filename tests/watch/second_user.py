@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import re
+import resource
 import shutil
 import signal
 import socket
@@ -328,9 +329,15 @@ def check_users(folder):
         os.kill(victim, signal.SIGKILL)
         jobs[0].wait("the other user's go on", lambda: (written(0) or before) > before and process_of(watch.pid, 0) == roots)
         jobs[OTHER].wait("another process", lambda: process_of(watch.pid, OTHER) not in (None, victim) and written(OTHER))
+        # the next one finds no memory: its limit becomes what it has
+        victim, before = process_of(watch.pid, OTHER), written(0)
+        check("768 MiB each", [resource.prlimit(pid, resource.RLIMIT_AS) for pid in (victim, roots)] == [(768 << 20, 768 << 20)] * 2)
+        resource.prlimit(victim, resource.RLIMIT_AS, (1 << 20, 1 << 20))
+        jobs[OTHER].wait("it ends, another begins", lambda: process_of(watch.pid, OTHER) not in (None, victim) and written(OTHER))
+        jobs[0].wait("the other user's go on", lambda: (written(0) or before) > before and process_of(watch.pid, 0) == roots)
         watch.send_signal(signal.SIGTERM)
         said = watch.communicate(timeout=100)[1]
-        check(said, watch.returncode == 0 and "the process for user %d ended (signal 9)" % OTHER in said)
+        check(said, watch.returncode == 0 and "the process for user %d ended (signal 9)" % OTHER in said and said.count("the process for user %d ended" % OTHER) == 2)
         check("no file is left", not os.listdir(folder))
         check("no process is left", not os.path.exists("/proc/%d" % roots))
         for job in jobs.values():
