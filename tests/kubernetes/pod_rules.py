@@ -19,6 +19,24 @@ def repeated(names):
     return sorted({n for n in names if names.count(n) > 1})
 
 
+PROBES = ("livenessProbe", "readinessProbe", "startupProbe", "lifecycle")
+
+
+def sidecar_faults(spec):
+    """What an API server of 1.29 or later asks of containers of init, by validateInitContainers() and validateContainers() of its sources
+    (pkg/apis/core/validation/validation.go): https://kubernetes.io/docs/concepts/workloads/pods/sidecar-containers/"""
+    found = [f"{c['name']}: restartPolicy of a container that is none of init" for c in spec.get("containers") or [] if "restartPolicy" in c]
+    for c in spec.get("initContainers") or []:
+        policy = c.get("restartPolicy")
+        if policy not in (None, "Always"):
+            found.append(f"{c['name']}: restartPolicy {policy}")
+        found += [f"{c['name']}: {p} of a container of init that ends" for p in PROBES if policy is None and p in c]
+    names = [c["name"] for c in spec.get("initContainers") or []]
+    if "capo-watch" in names and "capo-files" not in names[:names.index("capo-watch")]:
+        found.append("capo-watch begins before capo-files has copied its command")
+    return found
+
+
 def refused(pod):
     spec, found = pod["spec"], []
     volumes = [v["name"] for v in spec.get("volumes") or []]
@@ -40,7 +58,7 @@ def refused(pod):
                 found.append(f"{c['name']}: requests are not the limits")
     if spec.get("hostPID") and spec.get("shareProcessNamespace"):
         found.append("hostPID and shareProcessNamespace")
-    return found
+    return found + sidecar_faults(spec)
 
 
 def violations(pod, level):

@@ -191,6 +191,17 @@ def check(hook):
     assert hook.ask("/healthz") == (200, b"ok\n") and hook.ask("/else")[0] == 404 and hook.ask("/else", b"x")[0] == 404
 
 
+def check_sidecar(hook):
+    """The rules of an API server of 1.29, and that they notice what breaks them."""
+    out, _ = hook.mutate(pod({"name": "train", "image": "train:1"}, notes={"capo-nccl/watch": "true"}))
+    validate(out)
+    assert not pod_rules.refused(out), pod_rules.refused(out)
+    files, watch = out["spec"]["initContainers"]
+    for broken in ([watch, files], [files, {**watch, "restartPolicy": "OnFailure"}], [{**files, "livenessProbe": {}}, watch]):
+        assert pod_rules.refused({**out, "spec": {**out["spec"], "initContainers": broken}}), broken
+    assert pod_rules.refused({**out, "spec": {**out["spec"], "initContainers": [files], "containers": [*out["spec"]["containers"], watch]}})
+
+
 def check_pods(hook, n, seed=1):
     """Of pods of all sorts: none that was accepted is refused afterwards, and what the user wrote stays."""
     changed = recorded = 0
@@ -308,6 +319,7 @@ def check_examples(hook):
 hook = Webhook("--logs-claim", "capo-logs")
 try:
     check(hook)
+    check_sidecar(hook)
     check_pods(hook, 1000)
     if "--library" in sys.argv:
         check_preload()
