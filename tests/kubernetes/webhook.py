@@ -230,6 +230,7 @@ def check_pods(hook, n, seed=1):
             left = [c for c in out["spec"].get(key) or [] if not c["name"].startswith("capo-")]
             assert [c["name"] for c in left] == [c["name"] for c in before["spec"].get(key) or []], what
             for c, was in zip(left, before["spec"].get(key) or []):
+                assert c["image"] == was["image"], what
                 now, old = values(c), values(was)
                 ours = {"LD_PRELOAD", "CAPO_DIR", "NCCL_PROFILER_PLUGIN", "NCCL_TUNER_PLUGIN"}
                 assert all(now.get(name) == value for name, value in old.items() if name not in ours), what
@@ -270,7 +271,7 @@ def check_component():
     """The Kustomize component keeps what a job has, for each kind."""
     if not shutil.which("kubectl"):
         return
-    job = open(f"{here}/examples/job.yaml").read()
+    job = open(f"{here}/examples/job.yaml").read().replace("      initContainers:", '        - {name: other, image: "other:1"}\n      initContainers:')
     shutil.copytree(f"{here}/patch", f"{work}/patch", dirs_exist_ok=True)
     os.makedirs(f"{work}/made", exist_ok=True)
     with open(f"{work}/made/kustomization.yaml", "w") as f:
@@ -280,7 +281,7 @@ def check_component():
             f.write(job.replace("kind: Job", f"kind: {kind}").replace("batch/v1", group))
         made = subprocess.run(["kubectl", "kustomize", f"{work}/made"], capture_output=True, text=True, check=True)
         spec = yaml.safe_load(made.stdout)["spec"]["template"]["spec"]
-        assert [c["name"] for c in spec["initContainers"]] == ["capo-files", "data"], spec
+        assert [c["name"] for c in spec["initContainers"]] == ["capo-files", "data"] and spec["containers"][1] == {"name": "other", "image": "other:1"}, spec
         assert values(spec["containers"][0])["LD_PRELOAD"] == PRELOAD and len(spec["volumes"]) == 3, spec
         assert not pod_rules.refused({"spec": spec}), pod_rules.refused({"spec": spec})
 

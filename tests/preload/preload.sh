@@ -162,7 +162,13 @@ secure) # AT_SECURE: the loader takes no preload from whoever starts a set-user-
         both "$tmp/app" dlsym "$tmp/libnccl.so.2"
         quiet
         [ -z "$(ls "$CAPO_DIR")" ] || fail "recorded: $(ls "$CAPO_DIR")"
-        chmod 755 "$tmp/app" # the same without
+        chmod 755 "$tmp/app" # the same with a capability of the file, by a user whom it gives something
+        if setcap cap_net_raw+ep "$tmp/app" 2>/dev/null; then
+                LD_PRELOAD=$lib setpriv --reuid 65534 --clear-groups "$tmp/app" dlsym "$tmp/libnccl.so.2" >"$tmp/out" 2>"$tmp/err" || fail "with a capability: status $?"
+                [ -z "$(ls "$CAPO_DIR")" ] || fail "recorded with a capability: $(ls "$CAPO_DIR")"
+                setcap -r "$tmp/app"
+        fi
+        # the same without
         both "$tmp/app" dlsym "$tmp/libnccl.so.2"
         want 1 '^info nccl.how dlsym$'
         ;;
@@ -777,12 +783,14 @@ off)
         ;;
 secrets) # the arguments are on a page that people pass on
         secrets="--hf-token abcdef --lr 1e-4 WANDB_API_KEY=abcdef https://me:abcdef@host"
-        NCCL_X_TOKEN=abcdef NCCL_ALGO=Ring SLURM_JOB_NAME=run:hf_abcdefghijklmnopqrstuvwxyz both "$bin/app" basic 0 $secrets
+        OTHER_VARIABLE=in-a-variable-7319 NCCL_X_TOKEN=abcdef NCCL_ALGO=Ring SLURM_JOB_NAME=run:hf_abcdefghijklmnopqrstuvwxyz both "$bin/app" basic 0 $secrets
         want 1 '^info cmdline .*/app [.]{3} --lr 1e-4 [.]{3}$'
         want 1 '^info nccl.settings .*NCCL_X_TOKEN=[*]{3}'
         want 1 '^info nccl.algo Ring$'
         want 1 '^info job.name run:[*]{3}$'
         ! grep -q abcdef "$CAPO_DIR"/*.capo || fail "the secret is in the log"
+        ! grep -aqE 'in-a-(buffer|variable)-7319' "$CAPO_DIR"/*.capo || fail "the log has a buffer or another variable"
+        grep -aq nccl.algo "$CAPO_DIR"/*.capo || fail "grep finds nothing in a log"
         rm -r "$CAPO_DIR"
         CAPO_CMDLINE=all both "$bin/app" basic 0 $secrets
         want 1 '^info cmdline .*/app basic 0 --hf-token [*]{3} --lr 1e-4 WANDB_API_KEY=[*]{3} https://me:[*]{3}@host$'
