@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TOKENS of the report: how evenly the ranks of an EP group give tokens. By the exact counts, so by
- * rank over the whole job and by its smallest and largest call; experts are chosen on the GPU.
+ * TOKENS of the report: how evenly the ranks of an EP group give tokens, over the whole job and in
+ * the first and last quarter of its calls. The first is exact, the second of the calls that the
+ * logs kept one by one. Experts are chosen on the GPU.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/job/log_calls.h"
+#include "capo/call_ids.h"
+#include "capo/record.h"
 #include "cli/base/cli_fields.h"
+#include "core/base/xalloc.h"
 #include "cli/report/report_experts.h"
 
 struct tokens {
@@ -17,9 +22,80 @@ struct tokens {
         struct {
                 int rank; /* in the group; -1 all are alike */
                 double mean;
-        } low, high;
-        double unit; /* bytes of a token; 1: not known */
+        } low, high, drift; /* drift: the rank that changed most; mean: late against early */
+        double early, late; /* of the group */
+        double unit;        /* bytes of a token; 1: not known */
 };
+
+enum { QUARTER = 4, FEWEST = 4 /* calls in a quarter of the job */ };
+
+struct kept_call {
+        uint32_t seq, member;
+        uint64_t bytes;
+};
+struct kept {
+        struct kept_call *call;
+        size_t n;
+        uint32_t member, id, last;
+};
+
+static int keep_call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct kept *k = arg;
+
+        (void)thread;
+        if (r->call != CAPO_CALL_EPDISPATCH || r->comm != k->id || r->result)
+                return 0;
+        xarray_room(&k->call, k->n, sizeof *k->call);
+        k->call[k->n++] = (struct kept_call){r->seq, k->member, r->bytes};
+        k->last = r->seq > k->last ? r->seq : k->last;
+        return 0;
+}
+
+/* Mean bytes of the calls of @member (UINT32_MAX: all) in the first or last quarter; NAN: too few. */
+static double mean_of(const struct kept *k, uint32_t member, bool late)
+{
+        uint64_t bytes = 0, n = 0;
+
+        for (size_t i = 0; i < k->n; i++) {
+                uint64_t at = (uint64_t)k->call[i].seq * QUARTER;
+
+                if ((member != UINT32_MAX && k->call[i].member != member) ||
+                    (late ? at <= (QUARTER - 1) * (uint64_t)k->last : at > k->last))
+                        continue;
+                bytes += k->call[i].bytes;
+                n++;
+        }
+        return n >= FEWEST ? (double)bytes / (double)n : NAN;
+}
+
+static void find_drift(const struct capo_job *job, const struct capo_job_comm *c, struct tokens *t)
+{
+        struct kept k = {NULL};
+        bool alike = true;
+
+        for (k.member = 0; k.member < c->n_members; k.member++) {
+                struct capo_log *log = capo_job_log(job, c->members[k.member].process);
+
+                k.id = c->members[k.member].id;
+                if (!log)
+                        continue;
+                capo_log_calls_each(log, keep_call, &k);
+                capo_log_park(log);
+        }
+        t->early = mean_of(&k, UINT32_MAX, false);
+        t->late = mean_of(&k, UINT32_MAX, true);
+        for (uint32_t i = 0; i < c->n_members; i++) {
+                double share = mean_of(&k, i, true) / mean_of(&k, i, false);
+
+                if (share > 0 && share < INFINITY && fabs(log(share)) > fabs(log(t->drift.mean)))
+                        t->drift.rank = c->members[i].rank, t->drift.mean = share;
+                alike &= share == t->late / t->early;
+        }
+        if (alike) /* there is no rank to name */
+                t->drift.rank = -1;
+        free(k.call);
+}
 
 /* Bytes that a token of each dispatch is, where all call sites say the same; 0 not known. */
 static double token_bytes(const struct capo_job *job)
@@ -50,6 +126,7 @@ static bool find_tokens(const struct capo_job *job, uint32_t comm, struct tokens
                              .least = UINT64_MAX,
                              .low = {-1, INFINITY},
                              .high = {-1, -1},
+                             .drift = {-1, 1},
                              .unit = unit > 0 ? unit : 1};
         for (uint32_t k = 0; k < c->n_members; k++) {
                 const struct capo_job_member *m = &c->members[k];
@@ -70,6 +147,8 @@ static bool find_tokens(const struct capo_job *job, uint32_t comm, struct tokens
         t->mean = t->calls ? bytes / (double)t->calls : 0;
         if (t->low.mean >= t->high.mean)
                 t->low.rank = t->high.rank = -1;
+        if (t->calls)
+                find_drift(job, c, t);
         return t->calls > 0;
 }
 
@@ -77,14 +156,18 @@ static bool find_tokens(const struct capo_job *job, uint32_t comm, struct tokens
 #define TOKEN_FIELDS(F)                                                                   \
         F(NULL, TEXT, capo_page_comm_label(in, of->comm, room, CLI_ROOM), "group", "l")   \
         F("comm", RANK, of->comm)                                                         \
-        F("calls", COUNT, of->calls, "dispatches", "r")                                   \
+        F("calls", COUNT, of->calls, "calls", "r")                                        \
         F("tokens_mean", REAL, PER(of->mean), "tokens", "r")                              \
-        F("tokens_least", REAL, PER(of->least), "least", "r")                             \
-        F("tokens_most", REAL, PER(of->most), "most", "r")                                \
+        F("tokens_least", REAL, PER(of->least))                                           \
+        F("tokens_most", REAL, PER(of->most))                                             \
+        F("tokens_early", REAL, PER(of->early), "early", "r")                             \
+        F("tokens_late", REAL, PER(of->late), "late", "r")                                \
+        F("drift_rank", RANK, of->drift.rank, "drift", "r")                               \
+        F("drift_share", REAL, of->drift.mean)                                            \
         F("bytes_mean", BYTES, of->mean)                                                  \
-        F("low_rank", RANK, of->low.rank, "low rank", "r")                                \
+        F("low_rank", RANK, of->low.rank, "low", "r")                                     \
         F("low_share", REAL, of->mean > 0 ? of->low.mean / of->mean : NAN, "x mean", "r") \
-        F("high_rank", RANK, of->high.rank, "high rank", "r")                             \
+        F("high_rank", RANK, of->high.rank, "high", "r")                                  \
         F("high_share", REAL, of->mean > 0 ? of->high.mean / of->mean : NAN, "x mean", "r")
 CLI_ENTITY(report_tokens_row, struct tokens, struct capo_page, TOKEN_FIELDS);
 
@@ -95,8 +178,9 @@ void report_tokens(const struct report_view *view, struct cli_page *page)
         struct tokens t;
 
         s->how =
-                "Tokens that a rank gives to one EpDispatch: over the group, the smallest and largest "
-                "call, and the ranks that give fewest and most. What experts get is not known: they are "
+                "Tokens that a rank gives to one EpDispatch: over the job, in the first and last quarter "
+                "of its calls (of those that the logs kept), the rank that changed most, and the ranks that "
+                "give fewest and most. What experts get is not known: they are "
                 "chosen on the GPU.";
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 if (find_tokens(r->job, i, &t))

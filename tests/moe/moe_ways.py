@@ -37,6 +37,8 @@ WAYS = {
     "plain": (["app_moe", "plain"], layers(RANKS * LAYERS), 0),
     "opens": (["app_moe_opens", "plain"], layers(RANKS * LAYERS), 0),
     "opens-reshard": (["app_moe_opens", "reshard"], RESHARD, 0),
+    "drift": (["app_moe", "drift"], ({"EpDispatch 192": 6 * RANKS * LAYERS, "EpDispatch 384": 2 * RANKS * LAYERS, "EpCombine 192": 6 * RANKS * LAYERS,
+                                      "EpCombine 384": 2 * RANKS * LAYERS}, {**GROUP, "EpUpdateHandle": (8 * RANKS * LAYERS, 0)}), 0),
     "threads": (["app_moe", "threads"], add(layers(RANKS * LAYERS, 3), {}, {"CommSplit": (3 * RANKS, 0)}), 0),
     "graph": (["app_moe", "graph"], layers(RANKS), 0),  # captured once; replays are not seen
     "masked": (["app_moe", "masked"], add(layers(2 * RANKS - 1), {"AllReduce 4": 2 * RANKS}, {"EpGetAsyncError": (RANKS - 1, 0)}), 0),
@@ -135,6 +137,12 @@ with tempfile.TemporaryDirectory() as folder:
         sys.exit("no word of the masked rank: %s" % problems)
     if way == "masked":
         expect("the masked rank", [p["rank"] for p in page["problem_list"] if p["kind"] == "rank_masked"], [RANKS - 1])
+    if way == "drift":  # ranks 2 and 3 give twice as many in the second half
+        load = page["tokens"][0]
+        expect("tokens", [load[k] for k in ("tokens_mean", "tokens_least", "tokens_most", "tokens_early", "tokens_late")], [3.75, 3, 6, 3, 4.5])
+        expect("who changed", (load["drift_rank"], load["drift_share"], load["low_rank"], load["high_rank"]), (2, 2, 0, 2))
+    elif way == "plain":
+        expect("who changed", [page["tokens"][0][k] for k in ("tokens_early", "tokens_late", "drift_rank")], [6, 6, None])
     if way == "aborts":  # what the library ended is on the page
         expect("ranks in the call", problems.count("in EpCreateGroup, which had not returned"), RANKS)
     if way == "graph" and "captured into CUDA graphs" not in problems:
