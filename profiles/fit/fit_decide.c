@@ -33,7 +33,7 @@
         0.15 /* the same against a single run of NCCL's own choice that is not interleaved */
 #define APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
 #define SAME_TIME  1.5  /* standard errors: times that differ by less count as the same */
-enum { GAP_DOUBLINGS = 6 };
+enum { GAP_DOUBLINGS = 6, BESIDE = 4 };
 
 struct view {
         const struct capo_fit_series *s;
@@ -188,15 +188,12 @@ static double place_difference(const struct view *v, int p, int c)
         return fmax(fabs(here), fabs(capo_median(gap, n)));
 }
 
-/* How much slower NCCL's own choice seems than the other candidate that is nearest to it, where the
- * choices were not measured in turn: it was perhaps measured while the machine was slow, because it
- * is mostly one of the candidates. 0: some candidate repeats its time. */
-static double own_excess(const struct view *v, int p, int c)
+/* How much slower NCCL's own choice seems at @p than the candidate other than @c that is nearest to
+ * it. 0: some candidate repeats its time. INFINITY: all are slower. */
+static double excess_at(const struct view *v, int p, int c)
 {
         double excess = INFINITY;
 
-        if (v->s->turns == CAPO_FIT_IN_TURN || !v->s->has_default)
-                return 0;
         for (int k = 1; k < v->s->n_candidates; k++) {
                 double se = 0, gain = gain_at(v, p, k, &se);
 
@@ -205,7 +202,28 @@ static double own_excess(const struct view *v, int p, int c)
                 if (k != c && !isnan(gain) && gain > -SAME_TIME * se)
                         excess = fmin(excess, fmax(0, gain - SAME_TIME * se));
         }
-        return isinf(excess) ? 0 : excess;
+        return excess;
+}
+
+/* NCCL's own choice was perhaps measured while the machine was slow, because it is mostly one of the
+ * candidates: by the excess at @p or by the median of nearby sizes, whichever is larger. 0 where the
+ * choices were measured in turn. */
+static double own_excess(const struct view *v, int p, int c)
+{
+        double near[2 * BESIDE + 1], here = excess_at(v, p, c);
+        size_t n = 0;
+
+        if (v->s->turns == CAPO_FIT_IN_TURN || !v->s->has_default)
+                return 0;
+        for (int k = p - BESIDE; k <= p + BESIDE; k++) {
+                double x = k >= 0 && k < v->s->n_points && k != v->skip ? excess_at(v, k, c)
+                                                                        : INFINITY;
+
+                if (!isinf(x))
+                        near[n++] = x;
+        }
+        here = isinf(here) ? 0 : here;
+        return n ? fmax(here, capo_median(near, n)) : here;
 }
 
 /* ln gain of a measured candidate that is worth a rule, else 0. @why: set if it is refused. */

@@ -6,6 +6,7 @@
  *   - LL moves twice the bytes of Simple and LL128 (a flag for every four bytes of data; NCCL
  *     src/device/prims_ll.h), so it is slower where bandwidth decides. With their short latency LL
  *     and LL128 are not slower than Simple at small sizes. LL128 moves a sixteenth more than Simple.
+ *   - a run that is known to have run something else than its label contradicts it.
  * If one does not hold, no rule is written: it is not known which of the labels is wrong.
  */
 #include <errno.h>
@@ -21,6 +22,7 @@
 
 #define APART 0.05 /* ln: times that differ by less are no contradiction */
 #define FAR   0.25 /* ln: the same between protocols */
+#define TWICE 0.7  /* ln: Simple over LL128 may rise by this from small sizes to large ones */
 #define BOUND 0.7  /* part of a doubling of the time at a doubling of the size */
 enum { HUGE_SIZE = 128 << 20, SMALL = 16 << 10 };
 
@@ -90,6 +92,24 @@ static bool rate_contradicts(const struct capo_fit_series *s, int fast, int slow
         return n && capo_median(v, n) > FAR + 4 * s->noise;
 }
 
+/* Does the time of @low over that of @high fall from the smallest third of the sizes to the largest?
+ * @low has the shorter latency and the lower bandwidth, so it must rise. */
+static bool trend_contradicts(const struct capo_fit_series *s, int low, int high, double limit,
+                              double *v)
+{
+        size_t n = 0, third;
+
+        for (int p = 0; low && high && p < s->n_points; p++) {
+                double apart = labelled_time(s, p, low) - labelled_time(s, p, high);
+
+                if (!isnan(apart))
+                        v[n++] = apart;
+        }
+        third = (n + 2) / 3;
+        return n > 2 &&
+               capo_median(v, third) - capo_median(v + n - third, third) > limit + 4 * s->noise;
+}
+
 /* Is @fast slower than @slow at most of the sizes @from to @upto? */
 static bool order_contradicts(const struct capo_fit_series *s, int fast, int slow, uint64_t from,
                               uint64_t upto, double *v)
@@ -105,10 +125,25 @@ static bool order_contradicts(const struct capo_fit_series *s, int fast, int slo
         return n && capo_median(v, n) > FAR + 4 * s->noise;
 }
 
+/* Is it recorded that a forced run ran something else? */
+static bool ran_contradicts(const struct capo_fit_series *s)
+{
+        for (int i = 0; i < s->n_blocks; i++) {
+                const struct capo_fit_block *b = &s->blocks[i];
+                const struct capo_fit_candidate *k = &s->candidates[b->candidate];
+
+                if (b->candidate && b->ran && k->algo && k->proto &&
+                    b->ran != CAPO_ALGO_PROTO(k->algo, k->proto))
+                        return true;
+        }
+        return false;
+}
+
 int capo_fit_labels(struct capo_fit_series *s)
 {
         _cleanup_free_ double *v = xmalloc(((size_t)s->n_points + 1) * sizeof *v);
 
+        s->labels_doubted = ran_contradicts(s);
         for (int c = 1; c < s->n_candidates; c++) {
                 const struct capo_fit_candidate *k = &s->candidates[c];
                 double apart = own_apart(s, c, v);
@@ -120,12 +155,15 @@ int capo_fit_labels(struct capo_fit_series *s)
                 s->labels_doubted |=
                         apart > APART + 4 * s->noise ||
                         (c == simple && (order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, v) ||
-                                         order_contradicts(s, ll128, c, 0, SMALL, v)));
+                                         order_contradicts(s, ll128, c, 0, SMALL, v) ||
+                                         trend_contradicts(s, ll128, c, TWICE, v)));
                 if (k->proto != CAPO_PROTO_LL || k->channels || k->chunk)
                         continue;
                 s->labels_doubted |= rate_contradicts(s, simple, c, v) ||
                                      rate_contradicts(s, ll128, c, v) ||
-                                     order_contradicts(s, c, simple, 0, SMALL, v);
+                                     order_contradicts(s, c, simple, 0, SMALL, v) ||
+                                     trend_contradicts(s, c, simple, FAR, v) ||
+                                     trend_contradicts(s, c, ll128, FAR, v);
         }
         return 0;
 }
