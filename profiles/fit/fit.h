@@ -194,9 +194,9 @@ struct capo_fit {
  * Left out: runs with identical contents (all but one); runs that most others contradict (units,
  * NCCL's choice); runs with other NCCL_* settings than the runs of NCCL's own choice; candidates
  * measured on other hosts or with another driver than NCCL's own choice, and NCCL's own choice
- * where no candidate was measured. Call it before capo_fit_make(). Return: 0 or -ENOMEM.
+ * where no candidate was measured. Call it before capo_fit_make().
  */
-int capo_fit_guard(struct capo_samples *set, bool force);
+void capo_fit_guard(struct capo_samples *set, bool force);
 
 /**
  * capo_fit_make() - fit @set, except the runs that are left out
@@ -205,7 +205,7 @@ int capo_fit_guard(struct capo_samples *set, bool force);
  *
  * Return: 0; -ENODATA: no samples of a collective that a tuner decides; -EINVAL: the samples of
  * every series contradict each other (NCCL chose two things for one question, or times differ as
- * units do); -ENOMEM.
+ * units do).
  */
 int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *options,
                   struct capo_fit **out, struct capo_fault *fault);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that ran outside of NCCL's table: reported, but not used for rules. */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "core/base/order.h"
@@ -15,8 +14,8 @@ static int by_what(const void *a, const void *b)
                CAPO_ORDER(x->bytes, y->bytes) ?: CAPO_ORDER(x->us, y->us);
 }
 
-int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
-                    struct capo_fit_item *items, size_t n)
+void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
+                     struct capo_fit_item *items, size_t n)
 {
         if (n)
                 qsort(items, n, sizeof *items, by_what);
@@ -40,5 +39,4 @@ int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const 
                         .us = (items[(last + k - 1) / 2].us + items[(last + k) / 2].us) / 2};
                 b->like.source = NULL;
         }
-        return 0;
 }

@@ -7,7 +7,6 @@
  * "Best" is the shortest time in the part left out, so even a perfect decision shows a small loss:
  * the noise of the best of several.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,7 +71,7 @@ static int folds_of(const struct capo_fit_series *s)
         return again * 3 >= s->n_blocks ? most : 0;
 }
 
-int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
+void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
 {
         size_t n_cells = (size_t)s->n_points * (size_t)s->n_candidates;
         _cleanup_free_ struct capo_fit_cell *cells = xmalloc(n_cells * sizeof *cells);
@@ -83,31 +82,24 @@ int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
                 xmalloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
         _cleanup_free_ bool *scored = xcalloc((size_t)s->n_points, sizeof *scored);
         struct tally t = {.s = s, .scored = scored};
-        int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS,
-            e = 0;
+        int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS;
 
-        if (!cells || !truth || !points || !rows || !scored)
-                return -ENOMEM;
         s->regret = (struct capo_fit_regret){
                 .by_run = folds > 1, .mean = NAN, .mean_default = NAN, .worst_default = NAN};
         memcpy(points, s->points, (size_t)s->n_points * sizeof *points);
-        for (int f = 0; folds > 1 && f < folds && f < MAX_FOLDS && e == 0; f++) {
-                e = capo_fit_estimate(s, (struct capo_fit_part){f, -1, -1}, cells);
-                if (e == 0)
-                        e = capo_fit_estimate(s, (struct capo_fit_part){-1, f, -1}, truth);
-                if (e == 0)
-                        e = capo_fit_decide(s, o, cells, -1, points);
-                for (int p = 0; e == 0 && p < s->n_points; p++)
+        for (int f = 0; folds > 1 && f < folds && f < MAX_FOLDS; f++) {
+                capo_fit_estimate(s, (struct capo_fit_part){f, -1, -1}, cells);
+                capo_fit_estimate(s, (struct capo_fit_part){-1, f, -1}, truth);
+                capo_fit_decide(s, o, cells, -1, points);
+                for (int p = 0; p < s->n_points; p++)
                         score_decision(&t, truth, p, points[p].chosen);
         }
-        for (int p = 0; folds <= 1 && s->n_points > 1 && p < s->n_points && e == 0; p += step) {
-                e = capo_fit_estimate(s, (struct capo_fit_part){-1, -1, p}, cells);
-                if (e == 0)
-                        e = capo_fit_decide(s, o, cells, p, points);
-                if (e == 0)
-                        score_decision(&t, s->cells, p,
-                                       row_choice(rows, capo_fit_rows(s, cells, p, points, rows),
-                                                  s->points[p].bytes));
+        for (int p = 0; folds <= 1 && s->n_points > 1 && p < s->n_points; p += step) {
+                capo_fit_estimate(s, (struct capo_fit_part){-1, -1, p}, cells);
+                capo_fit_decide(s, o, cells, p, points);
+                score_decision(&t, s->cells, p,
+                               row_choice(rows, capo_fit_rows(s, cells, p, points, rows),
+                                          s->points[p].bytes));
         }
         for (int p = 0; p < s->n_points; p++)
                 s->regret.n_scored += scored[p];
@@ -116,5 +108,4 @@ int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
                 s->regret.mean = t.sum / s->regret.n;
         if (t.n_default)
                 s->regret.mean_default = t.sum_default / t.n_default;
-        return e;
 }

@@ -17,7 +17,6 @@
  * The path through the admitted candidates with the largest total gain is taken. A change of
  * candidate costs a little, so that equal candidates do not alternate.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -429,8 +428,8 @@ static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
         q->gain_hi = 1 - exp(-(gain + q->quantile * se));
 }
 
-int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
-                    const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
+void capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
+                     const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
 {
         const struct view v = {s, o, cells, skip};
         size_t n = (size_t)s->n_points * (size_t)s->n_candidates;
@@ -438,8 +437,6 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
         _cleanup_free_ double *score = xmalloc((n + 1) * sizeof *score);
         _cleanup_free_ int *from = xmalloc((n + 1) * sizeof *from);
 
-        if (!value || !score || !from)
-                return -ENOMEM;
         for (int p = 0; p < s->n_points; p++) {
                 points[p].best = -1;
                 points[p].refused = CAPO_FIT_WRITTEN;
@@ -458,5 +455,4 @@ int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_optio
                 if (p != skip)
                         set_gain(&v, p, &points[p]);
         }
-        return 0;
 }

@@ -5,7 +5,6 @@
  * median is used, so that one slow run has no effect. If a cell's own runs differ by more than its
  * neighbourhood's noise, its own scatter is used.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -13,15 +12,6 @@
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"
-
-static double least_of(const double *v, int n)
-{
-        double least = v[0];
-
-        for (int k = 1; k < n; k++)
-                least = fmin(least, v[k]);
-        return least;
-}
 
 /* @level: part of the noise between runs that more runs do not average out. @own: NCCL's own choice.
  */
@@ -53,7 +43,7 @@ static void cell_of(const struct capo_fit_point *q, int turns, double level,
         cell->disagree = n > 1 && !capo_fit_runs_agree(squares, n - 1, pooled * n);
         if (cell->disagree && n == 2 &&
             own) { /* slow runs occur, fast ones do not: use the faster */
-                mean = least_of(v, n);
+                mean = fmin(v[0], v[1]);
                 cell->se = sqrt(pooled * n);
         } else if (cell->disagree) {
                 mean = n > 2 ? capo_median(v, (size_t)n) : mean;
@@ -64,8 +54,8 @@ static void cell_of(const struct capo_fit_point *q, int turns, double level,
         cell->hi = exp(mean + q->cell_quantile * cell->se);
 }
 
-int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
-                      struct capo_fit_cell *cells)
+void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
+                       struct capo_fit_cell *cells)
 {
         _cleanup_free_ struct capo_fit_run *runs =
                 xmalloc(((size_t)s->n_blocks + 1) * sizeof *runs);
@@ -86,5 +76,4 @@ int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part
                                 cell);
                 }
         }
-        return 0;
 }

@@ -4,7 +4,6 @@
  * runs under other settings, on other hosts, or stored twice under two names are left out before
  * the fit.
  */
-#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +74,7 @@ static int by_sum(const void *a, const void *b, void *seen)
 }
 
 /* Identical times are one measurement, whatever the file names are. */
-static int drop_identical(struct capo_samples *set, const struct seen *seen)
+static void drop_identical(struct capo_samples *set, const struct seen *seen)
 {
         enum { LEAST = 3 }; /* with fewer samples, equality may be chance */
         _cleanup_free_ uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
@@ -94,7 +93,6 @@ static int drop_identical(struct capo_samples *set, const struct seen *seen)
                         leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source,
                                   a->line);
         }
-        return 0;
 }
 
 static int by_settings(const void *a, const void *b, void *runs)
@@ -137,7 +135,7 @@ static const char *usual_settings(const struct capo_samples *set, const struct s
 }
 
 /* Leave out runs with other settings than most of NCCL's own choice. */
-static int same_settings(struct capo_samples *set, const struct seen *seen)
+static void same_settings(struct capo_samples *set, const struct seen *seen)
 {
         _cleanup_free_ uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
         size_t n = 0;
@@ -162,7 +160,6 @@ static int same_settings(struct capo_samples *set, const struct seen *seen)
                                           t->settings[0] ? t->settings : "none");
                 }
         }
-        return 0;
 }
 
 /* Are both known, and different? A driver version from CUDA is not compared with one that a person
@@ -217,7 +214,7 @@ static void one_place(struct capo_samples *set, const struct seen *seen, size_t 
 
 /* Few sets of files have runs with different hosts or drivers, so these loops over all runs are
  * rare. */
-static int compare_runs(struct capo_samples *set, const struct seen *seen)
+static void compare_runs(struct capo_samples *set, const struct seen *seen)
 {
         bool settings = false, hosts = false, drivers = false;
 
@@ -226,14 +223,13 @@ static int compare_runs(struct capo_samples *set, const struct seen *seen)
                 hosts |= strcmp(set->runs[i].hosts, set->runs[0].hosts) != 0;
                 drivers |= strcmp(set->runs[i].driver, set->runs[0].driver) != 0;
         }
-        if (settings && same_settings(set, seen) < 0)
-                return -ENOMEM;
+        if (settings)
+                same_settings(set, seen);
         if (hosts)
                 one_place(set, seen, offsetof(struct capo_trial, hosts), "on other hosts");
         if (drivers)
                 one_place(set, seen, offsetof(struct capo_trial, driver),
                           "with another GPU driver");
-        return 0;
 }
 
 /* A rule needs the order of the nodes, which numbers of NCCL alone leave open. */
@@ -247,17 +243,14 @@ static void known_order(struct capo_samples *set)
         }
 }
 
-int capo_fit_guard(struct capo_samples *set, bool force)
+void capo_fit_guard(struct capo_samples *set, bool force)
 {
         _cleanup_free_ struct seen *seen = xcalloc(set->n_runs + 1, sizeof *seen);
-        int e;
 
         known_order(set);
         sum_samples(set, seen);
-        e = drop_identical(set, seen);
-        if (e == 0)
-                e = capo_fit_odd_runs(set);
-        if (e == 0 && !force)
-                e = compare_runs(set, seen);
-        return e;
+        drop_identical(set, seen);
+        capo_fit_odd_runs(set);
+        if (!force)
+                compare_runs(set, seen);
 }

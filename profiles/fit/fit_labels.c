@@ -9,7 +9,6 @@
  *   - a run that is known to have run something else than its label contradicts it.
  * If one does not hold, no rule is written: it is not known which of the labels is wrong.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -139,7 +138,7 @@ static bool ran_contradicts(const struct capo_fit_series *s)
         return false;
 }
 
-int capo_fit_labels(struct capo_fit_series *s)
+void capo_fit_labels(struct capo_fit_series *s)
 {
         _cleanup_free_ double *v = xmalloc(((size_t)s->n_points + 1) * sizeof *v);
 
@@ -165,5 +164,4 @@ int capo_fit_labels(struct capo_fit_series *s)
                                      trend_contradicts(s, c, simple, FAR, v) ||
                                      trend_contradicts(s, c, ll128, FAR, v);
         }
-        return 0;
 }

@@ -5,7 +5,7 @@
 
 #include "profiles/fit/fit.h"
 
-/** capo_fit_labels() - set labels_doubted from the blocks of @s. Return: 0 or -ENOMEM. */
-int capo_fit_labels(struct capo_fit_series *s);
+/** capo_fit_labels() - set labels_doubted from the blocks of @s. */
+void capo_fit_labels(struct capo_fit_series *s);
 
 #endif

@@ -43,9 +43,8 @@ static int by_class(const void *a, const void *b, void *runs)
         return same_class(&v[x], &v[y]) ?: CAPO_ORDER(x, y);
 }
 
-/* class_of[run]: number of its class; like[class]: one of its runs. Returns the number of classes.
- */
-static int group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
+/* class_of[run]: number of its class; like[class]: one of its runs. */
+static void group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
 {
         uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
         int n = 0;
@@ -59,7 +58,6 @@ static int group_classes(const struct capo_samples *set, uint32_t *class_of, uin
                 class_of[order[i]] = (uint32_t)n - 1;
         }
         free(order);
-        return n;
 }
 
 /* The candidate: the forced choice, completed by what ran and by what NCCL has. NVLS, CollNet and
@@ -151,16 +149,13 @@ static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s,
         e = capo_fit_gather(m, s, items, n, fault);
         if (e < 0)
                 return e;
-        e = capo_fit_labels(s);
-        if (e == 0)
-                e = capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
-        if (e == 0)
-                e = capo_fit_decide(s, o, s->cells, -1, s->points);
-        if (e < 0)
-                return e;
+        capo_fit_labels(s);
+        capo_fit_estimate(s, CAPO_FIT_ALL, s->cells);
+        capo_fit_decide(s, o, s->cells, -1, s->points);
         s->n_rows = capo_fit_rows(s, s->cells, -1, s->points, s->rows);
         capo_fit_judge(s, o);
-        return capo_fit_check(s, o);
+        capo_fit_check(s, o);
+        return 0;
 }
 
 /* If a class and collective has times of several clocks, keep the clock with most samples; others
@@ -207,8 +202,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
         int e;
 
         fault->text[0] = 0;
-        if (!fit || !items || !class_of || !like || !v || group_classes(set, class_of, like) < 0)
-                return -ENOMEM;
+        group_classes(set, class_of, like);
         for (size_t i = 0; i < set->n; i++) {
                 const struct capo_sample *s = &set->v[i];
                 unsigned call = s->call == CAPO_CALL_BCAST ? CAPO_CALL_BROADCAST : s->call;
@@ -228,8 +222,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                                                .ran = s->ran,
                                                .ran_channels = s->ran_channels};
         }
-        if (capo_fit_beside(fit, set, like, items + set->n - n_beside, n_beside) < 0)
-                return -ENOMEM;
+        capo_fit_beside(fit, set, like, items + set->n - n_beside, n_beside);
         if (n == 0 && !fit->n_beside)
                 return capo_why(
                         -ENODATA, fault->text, sizeof fault->text,
@@ -256,9 +249,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                 e = make_series(&m, s, &items[i], k - i, o, fault);
                 if (e == -EINVAL) {
                         xarray_room(&fit->faults, fit->n_faults, sizeof *fit->faults);
-                        if (!(fit->faults[fit->n_faults] = xstrdup(fault->text)))
-                                return -ENOMEM;
-                        fit->n_faults++;
+                        fit->faults[fit->n_faults++] = xstrdup(fault->text);
                         series_finish(&fit->series[--fit->n_series]);
                         continue;
                 }

@@ -25,7 +25,6 @@
  * certainty? With little noise the first decides, and gains of two percent are taken; with much
  * noise the second does.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -356,7 +355,7 @@ static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_r
 /* Runs that follow each other resemble each other. Set s->level, the standard deviation of whole
  * runs of one choice. Where the levels rise or fall from run to run of all choices, take the slope
  * out of the times if the order of the runs is known; if not, it widens the level. */
-static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
+static void set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
 {
         _cleanup_free_ struct deviation *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
         _cleanup_free_ struct level *levels = xmalloc(((size_t)s->n_blocks + 1) * sizeof *levels);
@@ -368,8 +367,6 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
         int freedom = 0;
 
         s->level = 0;
-        if (!v || !levels || !sizes || !slopes)
-                return -ENOMEM;
         for (int c = 0; c < s->n_candidates; c++) {
                 int n = find_levels(s, c, runs, v, levels);
                 double of_xx = 0, of_xy = 0;
@@ -387,7 +384,7 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
                 freedom += n > 1 ? n - 1 : 0;
         }
         if (!freedom)
-                return 0;
+                return;
         qsort(sizes, n_levels, sizeof *sizes, capo_order_double); /* the lower median */
         if (s->turns != CAPO_FIT_IN_TURN)
                 s->level = sizes[(n_levels - 1) / 2] / 0.6745 * sqrt((double)n_levels / freedom);
@@ -400,9 +397,9 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
                                       : INFINITY;
         usual = n_slopes ? capo_median(slopes, n_slopes) : 0;
         if (usual * slope < slope * slope / 2) /* one run with a wrong label makes a slope, too */
-                return 0;
+                return;
         if (!(fabs(slope) > capo_quantile_t(SLOPE_ALPHA, freedom - 1) * error))
-                return 0;
+                return;
         if (s->turns != CAPO_FIT_TURNS_UNKNOWN) {
                 for (int i = 0; i < s->n_blocks; i++)
                         s->blocks[i].value -= slope * (s->blocks[i].run - first);
@@ -411,10 +408,9 @@ static int set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
         } else {
                 s->level += fabs(slope) * (last - first) / 2;
         }
-        return 0;
 }
 
-int capo_fit_noise(struct capo_fit_series *s)
+void capo_fit_noise(struct capo_fit_series *s)
 {
         size_t n = (size_t)s->n_points;
         _cleanup_free_ struct capo_fit_run *runs = xcalloc((size_t)s->n_blocks + 1, sizeof *runs);
@@ -426,12 +422,9 @@ int capo_fit_noise(struct capo_fit_series *s)
                *shape_freedom = room + 3 * n;
         int compared = s->n_candidates > 2 ? s->n_candidates - 1 : 1;
 
-        if (!runs || !all || !before || !room || !values ||
-            capo_fit_shape_noise(s, WINDOW, shape, shape_freedom) < 0)
-                return -ENOMEM;
+        capo_fit_shape_noise(s, WINDOW, shape, shape_freedom);
         find_blocks(s);
-        if (set_level(s, runs) < 0)
-                return -ENOMEM;
+        set_level(s, runs);
         for (int p = 0; p < s->n_points; p++)
                 scatter_of_point(s, p, runs, &all[p * s->n_candidates]);
         first_variance(s, all, values, variance);
@@ -448,5 +441,4 @@ int capo_fit_noise(struct capo_fit_series *s)
         }
         qsort(variance, n, sizeof *variance, capo_order_double);
         s->noise = variance[n / 2];
-        return 0;
 }

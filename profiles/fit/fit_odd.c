@@ -5,7 +5,6 @@
  * the majority are left out, with a message. Without a majority, as with one run against one, none
  * is left out, and the fit reports the contradiction.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -177,7 +176,7 @@ static void count_sample(const struct votes *w, struct capo_samples *set, uint64
                 other_choice(t, s, choice);
 }
 
-int capo_fit_odd_runs(struct capo_samples *set)
+void capo_fit_odd_runs(struct capo_samples *set)
 {
         _cleanup_free_ uint64_t *place = xmalloc((set->n_runs + 1) * sizeof *place);
         _cleanup_free_ struct suspect *suspects = xcalloc(set->n_runs + 1, sizeof *suspects);
@@ -212,5 +211,4 @@ int capo_fit_odd_runs(struct capo_samples *set)
                 t->left_out = true;
         }
         free(w.v);
-        return 0;
 }

@@ -50,19 +50,19 @@ struct capo_fit_part {
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
 /** capo_fit_odd_runs() - leave out runs that most others of their place contradict: other units, or
- * another choice by NCCL at the same size (fit_odd.c). Return: 0 or -ENOMEM. */
-int capo_fit_odd_runs(struct capo_samples *set);
+ * another choice by NCCL at the same size (fit_odd.c). */
+void capo_fit_odd_runs(struct capo_samples *set);
 
 /** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts
- * them. Return: 0 or -ENOMEM. */
-int capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
-                    struct capo_fit_item *items, size_t n);
+ * them. */
+void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
+                     struct capo_fit_item *items, size_t n);
 
 /**
  * capo_fit_gather() - make points, candidates, blocks and noise of a series from its items, sorted
  * by size, candidate, run, place and order
  *
- * Return: 0; -EINVAL: they contradict each other (@fault has the reason); -ENOMEM.
+ * Return: 0; -EINVAL: they contradict each other (@fault has the reason).
  */
 int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
                     const struct capo_fit_item *items, size_t n, struct capo_fault *fault);
@@ -81,14 +81,13 @@ struct capo_fit_run {
 int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
                   struct capo_fit_run *runs);
 
-/** capo_fit_noise() - set the noise between runs at each point (fit_noise.c). Return: 0 or -ENOMEM.
- */
-int capo_fit_noise(struct capo_fit_series *s);
+/** capo_fit_noise() - set the noise between runs at each point (fit_noise.c). */
+void capo_fit_noise(struct capo_fit_series *s);
 
 /** capo_fit_shape_noise() - scatter of the curves within @window doublings of each point
- * (fit_shape.c): @noise, and its degrees of freedom (@freedom, 0: none). Return: 0 or -ENOMEM. */
-int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
-                         double *freedom);
+ * (fit_shape.c): @noise, and its degrees of freedom (@freedom, 0: none). */
+void capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
+                          double *freedom);
 
 /** capo_fit_runs_agree() - false: with @variance per run, the runs of a cell would differ this much
  * only in one of a thousand cells. @squares: sum of squared distances of @freedom + 1 runs from
@@ -96,9 +95,9 @@ int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double 
 bool capo_fit_runs_agree(double squares, int freedom, double variance);
 
 /** capo_fit_estimate() - cells of @s from the blocks of @part, with the noise of its points.
- * Return: 0 or -ENOMEM. */
-int capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
-                      struct capo_fit_cell *cells);
+ * */
+void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
+                       struct capo_fit_cell *cells);
 
 /** capo_fit_baseline() - the candidate that @c of @row is compared with: NCCL's own choice, or the
  * next best where that is a fair substitute; -1: none. */
@@ -118,15 +117,15 @@ static inline double capo_fit_place_gap(const struct capo_fit_series *s,
 
 /** capo_fit_decide() - set best, chosen and gains of the points from @cells; @skip: a point to
  * leave out; -1: none. */
-int capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
-                    const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points);
+void capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
+                     const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points);
 
 /** capo_fit_rows() - rows from decided points, at most 2 * n_points + 2. Returns how many. */
 int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int skip,
                   const struct capo_fit_point *points, struct capo_fit_row *rows);
 
-/** capo_fit_check() - fill s->regret by leaving out parts. Return: 0 or -ENOMEM. */
-int capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);
+/** capo_fit_check() - fill s->regret by leaving out parts. */
+void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);
 
 /** capo_fit_judge() - set each point's verdict, and what to measure next. */
 void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o);

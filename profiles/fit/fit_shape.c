@@ -8,7 +8,6 @@
  * 0.6745 is robust against steps. The least of the three orders is used, because curvature can only
  * add.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -121,8 +120,8 @@ static int collect_bends(const struct capo_fit_series *s, const struct knot *kno
         return n_bends;
 }
 
-int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
-                         double *freedom)
+void capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
+                          double *freedom)
 {
         _cleanup_free_ struct knot *knots = xmalloc(((size_t)s->n_blocks + 1) * sizeof *knots);
         _cleanup_free_ struct bend *bends =
@@ -131,8 +130,6 @@ int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double 
         double first, last; /* doublings; at both ends the window extends further inside */
         int n;
 
-        if (!knots || !bends || !v)
-                return -ENOMEM;
         n = collect_bends(s, knots, collect_knots(s, knots), bends);
         first = s->n_points ? log2((double)s->points[0].bytes) : 0;
         last = s->n_points ? log2((double)s->points[s->n_points - 1].bytes) : 0;
@@ -163,5 +160,4 @@ int capo_fit_shape_noise(const struct capo_fit_series *s, double window, double 
                         }
                 }
         }
-        return 0;
 }

@@ -249,8 +249,8 @@ static void play_worlds(const struct condition *k, unsigned n, uint64_t seed, in
                 w.sweep &= !(k->slow_hour > 0);
                 world_trouble(&w, k->trouble);
                 world_measure(&w, &set);
-                if (capo_fit_guard(&set, false) < 0 ||
-                    capo_fit_make(&set, &options, &fit, &fault) < 0)
+                capo_fit_guard(&set, false);
+                if (capo_fit_make(&set, &options, &fit, &fault) < 0)
                         fit = NULL; /* all is left to NCCL */
                 play(&w, fit, &set, i, score);
                 if ((int)i == described && fit)

