@@ -252,7 +252,7 @@ Test(fit, one_stalled_run_of_nccls_own_choice_makes_no_rule)
         cr_expect_eq(s->n_rows, 1);
         cr_expect_eq(s->points[7].verdict, CAPO_FIT_ONCE, "%s",
                      capo_fit_verdict_text(s->points[7].verdict));
-        cr_expect_eq(s->points[8].verdict, CAPO_FIT_ONCE, "beside: %s",
+        cr_expect_eq(s->points[8].verdict, CAPO_FIT_UNREPEATED, "beside: %s",
                      capo_fit_verdict_text(s->points[8].verdict));
         cr_expect_eq(s->points[3].verdict, CAPO_FIT_LEFT);
 }
