@@ -197,10 +197,79 @@ static void read_mismatches(struct capo_evidence *e)
                           &b.text);
 }
 
+/* ---- the address of the store ---- */
+
+/*
+ *      (Worker pid=81231, ip=10.12.0.12) [c10d] The client socket has timed out after 1800000ms while
+ *              trying to connect to (10.12.0.2, 29500).
+ *      (Worker pid=90218, ip=10.12.0.11) [rank0]: ... waiting for clients. 1/88 clients joined.
+ */
+struct store {
+        struct capo_evidence_mark asked_at, waits_at;
+        char asked[64], rank0[64]; /* asked: where clients connect to */
+        uint32_t text;
+        bool waits;
+};
+
+static void take_asked(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct store *s = arg;
+
+        at += strlen("connect to (");
+        if (*s->asked ||
+            !capo_take_word(at,
+                            "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.:-_",
+                            s->asked, sizeof s->asked))
+                return;
+        s->asked_at = (struct capo_evidence_mark){s->text, number};
+}
+
+static void take_joined(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct store *s = arg;
+        const char *ip = memmem(line, (size_t)(at - line), "ip=", 3);
+
+        s->waits = true;
+        s->waits_at = (struct capo_evidence_mark){s->text, number};
+        if (ip)
+                capo_take_word(ip + 3, "0123456789.", s->rank0, sizeof s->rank0);
+}
+
+/* The store runs, and clients do not find it: they look elsewhere, or something is between. */
+static void read_store(struct capo_evidence *e)
+{
+        struct store s = {0};
+        struct capo_diagnose_finding *f;
+        bool elsewhere;
+
+        capo_evidence_all(e, "connect to (", take_asked, &s, &s.text);
+        capo_evidence_all(e, " clients joined", take_joined, &s, &s.text);
+        if (!*s.asked || !s.waits)
+                return;
+        elsewhere = *s.rank0 && strcmp(s.rank0, s.asked) != 0 &&
+                    strspn(s.asked, "0123456789.") == strlen(s.asked);
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, elsewhere ? CAPO_RANK_CAUSE : CAPO_RANK_ERROR, "rendezvous", "likely");
+        capo_finding_mark(f, s.asked_at);
+        capo_finding_mark(f, s.waits_at);
+        if (elsewhere) {
+                SAY(f->headline,
+                    "MASTER_ADDR IS NOT THE NODE OF RANK 0: others connect to %s, rank 0 waits on %s",
+                    s.asked, s.rank0);
+                SAY(f->next,
+                    "master_addr (MASTER_ADDR) = the node that rank 0 runs on, or place rank 0 on %s",
+                    s.asked);
+        } else {
+                SAY(f->headline, "RANK 0 WAITS AT ITS STORE, AND OTHERS DO NOT REACH %s", s.asked);
+                SAY(f->next,
+                    "does rank 0 run on that node (ss -ltn there)? MASTER_ADDR; else a firewall or interface between");
+        }
+}
+
 void capo_c10d_read(struct capo_evidence *e)
 {
+        read_store(e);
         read_barriers(e);
-
         read_desync(e);
         read_mismatches(e);
 }

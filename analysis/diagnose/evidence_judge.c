@@ -352,6 +352,7 @@ void capo_evidence_judge(struct capo_evidence *e)
         read_stories(e);
         capo_recognise(e);
         capo_facts_read(e);
+        capo_nodes_read(e);
         capo_causes_read(e); /* first: of equals the first is the verdict */
         capo_watchdog_read(e);
         capo_c10d_read(e);

@@ -420,6 +420,39 @@ static void judge_link(struct capo_evidence *e, const struct link *link)
 
 /* ---- all texts ---- */
 
+/* The head of the next of several runs in one file, or its command after a prompt. */
+static bool begins_run(const char *line, size_t size)
+{
+        return !strncmp(line, "# nThread ", 10) ||
+               ((*line == '$' || memmem(line, size < 80 ? size : 80, "$ ", 2)) &&
+                memmem(line, size, "_perf ", 6));
+}
+
+/* One run did not end, another one did, and they differ in a setting: it is what works. */
+static void judge_stuck(struct capo_evidence *e, const struct run *runs, uint32_t n)
+{
+        for (uint32_t i = 0; i < n; i++) {
+                for (uint32_t k = 0; k < n; k++) {
+                        const struct run *stuck = &runs[i], *well = &runs[k];
+                        char one[96];
+
+                        if (stuck->r.ended || stuck->r.bytes || !stuck->begun || !well->r.ended ||
+                            stuck->r.text != well->r.text)
+                                continue;
+                        for (const char *at = well->settings; *at; at += strcspn(at, " ") + 1) {
+                                SAY(one, "%.*s",
+                                    (int)(strcspn(at, " ") < 95 ? strcspn(at, " ") : 95), at);
+                                if (!strncmp(one, "NCCL_DEBUG", 10) || strstr(stuck->settings, one))
+                                        continue;
+                                capo_tried_tell(
+                                        e, one,
+                                        (struct capo_evidence_mark){well->r.text, well->r.line});
+                                return;
+                        }
+                }
+        }
+}
+
 static void keep_run(struct run **runs, uint32_t *n, struct run *run)
 {
         run->r.n_nodes = (int32_t)run->n_hosts;
@@ -450,7 +483,7 @@ void capo_tests_read(struct capo_evidence *e)
 
                         read_link(&link, line, size,
                                   (struct capo_evidence_mark){i, records->v[k].line}, unit);
-                        if (tests && run.r.bytes && !strncmp(line, "# nThread ", 10)) {
+                        if (tests && (run.r.bytes || run.begun) && begins_run(line, size)) {
                                 keep_run(&runs, &n, &run); /* the next of several in one file */
                                 run = (struct run){.r.text = i};
                         }
@@ -461,6 +494,7 @@ void capo_tests_read(struct capo_evidence *e)
         }
         for (uint32_t i = 0; i < n; i++)
                 judge_run(e, &runs[i]);
+        judge_stuck(e, runs, n);
         compare_runs(e, runs, n);
         judge_link(e, &link);
         for (uint32_t i = 0; i < n; i++) {

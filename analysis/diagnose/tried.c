@@ -363,6 +363,28 @@ static void judge_rates(struct capo_evidence *e, uint32_t text)
         }
 }
 
+void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_evidence_mark at)
+{
+        struct capo_diagnose_finding *f = capo_evidence_finding(e);
+
+        capo_finding_is(f, CAPO_RANK_HANG, "setting", "likely");
+        capo_finding_mark(f, at);
+        SAY(f->headline, "THE SAME TEST ENDS WITH %s AND HANGS WITHOUT", setting);
+        SAY(f->next, "keep it meanwhile; then what it switches off");
+        for (size_t i = 0; i < N_ELEMENTS(settings); i++) {
+                size_t n = strlen(setting);
+                const char *in = strstr(settings[i].words, setting);
+
+                if (!in || (in[n] && in[n] != '|'))
+                        continue;
+                f->kind = settings[i].kind;
+                SAY(f->headline, "%s", settings[i].headline);
+                SAY(f->detail, "the test ends with %s and hangs without", setting);
+                SAY(f->next, "%s", settings[i].next);
+                return;
+        }
+}
+
 void capo_tried_read(struct capo_evidence *e)
 {
         struct tried t = {.e = e};

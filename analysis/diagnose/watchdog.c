@@ -501,6 +501,42 @@ static void judge_differs(const struct watches *w, const struct watch *of,
             "earlier there (fewer batches): the same number of steps on all ranks");
 }
 
+static void take_processes(const char *at, const char *line, uint32_t number, void *arg)
+{
+        *(uint32_t *)arg = (uint32_t)strtoul(at + strlen("nproc-per-node") +
+                                                     strspn(at + strlen("nproc-per-node"), " ="),
+                                             NULL, 10);
+}
+
+/* The few ranks of a job of known size that report no wait in the call @seq. False: not known. */
+static bool name_silent(const struct watches *w, const struct watch *of, int64_t seq,
+                        char words[128])
+{
+        const struct capo_evidence *e = w->e;
+        uint32_t world = e->n_ranks > 0 ? (uint32_t)e->n_ranks : 0, n = 0;
+        int32_t silent[CAPO_DIAGNOSE_RANKS];
+
+        for (uint32_t i = 0; i < e->n_texts && !world; i++) {
+                if (capo_text_has(&e->texts[i], "nnodes"))
+                        return false;
+                capo_evidence_each(e, i, "nproc-per-node", take_processes, &world);
+                capo_evidence_each(e, i, "nproc_per_node", take_processes, &world);
+        }
+        for (int32_t rank = 0; rank < (int32_t)world && world < 1 << 12; rank++) {
+                bool waits = false;
+
+                for (uint32_t i = 0; i < w->n; i++)
+                        waits |= w->v[i].rank == rank && is_of(&w->v[i], of->story, of->group) &&
+                                 is_stuck_in(&w->v[i], seq);
+                if (!waits && n * 2 + 2 > world)
+                        return false;
+                if (!waits && n < CAPO_DIAGNOSE_RANKS)
+                        silent[n++] = rank;
+        }
+        capo_rank_list(silent, n, words);
+        return n > 0;
+}
+
 static void judge_waiting(const struct watches *w, const struct watch *of,
                           const struct front *front, struct capo_diagnose_finding *f)
 {
@@ -538,7 +574,15 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
                 SAY(f->next, "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then "
                              "NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
                              "NCCL_DEBUG=INFO; did all ranks come so far?");
-        else
+        else if (strstr(of->group, "default_pg") && name_silent(w, of, front->least, waiting)) {
+                ADD(f->headline, "; no line of %s is about it", waiting);
+                SAY(f->missing,
+                    "the log of %s, and its stack during the wait: py-spy dump --pid PID", waiting);
+                SAY(f->next,
+                    "what does %s do instead: a checkpoint, data, an evaluation, a branch of its own? If it is only slow, a longer "
+                    "timeout (init_process_group(timeout=...)); else the call that it leaves out",
+                    waiting);
+        } else
                 SAY(f->next,
                     "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
                     "the job under capo run");
