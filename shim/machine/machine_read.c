@@ -27,7 +27,7 @@
 #include "shim/machine/machine_source.h"
 #include "shim/record/state.h"
 
-enum { OBJECTS = 192, THREADS = 16, NICS = 64, NETIFS = 16, PIECE = 24000 };
+enum { OBJECTS = 192, THREADS = 16, NICS = 64, NETIFS = 16, PIECE = 24000, SELDOM = 3 };
 #define SLOW_NS UINT64_C(100000000)
 
 static struct {
@@ -39,6 +39,8 @@ static struct {
                      not */
         uint64_t waited_us; /* of this thread, when the reading began */
         unsigned readings;
+        int others[128]; /* threads that are not read; found anew now and then */
+        unsigned n_others;
 } own = {.node = -1};
 
 /* ---- the frame ---- */
@@ -117,14 +119,33 @@ static bool is_caller(int tid)
         return false;
 }
 
+/* Is the thread known, and what it was? Then its name need not be read. */
+static bool is_known(int tid, bool caller)
+{
+        for (unsigned i = 0; i < own.n_others; i++) {
+                if (own.others[i] == tid)
+                        return !caller;
+        }
+        for (unsigned i = 0; i < own.n; i++) {
+                struct machine_object *o = &own.object[i];
+
+                if (!o->used || o->scope != CAPO_MACHINE_THREAD || o->tid != tid ||
+                    o->caller != caller)
+                        continue;
+                o->seen = true;
+                return true;
+        }
+        return false;
+}
+
 static void add_thread(const char *name, void *unused)
 {
         char path[320], comm[20], label[48];
         int tid = atoi(name);
-        bool caller;
+        bool caller = is_caller(tid);
         struct machine_object *o;
 
-        if (tid <= 0 || count_objects(CAPO_MACHINE_THREAD) >= THREADS)
+        if (tid <= 0 || is_known(tid, caller) || count_objects(CAPO_MACHINE_THREAD) >= THREADS)
                 return;
         capo_machine_path(path, sizeof path, "%s/self/task/%d/comm", capo_machine_proc, tid);
         if (!capo_machine_text(path, comm, sizeof comm))
@@ -132,14 +153,17 @@ static void add_thread(const char *name, void *unused)
         comm[strcspn(comm, "\n")] = 0;
         for (char *c = comm; *c; c++)
                 *c = (unsigned char)*c < ' ' || *c == '=' ? ' ' : *c;
-        caller = is_caller(tid);
-        if (!caller && strncasecmp(comm, "nccl", 4))
+        if (!caller && strncasecmp(comm, "nccl", 4)) {
+                if (own.n_others < N_ELEMENTS(own.others))
+                        own.others[own.n_others++] = tid;
                 return;
+        }
         capo_machine_path(label, sizeof label, "%d:%s:%s", tid, caller ? "calls" : "nccl", comm);
         o = get_object(CAPO_MACHINE_THREAD, label);
         if (!o)
                 return;
         o->tid = tid;
+        o->caller = caller;
         capo_machine_path(o->dir, sizeof o->dir, "%.150s/self/task/%d", capo_machine_proc, tid);
 }
 
@@ -375,6 +399,8 @@ void capo_machine_read(bool report, void (*busy)(const char *what))
         busy("the folders of /proc and /sys");
         own.waited_us = own_wait_us();
         begin_text();
+        if (report || own.readings % SELDOM == 0) /* a thread may have got its name since */
+                own.n_others = 0;
         capo_machine_cgroups();
         find_objects();
         for (unsigned i = 0; i < own.n; i++) {
@@ -409,6 +435,6 @@ void capo_machine_read_fork(void)
         if (own.node >= 0)
                 close(own.node);
         own.node = -1;
-        own.n = own.readings = 0;
+        own.n = own.n_others = own.readings = 0;
         own.object = NULL;
 }

@@ -21,6 +21,8 @@
 #include "shim/machine/machine_source.h"
 #include "shim/record/shim.h"
 
+enum { LONG_FILE = 512 };
+
 char capo_machine_proc[256], capo_machine_sys[256];
 
 static struct {
@@ -66,8 +68,10 @@ bool capo_machine_text(const char *path, char *text, size_t room)
 
         if (fd < 0)
                 return false;
-        while (n < room - 1 && (more = read(fd, text + n, room - 1 - n)) > 0)
-                n += (size_t)more;
+        do {
+                more = read(fd, text + n, room - 1 - n);
+                n += more > 0 ? (size_t)more : 0;
+        } while (more >= LONG_FILE && n < room - 1); /* the kernel gives a shorter one at once */
         text[n] = 0;
         return n > 0;
 }

@@ -18,7 +18,8 @@ struct machine_object {
         char dir[192]; /* where its files are */
         int tid;
         int device; /* of a GPU */
-        bool used, seen, named;
+        bool used, seen;
+        bool caller;      /* a thread that calls NCCL */
         const char *left; /* why it is not read any more; NULL: it is */
         uint64_t known;   /* by row of its scope: value[] is from the last reading */
         uint64_t missing; /* rows that it does not have */
