@@ -24,6 +24,7 @@ static struct capo_machine_object *get_object(struct capo_machine_series *s,
         *o = (struct capo_machine_object){.scope = scope};
         snprintf(o->name, sizeof o->name, "%s", name);
         o->value = xcalloc(ROWS, sizeof *o->value);
+        o->row = xcalloc(ROWS, sizeof *o->row);
         s->n_objects++;
         return o;
 }
@@ -106,34 +107,64 @@ static const struct capo_machine_reading *find_reading(enum capo_machine_scope s
         return NULL;
 }
 
-/* "key=value" words of one object; changes @words. */
-static void read_values(struct capo_machine_series *s, enum capo_machine_scope scope, char *words,
+/* Which reading "ROW:key" or "ROW" or, in old logs, "key" is; NULL: not known. */
+static const struct capo_machine_reading *name_reading(struct capo_machine_object *o,
+                                                       const char *key)
+{
+        char *name;
+        unsigned long row = strtoul(key, &name, 10);
+
+        if (name == key)
+                return find_reading(o->scope, key);
+        if (row >= ROWS)
+                return NULL;
+        if (*name == ':')
+                o->row[row] = find_reading(o->scope, name + 1);
+        return o->row[row];
+}
+
+/* The words of one object, behind its name; changes @words. */
+static void read_values(struct capo_machine_series *s, struct capo_machine_object *o, char *words,
                         uint64_t before_ns)
 {
-        char *name = strsep(&words, "\t"), *word;
-        struct capo_machine_object *o = name ? get_object(s, scope, name) : NULL;
+        char *word;
 
         while (o && (word = strsep(&words, "\t"))) {
-                char *value = strchr(word, '=');
+                char *value = strpbrk(word, "=+");
                 const struct capo_machine_reading *r;
-                uint64_t grew;
+                struct capo_machine_value *v;
+                uint64_t now, grew;
+                bool more = value && *value == '+';
 
-                if (!value)
+                if (*word == '#')
+                        o->number = (unsigned)atoi(word + 1);
+                if (!value || value[1] < '0' || value[1] > '9')
                         continue;
                 *value++ = 0;
-                r = find_reading(scope, word);
-                if (!r || *value < '0' || *value > '9')
+                r = name_reading(o, word);
+                v = r ? &o->value[r->row] : NULL;
+                if (!v || (more && !v->asked))
                         continue;
-                grew = o->value[r->row].grew;
-                add_value(s, &o->value[r->row], r->kind == CAPO_MACHINE_COUNTER,
-                          scope == CAPO_MACHINE_THREAD && s->readings > 1,
-                          strtoull(value, NULL, 10), before_ns);
+                grew = v->grew;
+                now = strtoull(value, NULL, 10) + (more ? v->last : 0);
+                add_value(s, v, r->kind == CAPO_MACHINE_COUNTER,
+                          o->scope == CAPO_MACHINE_THREAD && s->readings > 1, now, before_ns);
                 if (s->visit)
-                        s->visit(s->arg, o, r, before_ns, s->last_ns, o->value[r->row].last,
-                                 o->value[r->row].grew - grew);
+                        s->visit(s->arg, o, r, before_ns, s->last_ns, v->last, v->grew - grew);
         }
         if (o)
                 note_clock(o);
+}
+
+static struct capo_machine_object *find_number(struct capo_machine_series *s, const char *number)
+{
+        unsigned n = (unsigned)atoi(number);
+
+        for (uint32_t i = s->n_objects; n && i-- > 0;) {
+                if (s->object[i].number == n)
+                        return &s->object[i];
+        }
+        return NULL;
 }
 
 static void read_stack(struct capo_machine_series *s, char *words)
@@ -155,9 +186,9 @@ static void read_stack(struct capo_machine_series *s, char *words)
 
 static void read_did(struct capo_machine_series *s, const char *words)
 {
-        unsigned number, samples, thread;
+        unsigned number, samples;
 
-        if (sscanf(words, "%u\t%u\t%u", &number, &samples, &thread) != 3)
+        if (sscanf(words, "%u\t%u", &number, &samples) != 2)
                 return;
         for (uint32_t i = 0; i < s->n_stacks; i++) {
                 if (s->stack[i].number == number)
@@ -168,7 +199,7 @@ static void read_did(struct capo_machine_series *s, const char *words)
 static void read_line(struct capo_machine_series *s, char *line, uint64_t *before_ns)
 {
         char *word = strsep(&line, "\t");
-        unsigned long long at, taken, inside, period, stopped = 0;
+        unsigned long long at, taken, inside, period = 0, stopped = 0;
 
         if (!line)
                 return;
@@ -179,10 +210,10 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 s->last_ns = at;
                 s->first_ns = s->readings++ ? s->first_ns : at;
         } else if (!strcmp(word, "samples") && sscanf(line, "%llu\t%llu\t%llu\t%llu", &taken,
-                                                      &inside, &period, &stopped) >= 3) {
+                                                      &inside, &period, &stopped) >= 2) {
                 s->samples += taken;
                 s->inside += inside;
-                s->period_ns = (double)period;
+                s->period_ns = period ? (double)period : s->period_ns;
                 s->stopped_ns += (double)stopped * 1e3;
         } else if (!strcmp(word, "stack")) {
                 read_stack(s, line);
@@ -193,10 +224,14 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
 
                 if (scope && name && line)
                         snprintf(s->left, sizeof s->left, "%s: %s", name, line);
+        } else if (*word == '#') {
+                read_values(s, find_number(s, word + 1), line, *before_ns);
         }
         for (unsigned i = 0; line && i < CAPO_MACHINE_SCOPES; i++) {
-                if (!strcmp(word, capo_machine_scopes[i]))
-                        read_values(s, i, line, *before_ns);
+                char *name = strcmp(word, capo_machine_scopes[i]) ? NULL : strsep(&line, "\t");
+
+                if (name)
+                        read_values(s, get_object(s, i, name), line, *before_ns);
         }
 }
 
@@ -244,7 +279,7 @@ void capo_machine_visit(const struct capo_job_process *process, capo_machine_vis
 void capo_machine_series_free(struct capo_machine_series *s)
 {
         for (uint32_t i = 0; s && i < s->n_objects; i++)
-                free(s->object[i].value);
+                free(s->object[i].value), free(s->object[i].row);
         for (uint32_t i = 0; s && i < s->n_stacks; i++)
                 free(s->stack[i].text);
         if (s) {

@@ -27,6 +27,8 @@ struct capo_machine_object {
         char name[64];
         uint64_t busy_mhz;                /* of a GPU: its least clock while not idle; 0: none */
         struct capo_machine_value *value; /* by row of the scope; owned */
+        unsigned number;                  /* in the log */
+        const struct capo_machine_reading **row; /* by number in the log; owned */
 };
 
 /* What the process did between its NCCL calls. */

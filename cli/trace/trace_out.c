@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -89,25 +90,10 @@ int trace_out_end(struct trace_out *o)
 
 char *trace_put_number(char *to, uint64_t n)
 {
-        char digits[20];
-        int k = 0;
-
-        do
-                digits[k++] = (char)('0' + n % 10);
-        while (n /= 10);
-        while (k)
-                *to++ = digits[--k];
-        return to;
+        return to + sprintf(to, "%" PRIu64, n);
 }
 
 char *trace_put_us(char *to, uint64_t ns)
 {
-        unsigned rest = (unsigned)(ns % 1000);
-
-        to = trace_put_number(to, ns / 1000);
-        *to++ = '.';
-        *to++ = (char)('0' + rest / 100);
-        *to++ = (char)('0' + rest / 10 % 10);
-        *to++ = (char)('0' + rest % 10);
-        return to;
+        return to + sprintf(to, "%" PRIu64 ".%03u", ns / 1000, (unsigned)(ns % 1000));
 }

@@ -4,14 +4,16 @@
  * tab-separated fields; the first field says what the line is:
  *
  *      at       ns since the epoch: the lines that follow are of this moment
- *      SCOPE    name of the object ("-": the process, the node), then key=value of each reading that
- *               changed since the last frame; "key=-": it cannot be read any more
+ *      SCOPE    name of the object ("-": the process, the node), "#" and its number, then the readings
+ *               that changed since the last frame: ROW:key=value the first time, then ROW=value, or
+ *               ROW+growth of a counter; "ROW=-": it cannot be read any more. Older logs: key=value
+ *      #NUMBER  the same of an object that has been named
  *      left     SCOPE, name, why it is not read (any more)
  *      stack    number, kind (capo_between_kinds[]), frames, innermost first, " <- " between
- *      did      number of a stack, samples that found the process in it since the last frame, main
- *               or the number of the thread
- *      samples  taken since the last frame; of them, those inside an NCCL call; ns from one to the
- *               next; us in which the process was stopped
+ *      did      number of a stack, samples that found the process in it since the last frame, number
+ *               of the thread (none: the main one)
+ *      samples  taken since the last frame; of them, those inside an NCCL call; if they are not as
+ *               before and 0: ns from one to the next; us in which the process was stopped
  */
 #ifndef CAPO_LOG_MACHINE_FRAME_H
 #define CAPO_LOG_MACHINE_FRAME_H

@@ -42,6 +42,7 @@ static struct {
         int tid[WATCHED], fd[WATCHED]; /* fd: its file "syscall" */
         unsigned n_tids;
         uint32_t taken, inside; /* since the last frame */
+        bool printed;
         uint64_t next_tids_ns;
         uint64_t last_ns, waited_ns, stopped_us; /* stopped: since the last frame */
 } own;
@@ -381,13 +382,17 @@ size_t capo_between_print(char *text, size_t room)
                                 n += (size_t)snprintf(text + n, room - n, "stack\t%u\t%s\t%s\n", i,
                                                       capo_between_kinds[s->kind], s->text);
                         s->printed = true;
-                        n += (size_t)snprintf(text + n, room - n, "did\t%u\t%u\t%d\n", i,
-                                              s->samples[t], t ? own.tid[t] : 0);
+                        n += (size_t)snprintf(text + n, room - n,
+                                              t ? "did\t%u\t%u\t%d\n" : "did\t%u\t%u\n", i,
+                                              s->samples[t], own.tid[t]);
                         s->samples[t] = 0;
                 }
         }
-        n += (size_t)snprintf(text + n, room - n, "samples\t%u\t%u\t%u\t%" PRIu64 "\n", own.taken,
-                              own.inside, 1000000000u / sample_rate(), own.stopped_us);
+        n += (size_t)snprintf(text + n, room - n,
+                              own.printed && !own.stopped_us ? "samples\t%u\t%u\n"
+                                                             : "samples\t%u\t%u\t%u\t%" PRIu64 "\n",
+                              own.taken, own.inside, 1000000000u / sample_rate(), own.stopped_us);
+        own.printed = true;
         own.taken = own.inside = 0;
         own.stopped_us = 0;
         return n;

@@ -4,6 +4,8 @@
  * last one: of a quiet machine a few lines.
  */
 #include <errno.h>
+#include <inttypes.h>
+#include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,7 @@
 #include "shim/machine/machine_source.h"
 #include "shim/record/state.h"
 
-enum { OBJECTS = 192, THREADS = 16, NICS = 64, NETIFS = 16, PIECE = 24000, SELDOM = 3 };
+enum { OBJECTS = 192, THREADS = 16, NICS = 64, NETIFS = 16, PIECE = 24000, SELDOM = 3, WHOLE = 32 };
 #define SLOW_NS UINT64_C(100000000)
 
 static struct {
@@ -40,7 +42,7 @@ static struct {
         uint64_t waited_us; /* of this thread, when the reading began */
         unsigned readings;
         int others[128]; /* threads that are not read; found anew now and then */
-        unsigned n_others;
+        unsigned n_others, numbers;
 } own = {.node = -1};
 
 /* ---- the frame ---- */
@@ -323,19 +325,38 @@ static uint64_t own_wait_us(void)
         return us;
 }
 
-static void put_row(const struct capo_machine_reading *r, const struct machine_object *o,
-                    bool there, uint64_t value, bool *begun)
+static void put_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
+static void put_text(const char *format, ...)
 {
-        if (!*begun)
-                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
-                                             "%s\t%s", capo_machine_scopes[o->scope], o->name);
+        va_list args;
+
+        va_start(args, format);
+        own.size +=
+                (size_t)vsnprintf(own.text + own.size, sizeof own.text - own.size, format, args);
+        va_end(args);
+}
+
+/* A counter as its growth, but for now and then: a reader may have lost what was between. */
+static void put_row(const struct capo_machine_reading *r, struct machine_object *o, bool there,
+                    uint64_t value, bool *begun)
+{
+        uint64_t bit = UINT64_C(1) << r->row, before = o->value[r->row];
+
+        if (!o->number)
+                put_text("%s\t%s\t#%u", capo_machine_scopes[o->scope], o->name,
+                         o->number = ++own.numbers);
+        else if (!*begun)
+                put_text("#%u", o->number);
         *begun = true;
-        if (there)
-                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
-                                             "\t%s=%llu", r->name, (unsigned long long)value);
+        if (!there)
+                put_text("\t%u=-", r->row);
+        else if (!(o->told & bit))
+                put_text("\t%u:%s=%" PRIu64, r->row, r->name, value);
+        else if (r->kind == CAPO_MACHINE_COUNTER && value > before && own.readings % WHOLE)
+                put_text("\t%u+%" PRIu64, r->row, value - before);
         else
-                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
-                                             "\t%s=-", r->name);
+                put_text("\t%u=%" PRIu64, r->row, value);
+        o->told |= bit;
 }
 
 /* A source that takes so long, though this thread had a CPU, is not asked again. */
@@ -349,10 +370,8 @@ static void check_time(struct machine_object *o, uint64_t began_ns)
         if (took > waited + SLOW_NS)
                 o->left = "slow to answer";
         if (o->left)
-                own.size += (size_t)snprintf(own.text + own.size, sizeof own.text - own.size,
-                                             "left\t%s\t%s\tit took %llu ms to answer\n",
-                                             capo_machine_scopes[o->scope], o->name,
-                                             (unsigned long long)(took / 1000000));
+                put_text("left\t%s\t%s\tit took %" PRIu64 " ms to answer\n",
+                         capo_machine_scopes[o->scope], o->name, took / 1000000);
 }
 
 static void read_object(struct machine_object *o)
@@ -435,6 +454,6 @@ void capo_machine_read_fork(void)
         if (own.node >= 0)
                 close(own.node);
         own.node = -1;
-        own.n = own.n_others = own.readings = 0;
+        own.n = own.n_others = own.numbers = own.readings = 0;
         own.object = NULL;
 }

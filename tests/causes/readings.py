@@ -71,7 +71,7 @@ with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
     assert nodes, frames  # one process of the node reads what is the node's; another one when it has ended
     for what, readings in WANT.items():
         lines = [line.split("\t") for line in (frames[0] if what.startswith("process") else nodes[0]).splitlines()]
-        got = {word for line in lines if line[0].strip() + " " + line[1] == what for word in line[2:]}
+        got = {re.sub(r"^\d+:", "", word) for line in lines if line[0].strip() + " " + line[1] == what for word in line[3:]}
         missing = set(readings.split()) - got
         assert not missing, (what, missing, got)
         assert not [word for word in got if word.startswith(("out_of_sequence", "speed", "memory.stall"))], got
@@ -81,7 +81,7 @@ frames = run(epochs)
 while not all("samples" in text for text in frames) and epochs < 100000:  # a process that lives shortly is not sampled
     epochs *= 4
     frames = run(epochs)
-assert all(re.search(r"\n    thread\t\d+:calls:\S+\trun=\d+\twait=\d+\tcpus=\d+", text) for text in frames), frames
+assert all(re.search(r"\n    thread\t\d+:calls:\S+\t#\d+\t\d+:run=\d+\t\d+:wait=\d+\t\d+:cpus=\d+", text) for text in frames), frames
 assert all(re.search(r"\n    samples\t\d+\t\d+\t100000000\t\d+\n", text) for text in frames), frames
 assert not any("samples" in text for text in run(epochs, CAPO_MACHINE_SAMPLES="0"))
 assert run(epochs, CAPO_MACHINE="0") == ["", ""]

@@ -76,6 +76,32 @@ Test(causes, counters)
         capo_machine_series_free(s);
 }
 
+/* Each reading has a row, each object a number, by which later lines call them. */
+Test(causes, short_lines)
+{
+        static char text[] =
+                "at\t1000\nnic\ta/1\t#3\t10:packet_seq_err=7\t1:rate=400\n"
+                "gpu\t0:1b\t#4\t0:sm=1980\n"
+                "at\t2000\n#3\t10+5\t1=200\t99=1\t11=5\n#9\t10+1000\n"
+                "at\t3000\n#3\t10=15\t10:symbol_error=4\t77:x=1\n#4\t0=1410\nstack\t0\tsleep\tin sleep\ndid\t0\t4\n"
+                "samples\t10\t2\t100000000\t5\nat\t4000\ndid\t0\t1\t77\nsamples\t10\t1\n#\n#3\nnic\n";
+        struct capo_job_process p = {.machine = text};
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX);
+        double sum;
+
+        cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
+        cr_expect_eq(sum, 8, "from 7 to 15");
+        cr_expect_eq(capo_machine_of(&s->object[0], CAPO_M_NIC_RATE)->least, 200);
+        cr_expect_eq(capo_machine_of(&s->object[1], CAPO_M_GPU_SM)->least, 1410);
+        cr_expect_eq(capo_machine_of(&s->object[0], CAPO_M_NIC_SYMBOL)->last, 4,
+                     "a row may be given anew");
+        cr_expect_not(capo_machine_sum(s, CAPO_M_NIC_ACK, NULL, &sum), "a row without a name");
+        cr_expect_eq(s->n_objects, 2);
+        cr_expect(s->stack[0].samples == 5 && s->samples == 20 && s->inside == 3);
+        cr_expect(s->period_ns == 1e8 && s->stopped_ns == 5000);
+        capo_machine_series_free(s);
+}
+
 static void expect(struct capo_causes c, enum capo_why why, double explained_s)
 {
         cr_assert(c.n && c.found[0].is_cause, "no cause");
