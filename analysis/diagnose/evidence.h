@@ -162,6 +162,9 @@ void capo_rank_seen(struct capo_evidence *e, int32_t rank);
 /* The readers, which evidence_judge.c calls: each adds its findings. */
 void capo_recognise(struct capo_evidence *e);
 void capo_facts_read(struct capo_evidence *e);
+/** capo_nics_used() - for capo_evidence_each(): the most NICs (*(uint32_t *)@most) in "NET/IB : Using
+ * [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB ...". */
+void capo_nics_used(const char *at, const char *line, uint32_t number, void *most);
 void capo_nodes_read(struct capo_evidence *e);
 void capo_causes_read(struct capo_evidence *e);
 void capo_watchdog_read(struct capo_evidence *e);
@@ -171,9 +174,9 @@ void capo_debug_read(struct capo_evidence *e);
 void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_finding *verdict);
 void capo_stacks_read(struct capo_evidence *e);
 void capo_crash_tell(struct capo_evidence *e); /* add its stack to a crash */
+void capo_tests_read(struct capo_evidence *e);
 void capo_tried_read(struct capo_evidence *e);
 /** capo_tried_tell() - a run did not end without @setting and ended with it. */
 void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_evidence_mark at);
-void capo_tests_read(struct capo_evidence *e);
 
 #endif

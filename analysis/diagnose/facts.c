@@ -156,8 +156,7 @@ static void read_row(struct matrix *m, const char *line)
         }
 }
 
-/* The NICs in "NET/IB : Using [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB ...". */
-static void take_used(const char *at, const char *line, uint32_t number, void *arg)
+void capo_nics_used(const char *at, const char *line, uint32_t number, void *arg)
 {
         uint32_t *most = arg, n = 0;
         size_t size = strcspn(at, ";\n");
@@ -186,7 +185,7 @@ static void read_nics(struct capo_evidence *e, uint32_t n_nics)
         bool lossy = false;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
-                capo_evidence_each(e, i, "NET/IB : Using", take_used, &used);
+                capo_evidence_each(e, i, "NET/IB : Using", capo_nics_used, &used);
                 for (size_t k = 0; k < sizeof counters / sizeof *counters; k++)
                         capo_evidence_each(e, i, counters[k], take_counter, &lossy);
         }

@@ -43,7 +43,7 @@ struct nodes {
 static void read_value(const struct nodes *s, const char *at, char value[VALUE])
 {
         size_t size = strcspn(at, "\n");
-        unsigned n = 0;
+        uint32_t n = 0;
 
         *value = 0;
         switch (s->p->shape) {
@@ -55,9 +55,7 @@ static void read_value(const struct nodes *s, const char *at, char value[VALUE])
                 snprintf(value, VALUE, "%.*s", (int)strcspn(at, " \r\n"), at);
                 break;
         case COUNT_NICS:
-                for (const char *nic = at; (nic = memmem(nic, size - (size_t)(nic - at), ":1/", 3));
-                     nic++)
-                        n++;
+                capo_nics_used(at, at, 0, &n);
                 snprintf(value, VALUE, "%u", n);
                 break;
         }

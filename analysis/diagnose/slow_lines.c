@@ -2,7 +2,8 @@
 /*
  * Output of nccl-tests and of perftest: did it end, are its results right, and is one of several runs
  * of one test slower than the others? cause_rules.def has what makes a job slow by what its log says;
- * capo expect compares with other machines.
+ * capo expect compares with other machines. Runs over several nodes are held against the rate of their
+ * NICs, and two numbers of one unit in a sentence are named.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -116,6 +117,14 @@ static void read_device(struct run *run, const char *line, size_t size)
                     gpu + 2);
 }
 
+static void find_release(const char *at, int *release)
+{
+        char word[16];
+
+        if (capo_take_word(at, "0123456789.", word, sizeof word))
+                *release = capo_nccl_named(word);
+}
+
 static void read_test_line(struct run *run, const char *line, size_t size, uint32_t number)
 {
         const char *test = memmem(line, size, "_perf", 5), *from = test;
@@ -130,6 +139,8 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
                 run->commanded = true;
                 read_settings(run, line, size);
         }
+        if (!strncmp(line, "### NCCL 2.", 11))
+                find_release(line + 9, &run->r.nccl);
         if (*line == '#') {
                 run->begun |= !strncmp(line, "# nThread ", 10);
                 run->r.ended |= !strncmp(line, "# Avg bus bandwidth", 19);
@@ -418,12 +429,179 @@ static void judge_link(struct capo_evidence *e, const struct link *link)
             "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
 }
 
+/* ---- against the rate of the NICs ---- */
+
+struct nics {
+        uint32_t n;
+        double gbits; /* of each; 0: not known */
+};
+
+static void take_rate(const char *at, const char *line, uint32_t number, void *arg)
+{
+        double rate = strtod(at + strcspn(at, "0123456789\n"), NULL), *most = arg;
+
+        *most = rate >= 10 && rate <= 800 && rate > *most ? rate : *most;
+}
+
+static void take_named(const char *at, const char *line, uint32_t number, void *arg)
+{
+        uint32_t n = 1;
+
+        for (const char *c = at + strlen("NCCL_IB_HCA="); *c && !isspace((unsigned char)*c); c++)
+                n += *c == ',';
+        *(uint32_t *)arg = strchr("^=", at[strlen("NCCL_IB_HCA=")]) ? 0 : n;
+}
+
+/* A link's rate by a tool, else by the name of its generation; how many NICs the job uses. */
+static struct nics read_nics(struct capo_evidence *e)
+{
+        static const struct {
+                const char *word;
+                double gbits;
+        } kinds[] = {{" XDR", 800}, {" NDR", 400}, {" HDR", 200}, {" EDR", 100}, {" FDR", 56}};
+        struct nics s = {0};
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                capo_evidence_each(e, i, "Rate: ", take_rate, &s.gbits);
+                capo_evidence_each(e, i, "NCCL_IB_HCA=mlx5", take_named, &s.n);
+        }
+        for (uint32_t i = 0; i < e->n_texts && !s.n; i++)
+                capo_evidence_each(e, i, "NET/IB : Using", capo_nics_used, &s.n);
+        for (size_t k = 0; k < N_ELEMENTS(kinds) && s.gbits <= 0; k++)
+                s.gbits = capo_evidence_has(kinds[k].word, e) ? kinds[k].gbits : 0;
+        return s;
+}
+
+/* Calls whose bus bandwidth is at most what the NICs of a node carry. */
+static bool is_ring_call(const char *test)
+{
+        return !strcmp(test, "all_reduce") || !strcmp(test, "all_gather") ||
+               !strcmp(test, "reduce_scatter") || !strcmp(test, "broadcast");
+}
+
+static void judge_by_nics(struct capo_evidence *e, const struct capo_tests_run *run,
+                          const struct nics *nics)
+{
+        double most = nics->n * nics->gbits / 8, share = most > 0 ? run->busbw / most : 0;
+        bool direct = capo_evidence_has("/GDRDMA", e);
+        struct capo_diagnose_finding *f;
+
+        if (share <= 0 || run->bytes < 1 << 24 || !is_ring_call(run->test) ||
+            (share >= 0.6 && share <= 1.05))
+                return;
+        if (share > 1.05) {
+                for (uint32_t i = 0; i < e->n_findings; i++) {
+                        f = &e->findings[i];
+                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text)
+                                continue;
+                        ADD(f->headline, ": MORE THAN THE NICS CARRY (%.4g GB/s), as with trees",
+                            most);
+                        SAY(f->next,
+                            "nothing is wrong by this number; NCCL_ALGO=Ring gives one to hold against the link");
+                }
+                return;
+        }
+        f = capo_evidence_finding(e);
+        capo_finding_mark(f, (struct capo_evidence_mark){run->text, run->line});
+        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        SAY(f->headline,
+            "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which %u NIC%s of %.4g Gb/s carry%s", run->busbw,
+            most, nics->n, nics->n == 1 ? "" : "s", nics->gbits, nics->n == 1 ? "" : " together");
+        SAY(f->detail, "%s",
+            direct ? "channels show GDRDMA" : "no line shows whether GPUDirect RDMA is used");
+        SAY(f->next,
+            "each NIC alone between the same nodes: ib_write_bw and ib_read_bw, with and without --use_cuda. Both low: cable, "
+            "PCIe link (lspci LnkSta), ACS. Only reads low: MAX_ACC_OUT_READ and PCIe ordering in mlxconfig. All good: GDRDMA "
+            "in each channel, NCCL_IB_QPS_PER_CONNECTION, affinity");
+}
+
+/* ---- sentences ---- */
+
+static const char *const units[] = {"GB/s", "Gb/s",      "Gbps",   "tokens/s", "tok/s", "it/s",
+                                    "s/it", "samples/s", "TFLOPS", "ms/step",  "s/step"};
+
+/* "12.4 GB/s instead of 45 GB/s": two numbers before one unit, of which the larger is 1.3 times the other. */
+static bool read_sentence(const char *line, const char **unit, double v[2])
+{
+        size_t size = strcspn(line, "\n");
+
+        for (size_t i = 0; i < N_ELEMENTS(units) && size < 400; i++) {
+                unsigned n = 0;
+
+                for (const char *at = line; n < 2 && (at = memmem(at, size - (size_t)(at - line),
+                                                                  units[i], strlen(units[i])));
+                     at++) {
+                        const char *from = at;
+
+                        while (from > line && from[-1] == ' ')
+                                from--;
+                        while (from > line && (isdigit((unsigned char)from[-1]) || from[-1] == '.'))
+                                from--;
+                        v[n] = strtod(from, NULL);
+                        n += from < at && v[n] > 0;
+                }
+                *unit = units[i];
+                if (n == 2 && fmax(v[0], v[1]) >= 1.3 * fmin(v[0], v[1]))
+                        return true;
+        }
+        return false;
+}
+
+static void read_sentences(struct capo_evidence *e)
+{
+        static const char *const words[] = {"instead", "expect",  "before",  "after",
+                                            "only",    " vs",     "slow",    "should",
+                                            "drop",    "used to", "compared"};
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < r->n; k++) {
+                        const char *line = r->text + r->v[k].begin, *unit = "";
+                        struct capo_diagnose_finding *f;
+                        bool told = false;
+                        double v[2];
+
+                        for (size_t w = 0; w < N_ELEMENTS(words) && !told; w++)
+                                told = memmem(line, strcspn(line, "\n"), words[w],
+                                              strlen(words[w]));
+                        if (!told || !read_sentence(line, &unit, v))
+                                continue;
+                        f = capo_evidence_finding(e);
+                        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "unsure");
+                        SAY(f->headline,
+                            "NOT DECIDED WHY IT IS SLOWER: %.4g and %.4g %s are compared", v[0],
+                            v[1], unit);
+                        capo_quote(line, f->detail, sizeof f->detail);
+                        SAY(f->missing,
+                            "which transport ran: NCCL_DEBUG=INFO of both cases (NET/IB, GDRDMA, Socket, P2P, SHM; channels)");
+                        SAY(f->next,
+                            "nccl-tests on the same nodes and sizes, then capo expect; capo report of both runs: is it NCCL, a late rank or the program?");
+                        capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
+                        return;
+                }
+        }
+}
+
+static void read_rates(struct capo_evidence *e)
+{
+        struct nics nics = read_nics(e);
+
+        for (uint32_t i = 0; i < e->n_runs; i++) {
+                if (e->runs[i].n_nodes > 1 ||
+                    (e->runs[i].n_nodes < 1 && capo_evidence_has("NCCL_IB_HCA=mlx5", e)))
+                        judge_by_nics(e, &e->runs[i], &nics);
+        }
+        if (!e->n_runs)
+                read_sentences(e);
+}
+
 /* ---- all texts ---- */
 
 /* The head of the next of several runs in one file, or its command after a prompt. */
 static bool begins_run(const char *line, size_t size)
 {
-        return !strncmp(line, "# nThread ", 10) ||
+        return !strncmp(line, "# nThread ", 10) || !strncmp(line, "### NCCL 2.", 11) ||
                ((*line == '$' || memmem(line, size < 80 ? size : 80, "$ ", 2)) &&
                 memmem(line, size, "_perf ", 6));
 }
@@ -502,4 +680,5 @@ void capo_tests_read(struct capo_evidence *e)
                 e->runs[e->n_runs++] = runs[i].r;
         }
         free(runs);
+        read_rates(e);
 }
