@@ -6,7 +6,7 @@ import os
 import shutil
 import tempfile
 
-from package_tree import SLURM, SUMMARY, files_of, part_of, parts_of, run, slurm_releases
+from package_tree import SLURM, files_of, part_of, parts_of, run, slurm_releases
 
 SPEC = """%define _build_id_links none
 %define debug_package %{{nil}}
@@ -22,8 +22,9 @@ Release: 1
 Summary: {summary}
 License: Apache-2.0
 %description
-capo records what the NCCL collectives of unmodified jobs cost, explains why a job
-hangs, and makes NCCL choose faster algorithms where measurements show them.
+capo records what the NCCL collectives of unmodified jobs cost, explains why
+a job hangs, and makes NCCL choose faster algorithms where measurements show
+them.
 %install
 cp -a {root}/. %{{buildroot}}
 """
@@ -67,7 +68,7 @@ def rpms(tree, version, machine, out):
         root = os.path.join(work, "root")
         files = laid_out(tree, root)
         exactly = {n: f"{n} = {version}-1" for n in ("libcapo", "libnccl-tuner-capo")}
-        spec = SPEC.format(version=version, summary=SUMMARY, root=root)
+        spec = SPEC.format(version=version, summary=parts_of(tree)[0][2], root=root)
         both = "".join(f"Requires: {e}\n" for e in exactly.values())
         spec = spec.replace("%description\n", both + "%description\n", 1)
         for name, rpm_name, summary, _ in parts_of(tree):
