@@ -38,11 +38,16 @@ static struct ep_handle *handle_at(uintptr_t at, unsigned probe)
 
 static struct ep_handle *find_handle(const void *handle)
 {
+        static __thread struct ep_handle *last __attribute__((tls_model("initial-exec")));
+
+        if (handle && last &&
+            atomic_load_explicit(&last->at, memory_order_acquire) == (uintptr_t)handle)
+                return last;
         for (unsigned i = 0; handle && i < PROBES; i++) {
                 struct ep_handle *h = handle_at((uintptr_t)handle, i);
 
                 if (atomic_load_explicit(&h->at, memory_order_acquire) == (uintptr_t)handle)
-                        return h;
+                        return last = h;
         }
         return NULL;
 }
@@ -274,12 +279,13 @@ static struct capo_what tokens_of(ncclEpHandle_t handle, const ncclEpTensor_t *t
         if (h->by_rank && h->group->n_ranks && copies > h->group->n_ranks)
                 copies = h->group->n_ranks;
         what.type = (unsigned)tokens->datatype <= FLOAT4X2 ? tokens->datatype : NO_TYPE;
-        what.count = tokens->sizes[0] * row * copies;
+        what.count = row * copies;
+        asked->number[NUMBER_TOKEN] = (int)capo_bytes(&what, 1);
+        what.count *= tokens->sizes[0];
         asked->number[NUMBER_TOPK] = h->topk;
         asked->number[NUMBER_EXPERTS] = (int)h->group->experts;
         asked->number[NUMBER_HIDDEN] = (int)(tokens->datatype == FLOAT4X2 ? 2 * row : row);
         asked->number[NUMBER_QUANT] = quant;
-        asked->number[NUMBER_TOKEN] = (int)(capo_bytes(&what, 1) / (tokens->sizes[0] ?: 1));
         asked->text = asked_text;
         return what;
 }

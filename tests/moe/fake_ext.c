@@ -12,7 +12,11 @@ API struct fake_ext fake_ext_last;
 static ncclResult_t note(const void *a, const void *b, const void *c)
 {
         fake_ext_last = (struct fake_ext){{a, b, c}, fake_ext_last.n + 1};
+#ifdef FAKE_QUIET
+        return ncclSuccess;
+#else
         return fake_ext_last.n % 7 == 0 ? ncclInvalidUsage : ncclSuccess;
+#endif
 }
 
 API ncclResult_t ncclEpCreateGroup(ncclEpGroup_t *group, ncclComm_t comm,
@@ -54,6 +58,9 @@ API ncclResult_t ncclEpDispatch(ncclEpHandle_t handle, const ncclEpDispatchInput
         (void)outputs, (void)layout_info, (void)stream;
         return note(handle, inputs, config);
 }
+
+/* The same by a name that nobody wraps, for a benchmark. */
+API __typeof__(ncclEpDispatch) fake_dispatch __attribute__((alias("ncclEpDispatch")));
 
 API ncclResult_t ncclEpCombine(ncclEpHandle_t handle, const ncclEpCombineInputs_t *inputs,
                                const ncclEpCombineOutputs_t *outputs,
