@@ -3,7 +3,6 @@
  * capo dump: prints a log as text, frame by frame, for debugging and for tests. It prints while it
  * reads, so the size of the log does not matter.
  */
-#include <errno.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include "core/base/calls.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/log_read.h"
-#include "core/base/size.h"
 #include "core/base/util.h"
 #include "analysis/job/log_calls.h"
 
@@ -220,8 +218,6 @@ static int dump_text(struct capo_log *log, bool records)
         struct capo_log_frame f;
         int r;
 
-        if (!calls)
-                return -ENOMEM;
         printf("capo log version %u (readers from %u) pid %u ticks/s %" PRIu64 " epoch %" PRIu64
                ".%09" PRIu64 "\n",
                h->version, h->min_reader, h->pid, h->ticks_per_s, h->t0_real_ns / 1000000000,

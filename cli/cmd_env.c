@@ -49,8 +49,6 @@ static int print_settings(bool all)
         _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
-        if (!page)
-                return capo_fail(CAPO_EXIT_FAIL, "env: out of memory");
         capo_site_read(site, fault);
         capo_site_warn(site, fault);
         cli_page_title(page, "capo env");

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cases without a rank that waits for another: uses the states of processes and GPUs besides the
  * calls. */
-#include <errno.h>
 #include <stdlib.h>
 
-#include "core/base/array.h"
-#include "core/base/order.h"
-#include "core/base/util.h"
 #include "analysis/hang/hang_judge.h"
 
 /* Was a member of @comm killed, and has no other member's GPU completed a call since? */
@@ -30,7 +26,7 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
         return standing > 0;
 }
 
-int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
@@ -50,19 +46,17 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
                         v->n_ranks = job->comms[i].n_members;
                         v->n_waiting = v->n_ranks - 1;
                         v->since_ns = p->end_ns;
-                        return hang_accuse(v, m->process, CAPO_HANG_WHY_GONE, hang_last(p));
+                        hang_accuse(v, m->process, CAPO_HANG_WHY_GONE, hang_last(p));
+                        return;
                 }
         }
-        return 0;
 }
 
 /* All are in the call: name hosts that do not return, or GPUs. */
-int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        int r = 0;
-
         for (int host = 1; host >= 0 && !v->n_culprits; host--) {
-                for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+                for (uint32_t i = 0; i < job->n_processes; i++) {
                         const struct capo_hang_process *p = &job->processes[i];
                         const struct capo_hang_call *c =
                                 host ? capo_hang_inside(p) : hang_running(p);
@@ -78,11 +72,11 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
                         }
                         v->busy |= c->gpu == CAPO_HANG_GPU_BUSY;
                         v->n_waiting++;
-                        r = hang_accuse(v, i,
-                                        p->life == CAPO_HANG_STOPPED ? CAPO_HANG_WHY_STOPPED
-                                        : host                       ? CAPO_HANG_WHY_CALL
-                                                                     : CAPO_HANG_WHY_GPU,
-                                        c);
+                        hang_accuse(v, i,
+                                    p->life == CAPO_HANG_STOPPED ? CAPO_HANG_WHY_STOPPED
+                                    : host                       ? CAPO_HANG_WHY_CALL
+                                                                 : CAPO_HANG_WHY_GPU,
+                                    c);
                         if (c->begin_ns > v->since_ns)
                                 v->since_ns = c->begin_ns;
                 }
@@ -98,7 +92,6 @@ int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict 
                 v->sure = CAPO_HANG_UNSURE;
                 hang_acquit(v);
         }
-        return r;
 }
 
 bool hang_all_are_in(const struct capo_hang_verdict *v)
@@ -134,23 +127,20 @@ static bool may_be_by_stop(const struct capo_hang_job *job, const struct capo_ha
         return v->n_culprits || v->kind == CAPO_HANG_UNDECIDED;
 }
 
-static int accuse_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+static void accuse_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        int r = 0;
-
-        for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
+        for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
 
                 if (p->life == CAPO_HANG_STOPPED)
-                        r = hang_accuse(v, i, CAPO_HANG_WHY_STOPPED,
-                                        capo_hang_inside(p) ?: hang_last(p));
+                        hang_accuse(v, i, CAPO_HANG_WHY_STOPPED,
+                                    capo_hang_inside(p) ?: hang_last(p));
         }
-        return r;
 }
 
 /* The threads of a stopped process also serve its network. So the other GPUs do not finish a call
  * that it has entered. */
-int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool inside = v->kind == CAPO_HANG_INSIDE, missing = v->kind == CAPO_HANG_MISSING,
              known = false;
@@ -166,7 +156,7 @@ int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict
                                    : v->accused[i];
         }
         if (job->over || !stopped || !may_be_by_stop(job, v))
-                return 0;
+                return;
         hang_acquit(v);
         if (!known) { /* it is in the call, like those that wait */
                 v->kind = inside ? CAPO_HANG_INSIDE : CAPO_HANG_RUNNING;
@@ -178,17 +168,14 @@ int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict
 
                 v->since_ns = t > v->since_ns ? t : v->since_ns; /* no process makes a call */
         }
-        return accuse_stopped(job, v);
+        accuse_stopped(job, v);
 }
 
-int hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        int r;
-
         if (job->over || (v->kind != CAPO_HANG_HEALTHY && !v->quiet) || v->still_ns < job->after_ns)
-                return 0;
-        r = accuse_stopped(job, v);
+                return;
+        accuse_stopped(job, v);
         if (v->n_culprits)
                 v->kind = CAPO_HANG_UNDECIDED;
-        return r;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "analysis/hang/culprits.h"
@@ -8,26 +7,25 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-int hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
-                     enum capo_hang_why why, const struct capo_hang_call *call)
+void hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
+                      enum capo_hang_why why, const struct capo_hang_call *call)
 {
         for (uint32_t i = 0; v->accused[process] && i < v->n_culprits; i++) {
                 const struct capo_hang_culprit *c = &v->culprits[i];
 
                 if (c->process == process && (rank < 0 || c->rank < 0 || c->rank == rank))
-                        return 0;
+                        return;
         }
         xarray_room(&v->culprits, v->n_culprits, sizeof *v->culprits);
         v->culprits[v->n_culprits++] = (struct capo_hang_culprit){
                 .process = process, .rank = rank, .why = why, .call = call};
         v->accused[process] = true;
-        return 0;
 }
 
-int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
-                const struct capo_hang_call *call)
+void hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
+                 const struct capo_hang_call *call)
 {
-        return hang_accuse_rank(v, process, -1, why, call);
+        hang_accuse_rank(v, process, -1, why, call);
 }
 
 int32_t hang_member_rank(const struct capo_hang_job *job, uint32_t comm, uint32_t member)

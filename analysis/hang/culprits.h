@@ -5,15 +5,14 @@
 
 #include "analysis/hang/hang_verdict.h"
 
-/** hang_accuse() - add a culprit unless it is one already; @v->accused must have room for @process.
- * Return: 0; -ENOMEM. */
-int hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
-                const struct capo_hang_call *call);
+/** hang_accuse() - add a culprit unless it is one already; @v->accused must have room for @process. */
+void hang_accuse(struct capo_hang_verdict *v, uint32_t process, enum capo_hang_why why,
+                 const struct capo_hang_call *call);
 
 /** hang_accuse_rank() - the same for one rank of a process that has several; @rank: in the job, -1:
  * the process's. hang_member_rank() - that of a member; -1 if its process has one rank there. */
-int hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
-                     enum capo_hang_why why, const struct capo_hang_call *call);
+void hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
+                      enum capo_hang_why why, const struct capo_hang_call *call);
 int32_t hang_member_rank(const struct capo_hang_job *job, uint32_t comm, uint32_t member);
 
 /** hang_acquit() - remove all culprits. */

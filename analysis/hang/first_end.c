@@ -268,7 +268,7 @@ static uint32_t find_masked(const struct capo_hang_job *job, struct capo_hang_ve
         return found;
 }
 
-int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         const struct capo_hang_process *p;
         const struct capo_hang_call *in;
@@ -279,16 +279,16 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
                 n_bad += ended_badly(&job->processes[i]);
         if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
             v->still_ns >= job->after_ns && !ended_by_failure(job, v))
-                return 0;
+                return;
         v->n_steps = 0;
         if (n_bad && !job->over && goes_on(job))
-                return 0;
+                return;
         if (!n_bad) {
                 v->works_on = false;
                 hang_acquit(v);
                 if (job->over)
                         v->kind = CAPO_HANG_HEALTHY;
-                return 0;
+                return;
         }
         v->quiet_ns = find_quiet(job);
         v->unseen = hang_count_unseen(job);
@@ -298,13 +298,13 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
                 hang_acquit(v);
                 v->kind = CAPO_HANG_ENDED;
                 v->sure = CAPO_HANG_LIKELY;
-                return hang_accuse(v, first, CAPO_HANG_WHY_MASKED,
-                                   hang_last(&job->processes[first]));
+                hang_accuse(v, first, CAPO_HANG_WHY_MASKED, hang_last(&job->processes[first]));
+                return;
         }
         first = find_first(job, v, &sure);
         if (first == CAPO_HANG_NONE && v->works_on && !v->unseen) {
                 v->together = 0;
-                return 0; /* a job in which ranks had waited for long was ended */
+                return; /* a job in which ranks had waited for long was ended */
         }
         v->works_on = false;
         if (first == CAPO_HANG_NONE || v->unseen) {
@@ -314,7 +314,7 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
                 v->sure = CAPO_HANG_UNSURE;
                 v->call = NULL;
                 v->comm = CAPO_HANG_NONE;
-                return 0;
+                return;
         }
         keep_call(job, v, first);
         hang_acquit(v);
@@ -328,9 +328,9 @@ int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *
                 v->n_after += i != first && job->processes[i].ending != CAPO_HANG_RUNS;
         v->since_ns = p->end_ns;
         v->still_ns = job->now_ns > p->end_ns ? job->now_ns - p->end_ns : 0;
-        return hang_accuse(v, first,
-                           p->exit_status > 0               ? CAPO_HANG_WHY_FAILED
-                           : p->ending == CAPO_HANG_BY_EXIT ? CAPO_HANG_WHY_EXITED
-                                                            : CAPO_HANG_WHY_GONE,
-                           in ? in : hang_last(p));
+        hang_accuse(v, first,
+                    p->exit_status > 0               ? CAPO_HANG_WHY_FAILED
+                    : p->ending == CAPO_HANG_BY_EXIT ? CAPO_HANG_WHY_EXITED
+                                                     : CAPO_HANG_WHY_GONE,
+                    in ? in : hang_last(p));
 }

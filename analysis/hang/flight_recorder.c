@@ -180,7 +180,7 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
         char line[512], *site = NULL;
         json_t *frame;
         size_t i, size = 0;
-        FILE *out = json_array_size(frames) ? open_memstream(&site, &size) : NULL;
+        FILE *out = json_array_size(frames) ? xmemstream(&site, &size) : NULL;
 
         if (!out)
                 return 0;
@@ -196,10 +196,7 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
                          string_or_empty(json_object_get(frame, "name")));
                 fprintf(out, "%s%s", i ? "\n" : "", line);
         }
-        if (fclose(out) != 0) {
-                free(site);
-                return 0;
-        }
+        xmemclose(out);
         return capo_hang_foreign_site(&f->to, site);
 }
 
@@ -246,16 +243,10 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
                 r = capo_hang_foreign_comm(&f->to,
                                            *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
                                            size ? size : -1);
-                if (r < 0)
-                        return (int)r;
                 g = &f->groups[comm];
                 *g = (struct group){.name = xstrdup(name), .ranks = steal(&list)};
-                if (!g->name)
-                        return -ENOMEM;
         }
         r = capo_hang_foreign_member(&f->to, comm, f->process, size ? place_of(ranks, me) : me);
-        if (r < 0)
-                return (int)r;
         f->groups[comm].member = (uint32_t)r;
         return 0;
 }
@@ -357,7 +348,8 @@ static int take_entry(struct flight *f, const json_t *e)
                 }
         }
         c.site = site_of(f, json_object_get(e, "frames"));
-        return capo_hang_foreign_call(&f->to, f->process, &c) ? 0 : -ENOMEM;
+        capo_hang_foreign_call(&f->to, f->process, &c);
+        return 0;
 }
 
 /* ---- dumps ---- */
@@ -465,8 +457,6 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
                                         f->to.job->processes[i].host, path, rank);
         }
         process = capo_hang_foreign_process(&f->to, rank, capo_base_name(path), 0);
-        if (process < 0)
-                return (int)process;
         f->process = (uint32_t)process;
         return take_dump(f, dump);
 }

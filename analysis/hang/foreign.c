@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,13 +37,8 @@ int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, ui
         xarray_room(&hang->comms, hang->n_comms, sizeof *hang->comms);
         for (unsigned i = 0; taken != job->n_comms; i++) { /* as long as another one has it */
                 free(steal(&copy));
-                if ((i ? asprintf(&copy, "%s/%u", name, i) : asprintf(&copy, "%s", name)) < 0)
-                        return -ENOMEM;
+                copy = i ? xprintf("%s/%u", name, i) : xstrdup(name);
                 taken = capo_index_number(&f->names, copy, by_name, job->n_comms);
-                if (taken < 0) {
-                        free(copy);
-                        return -ENOMEM;
-                }
         }
         job->comms[job->n_comms] =
                 (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
@@ -94,26 +88,23 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
 }
 
 /* Number nodes by host name, in the order of processes. */
-static int find_nodes(struct capo_job *job, struct capo_index *hosts)
+static void find_nodes(struct capo_job *job, struct capo_index *hosts)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 struct capo_job_process *p = &job->processes[i];
-                int64_t node;
+                uint32_t node;
                 char *name;
 
                 if (!p->header.pid) /* without a pid, the host field holds a file name */
                         continue;
                 node = capo_index_number(hosts, p->host, by_name, job->n_nodes);
-                if (node < 0)
-                        return -ENOMEM;
-                p->node = (uint32_t)node;
+                p->node = node;
                 if (node != job->n_nodes)
                         continue;
                 name = xstrdup(p->host);
                 xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
                 job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
         }
-        return 0;
 }
 
 int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
@@ -128,7 +119,7 @@ int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
         for (uint32_t i = 0; i < job->n_comms; i++)
                 most = job->comms[i].n_ranks > most ? job->comms[i].n_ranks : most;
         job->n_ranks = f->hang->n_ranks = most;
-        r = find_nodes(job, &hosts);
+        find_nodes(job, &hosts);
         capo_index_finish(&hosts);
-        return r;
+        return 0;
 }

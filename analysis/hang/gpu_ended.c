@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 
 #include "core/base/xalloc.h"
 #include "analysis/hang/gpu_ended.h"
@@ -18,17 +17,15 @@ static struct capo_hang_ended *entry_of(struct capo_hang_process *p, uint32_t co
         return &p->ended[p->n_ended++];
 }
 
-int hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
-                    const struct capo_unfinished_call *u)
+void hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
+                     const struct capo_unfinished_call *u)
 {
         struct capo_hang_ended *e;
 
         if (u->where != CAPO_UNFINISHED_ENDED && u->where != CAPO_UNFINISHED_RUNNING &&
             u->where != CAPO_UNFINISHED_BUSY)
-                return 0;
+                return;
         e = entry_of(p, comm);
-        if (!e)
-                return -ENOMEM;
         if (u->where == CAPO_UNFINISHED_ENDED) {
                 e->stream = u->record.stream;
                 e->seq = u->record.seq;
@@ -37,7 +34,6 @@ int hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
         } else if (!e->next_seq || u->record.seq < e->next_seq) {
                 e->next_seq = u->record.seq;
         }
-        return 0;
 }
 
 /* Does the GPU have calls of @comm on that stream? */

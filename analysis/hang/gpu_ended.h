@@ -9,8 +9,8 @@
 
 /** hang_take_ended() - what @u says of that, of communicator @comm of @p; @t0: of the log. Return:
  * 0; -ENOMEM. */
-int hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
-                    const struct capo_unfinished_call *u);
+void hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
+                     const struct capo_unfinished_call *u);
 
 /** hang_ended_ns() - when the GPU of @p was last seen to end a call of @comm, or one on a stream
  * that the last ones of @comm are on. 0: it was not. */

@@ -50,7 +50,7 @@ int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *
 
 /** hang_judge_lost() - was a process killed while all were in a call? Return: 0, also if none was;
  * -ENOMEM. */
-int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+void hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /**
  * hang_judge_ended() - which rank of a job ended first? For a job that is over, or in which no rank
@@ -58,10 +58,8 @@ int hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v
  * @v: the verdict on the state before it ended. Becomes ENDED, or UNDECIDED if several ended
  * together. A verdict on a wait of @job->after_ns or more is kept, because the job hung before it
  * was ended. HEALTHY if all ranks ended by exit(0).
- *
- * Return: 0; -ENOMEM.
  */
-int hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_count_unseen() - number of ranks without any data. */
 uint32_t hang_count_unseen(const struct capo_hang_job *job);
@@ -76,8 +74,8 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_judge_inside() - all ranks are in a call: name hosts that do not return from it, or GPUs
- * that do not finish it. Return: 0; -ENOMEM. */
-int hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+ * that do not finish it. */
+void hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_all_are_in() - have all ranks, or their GPUs, entered the call? */
 bool hang_all_are_in(const struct capo_hang_verdict *v);
@@ -87,11 +85,11 @@ bool hang_all_are_in(const struct capo_hang_verdict *v);
 bool hang_last_calls_unknown(const struct capo_hang_job *job);
 
 /** hang_judge_stopped() - name a stopped process as the cause if otherwise only unfinished calls
- * and GPUs would be named, or nothing. Return: 0; -ENOMEM. */
-int hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+ * and GPUs would be named, or nothing. */
+void hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_judge_pause() - for a job in which no rank waits in a call, and none has made one for
- * @job->after_ns: a stopped process may be the reason. Becomes UNDECIDED. Return: 0; -ENOMEM. */
-int hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+ * @job->after_ns: a stopped process may be the reason. Becomes UNDECIDED. */
+void hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 #endif

@@ -4,7 +4,6 @@
  * number of calls of each process on each communicator. The cells have exact counts, however old
  * the calls are.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,7 +78,8 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct reader *rd = arg;
 
-        return hang_last_take(&rd->last, r, thread);
+        hang_last_take(&rd->last, r, thread);
+        return 0;
 }
 
 /* A later frame of a cell replaces the earlier one. */
@@ -206,7 +206,7 @@ static void take_stream(struct reader *rd, uint32_t process, const struct capo_u
         rd->out->comms[k->comm].members[k->member].idle |= idle;
 }
 
-static int take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
+static void take_one(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
         const struct known_comm *k = comm_of(rd, process, u->record.comm);
@@ -230,7 +230,8 @@ static int take_one(struct reader *rd, uint32_t process, const struct capo_unfin
                 if (p->calls[i].group == OPEN_GROUP + u->record.thread)
                         p->calls[i].where = CAPO_HANG_ENDING;
         }
-        return k ? hang_take_ended(p, k->comm, rd->t0, u) : 0;
+        if (k)
+                hang_take_ended(p, k->comm, rd->t0, u);
 }
 
 /* Is no call of a thread known that is younger than the last one of it that was not recorded? */
@@ -250,24 +251,23 @@ static bool has_lost_last(const struct reader *rd, const struct capo_hang_proces
 
 /* Unfinished calls: from the HANG frame or, for a killed process, from the lines that recovery
  * added. */
-static int take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
+static void take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         const char *line =
                 hang ? NULL : capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
         struct capo_unfinished_call u;
         size_t at = 0;
-        int r = 0;
 
-        while (r == 0 && hang && capo_hang_text_next(hang, &at, &u))
-                r = u.record.t_end ? 0 : take_one(rd, process, &u);
-        for (; r == 0 && line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
+        while (hang && capo_hang_text_next(hang, &at, &u))
+                if (!u.record.t_end)
+                        take_one(rd, process, &u);
+        for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
                 if (capo_unfinished_read(line, &u))
-                        r = take_one(rd, process, &u);
+                        take_one(rd, process, &u);
         }
         if (rd->n_lost)
                 rd->out->processes[process].lost = has_lost_last(rd, &rd->out->processes[process]);
         rd->n_lost = 0;
-        return r;
 }
 
 static int by_begin(const void *a, const void *b)
@@ -304,12 +304,11 @@ static void refuse_group(struct reader *rd, uint32_t process, const struct capo_
         }
 }
 
-static int take_calls(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
+static void take_calls(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
         const struct capo_record *c;
         uint64_t at = 0;
-        int r;
 
         p->calls = steal(&rd->grown);
         while ((c = hang_last_next(&rd->last, &at))) {
@@ -333,7 +332,7 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                         refuse_group(rd, process, c);
         }
         p->known_ns = rd->last.n ? rd->t0 + rd->last.first_ns : 0;
-        r = take_unfinished(rd, process, hang);
+        take_unfinished(rd, process, hang);
         if (p->n_calls) {
                 struct capo_hang_call *exact = xmalloc(p->n_calls * sizeof *exact);
 
@@ -342,7 +341,6 @@ static int take_calls(struct reader *rd, uint32_t process, const struct capo_log
                 rd->grown = p->calls;
                 p->calls = exact;
         }
-        return r;
 }
 
 static int read_log(struct reader *rd, uint32_t process)
@@ -374,14 +372,13 @@ static int read_log(struct reader *rd, uint32_t process)
                 else if (u.where != CAPO_UNFINISHED_WHERES ||
                          traced) /* then the log has it like any other call */
                         continue;
-                if ((r = take_call(c, c->thread, rd)) < 0)
-                        return r;
+                take_call(c, c->thread, rd);
         }
         for (uint32_t i = 0; i < rd->n_cells; i++)
                 count_cell(rd, process, rd->cells[i]);
-        r = take_calls(rd, process, framed->at_ns ? &f : NULL);
+        take_calls(rd, process, framed->at_ns ? &f : NULL);
         capo_log_park(log);
-        return r;
+        return 0;
 }
 
 /* ---- the job ---- */
@@ -407,7 +404,7 @@ static char *settings_of(const struct capo_job_process *p)
         return xstrdup(text);
 }
 
-static int make_comms(struct reader *rd)
+static void make_comms(struct reader *rd)
 {
         _cleanup_free_ uint32_t *seen = xcalloc(rd->job->n_processes + 1, sizeof *seen);
 
@@ -442,7 +439,6 @@ static int make_comms(struct reader *rd)
         }
         if (rd->n_comms)
                 qsort(rd->comms, rd->n_comms, sizeof *rd->comms, by_process);
-        return 0;
 }
 
 /* Set counts from cells, communicators created from others, and whether all sends and receives are
@@ -479,7 +475,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                    struct capo_hang_job *out, uint32_t *n_stale)
 {
         struct reader rd = {.job = job, .out = out};
-        int r;
+        int r = 0;
 
         out->processes = xcalloc(job->n_processes + 1, sizeof *out->processes);
         rd.last.v = xcalloc(CAPO_HANG_CALLS, sizeof *rd.last.v);
@@ -497,7 +493,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
                 out->processes[i].settings = settings_of(&job->processes[i]);
                 out->processes[i].lost = job->processes[i].end.dropped > 0;
         }
-        r = make_comms(&rd);
+        make_comms(&rd);
         for (uint32_t i = 0; i < job->n_processes && r == 0; i++) {
                 if (!out->processes[i].stale)
                         r = read_log(&rd, i);

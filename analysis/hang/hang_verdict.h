@@ -213,10 +213,9 @@ struct capo_hang_waits {
  *
  * Calls with a recorded end on the GPU have ended. Calls of a communicator run one after the other.
  * Calls older than the last ones of every rank have ended.
- *
- * Return: 0; -ENOMEM. Call capo_hang_waits_finish() in any case.
+ * Call capo_hang_waits_finish() in any case.
  */
-int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
+void capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
 void capo_hang_waits_finish(struct capo_hang_waits *w);
 
 /** capo_hang_differs() - the property in which two calls differ that must be equal on all ranks,

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "capo/call_ids.h"
@@ -7,33 +6,31 @@
 #include "core/base/xalloc.h"
 #include "analysis/hang/last_calls.h"
 
-static int keep_older(struct hang_last_calls *l, const struct capo_record *r)
+static void keep_older(struct hang_last_calls *l, const struct capo_record *r)
 {
         struct hang_older_calls *o;
 
         if (!r->comm || !r->seq || r->call == CAPO_CALL_GROUP)
-                return 0;
+                return;
         while (l->n_older <= r->comm) {
                 xarray_room(&l->older, l->n_older, sizeof *l->older);
                 l->older[l->n_older++].n = 0;
         }
         o = &l->older[r->comm];
         o->v[o->n++ % CAPO_HANG_OLDER] = *r;
-        return 0;
 }
 
-int hang_last_take(struct hang_last_calls *l, const struct capo_record *r, unsigned thread)
+void hang_last_take(struct hang_last_calls *l, const struct capo_record *r, unsigned thread)
 {
         struct capo_record *place = &l->v[l->n % CAPO_HANG_CALLS];
 
-        if (l->n >= CAPO_HANG_CALLS && keep_older(l, place) < 0)
-                return -ENOMEM;
+        if (l->n >= CAPO_HANG_CALLS)
+                keep_older(l, place);
         if (!l->n || r->t_begin < l->first_ns)
                 l->first_ns = r->t_begin;
         *place = *r;
         place->thread = (uint16_t)thread;
         l->n++;
-        return 0;
 }
 
 const struct capo_record *hang_last_next(const struct hang_last_calls *l, uint64_t *at)

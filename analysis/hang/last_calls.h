@@ -22,8 +22,8 @@ struct hang_last_calls {
         uint32_t n_older;
 };
 
-/** hang_last_take() - add the next call of the log. Return: 0; -ENOMEM. */
-int hang_last_take(struct hang_last_calls *l, const struct capo_record *r, unsigned thread);
+/** hang_last_take() - add the next call of the log. */
+void hang_last_take(struct hang_last_calls *l, const struct capo_record *r, unsigned thread);
 
 /** hang_last_next() - walk the kept calls, older ones first. @at: starts with 0. NULL after the
  * last. */

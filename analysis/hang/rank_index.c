@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <search.h>
 #include <stdlib.h>
 
@@ -20,17 +19,19 @@ static int by_key(const void *a, const void *b)
         return x->order(x->key, y->key);
 }
 
-int64_t capo_index_number(struct capo_index *index, const void *key,
+uint32_t capo_index_number(struct capo_index *index, const void *key,
                           int (*order)(const void *, const void *), uint32_t number)
 {
         struct numbered *mine = xmalloc(sizeof *mine), **found;
 
         *mine = (struct numbered){.key = key, .order = order, .number = number};
         found = tsearch(mine, &index->root, by_key);
-        number = found ? (*found)->number : 0;
-        if (!found || *found != mine)
+        if (!found)
+                return number;
+        number = (*found)->number;
+        if (*found != mine)
                 free(mine);
-        return found ? (int64_t)number : -ENOMEM;
+        return number;
 }
 
 void capo_index_finish(struct capo_index *index)

@@ -16,9 +16,9 @@ struct capo_index {
  * @order: compares two keys as for qsort(); 0: equal
  * @number: stored with @key if it is new
  *
- * Return: the stored number; -ENOMEM.
+ * Return: the stored number.
  */
-int64_t capo_index_number(struct capo_index *index, const void *key,
+uint32_t capo_index_number(struct capo_index *index, const void *key,
                           int (*order)(const void *, const void *), uint32_t number);
 
 /** capo_index_finish() - free its memory; it is empty afterwards. */

@@ -7,10 +7,8 @@
 
 #include "capo/msg.h"
 #include "capo/call_ids.h"
-#include "core/base/calls.h"
 #include "core/base/clock.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 
@@ -82,7 +80,7 @@ static int32_t int_of(const json_t *o, const char *key, int32_t otherwise)
         return json_is_integer(v) && n > INT32_MIN && n < INT32_MAX ? (int32_t)n : otherwise;
 }
 
-static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
+static void read_rank(struct ras_comm *comm, const json_t *o, bool absent)
 {
         const json_t *status = json_object_get(o, "status"),
                      *counts = json_object_get(o, "collective_counts");
@@ -91,8 +89,6 @@ static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
         const char *name;
         json_t *n;
 
-        if (!r)
-                return -ENOMEM;
         r->device = int_of(o, "nvml_dev", -1);
         r->pid = pid > 0 ? (uint32_t)pid : 0;
         snprintf(r->host, sizeof r->host, "%s", text_of(o, "host"));
@@ -113,14 +109,12 @@ static int read_rank(struct ras_comm *comm, const json_t *o, bool absent)
                 if (at >= 0 && json_integer_value(n) > 0)
                         r->count[at] = (uint64_t)json_integer_value(n);
         }
-        return 0;
 }
 
-static int read_json(const json_t *doc, struct ras_snapshot *out)
+static void read_json(const json_t *doc, struct ras_snapshot *out)
 {
         size_t i, k;
         json_t *c, *rank;
-        int r = 0;
 
         json_array_foreach(json_object_get(doc, "communicators"), i, c)
         {
@@ -128,18 +122,15 @@ static int read_json(const json_t *doc, struct ras_snapshot *out)
                 struct ras_comm *comm =
                         ras_comm_new(out, hash, strtoull(hash, NULL, 16), int_of(c, "size", -1));
 
-                if (!comm)
-                        return -ENOMEM;
                 json_array_foreach(json_object_get(c, "ranks"), k, rank)
                 {
-                        r = r < 0 ? r : read_rank(comm, rank, false);
+                        read_rank(comm, rank, false);
                 }
                 json_array_foreach(json_object_get(c, "missing_ranks"), k, rank)
                 {
-                        r = r < 0 ? r : read_rank(comm, rank, true);
+                        read_rank(comm, rank, true);
                 }
         }
-        return r;
 }
 
 static int by_rank(const void *a, const void *b)
@@ -159,7 +150,7 @@ static int by_size(const void *a, const void *b)
 int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room)
 {
         json_auto_t *doc = NULL;
-        int line = (int)strcspn(text, "\r\n"), r;
+        int line = (int)strcspn(text, "\r\n"), r = 0;
         json_error_t error;
 
         *out = (struct ras_snapshot){.at_ns = capo_clock_of(CLOCK_REALTIME)};
@@ -170,9 +161,9 @@ int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room)
                                      "what NCCL's RAS answered cannot be read: %s",
                                      doc ? "it has no communicators" : error.text);
                 else
-                        r = read_json(doc, out);
+                        read_json(doc, out);
         } else if (strstr(text, "NCCL version ")) {
-                r = ras_read_text(text, out);
+                ras_read_text(text, out);
         } else {
                 r = capo_why(-EINVAL, why, room, "what answered is no RAS of NCCL: %.*s",
                              line < 60 ? line : 60, text);
@@ -275,8 +266,9 @@ static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known,
                                                    r->pid);
 }
 
-static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const struct ras_rank *r,
-                    const struct counted *n, int64_t comm, uint32_t process, uint64_t at_ns)
+static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
+                     const struct ras_rank *r, const struct counted *n, int64_t comm,
+                     uint32_t process, uint64_t at_ns)
 {
         struct capo_hang_process *p = &f->hang->processes[process];
         struct capo_hang_call call = {
@@ -293,11 +285,10 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
                 call.stream = (uint32_t)(c->hash ^ c->hash >> 32);
                 call.where = CAPO_HANG_HOST;
                 call.end_ns = 0;
-                return capo_hang_foreign_call(f, process, &call) ? 0 : -ENOMEM;
+                capo_hang_foreign_call(f, process, &call);
+                return;
         }
         member = capo_hang_foreign_member(f, (uint32_t)comm, process, r->rank);
-        if (member < 0)
-                return (int)member;
         m = &f->hang->comms[comm].members[member];
         call.member = (uint32_t)member;
         m->dead = r->ended;
@@ -312,32 +303,27 @@ static int add_rank(struct capo_hang_foreign *f, const struct ras_comm *c, const
                 call.result = (int8_t)r->error;
                 call.seq++;
         }
-        return r->absent || !call.seq || capo_hang_foreign_call(f, process, &call) ? 0 : -ENOMEM;
+        if (!r->absent && call.seq)
+                capo_hang_foreign_call(f, process, &call);
 }
 
-static int add_comms(struct capo_hang_foreign *f, struct capo_index *known,
-                     const struct ras_snapshot *first, const struct ras_snapshot *second)
+static void add_comms(struct capo_hang_foreign *f, struct capo_index *known,
+                      const struct ras_snapshot *first, const struct ras_snapshot *second)
 {
         for (uint32_t i = 0; i < second->n_comms; i++) {
                 const struct ras_comm *c = &second->comms[i];
                 struct counted n = compare_counts(first, c);
                 int64_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
 
-                if (comm < 0)
-                        return (int)comm;
                 for (uint32_t k = 0; k < c->n_ranks; k++) {
                         const struct ras_rank *rank = &c->ranks[k];
                         bool in_job = c->size > 0 && (i == 0 || rank->pid);
                         int64_t process = process_of(f, known, rank, in_job ? rank->rank : -1);
-                        int r = process < 0 ? (int)process
-                                            : add_rank(f, c, rank, &n, comm, (uint32_t)process,
-                                                       n.moved ? second->at_ns : first->at_ns);
 
-                        if (r < 0)
-                                return r;
+                        add_rank(f, c, rank, &n, comm, (uint32_t)process,
+                                 n.moved ? second->at_ns : first->at_ns);
                 }
         }
-        return 0;
 }
 
 static bool counts_any_kind(const struct ras_snapshot *snapshot)
@@ -356,13 +342,13 @@ int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
 {
         struct capo_hang_foreign f = {.job = job, .hang = out};
         struct capo_index known = {0};
-        int r;
+        int r = 0;
 
         out->now_ns = second->at_ns;
         out->counted = true;
         out->partial = first->partial || second->partial;
         out->any_kind = counts_any_kind(second);
-        r = add_comms(&f, &known, first, second);
+        add_comms(&f, &known, first, second);
         capo_index_finish(&known);
         r = capo_hang_foreign_finish(&f, r);
         out->n_nodes = second->n_nodes; /* the text names only some ranks and their nodes */

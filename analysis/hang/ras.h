@@ -58,7 +58,7 @@ void ras_snapshot_finish(struct ras_snapshot *snapshot);
 
 /** ras_read_text(), ras_comm_new(), ras_rank_new() - only for ras_read(). NULL, -ENOMEM: no memory.
  */
-int ras_read_text(char *text, struct ras_snapshot *out);
+void ras_read_text(char *text, struct ras_snapshot *out);
 struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,
                               int32_t size);
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);

@@ -116,7 +116,7 @@ static void end_counts(struct reading *rd)
 }
 
 /* Parse "#0-1 (f3532dd4dcf57853) MISMATCH". A communicator may have several sections. */
-static int begin_comm(struct reading *rd, const char *line)
+static void begin_comm(struct reading *rd, const char *line)
 {
         unsigned group, place;
         uint64_t hash;
@@ -127,7 +127,7 @@ static int begin_comm(struct reading *rd, const char *line)
         rd->comm = NULL;
         if (sscanf(line, "#%u-%u (%16[0-9a-fA-F]) %n", &group, &place, id, &at) < 3 ||
             group >= GROUPS)
-                return 0;
+                return;
         hash = strtoull(id, NULL, 16);
         rd->said = !strncmp(line + at, "INCOMPLETE", 10) ? MISSING : NOTHING;
         for (uint32_t i = 0; i < rd->snapshot->n_comms; i++) {
@@ -136,21 +136,18 @@ static int begin_comm(struct reading *rd, const char *line)
         }
         if (!rd->comm && rd->size[group] > LARGEST - rd->n_ranks) {
                 rd->snapshot->partial = true;
-                return 0;
+                return;
         }
         if (!rd->comm && rd->size[group] > 0) {
                 rd->n_ranks += rd->size[group];
                 rd->comm = ras_comm_new(rd->snapshot, id, hash, rd->size[group]);
-                for (int32_t i = 0; rd->comm && i < rd->size[group]; i++) {
-                        if (!ras_rank_new(rd->comm, i))
-                                return -ENOMEM;
-                }
+                for (int32_t i = 0; i < rd->size[group]; i++)
+                        ras_rank_new(rd->comm, i);
         }
         if (!rd->comm)
-                return rd->size[group] > 0 ? -ENOMEM : 0;
+                return;
         free(rd->named);
         rd->named = xcalloc(rd->comm->n_ranks + 1, sizeof *rd->named);
-        return rd->named ? 0 : -ENOMEM;
 }
 
 /* Parse "The missing ranks: 2,3" (up to 2.25). */
@@ -212,13 +209,15 @@ static void take_line(struct reading *rd, const char *line)
         }
 }
 
-static int parse_line(struct reading *rd, const char *line)
+static void parse_line(struct reading *rd, const char *line)
 {
         int group, comms, nodes, size;
         char per_node[16];
 
-        if (*line == '#')
-                return begin_comm(rd, line);
+        if (*line == '#') {
+                begin_comm(rd, line);
+                return;
+        }
         if (!strncmp(line, "Job summary", 11))
                 rd->in_summary = true;
         if (strstr(line, "#  in group"))
@@ -236,7 +235,6 @@ static int parse_line(struct reading *rd, const char *line)
                 rd->silent = true;
         else if (rd->comm)
                 take_line(rd, line + strspn(line, " "));
-        return 0;
 }
 
 static bool tells_counts(const struct ras_comm *c)
@@ -250,22 +248,17 @@ static bool tells_counts(const struct ras_comm *c)
         return false;
 }
 
-int ras_read_text(char *text, struct ras_snapshot *out)
+void ras_read_text(char *text, struct ras_snapshot *out)
 {
         _cleanup_free_ struct reading *rd = xcalloc(1, sizeof *rd);
         char *rest = text;
-        int r = rd ? 0 : -ENOMEM;
 
-        if (rd)
-                rd->snapshot = out;
-        for (char *line = strsep(&rest, "\n"); line && r == 0; line = strsep(&rest, "\n"))
-                r = parse_line(rd, line);
-        if (rd) {
-                end_counts(rd);
-                free(rd->named);
-                out->partial |= !out->n_comms;
-                for (uint32_t i = 0; i < out->n_comms; i++)
-                        out->partial |= !tells_counts(&out->comms[i]);
-        }
-        return r;
+        rd->snapshot = out;
+        for (char *line = strsep(&rest, "\n"); line; line = strsep(&rest, "\n"))
+                parse_line(rd, line);
+        end_counts(rd);
+        free(rd->named);
+        out->partial |= !out->n_comms;
+        for (uint32_t i = 0; i < out->n_comms; i++)
+                out->partial |= !tells_counts(&out->comms[i]);
 }

@@ -4,7 +4,6 @@
  * chooses algorithm, protocol and channels on each rank from that rank's tuner and settings, and
  * never compares them. Ranks with different choices send data that no rank receives.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -56,7 +55,6 @@ static bool member_counts(const struct choices *c, uint32_t i)
 static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
 {
         uint32_t most = 0, best = 0, known = 0, n = c->comm->n_members;
-        int r = 0;
 
         for (uint32_t i = 0; i < n; i++) {
                 uint32_t same = 0;
@@ -74,17 +72,14 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
         hang_acquit(v);
         v->kind = CAPO_HANG_TUNED;
         v->most = c->comm->members[most].process;
-        for (uint32_t i = 0; i < n && r == 0; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 const char *what = member_counts(c, i) ? members_differ(c, most, i) : NULL;
 
                 if (!member_counts(c, i) || (!what && 2 * best > known))
                         continue;
-                r = hang_accuse(v, c->comm->members[i].process, CAPO_HANG_WHY_TUNED, c->call[i]);
-                if (r == 0)
-                        v->culprits[v->n_culprits - 1].differs = what;
+                hang_accuse(v, c->comm->members[i].process, CAPO_HANG_WHY_TUNED, c->call[i]);
+                v->culprits[v->n_culprits - 1].differs = what;
         }
-        if (r < 0)
-                return r;
         if (c->call[most])
                 v->call = c->call[most];
         v->n_ranks = n;

@@ -6,7 +6,6 @@
  * because NCCL may already have buffered their data. A result of both is reported. If they differ,
  * no rank is accused.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,8 +75,8 @@ static enum capo_hang_why why_absent(const struct capo_hang_process *p, const st
         return running ? CAPO_HANG_WHY_GPU : CAPO_HANG_WHY_HOST;
 }
 
-static int accuse_absent(struct capo_hang_verdict *v, const struct hang_graph *g,
-                         const struct hang_node *n, uint32_t place)
+static void accuse_absent(struct capo_hang_verdict *v, const struct hang_graph *g,
+                          const struct hang_node *n, uint32_t place)
 {
         const struct hang_missed *on = &n->on[place];
         const struct capo_hang_call *call;
@@ -89,7 +88,7 @@ static int accuse_absent(struct capo_hang_verdict *v, const struct hang_graph *g
         if (rank < 0)
                 member = CAPO_HANG_NONE;
         why = why_absent(&g->job->processes[on->process], n, on, member, &call);
-        return hang_accuse_rank(v, on->process, rank, why, call);
+        hang_accuse_rank(v, on->process, rank, why, call);
 }
 
 /* Report the node in which most ranks wait. */
@@ -112,13 +111,13 @@ static void set_subject(struct capo_hang_verdict *v, const struct capo_hang_job 
 
 /* Accuse the ranks whose call most others did not make. If no side is larger, both are named.
  * @of: what each member made as that call; NULL: not known */
-static int accuse_different(const struct capo_hang_job *job, uint32_t comm, uint32_t seq,
-                            const struct capo_hang_call *const *of, struct capo_hang_verdict *v)
+static void accuse_different(const struct capo_hang_job *job, uint32_t comm, uint32_t seq,
+                             const struct capo_hang_call *const *of, struct capo_hang_verdict *v)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
         const struct capo_hang_call *most = NULL, *next = NULL;
+        struct capo_hang_culprit *who;
         uint32_t best = 0, others = 0;
-        int r = 0;
 
         for (uint32_t i = 0; i < c->n_members; i++) {
                 uint32_t same = 0, rest = 0;
@@ -143,31 +142,26 @@ static int accuse_different(const struct capo_hang_job *job, uint32_t comm, uint
                 if (of[i] && !capo_hang_differs(most, of[i]))
                         next = hang_made_as(&job->processes[c->members[i].process], comm, seq + 1);
         }
-        for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
+        for (uint32_t i = 0; i < c->n_members; i++) {
                 if (!of[i] || (best > others && !capo_hang_differs(most, of[i])))
                         continue;
-                r = hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, of[i]);
-                if (r == 0) {
-                        struct capo_hang_culprit *who = &v->culprits[v->n_culprits - 1];
-
-                        who->differs = capo_hang_differs(most, of[i]);
-                        who->skipped = who->differs && next && !capo_hang_differs(next, of[i]);
-                }
+                hang_accuse(v, c->members[i].process, CAPO_HANG_WHY_DIFFERS, of[i]);
+                who = &v->culprits[v->n_culprits - 1];
+                who->differs = capo_hang_differs(most, of[i]);
+                who->skipped = who->differs && next && !capo_hang_differs(next, of[i]);
         }
-        return r;
 }
 
 /* The two halves of a message that have different sizes. */
-static int accuse_unlike(struct capo_hang_verdict *v, const struct capo_hang_pair *pair)
+static void accuse_unlike(struct capo_hang_verdict *v, const struct capo_hang_pair *pair)
 {
-        int r = hang_accuse(v, pair->process, CAPO_HANG_WHY_SIZE, pair->call);
-
+        hang_accuse(v, pair->process, CAPO_HANG_WHY_SIZE, pair->call);
         v->kind = CAPO_HANG_MISMATCH;
         v->sure = CAPO_HANG_LIKELY;
         v->call = pair->call;
         v->comm = pair->call->comm;
         v->seq = pair->call->seq;
-        return r ?: hang_accuse(v, pair->peer, CAPO_HANG_WHY_SIZE, pair->unlike);
+        hang_accuse(v, pair->peer, CAPO_HANG_WHY_SIZE, pair->unlike);
 }
 
 /* Both ended, but they are the last calls of both ranks. */
@@ -179,30 +173,30 @@ static bool is_unlike_last(const struct capo_hang_job *job, const struct capo_ha
                hang_last(&job->processes[u->peer]) == u->unlike;
 }
 
-static int judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
-                          struct capo_hang_verdict *v)
+static void judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
+                           struct capo_hang_verdict *v)
 {
         set_subject(v, g->job, n);
         if (n->unlike) {
                 v->n_waiting = n->n_in;
-                return accuse_unlike(v, &(struct capo_hang_pair){.process = n->in[0],
-                                                                 .peer = n->in[n->n_in - 1],
-                                                                 .call = n->call,
-                                                                 .unlike = n->unlike});
+                accuse_unlike(v, &(struct capo_hang_pair){.process = n->in[0],
+                                                          .peer = n->in[n->n_in - 1],
+                                                          .call = n->call,
+                                                          .unlike = n->unlike});
+                return;
         }
-        return accuse_different(g->job, n->comm, n->seq, g->waits.fronts[n->comm].call, v);
+        accuse_different(g->job, n->comm, n->seq, g->waits.fronts[n->comm].call, v);
 }
 
 /* An earlier call ended although its ranks did not agree on it. Either a later one does not end: NCCL
  * does nothing for a count of 0, and that rank is a call ahead since. Or no rank
  * makes a call since. */
-static int judge_differed(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+static void judge_differed(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         const struct capo_hang_comm *c = &job->comms[v->differed_comm];
         _cleanup_free_ const struct capo_hang_call **of =
                 xcalloc(c->n_members + 1, sizeof(const struct capo_hang_call *));
         const struct capo_hang_call *stands = v->call;
-        int r;
 
         for (uint32_t i = 0; i < c->n_members; i++)
                 of[i] = hang_made_as(&job->processes[c->members[i].process], v->differed_comm,
@@ -211,11 +205,10 @@ static int judge_differed(const struct capo_hang_job *job, struct capo_hang_verd
         v->comm = v->differed_comm;
         v->seq = v->differed;
         v->n_ranks = c->n_members;
-        r = accuse_different(job, v->differed_comm, v->differed, of, v);
+        accuse_different(job, v->differed_comm, v->differed, of, v);
         v->sure = CAPO_HANG_LIKELY;
         v->behind = stands;
         v->differed = 0;
-        return r;
 }
 
 /* Did the ranks make different collectives as their last call of that communicator? Then they took
@@ -259,7 +252,7 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
 
 /* If a send or receive in the circle has no other half, the rank that owes that half is the cause;
  * the others only wait. */
-static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
+static void accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *owing = NULL;
         uint32_t n = 0;
@@ -275,44 +268,40 @@ static int accuse_missing_half(const struct hang_graph *g, struct capo_hang_verd
                 }
         }
         if (n != 1)
-                return 0;
+                return;
         hang_acquit(v);
         set_subject(v, g->job, owing);
         v->kind = CAPO_HANG_P2P;
-        return accuse_absent(v, g, owing, 0);
+        accuse_absent(v, g, owing, 0);
 }
 
-static int judge_circle(const struct hang_graph *g, uint32_t process, struct capo_hang_verdict *v)
+static void judge_circle(const struct hang_graph *g, uint32_t process, struct capo_hang_verdict *v)
 {
         _cleanup_free_ bool *seen = xcalloc(g->job->n_processes + 1, sizeof *seen);
         const struct hang_node *n, *main = NULL;
         bool one_comm = true, messages = true;
         uint32_t on;
-        int r = seen ? 0 : -ENOMEM;
 
-        while (r == 0 && !seen[process] && next_of(g, process, &on)) { /* walk into the circle */
+        while (!seen[process] && next_of(g, process, &on)) { /* walk into the circle */
                 seen[process] = true;
                 process = on;
         }
-        for (uint32_t first = process, more = 1; r == 0 && more && (n = next_of(g, process, &on));
+        for (uint32_t first = process, more = 1; more && (n = next_of(g, process, &on));
              more = on != first) {
                 xarray_room(&v->steps, v->n_steps, sizeof *v->steps);
-                r = 0;
-                if (r < 0)
-                        break;
                 v->steps[v->n_steps++] =
                         (struct capo_hang_step){.process = process,
                                                 .comm = n->comm,
                                                 .seq = n->seq,
                                                 .call = n->call ? n->call->call : 0};
                 main = main && main->n_in >= n->n_in ? main : n;
-                r = hang_accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
+                hang_accuse(v, process, CAPO_HANG_WHY_WAITS, n->call);
                 if (v->n_steps > 1 && n->last_ns > v->since_ns)
                         v->since_ns = n->last_ns;
                 process = on;
         }
-        if (r < 0 || !main)
-                return r;
+        if (!main)
+                return;
         for (uint32_t i = 0; i < v->n_steps; i++) {
                 one_comm &= v->steps[i].comm == v->steps[0].comm;
                 messages &= capo_call_kind(v->steps[i].call) == CAPO_KIND_P2P;
@@ -322,7 +311,7 @@ static int judge_circle(const struct hang_graph *g, uint32_t process, struct cap
         set_subject(v, g->job, main);
         v->kind = CAPO_HANG_ORDER;
         v->sure = CAPO_HANG_LIKELY;
-        return accuse_missing_half(g, v);
+        accuse_missing_half(g, v);
 }
 
 /* ---- missing ranks ---- */
@@ -370,38 +359,37 @@ static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
         return NULL;
 }
 
-static int judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
+static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *n = node_about(g), *waits = find_wrong_peer(g, n);
-        int r = 0;
 
         if (waits) {
                 set_subject(v, g->job, waits);
                 v->kind = CAPO_HANG_P2P;
                 v->sure = CAPO_HANG_LIKELY;
-                return hang_accuse(v, n->in[0], CAPO_HANG_WHY_PEER, n->call);
+                hang_accuse(v, n->in[0], CAPO_HANG_WHY_PEER, n->call);
+                return;
         }
         set_subject(v, g->job, n);
         v->kind = n->kind;
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
-        for (uint32_t i = 0; i < n->n_on && r == 0; i++) {
+        for (uint32_t i = 0; i < n->n_on; i++) {
                 if (capo_hang_ends(g, n->on[i].process))
-                        r = accuse_absent(v, g, n, i);
+                        accuse_absent(v, g, n, i);
         }
         /* the ranks that keep the culprit away, or that block others */
-        for (uint32_t k = 0; k < g->n_nodes && r == 0; k++) {
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
                 const struct hang_node *other = &g->nodes[k];
 
-                for (uint32_t i = 0; i < other->n_on && r == 0; i++) {
+                for (uint32_t i = 0; i < other->n_on; i++) {
                         uint32_t before = v->n_culprits;
 
                         if (other != n && other->n_in && capo_hang_ends(g, other->on[i].process))
-                                r = accuse_absent(v, g, other, i);
+                                accuse_absent(v, g, other, i);
                         if (v->n_culprits > before)
                                 waited_elsewhere(&v->culprits[before], other);
                 }
         }
-        return r;
 }
 
 /* ---- the verdict ---- */
@@ -423,20 +411,18 @@ static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct ca
         return gone ? 0 : proven ? job->after_ns / HANG_SHORT : job->after_ns;
 }
 
-static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
-                      struct capo_hang_verdict *v, bool *stands)
+static void read_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
+                       struct capo_hang_verdict *v, bool *stands)
 {
         _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
         const struct hang_node *differ = NULL, *unseen = NULL;
         uint32_t circle = CAPO_HANG_NONE;
         bool absent = false;
-        int r = capo_hang_graph(job, lenient, until_ns, &g);
 
+        capo_hang_graph(job, lenient, until_ns, &g);
         *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY,
                                         .comm = CAPO_HANG_NONE,
                                         .accused = xcalloc(job->n_processes + 1, sizeof(bool))};
-        if (r < 0 || !v->accused)
-                return -ENOMEM;
         *stands = g.n_nodes > 0;
         v->p2p_unknown = g.waits.p2p_unknown;
         v->unlike = g.waits.unlike;
@@ -459,21 +445,20 @@ static int read_graph(const struct capo_hang_job *job, bool lenient, uint64_t un
                 absent |= capo_hang_ends(&g, i);
         }
         if (differ)
-                r = judge_mismatch(&g, differ, v);
+                judge_mismatch(&g, differ, v);
         else if (circle != CAPO_HANG_NONE)
-                r = judge_circle(&g, circle, v);
+                judge_circle(&g, circle, v);
         else if (absent)
-                r = judge_absent(&g, v);
+                judge_absent(&g, v);
         else if (unseen)
                 set_subject(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
         else
-                r = hang_judge_lost(job, v);
-        if (r == 0 && v->kind == CAPO_HANG_HEALTHY)
-                r = hang_judge_inside(job, v);
-        if (r == 0 && v->differed && v->comm == v->differed_comm &&
+                hang_judge_lost(job, v);
+        if (v->kind == CAPO_HANG_HEALTHY)
+                hang_judge_inside(job, v);
+        if (v->differed && v->comm == v->differed_comm &&
             (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE))
-                r = judge_differed(job, v);
-        return r;
+                judge_differed(job, v);
 }
 
 /* Keep the strict result if the lenient one does not contradict it. */
@@ -508,45 +493,39 @@ static void name_stop(struct capo_hang_verdict *v)
 }
 
 /* The verdict on all waits that began before @until_ns. */
-static int judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
-                       struct capo_hang_verdict *v)
+static void judge_waits(const struct capo_hang_job *job, uint64_t until_ns,
+                        struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict lenient;
         bool stands;
-        int r = read_graph(job, false, until_ns, v, &stands);
 
-        if (r == 0 && stands) { /* if nothing is stuck here, nothing is with fewer waits */
-                r = read_graph(job, true, until_ns, &lenient, &stands);
-                if (r == 0)
-                        compare_readings(v, &lenient);
+        read_graph(job, false, until_ns, v, &stands);
+        if (stands) { /* if nothing is stuck here, nothing is with fewer waits */
+                read_graph(job, true, until_ns, &lenient, &stands);
+                compare_readings(v, &lenient);
                 capo_hang_verdict_finish(&lenient);
         }
-        r = r ?: hang_judge_stopped(job, v);
-        if (r == 0)
-                hang_set_still(job, v);
-        return r;
+        hang_judge_stopped(job, v);
+        hang_set_still(job, v);
 }
 
 /* Ranks that still make progress wait for each other briefly at any moment. That must not hide
  * ranks that have waited for long. */
-static int judge_long_waits(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+static void judge_long_waits(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_verdict longer;
-        int r;
 
         if (job->now_ns <= job->after_ns)
-                return 0;
-        r = judge_waits(job, job->now_ns - job->after_ns, &longer);
-        if (r == 0 && longer.n_culprits &&
-            (longer.still_ns >= needed_still_ns(job, &longer) ||
-             hang_waits_on_worker(job, &longer))) {
+                return;
+        judge_waits(job, job->now_ns - job->after_ns, &longer);
+        if (longer.n_culprits && (longer.still_ns >= needed_still_ns(job, &longer) ||
+                                  hang_waits_on_worker(job, &longer))) {
                 struct capo_hang_verdict all = *v;
 
                 *v = longer;
                 longer = all;
         }
         capo_hang_verdict_finish(&longer);
-        return r;
 }
 
 /* Has no rank waited in a call, and none made one for long, now or before the job was ended? */
@@ -557,27 +536,26 @@ static bool stood_quiet(const struct capo_hang_job *job, const struct capo_hang_
 }
 
 /* The last thing that the ranks did can be the reason. */
-static int explain_quiet(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+static void explain_quiet(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         if (is_unlike_last(job, v)) {
                 v->together = 0;
-                return accuse_unlike(v, &v->unlike);
+                accuse_unlike(v, &v->unlike);
+                return;
         }
         if (!v->differed || !parted_at_last(job, v))
-                return 0;
+                return;
         v->together = 0;
-        return judge_differed(job, v);
+        judge_differed(job, v);
 }
 
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool unknown;
-        int r = judge_waits(job, UINT64_MAX, v);
 
-        if (r == 0 && !job->counted && v->n_culprits && v->still_ns < needed_still_ns(job, v))
-                r = judge_long_waits(job, v);
-        if (r < 0)
-                return r;
+        judge_waits(job, UINT64_MAX, v);
+        if (!job->counted && v->n_culprits && v->still_ns < needed_still_ns(job, v))
+                judge_long_waits(job, v);
         if (v->kind != CAPO_HANG_HEALTHY && !v->works_on && v->still_ns < needed_still_ns(job, v))
                 v->kind = (v->still_ns >= HANG_MOMENT_NS && !hang_all_are_in(v)) || job->over ||
                                           job->counted
@@ -591,17 +569,17 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 v->sure = CAPO_HANG_UNSURE;
         }
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
-                r = hang_judge_ended(job, v);
+                hang_judge_ended(job, v);
         unknown = hang_prove_healthy(job, v);
-        r = r ?: hang_judge_pause(job, v);
-        if (r == 0 && (unknown || v->kind == CAPO_HANG_RUNNING))
-                r = hang_judge_tuned(job, v);
-        if (r == 0 && stood_quiet(job, v))
-                r = explain_quiet(job, v);
+        hang_judge_pause(job, v);
+        if (unknown || v->kind == CAPO_HANG_RUNNING)
+                hang_judge_tuned(job, v);
+        if (stood_quiet(job, v))
+                explain_quiet(job, v);
         name_stop(v);
         hang_doubt(job, v);
         hang_sort_culprits(job, v);
-        return r;
+        return 0;
 }
 
 void capo_hang_verdict_finish(struct capo_hang_verdict *v)

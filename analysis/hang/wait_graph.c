@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "capo/call_ids.h"
-#include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -76,8 +74,8 @@ static uint64_t begun_before(const struct capo_hang_process *p, uint32_t comm, u
 }
 
 /* Add a process to @n->in, once even if it has several ranks of the communicator. */
-static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t process,
-                   const struct capo_hang_call *call)
+static void node_in(const struct hang_graph *g, struct hang_node *n, uint32_t process,
+                    const struct capo_hang_call *call)
 {
         uint64_t at_ns =
                 call ? call->begin_ns : begun_before(&g->job->processes[process], n->comm, n->seq);
@@ -88,46 +86,40 @@ static int node_in(const struct hang_graph *g, struct hang_node *n, uint32_t pro
                 n->call = call;
         n->n_ranks_in++;
         if (n->n_in && n->in[n->n_in - 1] == process)
-                return 0;
+                return;
         xarray_room(&n->in, n->n_in, sizeof *n->in);
         n->in[n->n_in++] = process;
-        return 0;
 }
 
-static int node_on(struct hang_node *n, uint32_t process, uint32_t member,
-                   enum capo_hang_stand stand, bool left)
+static void node_on(struct hang_node *n, uint32_t process, uint32_t member,
+                    enum capo_hang_stand stand, bool left)
 {
         xarray_room(&n->on, n->n_on, sizeof *n->on);
         n->on[n->n_on++] = (struct hang_missed){process, member, stand, left};
-        return 0;
 }
 
-static int add_front(struct hang_graph *g, uint32_t comm)
+static void add_front(struct hang_graph *g, uint32_t comm)
 {
         const struct capo_hang_front *f = &g->waits.fronts[comm];
         const struct capo_hang_comm *c = &g->job->comms[comm];
         struct hang_node *n;
-        int r = 0;
 
         if (!f->seq || !f->n[CAPO_STAND_IN])
-                return 0;
+                return;
         n = node_new(g);
-        if (!n)
-                return -ENOMEM;
         n->kind = CAPO_HANG_MISSING;
         n->comm = comm;
         n->seq = f->seq;
         n->unseen = f->unseen;
         n->mismatch = f->mismatch;
-        for (uint32_t i = 0; i < c->n_members && r == 0; i++) {
+        for (uint32_t i = 0; i < c->n_members; i++) {
                 uint32_t process = c->members[i].process;
 
                 if (f->stand[i] == CAPO_STAND_IN && !capo_hang_gone(g->job, process))
-                        r = node_in(g, n, process, f->call[i]);
+                        node_in(g, n, process, f->call[i]);
                 else if (f->stand[i] < CAPO_STAND_IN)
-                        r = node_on(n, process, i, f->stand[i], c->members[i].dead);
+                        node_on(n, process, i, f->stand[i], c->members[i].dead);
         }
-        return r;
 }
 
 static uint32_t member_with(const struct capo_hang_comm *c, int32_t rank)
@@ -139,31 +131,28 @@ static uint32_t member_with(const struct capo_hang_comm *c, int32_t rank)
         return CAPO_HANG_NONE;
 }
 
-static int add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
+static void add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
 {
         const struct capo_hang_comm *c = &g->job->comms[pair->call->comm];
         uint32_t member = member_with(c, pair->call->peer);
         struct hang_node *n;
-        int r;
 
         if (capo_hang_gone(g->job, pair->process))
-                return 0;
+                return;
         n = node_new(g);
-        if (!n)
-                return -ENOMEM;
         n->kind = CAPO_HANG_P2P;
         n->comm = pair->call->comm;
         n->seq = pair->call->seq;
         n->unseen = pair->peer == CAPO_HANG_NONE;
         n->unlike = pair->unlike;
         n->mismatch = pair->unlike != NULL;
-        r = node_in(g, n, pair->process, pair->call);
-        if (r == 0 && pair->unlike)
-                r = node_in(g, n, pair->peer, pair->unlike);
-        if (r < 0 || pair->peer == CAPO_HANG_NONE || pair->unlike)
-                return r;
-        return node_on(n, pair->peer, member, pair->stand,
-                       member != CAPO_HANG_NONE && c->members[member].dead);
+        node_in(g, n, pair->process, pair->call);
+        if (pair->unlike)
+                node_in(g, n, pair->peer, pair->unlike);
+        if (pair->peer == CAPO_HANG_NONE || pair->unlike)
+                return;
+        node_on(n, pair->peer, member, pair->stand,
+                member != CAPO_HANG_NONE && c->members[member].dead);
 }
 
 /* Do both calls create or destroy the same thing? The same call on the same communicator, or the
@@ -195,7 +184,7 @@ static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 {
         bool *has = xcalloc(job->n_processes + 1, sizeof *has);
 
-        for (uint32_t c = 0; has && c < job->n_comms; c++) {
+        for (uint32_t c = 0; c < job->n_comms; c++) {
                 if ((uint32_t)(job->comms[c].uid ^ job->comms[c].uid >> 32) != key)
                         continue;
                 for (uint32_t k = 0; k < job->comms[c].n_members; k++)
@@ -246,46 +235,43 @@ static bool takes_part(const struct hang_node *n, uint32_t process)
 }
 
 /* Add every rank that should take part and does not. */
-static int add_absent_ranks(struct hang_graph *g, struct hang_node *n,
-                            const struct capo_hang_call *c)
+static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
+                             const struct capo_hang_call *c)
 {
         const struct capo_hang_job *job = g->job;
         _cleanup_free_ bool *has = NULL;
         const struct capo_hang_comm *comm = c->comm != CAPO_HANG_NONE ? &job->comms[c->comm] : NULL;
         bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY;
-        int r = 0;
 
         if (!comm &&
             c->bytes != job->n_processes) { /* which processes should take part is not known */
                 n->unseen = c->bytes > n->n_in ? (uint32_t)c->bytes - n->n_in : 0;
-                return 0;
+                return;
         }
-        if (!comm && !(has = who_has(job, c->stream)))
-                return -ENOMEM;
-        for (uint32_t i = 0; !comm && i < job->n_processes && r == 0; i++) {
+        if (!comm)
+                has = who_has(job, c->stream);
+        for (uint32_t i = 0; !comm && i < job->n_processes; i++) {
                 if (job->processes[i].stale)
                         n->unseen++;
                 else if (!takes_part(n, i) && !has[i])
-                        r = node_on(n, i, CAPO_HANG_NONE, CAPO_STAND_MISSING, false);
+                        node_on(n, i, CAPO_HANG_NONE, CAPO_STAND_MISSING, false);
         }
-        for (uint32_t i = 0; comm && i < comm->n_members && r == 0; i++) {
+        for (uint32_t i = 0; comm && i < comm->n_members; i++) {
                 const struct capo_hang_member *m = &comm->members[i];
 
                 if (!takes_part(n, m->process) && !m->dead &&
                     (ends || m->splits <= comm->members[c->member].splits))
-                        r = node_on(n, m->process, i, CAPO_STAND_MISSING, false);
+                        node_on(n, m->process, i, CAPO_STAND_MISSING, false);
         }
         if (comm && comm->n_ranks > 0 && (uint32_t)comm->n_ranks > comm->n_members)
                 n->unseen = (uint32_t)comm->n_ranks - comm->n_members;
-        return r;
 }
 
-static int add_lifecycle_calls(struct hang_graph *g)
+static void add_lifecycle_calls(struct hang_graph *g)
 {
         uint32_t first = g->n_nodes;
-        int r = 0;
 
-        for (uint32_t i = 0; i < g->job->n_processes && r == 0; i++) {
+        for (uint32_t i = 0; i < g->job->n_processes; i++) {
                 const struct capo_hang_call *c = lifecycle_call_of(g->job, i);
                 struct hang_node *n = NULL;
 
@@ -293,17 +279,14 @@ static int add_lifecycle_calls(struct hang_graph *g)
                         n = same_lifecycle(c, g->nodes[k].call) ? &g->nodes[k] : NULL;
                 if (c && !n) {
                         n = node_new(g);
-                        if (!n)
-                                return -ENOMEM;
                         n->kind = CAPO_HANG_CREATION;
                         n->comm = c->comm;
                 }
                 if (c)
-                        r = node_in(g, n, i, c);
+                        node_in(g, n, i, c);
         }
-        for (uint32_t k = first; k < g->n_nodes && r == 0; k++)
-                r = add_absent_ranks(g, &g->nodes[k], g->nodes[k].call);
-        return r;
+        for (uint32_t k = first; k < g->n_nodes; k++)
+                add_absent_ranks(g, &g->nodes[k], g->nodes[k].call);
 }
 
 /* ---- the graph ---- */
@@ -378,28 +361,23 @@ static void find_shared(struct hang_graph *g)
         }
 }
 
-int capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
-                    struct hang_graph *g)
+void capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
+                     struct hang_graph *g)
 {
-        int r;
-
         *g = (struct hang_graph){.job = job,
                                  .waits_for = xcalloc(job->n_processes + 1, sizeof(bool)),
                                  .wanted = xcalloc(job->n_processes + 1, sizeof(bool)),
                                  .leads_out = xcalloc(job->n_processes + 1, sizeof(bool)),
                                  .several = xcalloc(job->n_comms, sizeof(bool))};
         find_shared(g);
-        r = capo_hang_play(job, lenient, &g->waits);
-        for (uint32_t i = 0; i < job->n_comms && r == 0; i++)
-                r = add_front(g, i);
-        for (uint32_t i = 0; i < g->waits.n_pairs && r == 0; i++)
-                r = add_pair(g, &g->waits.pairs[i]);
-        if (r == 0)
-                r = add_lifecycle_calls(g);
+        capo_hang_play(job, lenient, &g->waits);
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                add_front(g, i);
+        for (uint32_t i = 0; i < g->waits.n_pairs; i++)
+                add_pair(g, &g->waits.pairs[i]);
+        add_lifecycle_calls(g);
         drop_young(g, until_ns);
-        if (r == 0)
-                mark_waits(g);
-        return r;
+        mark_waits(g);
 }
 
 void capo_hang_graph_finish(struct hang_graph *g)

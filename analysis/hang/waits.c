@@ -342,7 +342,7 @@ static void collect_leftovers(const struct play *p, struct capo_hang_waits *w)
                 front_of(p, i, &w->fronts[i]);
 }
 
-int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out)
+void capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out)
 {
         struct play p = {.job = job, .lenient = lenient};
 
@@ -352,7 +352,6 @@ int capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_ha
         play_queues(&p);
         collect_leftovers(&p, out);
         capo_play_tear_down(&p);
-        return 0;
 }
 
 void capo_hang_waits_finish(struct capo_hang_waits *w)

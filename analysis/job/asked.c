@@ -4,7 +4,6 @@
  * call site of their own, whose text begins with a line "config: ...". A call site can be written
  * to the log after its calls.
  */
-#include <errno.h>
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,31 +47,27 @@ static int count_site(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static int add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length,
-                     uint64_t calls)
+static void add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length,
+                      uint64_t calls)
 {
         for (size_t i = 0; i < *n; i++) {
                 if (strlen((*list)[i].text) == length && !memcmp((*list)[i].text, text, length)) {
                         (*list)[i].calls += calls;
-                        return 0;
+                        return;
                 }
         }
         xarray_room(list, *n, sizeof **list);
         (*list)[*n] = (struct capo_asked){.text = xstrndup(text, length), .calls = calls};
-        if (!(*list)[*n].text)
-                return -ENOMEM;
         (*n)++;
-        return 0;
 }
 
 /* Counts the calls of one log, then reads the call sites that they name. */
-static int count_sites(struct capo_log *log, struct site_counts *s, struct capo_asked **list,
-                       size_t *n)
+static void count_sites(struct capo_log *log, struct site_counts *s, struct capo_asked **list,
+                        size_t *n)
 {
         struct capo_log_frame f;
 
-        if (capo_log_calls_each(log, count_site, s) == -ENOMEM)
-                return -ENOMEM;
+        capo_log_calls_each(log, count_site, s);
         capo_log_rewind(log);
         while (capo_log_next(log, &f) > 0) {
                 struct capo_log_site site;
@@ -82,12 +77,10 @@ static int count_sites(struct capo_log *log, struct site_counts *s, struct capo_
                 if (f.type != CAPO_FRAME_SITE || capo_log_site(&f, &site, &text) < 0 ||
                     !s->calls[site.id] || !(text = capo_asked_text(text, site.text_size, &length)))
                         continue;
-                if (add_asked(list, n, text, length, s->calls[site.id]) < 0)
-                        return -ENOMEM;
+                add_asked(list, n, text, length, s->calls[site.id]);
                 s->calls[site.id] = 0;
         }
         capo_log_park(log);
-        return 0;
 }
 
 static int by_calls(const void *a, const void *b)
@@ -111,9 +104,8 @@ long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, u
         struct capo_asked *list = NULL;
         uint64_t rest = 0;
         size_t n = 0;
-        int r = s ? 0 : -ENOMEM;
 
-        for (uint32_t p = 0; p < job->n_processes && r == 0; p++) {
+        for (uint32_t p = 0; p < job->n_processes; p++) {
                 struct capo_log *log = capo_job_log(job, p);
                 const struct capo_job_use *use;
                 uint32_t n_uses;
@@ -126,16 +118,13 @@ long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, u
                 for (; n_uses--; use++)
                         s->comms[job->comms[use->comm].members[use->member].id] =
                                 !comm || fnmatch(comm, job->comms[use->comm].name, 0) == 0;
-                r = log ? count_sites(log, s, &list, &n) : 0;
+                if (log)
+                        count_sites(log, s, &list, &n);
                 for (size_t i = 0; i < IDS; i++)
                         rest += s->calls[i];
         }
-        if (r == 0 && n && rest)
-                r = add_asked(&list, &n, "", 0, rest);
-        if (r < 0) {
-                capo_asked_free(list, (long)n);
-                return r;
-        }
+        if (n && rest)
+                add_asked(&list, &n, "", 0, rest);
         if (n)
                 qsort(list, n, sizeof *list, by_calls);
         *out = list;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See the header. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -38,8 +37,8 @@ static void clocks_of_processes(struct capo_clocks *s, uint32_t *first_of)
         }
 }
 
-int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
-                     struct capo_meet *const *meets)
+void capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
+                      struct capo_meet *const *meets)
 {
         _cleanup_free_ uint32_t *first_of = xcalloc(job->n_clocks + 1, sizeof *first_of);
 
@@ -47,7 +46,6 @@ int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
                                   .meets = meets,
                                   .processes = xcalloc(job->n_processes + 1, sizeof *c->processes)};
         clocks_of_processes(c, first_of);
-        return 0;
 }
 
 void capo_clocks_finish(struct capo_clocks *c)

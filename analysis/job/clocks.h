@@ -24,9 +24,9 @@ struct capo_clocks {
 };
 
 /** capo_clocks_make() - from a job whose processes have nodes and whose members are sorted by rank.
- * Keeps pointers to @job and @meets. Return: 0; -ENOMEM. */
-int capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
-                     struct capo_meet *const *meets);
+ * Keeps pointers to @job and @meets. */
+void capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
+                      struct capo_meet *const *meets);
 void capo_clocks_finish(struct capo_clocks *c);
 
 /** capo_clocks_ns() - @t (ns since the log's epoch) as ns since the job began, by its host's clock.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Only the buckets between the first and the last in use are kept: a job has thousands of
  * histograms, each a few dozen buckets wide. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,24 +45,23 @@ static void add_totals(struct capo_hist *h, uint64_t count, uint64_t sum_ns, uin
         h->sum_sq += sum_sq;
 }
 
-int capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times)
+void capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times)
 {
         unsigned b = capo_hist_bucket(ns);
 
         if (!times)
-                return 0;
+                return;
         reserve_buckets(h, b, b);
         h->bucket[b - h->first] += times;
         add_totals(h, times, ns * times, ns, ns, (double)ns * (double)ns * (double)times);
-        return 0;
 }
 
-int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *view)
+void capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *view)
 {
         unsigned first = CAPO_HIST_BUCKETS - 1, last = 0;
 
         if (!view->head.count || !view->head.n)
-                return 0;
+                return;
         for (uint32_t i = 0; i < view->head.n; i++) {
                 unsigned b = view->pairs[i].bucket;
 
@@ -80,18 +78,16 @@ int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vie
         }
         add_totals(h, view->head.count, view->head.sum_ns, view->head.min_ns, view->head.max_ns,
                    view->head.sum_sq);
-        return 0;
 }
 
-int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
+void capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
 {
         if (!from->count)
-                return 0;
+                return;
         reserve_buckets(h, from->first, from->first + from->n - 1);
         for (unsigned i = 0; i < from->n; i++)
                 h->bucket[from->first + i - h->first] += from->bucket[i];
         add_totals(h, from->count, from->sum_ns, from->min_ns, from->max_ns, from->sum_sq);
-        return 0;
 }
 
 /* The count of bucket @b; 0 outside of those kept. */

@@ -21,14 +21,13 @@ struct capo_hist {
 void capo_hist_finish(struct capo_hist *h);
 
 /** capo_hist_add() - one value, counted @times. Return: 0; -ENOMEM: not added. */
-int capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times);
+void capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times);
 
-/** capo_hist_add_view() - add a histogram of a log; buckets beyond the last one count in the last.
- * Return: 0, -ENOMEM. */
-int capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *view);
+/** capo_hist_add_view() - add a histogram of a log; buckets beyond the last one count in the last. */
+void capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *view);
 
-/** capo_hist_merge() - add @from to @h. Return: 0, -ENOMEM. */
-int capo_hist_merge(struct capo_hist *h, const struct capo_hist *from);
+/** capo_hist_merge() - add @from to @h. */
+void capo_hist_merge(struct capo_hist *h, const struct capo_hist *from);
 
 /** capo_hist_quantile() - the ns below which a share @q (0..1) of the values lies, within [min,
  * max]; 0 when empty. */

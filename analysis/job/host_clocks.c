@@ -7,7 +7,6 @@
  * difference above APART_NS is the clocks'. A smaller one is ignored, because the call itself takes
  * time.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,12 +94,12 @@ static bool align_clocks(const struct capo_job *job, const struct capo_job_comm 
         return any_set;
 }
 
-int job_set_clocks(struct capo_job *job)
+void job_set_clocks(struct capo_job *job)
 {
         _cleanup_free_ struct clock *clocks = xcalloc(job->n_clocks + 1, sizeof *clocks);
 
         if (job->n_clocks < 2)
-                return 0;
+                return;
         job->clock = first_clock(job);
         clocks[job->clock].known = true;
         for (bool any_set = true; any_set;) {
@@ -123,5 +122,4 @@ int job_set_clocks(struct capo_job *job)
                         m->t_destroyed_ns -= m->t_destroyed_ns ? ahead : 0;
                 }
         }
-        return 0;
 }

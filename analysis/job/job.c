@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -139,7 +138,7 @@ uint32_t capo_job_gpus(const struct capo_job *job)
         uint64_t *devices = xcalloc(job->n_processes + 1, sizeof *devices);
         uint32_t n = 0;
 
-        for (uint32_t i = 0; devices && i < job->n_comms; i++) {
+        for (uint32_t i = 0; i < job->n_comms; i++) {
                 for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
                         const struct capo_job_member *m = &job->comms[i].members[k];
 
@@ -235,7 +234,7 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
         return true;
 }
 
-int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
+void capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
 {
         to->calls += from->calls;
         to->count += from->count;
@@ -243,10 +242,8 @@ int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from)
         to->inferred_calls += from->inferred_calls;
         to->inferred_ns += from->inferred_ns;
         for (unsigned c = 0; c < CAPO_TIMES; c++) {
-                if (capo_hist_merge(&to->time[c], &from->time[c]) < 0)
-                        return -ENOMEM;
+                capo_hist_merge(&to->time[c], &from->time[c]);
         }
-        return 0;
 }
 
 char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_job_member *member,

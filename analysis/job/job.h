@@ -338,6 +338,6 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
 
 /** capo_job_row_merge() - add the calls and times of @from to @to, whatever their keys. Return: 0,
  * -ENOMEM. */
-int capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);
+void capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);
 
 #endif

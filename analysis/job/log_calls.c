@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,7 +29,7 @@ void capo_log_calls_free(struct capo_log_calls *c)
         free(c);
 }
 
-static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
+static void take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
 {
         const struct capo_log_shape *s;
         unsigned n = capo_log_shapes(f, &s);
@@ -38,11 +37,9 @@ static int take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
         for (; n--; s++) {
                 struct capo_log_shape **share = &c->shapes[s->id / SHARE];
 
-                if (!*share && !(*share = xcalloc(SHARE, sizeof **share)))
-                        return -ENOMEM;
+                *share = *share ?: xcalloc(SHARE, sizeof **share);
                 (*share)[s->id % SHARE] = *s;
         }
-        return 0;
 }
 
 static int take_block(const struct capo_log_calls *c, const struct capo_log_frame *f,
@@ -78,8 +75,10 @@ static int take_wide(const struct capo_log_frame *f, capo_log_call_fn each, void
 int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f,
                         capo_log_call_fn each, void *arg)
 {
-        if (f->type == CAPO_FRAME_SHAPE)
-                return take_shapes(c, f);
+        if (f->type == CAPO_FRAME_SHAPE) {
+                take_shapes(c, f);
+                return 0;
+        }
         if (f->type == CAPO_FRAME_BLOCK && each)
                 return take_block(c, f, each, arg);
         if (f->type == CAPO_FRAME_WIDE && each)
@@ -91,7 +90,7 @@ int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg)
 {
         _cleanup_(capo_log_calls_freep) struct capo_log_calls *c = capo_log_calls_new();
         struct capo_log_frame f;
-        int r = c ? 0 : -ENOMEM, more = 1;
+        int r = 0, more = 1;
 
         while (r == 0 && (more = capo_log_next(log, &f)) > 0)
                 r = capo_log_calls_take(c, &f, each, arg);
@@ -108,7 +107,7 @@ int capo_log_cells_each(struct capo_log *log, capo_log_cell_fn each, void *arg)
 
         while ((more = capo_log_next(log, &f)) > 0 && r == 0) {
                 if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &cell, &host, &gpu) == 0)
-                        r = job_place(&places, cell.id, f.offset);
+                        job_place(&places, cell.id, f.offset);
         }
         for (uint32_t id = 0; id < places.n && r == 0; id++) {
                 if (places.at[id] && capo_log_frame_at(log, places.at[id], &f) == 0 &&

@@ -255,7 +255,7 @@ static void laid_finish(struct skew_laid *l)
         free(l->differ);
 }
 
-static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_t comm)
+static void solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_t comm)
 {
         struct capo_job_comm *c = &job->comms[comm];
         const struct capo_meet *m = s->meets[comm];
@@ -268,7 +268,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                      : !m || !m->n_rows                      ? CAPO_SKEW_NO_CALLS
                                                              : CAPO_SKEW_COMPARED;
         if (c->no_skew != CAPO_SKEW_COMPARED)
-                return 0;
+                return;
         l.start = xmalloc(((size_t)m->n_rows + 2) * c->n_members * sizeof *l.start);
         l.call = xmalloc(m->n_rows * sizeof *l.call);
         l.column = xmalloc(m->n_rows * sizeof *l.column);
@@ -283,10 +283,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 if (rows_by(s, comm, from, l.start) >= SKEW_FEW)
                         break;
         }
-        if (skew_lay_out(s, comm, from, &l) < 0) {
-                capo_skew_free(skew);
-                return -ENOMEM;
-        }
+        skew_lay_out(s, comm, from, &l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
                         continue;
@@ -298,7 +295,7 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                 c->no_skew = CAPO_SKEW_NO_COMMON;
         if (!l.n_rows && !skew->mismatched) {
                 capo_skew_free(skew);
-                return 0;
+                return;
         }
         skew->n_calls = l.n_rows;
         for (uint32_t i = 0; i < l.n_rows; i++) {
@@ -319,15 +316,14 @@ static int solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_
                         infer_row(job, comm, l.call[i].row, l.call[i].spread, l.call[i].waited);
         }
         c->skew = skew;
-        return 0;
 }
 
-int capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets)
+void capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets)
 {
         _cleanup_(capo_clocks_finish) struct capo_clocks clocks;
-        int r = capo_clocks_make(&clocks, job, meets);
 
-        for (uint32_t i = 0; r == 0 && i < job->n_comms; i++)
-                r = solve_comm(job, &clocks, i);
-        return r ?: capo_skew_follow(job);
+        capo_clocks_make(&clocks, job, meets);
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                solve_comm(job, &clocks, i);
+        capo_skew_follow(job);
 }

@@ -20,9 +20,7 @@
 /**
  * capo_skew_solve() - fill job->comms[].skew
  * @meets: one per job->comms, entries may be NULL; members[] must be sorted by rank
- *
- * Return: 0, -ENOMEM.
  */
-int capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets);
+void capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets);
 
 #endif

@@ -6,7 +6,6 @@
  * rank that is as late and waited for nobody, if the communicator has one. Else the delay began
  * elsewhere, and no rank is named here.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -185,7 +184,7 @@ uint32_t capo_skew_alike(const struct capo_job_comm *c, uint32_t member)
         return n;
 }
 
-int capo_skew_follow(struct capo_job *job)
+void capo_skew_follow(struct capo_job *job)
 {
         _cleanup_free_ double *sums = xcalloc(job->n_processes + 1, sizeof *sums),
                               *medians = xcalloc(job->n_processes + 1, sizeof *medians);
@@ -206,5 +205,4 @@ int capo_skew_follow(struct capo_job *job)
                 if (job->comms[i].skew && job->comms[i].skew->n_calls)
                         follow_comm(&f, i);
         }
-        return 0;
 }

@@ -8,7 +8,7 @@
 /** capo_skew_follow() - a rank that was late in one communicator because it waited in another: name
  * the rank where the delay began, or the other communicator. A step of capo_skew_solve(). Return: 0,
  * -ENOMEM. */
-int capo_skew_follow(struct capo_job *job);
+void capo_skew_follow(struct capo_job *job);
 
 /** capo_skew_is_alike() - did member @k of @c come about as late as @member? */
 bool capo_skew_is_alike(const struct capo_job_comm *c, uint32_t k, uint32_t member);

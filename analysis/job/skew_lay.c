@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares the calls of a communicator over its ranks: when each rank started them, and how long it
  * waited in them. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -184,8 +183,8 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
  * consecutive calls that is never more than the time that passed. Between sampled calls that are
  * not consecutive, it also covers the calls left out: such a call stands for no others.
  */
-static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                       struct skew_laid *l)
+static void lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                        struct skew_laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
         _cleanup_free_ struct numbered *order = xmalloc((m->n_rows + 1) * sizeof *order);
@@ -224,7 +223,6 @@ static int lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_ske
                 before = t;
                 t = swap;
         }
-        return 0;
 }
 
 /*
@@ -249,8 +247,8 @@ static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_s
  * compared by host times if these agree with GPU times. If they do not (work is enqueued ahead),
  * only those are that follow a long silence and are further apart than the error of a host time.
  */
-int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                 struct skew_laid *l)
+void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                  struct skew_laid *l)
 {
         const struct capo_meet *m = s->meets[comm];
 
@@ -277,5 +275,5 @@ int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from
                 at->part = at->waited > 0 ? lead_of(to, l->n, at->last) / at->waited : 0;
                 l->n_rows++;
         }
-        return lay_waiting(s, comm, from, l);
+        lay_waiting(s, comm, from, l);
 }

@@ -73,9 +73,9 @@ struct skew_laid {
 double skew_quantile(double *v, size_t n, double q);
 
 /** skew_lay_out() - fill l->call and l->start; differences between ranks are capped at the duration
- * of the job. Return: 0, -ENOMEM. */
-int skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                 struct skew_laid *l);
+ * of the job. */
+void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
+                  struct skew_laid *l);
 
 /** skew_charge_ranks() - estimate the waiting that each rank caused in the whole job, with its
  * interval; sets skew->ranks[].caused_ns and skew->worst. */

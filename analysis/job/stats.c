@@ -4,7 +4,6 @@
  * at once; of CELLs and SITEs, which replace their earlier selves, only the last place is
  * remembered and read again at the end; single calls are stats_calls.c's.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,7 +33,7 @@ static bool has_shapes(const struct reading *rd, uint16_t comm)
         return false;
 }
 
-static int add_comm(struct reading *rd, const struct capo_log_frame *f)
+static void add_comm(struct reading *rd, const struct capo_log_frame *f)
 {
         struct capo_job_process *p = &rd->job->processes[rd->process];
         struct capo_job_member *m = NULL;
@@ -44,7 +43,7 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
         uint32_t index;
 
         if (capo_log_comm(f, &c, &name) < 0)
-                return 0;
+                return;
         index = job_comm_of(rd->job, uid_of(rd, &c));
         comm = &rd->job->comms[index];
         if (c.name_size && !comm->named) {
@@ -80,16 +79,15 @@ static int add_comm(struct reading *rd, const struct capo_log_frame *f)
                 .t_destroyed_ns = c.t_destroyed ? p->header.t0_real_ns + c.t_destroyed : 0,
                 .reported = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
-                return 0;
+                return;
         rd->missed |= rd->blocks && has_shapes(rd, c.id);
         job_reading_comm(rd, c.id, index, c.rank);
         job_want_again(rd, c.id);
-        return 0;
 }
 
 /* ---- a whole log ---- */
 
-static int add_frame(struct reading *rd, const struct capo_log_frame *f)
+static void add_frame(struct reading *rd, const struct capo_log_frame *f)
 {
         struct capo_job_process *p = &rd->job->processes[rd->process];
         struct capo_log_site site;
@@ -101,26 +99,28 @@ static int add_frame(struct reading *rd, const struct capo_log_frame *f)
         case CAPO_FRAME_INFO:
         case CAPO_FRAME_FABRIC:
         case CAPO_FRAME_MACHINE:
-        case CAPO_FRAME_RULES: return job_add_text_frame(p, f);
-        case CAPO_FRAME_COMM: return add_comm(rd, f);
-        case CAPO_FRAME_SHAPE: job_read_shapes(rd, f); return 0;
-        case CAPO_FRAME_BLOCK: job_read_block(rd, f); return 0;
-        case CAPO_FRAME_WIDE: job_read_wide(rd, f); return 0;
+        case CAPO_FRAME_RULES: job_add_text_frame(p, f); return;
+        case CAPO_FRAME_COMM: add_comm(rd, f); return;
+        case CAPO_FRAME_SHAPE: job_read_shapes(rd, f); return;
+        case CAPO_FRAME_BLOCK: job_read_block(rd, f); return;
+        case CAPO_FRAME_WIDE: job_read_wide(rd, f); return;
         case CAPO_FRAME_CELL:
                 if (capo_log_cell(f, &cell, &host, &gpu) < 0)
-                        return 0;
-                return job_place(&rd->cells, cell.id, f->offset);
+                        return;
+                job_place(&rd->cells, cell.id, f->offset);
+                return;
         case CAPO_FRAME_SITE:
                 if (capo_log_site(f, &site, &text) < 0)
-                        return 0;
-                return job_place(&rd->sites, site.id, f->offset);
+                        return;
+                job_place(&rd->sites, site.id, f->offset);
+                return;
         case CAPO_FRAME_END:
                 if (capo_log_end(f, &p->end) == 0) {
                         p->has_end = true;
                         job_seen_until(rd, p->end.t_ns);
                 }
-                return 0;
-        default: return 0;
+                return;
+        default: return;
         }
 }
 
@@ -147,16 +147,14 @@ static bool cells_are_stale(struct capo_job_process *p)
         return true;
 }
 
-static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
+static void read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
         struct capo_log_frame f;
         uint64_t last_progress = 0;
-        int r, read;
+        int read;
 
         while ((read = capo_log_next(rd->log, &f)) > 0) {
-                r = add_frame(rd, &f);
-                if (r < 0)
-                        return r;
+                add_frame(rd, &f);
                 if (progress && capo_log_position(rd->log) - last_progress >= 16u << 20) {
                         last_progress = capo_log_position(rd->log);
                         progress(last_progress, arg);
@@ -166,10 +164,11 @@ static int read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void
         job_read_silences(rd);
         if (rd->missed)
                 job_read_again(rd);
-        r = cells_are_stale(&rd->job->processes[rd->process])
-                    ? job_add_traced_cells(rd->job, rd->log, rd->process, rd->comms)
-                    : job_add_cells(rd->job, rd->log, &rd->cells, rd->process, rd->comms);
-        return r < 0 ? r : job_add_sites(rd->job, rd->log, &rd->sites);
+        if (cells_are_stale(&rd->job->processes[rd->process]))
+                job_add_traced_cells(rd->job, rd->log, rd->process, rd->comms);
+        else
+                job_add_cells(rd->job, rd->log, &rd->cells, rd->process, rd->comms);
+        job_add_sites(rd->job, rd->log, &rd->sites);
 }
 
 /* The one text of the job that equals @text, which it takes; @likely is one of the job's, or NULL. */
@@ -215,21 +214,20 @@ static void share_texts(struct job_scratch *s, struct capo_job_process *p,
         p->shared_ = true;
 }
 
-int capo_job_add(struct capo_job *job, struct capo_log *from,
-                 void (*progress)(uint64_t bytes, void *arg), void *arg)
+void capo_job_add(struct capo_job *job, struct capo_log *from,
+                  void (*progress)(uint64_t bytes, void *arg), void *arg)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = from;
         const char *path = capo_log_path(log), *host;
         struct reading *rd;
         struct capo_job_process *p;
-        int r;
 
         xarray_room(&job->processes, job->n_processes, sizeof *job->processes);
         rd = job_reading_new(job, job->n_processes, log);
         p = &job->processes[job->n_processes++];
         *p = (struct capo_job_process){
                 .rank = -1, .header = *capo_log_header(log), .path = xstrdup(path)};
-        r = read_frames(rd, progress, arg);
+        read_frames(rd, progress, arg);
         p->health = *capo_log_health(log);
         p->log = steal(&log);
         capo_log_park(p->log);
@@ -237,7 +235,6 @@ int capo_job_add(struct capo_job *job, struct capo_log *from,
         p->host = host ? job_text_copy(host, strlen(host)) : host_from_path(path);
         share_texts(job->scratch, p, job->n_processes > 1 ? p - 1 : NULL);
         job_reading_end(rd);
-        return r;
 }
 
 int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
@@ -246,5 +243,8 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
         struct capo_log *log;
         int r = capo_log_open(path, &log, why, why_size);
 
-        return r < 0 ? r : capo_job_add(job, log, progress, arg);
+        if (r < 0)
+                return r;
+        capo_job_add(job, log, progress, arg);
+        return 0;
 }

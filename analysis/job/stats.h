@@ -26,11 +26,9 @@
  *
  * A cut or damaged log is used as far as possible; health and read_error of its process describe
  * the damage.
- *
- * Return: 0; -ENOMEM.
  */
-int capo_job_add(struct capo_job *job, struct capo_log *log,
-                 void (*progress)(uint64_t bytes, void *arg), void *arg);
+void capo_job_add(struct capo_job *job, struct capo_log *log,
+                  void (*progress)(uint64_t bytes, void *arg), void *arg);
 
 /**
  * capo_job_add_log() - the same for the path of a log
@@ -41,7 +39,7 @@ int capo_job_add(struct capo_job *job, struct capo_log *log,
 int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
                      void (*progress)(uint64_t bytes, void *arg), void *arg);
 
-/** capo_job_finish() - complete the job, once, after the last log. Return: 0, -ENOMEM. */
-int capo_job_finish(struct capo_job *job);
+/** capo_job_finish() - complete the job, once, after the last log. */
+void capo_job_finish(struct capo_job *job);
 
 #endif

@@ -4,7 +4,6 @@
  * sample of analysis/job/meet.h, and that loop is the one that decides how fast a report is. Calls
  * behind long silences that the sample lacks are fetched in a second reading, when there are any.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -422,7 +421,7 @@ void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t ra
         rd->n_ids = id >= rd->n_ids ? id + 1u : rd->n_ids;
 }
 
-static int fetch_long(struct capo_job *job, uint32_t process)
+static void fetch_long(struct capo_job *job, uint32_t process)
 {
         struct capo_log *log = capo_job_log(job, process);
         const struct capo_job_use *use;
@@ -430,7 +429,7 @@ static int fetch_long(struct capo_job *job, uint32_t process)
         uint32_t n;
 
         if (!log)
-                return 0;
+                return;
         rd = job_reading_new(job, process, log);
         rd->longs = true;
         use = capo_job_uses(job, process, &n);
@@ -442,11 +441,10 @@ static int fetch_long(struct capo_job *job, uint32_t process)
         job_read_again(rd);
         capo_log_park(log);
         job_reading_end(rd);
-        return 0;
 }
 
 /* A log that cannot be read a second time leaves these calls incomplete: they are not compared. */
-int job_meet_long(struct capo_job *job)
+void job_meet_long(struct capo_job *job)
 {
         uint64_t least = capo_job_duration_ns(job) / GAP_PARTS;
         uint32_t missing = 0;
@@ -455,9 +453,6 @@ int job_meet_long(struct capo_job *job)
                 if (job->scratch->meets[i])
                         missing += capo_meet_close_gaps(job->scratch->meets[i], least);
         }
-        for (uint32_t i = 0; missing && i < job->n_processes; i++) {
-                if (fetch_long(job, i) == -ENOMEM)
-                        return -ENOMEM;
-        }
-        return 0;
+        for (uint32_t i = 0; missing && i < job->n_processes; i++)
+                fetch_long(job, i);
 }

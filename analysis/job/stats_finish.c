@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After the last log: assigns nodes, names communicators, sums counts. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -291,40 +290,30 @@ enum { PARENT = 200 }; /* longer names of parents are not put into names of chil
 
 /* Names given by the program stay; the others are made from parent and colour. Duplicates get "#2",
  * "#3", ... */
-static int name_comm(struct capo_job *job, uint32_t i, struct names *names)
+static void name_comm(struct capo_job *job, uint32_t i, struct names *names)
 {
         struct capo_job_comm *c = &job->comms[i];
         _cleanup_free_ char *base = c->name;
         char number[16];
-        int r;
 
         c->name = NULL;
         snprintf(number, sizeof number, "%d", c->color);
-        if (base)
-                r = 0;
-        else if (c->parent < i && strlen(job->comms[c->parent].name) < PARENT)
-                r = asprintf(&base, "%s/%s", job->comms[c->parent].name,
-                             c->color >= 0 ? number : "split");
-        else if (c->n_ranks == 1)
-                r = asprintf(&base, "self");
-        else if (c->n_ranks == job->n_ranks)
-                r = asprintf(&base, "world");
-        else
-                r = asprintf(&base, "comm%u", i);
-        if (r < 0)
-                return -ENOMEM;
+        if (!base && c->parent < i && strlen(job->comms[c->parent].name) < PARENT)
+                base = xprintf("%s/%s", job->comms[c->parent].name,
+                               c->color >= 0 ? number : "split");
+        else if (!base)
+                base = c->n_ranks == 1              ? xstrdup("self")
+                       : c->n_ranks == job->n_ranks ? xstrdup("world")
+                                                    : xprintf("comm%u", i);
         for (uint32_t k = names_have(names, base, BEGINNING) + 1; !c->name; k++) {
-                char *name = NULL;
+                char *name = k == 1 ? xstrdup(base) : xprintf("%s#%u", base, k);
 
-                if ((k == 1 ? asprintf(&name, "%s", base) : asprintf(&name, "%s#%u", base, k)) < 0)
-                        return -ENOMEM;
                 if (names_have(names, name, WHOLE))
                         free(name);
                 else
                         c->name = name;
         }
         names_add(names, c->name);
-        return 0;
 }
 
 static int by_key(const void *a, const void *b)
@@ -430,22 +419,19 @@ static void number_members(struct capo_job *job)
         }
 }
 
-int capo_job_finish(struct capo_job *job)
+void capo_job_finish(struct capo_job *job)
 {
         _cleanup_(names_finish) struct names names = {0};
-        int r;
 
         place_processes(job);
-        r = job_set_clocks(job);
-        if (r < 0)
-                return r;
+        job_set_clocks(job);
         sort_comms(job);
         count_ranks(job);
         number_members(job);
         job_list_uses(job);
         add_up(job);
-        for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
-                r = name_comm(job, i, &names);
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                name_comm(job, i, &names);
                 lay_out(job, &job->comms[i]);
         }
         for (uint32_t i = 0; i < job->n_rows; i++) {
@@ -462,15 +448,12 @@ int capo_job_finish(struct capo_job *job)
                                 job->comms[row->comm].n_captured += row->count;
                 }
         }
-        if (r < 0)
-                return r;
         if (job->n_rows)
                 qsort(job->rows, job->n_rows, sizeof *job->rows, by_key);
         if (job->n_sites)
                 qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
-        r = job_meet_long(job);
-        r = r < 0 ? r : capo_skew_solve(job, job->scratch->meets);
+        job_meet_long(job);
+        capo_skew_solve(job, job->scratch->meets);
         for (uint32_t i = 0; i < job->n_comms; i++) /* 3 KB for each rank */
                 capo_meet_free(steal(&job->scratch->meets[i]));
-        return r;
 }

@@ -41,8 +41,8 @@ static inline uint32_t job_index_next(const struct job_index *ix, uint64_t hash,
 /** job_comm_of() - index in job->comms of communicator @uid, made if missing. */
 uint32_t job_comm_of(struct capo_job *job, uint64_t uid);
 
-/** job_add_text_frame() - add an INFO, FABRIC or RULES frame to its process. Return: 0, -ENOMEM. */
-int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f);
+/** job_add_text_frame() - add an INFO, FABRIC or RULES frame to its process. */
+void job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f);
 
 /** job_tally() - finish counting a row's calls of one rank: row->count becomes the larger count. */
 void job_tally(struct capo_job_row *row);
@@ -57,15 +57,15 @@ void job_tally(struct capo_job_row *row);
 struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key,
                                     uint64_t tally_of);
 
-/** job_add_failure() - add @calls that returned @result, if that is an error. Return: 0, -ENOMEM.
+/** job_add_failure() - add @calls that returned @result, if that is an error.
  */
-int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
-                    int8_t result, uint64_t calls);
+void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
+                     int8_t result, uint64_t calls);
 
 /** job_add_site() - add the calls of a call site to the job's site with the same @text. Return: 0,
  * -ENOMEM. */
-int job_add_site(struct capo_job *job, const struct capo_log_site *s,
-                 struct capo_log_site_chosen chosen, const char *text);
+void job_add_site(struct capo_job *job, const struct capo_log_site *s,
+                  struct capo_log_site_chosen chosen, const char *text);
 
 /* A later CELL or SITE frame replaces the earlier one with its id: the position of the last frame
  * of each id. */
@@ -74,14 +74,14 @@ struct job_places {
         uint32_t n;
 };
 
-/** job_place() - note that the last frame of @id is at @offset. Return: 0, -ENOMEM. */
-int job_place(struct job_places *places, uint16_t id, uint64_t offset);
+/** job_place() - note that the last frame of @id is at @offset. */
+void job_place(struct job_places *places, uint16_t id, uint64_t offset);
 
 /** job_add_cells(), job_add_sites() - add the frames at @places to the job. @comms: id in the
- * process -> 1 + index in job->comms. Return: 0, -ENOMEM. */
-int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *places,
-                  uint32_t process, const uint32_t *comms);
-int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_places *places);
+ * process -> 1 + index in job->comms. */
+void job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *places,
+                   uint32_t process, const uint32_t *comms);
+void job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_places *places);
 
 /**
  * job_add_traced_cells() - make cells from the single calls of a log that has every call
@@ -90,18 +90,18 @@ int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_p
  * not. @log is read from its begin. @comms: id in the process -> 1 + index in job->comms. Return:
  * 0, -ENOMEM.
  */
-int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
-                         const uint32_t *comms);
+void job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
+                          const uint32_t *comms);
 
 /**
  * job_set_clocks() - convert times of hosts whose clocks are more than a minute apart to one clock
  * (host_clocks.c). After the last log, when processes have nodes. Changes header.t0_real_ns and
- * ahead_ns of processes, and creation and end times of members. Return: 0, -ENOMEM.
+ * ahead_ns of processes, and creation and end times of members.
  */
-int job_set_clocks(struct capo_job *job);
+void job_set_clocks(struct capo_job *job);
 
 /** job_meet_long() - fetch the calls after long silences that the sample lacks; after the last log,
- * when communicators are sorted. Return: 0, -ENOMEM. */
-int job_meet_long(struct capo_job *job);
+ * when communicators are sorted. */
+void job_meet_long(struct capo_job *job);
 
 #endif

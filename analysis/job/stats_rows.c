@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows, call sites and communicators of a job, found by their keys, and filled from the last
  * CELL and SITE frames of each log: the counts of its process at its end. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -109,8 +108,8 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
         return row;
 }
 
-int job_add_site(struct capo_job *job, const struct capo_log_site *s,
-                 struct capo_log_site_chosen chosen, const char *text)
+void job_add_site(struct capo_job *job, const struct capo_log_site *s,
+                  struct capo_log_site_chosen chosen, const char *text)
 {
         struct job_index *ix = &job->scratch->sites;
         uint64_t hash = job_hash(text, s->text_size);
@@ -138,7 +137,6 @@ int job_add_site(struct capo_job *job, const struct capo_log_site *s,
         site->gpu_count += s->gpu_count;
         site->chosen.gpu_ns += chosen.gpu_ns;
         site->chosen.gpu_count += chosen.gpu_count;
-        return 0;
 }
 
 static uint64_t failure_hash(uint32_t process, uint32_t comm, uint8_t call, int8_t result)
@@ -148,15 +146,15 @@ static uint64_t failure_hash(uint32_t process, uint32_t comm, uint8_t call, int8
         return job_hash(key, sizeof key);
 }
 
-int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
-                    int8_t result, uint64_t calls)
+void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
+                     int8_t result, uint64_t calls)
 {
         struct job_index *ix = &job->scratch->failures;
         uint64_t hash = failure_hash(process, comm, call, result);
         bool grown;
 
         if (!job_failed(result) || !calls)
-                return 0;
+                return;
         grown = job_index_grow(ix, job->n_failures);
         for (uint32_t i = 0; grown && i < job->n_failures; i++) {
                 const struct capo_job_failure *f = &job->failures[i];
@@ -169,26 +167,24 @@ int job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8
                 if (f->process == process && f->comm == comm && f->call == call &&
                     f->result == result) {
                         f->calls += calls;
-                        return 0;
+                        return;
                 }
         }
         xarray_room(&job->failures, job->n_failures, sizeof *job->failures);
         job->failures[job->n_failures] =
                 (struct capo_job_failure){calls, process, comm, call, result};
         job_index_enter(ix, hash, job->n_failures++);
-        return 0;
 }
 
 /* ---- a log's cells and sites ---- */
 
-int job_place(struct job_places *places, uint16_t id, uint64_t offset)
+void job_place(struct job_places *places, uint16_t id, uint64_t offset)
 {
         for (; places->n <= id; places->n++) {
                 xarray_room(&places->at, places->n, sizeof *places->at);
                 places->at[places->n] = 0;
         }
         places->at[id] = offset;
-        return 0;
 }
 
 /* What calls of NCCL EP say of the rank that made them. */
@@ -212,10 +208,10 @@ static void add_expert_cell(struct capo_job_comm *comm, const struct capo_log_ce
         m->given.bytes += c->count * c->bytes;
 }
 
-static int add_cell(struct capo_job *job, const struct capo_log_cell *c,
-                    const struct capo_log_hist_view *host, const struct capo_log_hist_view *gpu,
-                    const struct capo_log_hist_view *waited, uint32_t process,
-                    const uint32_t *comms)
+static void add_cell(struct capo_job *job, const struct capo_log_cell *c,
+                     const struct capo_log_hist_view *host, const struct capo_log_hist_view *gpu,
+                     const struct capo_log_hist_view *waited, uint32_t process,
+                     const uint32_t *comms)
 {
         struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1 : CAPO_NO_COMM,
                                    .bytes = c->bytes,
@@ -231,18 +227,15 @@ static int add_cell(struct capo_job *job, const struct capo_log_cell *c,
         if (key.comm != CAPO_NO_COMM &&
             (c->call == CAPO_CALL_EPDISPATCH || c->call == CAPO_CALL_EPGETASYNCERROR))
                 add_expert_cell(&job->comms[key.comm], c, process);
-        if (job_add_failure(job, process, key.comm, c->call, c->result, c->count) < 0)
-                return -ENOMEM;
-        if (capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host) < 0)
-                return -ENOMEM;
-        if (c->flags & CAPO_RECORD_CHOSEN && c->clock == CAPO_CLOCK_EVENT &&
-            capo_hist_add_view(&row->time[CAPO_TIMES_CHOSEN], gpu) < 0)
-                return -ENOMEM;
-        if (capo_hist_add_view(&row->time[CAPO_TIMES_WAITED], waited) < 0)
-                return -ENOMEM;
-        if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
-                return capo_hist_add_view(&row->time[c->clock], gpu);
-        return 0;
+        job_add_failure(job, process, key.comm, c->call, c->result, c->count);
+        capo_hist_add_view(&row->time[CAPO_CLOCK_HOST], host);
+        if (c->flags & CAPO_RECORD_CHOSEN && c->clock == CAPO_CLOCK_EVENT)
+                capo_hist_add_view(&row->time[CAPO_TIMES_CHOSEN], gpu);
+        capo_hist_add_view(&row->time[CAPO_TIMES_WAITED], waited);
+        if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL) {
+                capo_hist_add_view(&row->time[c->clock], gpu);
+                return;
+        }
 }
 
 struct cell_place {
@@ -258,15 +251,14 @@ static int by_comm_then_id(const void *a, const void *b)
 
 /* Sorted by communicator, so that a row's calls of one rank are consecutive (a process may hold
  * several ranks of one). */
-int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at,
-                  uint32_t process, const uint32_t *comms)
+void job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_places *at,
+                   uint32_t process, const uint32_t *comms)
 {
         _cleanup_free_ struct cell_place *places = xmalloc((at->n + 1) * sizeof *places);
         struct capo_log_hist_view host, gpu, waited;
         struct capo_log_frame f;
         struct capo_log_cell c;
         uint32_t n = 0;
-        int r = 0;
 
         for (uint32_t id = 0; id < at->n; id++) {
                 if (!at->at[id] || capo_log_frame_at(log, at->at[id], &f) < 0 ||
@@ -275,26 +267,23 @@ int job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_p
                 places[n++] = (struct cell_place){.comm = c.comm, .id = (uint16_t)id};
         }
         qsort(places, n, sizeof *places, by_comm_then_id);
-        for (uint32_t i = 0; r == 0 && i < n; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 if (capo_log_frame_at(log, at->at[places[i].id], &f) == 0 &&
                     capo_log_cell(&f, &c, &host, &gpu) == 0 &&
                     capo_log_cell_waited(&f, &waited) == 0)
-                        r = add_cell(job, &c, &host, &gpu, &waited, process, comms);
+                        add_cell(job, &c, &host, &gpu, &waited, process, comms);
         }
-        return r;
 }
 
-int job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_places *at)
+void job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_places *at)
 {
         struct capo_log_frame f;
         struct capo_log_site s;
         const char *text;
-        int r = 0;
 
-        for (uint32_t id = 0; r == 0 && id < at->n; id++) {
+        for (uint32_t id = 0; id < at->n; id++) {
                 if (at->at[id] && capo_log_frame_at(log, at->at[id], &f) == 0 &&
                     capo_log_site(&f, &s, &text) == 0)
-                        r = job_add_site(job, &s, capo_log_site_chosen(&f), text);
+                        job_add_site(job, &s, capo_log_site_chosen(&f), text);
         }
-        return r;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text frames of a log: INFO, FABRIC, RULES. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,7 +25,7 @@ char *job_text_copy(const void *bytes, size_t size)
 }
 
 /* @length: of *@text, updated; a 0 in @more ends it. */
-static int append_text(char **text, size_t *length, const void *more, size_t size, bool newline)
+static void append_text(char **text, size_t *length, const void *more, size_t size, bool newline)
 {
         size_t old = *length;
         char *larger = xrealloc(*text, old + size + 2);
@@ -36,7 +35,6 @@ static int append_text(char **text, size_t *length, const void *more, size_t siz
         put_text(larger + old, more, size);
         *length = old + strlen(larger + old);
         *text = larger;
-        return 0;
 }
 
 enum { MACHINE_MOST = 4 << 20 };
@@ -45,7 +43,7 @@ enum {
         KEYS = 1024
 }; /* per process; capo writes some dozens, and more in a foreign log is ignored */
 
-static int add_info(struct capo_job_process *p, const struct capo_info_line *line)
+static void add_info(struct capo_job_process *p, const struct capo_info_line *line)
 {
         for (uint32_t i = 0; i < p->n_info; i++) {
                 struct capo_job_info *info = &p->info[i];
@@ -53,19 +51,18 @@ static int add_info(struct capo_job_process *p, const struct capo_info_line *lin
                 if (!capo_info_is(line, info->key))
                         continue;
                 info->size_ = !line->more ? 0 : info->size_ ? info->size_ : strlen(info->value);
-                return append_text(&info->value, &info->size_, line->value, line->n_value,
-                                   line->more);
+                append_text(&info->value, &info->size_, line->value, line->n_value, line->more);
+                return;
         }
         if (p->n_info == KEYS)
-                return 0;
+                return;
         xarray_room(&p->info, p->n_info, sizeof *p->info);
         p->info[p->n_info++] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
                                                       job_text_copy(line->value, line->n_value), 0};
-        return 0;
 }
 
 /* A long job has many: the middle ones make room. */
-static int add_machine(struct capo_job_process *p, const struct capo_log_frame *f)
+static void add_machine(struct capo_job_process *p, const struct capo_log_frame *f)
 {
         if (p->machine_size_ > MACHINE_MOST) {
                 char *from = strchr(p->machine + MACHINE_MOST / 2, '\n'),
@@ -76,15 +73,14 @@ static int add_machine(struct capo_job_process *p, const struct capo_log_frame *
                         p->machine_size_ = strlen(p->machine);
                 }
         }
-        return append_text(&p->machine, &p->machine_size_, f->payload, f->size, false);
+        append_text(&p->machine, &p->machine_size_, f->payload, f->size, false);
 }
 
-int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f)
+void job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *f)
 {
         struct capo_info_line info;
         const char *line;
         size_t at = 0, n;
-        int r = 0;
 
         if (f->type == CAPO_FRAME_FABRIC) {
                 /* Each piece begins with the number of its snapshot. The last two are kept, because
@@ -99,18 +95,21 @@ int job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame *
                         p->fabric_last_ = p->fabric_size_ -= p->fabric_last_;
                         memmove(p->fabric, now, p->fabric_size_ + 1);
                 }
-                return append_text(&p->fabric, &p->fabric_size_, f->payload, f->size, false);
+                append_text(&p->fabric, &p->fabric_size_, f->payload, f->size, false);
+                return;
         }
-        if (f->type == CAPO_FRAME_MACHINE)
-                return add_machine(p, f);
+        if (f->type == CAPO_FRAME_MACHINE) {
+                add_machine(p, f);
+                return;
+        }
         if (f->type == CAPO_FRAME_RULES) {
                 size_t had = 0;
 
                 free(p->rules);
                 p->rules = NULL;
-                return append_text(&p->rules, &had, f->payload, f->size, false);
+                append_text(&p->rules, &had, f->payload, f->size, false);
+                return;
         }
-        while (r == 0 && capo_info_next(f, &at, &info))
-                r = add_info(p, &info);
-        return r;
+        while (capo_info_next(f, &at, &info))
+                add_info(p, &info);
 }

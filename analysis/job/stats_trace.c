@@ -3,13 +3,11 @@
  * Makes cells from single calls. The calls of one shape belong to one cell, so the cell is looked
  * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/frame_types.h"
 #include "capo/record.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 
@@ -53,24 +51,22 @@ static uint32_t cell_of(struct tracing *t, uint16_t comm, uint16_t rule, uint64_
         return ++t->n_cells;
 }
 
-static int count_call(struct traced *cell, uint64_t host_ns, const struct capo_record *r)
+static void count_call(struct traced *cell, uint64_t host_ns, const struct capo_record *r)
 {
         uint64_t waited;
 
         cell->count++;
         cell->failed += job_failed(r->result);
-        if (r->clock != CAPO_CLOCK_NONE &&
-            capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1) < 0)
-                return -ENOMEM;
-        if (r->clock == CAPO_CLOCK_EVENT && r->flags & CAPO_RECORD_CHOSEN &&
-            capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], r->gpu_ns, 1) < 0)
-                return -ENOMEM;
-        if (capo_record_waited(r, &waited) &&
-            capo_hist_add(&cell->time[CAPO_TIMES_WAITED], waited, 1) < 0)
-                return -ENOMEM;
-        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL)
-                return capo_hist_add(&cell->time[r->clock], r->gpu_ns, 1);
-        return 0;
+        if (r->clock != CAPO_CLOCK_NONE)
+                capo_hist_add(&cell->time[CAPO_CLOCK_HOST], host_ns, 1);
+        if (r->clock == CAPO_CLOCK_EVENT && r->flags & CAPO_RECORD_CHOSEN)
+                capo_hist_add(&cell->time[CAPO_TIMES_CHOSEN], r->gpu_ns, 1);
+        if (capo_record_waited(r, &waited))
+                capo_hist_add(&cell->time[CAPO_TIMES_WAITED], waited, 1);
+        if (r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL) {
+                capo_hist_add(&cell->time[r->clock], r->gpu_ns, 1);
+                return;
+        }
 }
 
 static void trace_shapes(struct tracing *t, const struct capo_log_frame *f)
@@ -85,40 +81,35 @@ static void trace_shapes(struct tracing *t, const struct capo_log_frame *f)
         }
 }
 
-static int trace_block(struct tracing *t, const struct capo_log_frame *f)
+static void trace_block(struct tracing *t, const struct capo_log_frame *f)
 {
         struct capo_log_columns c;
-        int r = 0;
 
         if (capo_log_block(f, &c) < 0)
-                return 0;
-        for (uint32_t i = 0; i < c.n && r == 0; i++) {
+                return;
+        for (uint32_t i = 0; i < c.n; i++) {
                 const struct capo_log_shape *s = &t->shapes[c.shape[i]];
 
                 if (t->cell_of[c.shape[i]])
-                        r = count_call(&t->cells[t->cell_of[c.shape[i]] - 1], c.host_ns[i],
-                                       &(struct capo_record){.gpu_ns = c.gpu_ns ? c.gpu_ns[i] : 0,
-                                                             .group = c.aux ? c.aux[i] : 0,
-                                                             .clock = s->clock,
-                                                             .flags = s->flags,
-                                                             .result = s->result});
+                        count_call(&t->cells[t->cell_of[c.shape[i]] - 1], c.host_ns[i],
+                                   &(struct capo_record){.gpu_ns = c.gpu_ns ? c.gpu_ns[i] : 0,
+                                                         .group = c.aux ? c.aux[i] : 0,
+                                                         .clock = s->clock,
+                                                         .flags = s->flags,
+                                                         .result = s->result});
         }
-        return r;
 }
 
-static int trace_wide(struct tracing *t, const struct capo_log_frame *f)
+static void trace_wide(struct tracing *t, const struct capo_log_frame *f)
 {
         struct capo_record w;
-        int r = 0;
 
-        for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &w); i++) {
+        for (unsigned i = 0; capo_log_wide(f, i, &w); i++) {
                 uint32_t cell = cell_of(t, w.comm, w.rule, w.bytes, w.call, w.algo_proto,
                                         w.channels, w.flags);
 
-                r = count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0,
-                               &w);
+                count_call(&t->cells[cell - 1], w.t_end > w.t_begin ? w.t_end - w.t_begin : 0, &w);
         }
-        return r;
 }
 
 static int by_comm(const void *a, const void *b)
@@ -126,8 +117,8 @@ static int by_comm(const void *a, const void *b)
         return ((const struct traced *)a)->key.comm - ((const struct traced *)b)->key.comm;
 }
 
-static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
-                     const uint32_t *comms)
+static void hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
+                      const uint32_t *comms)
 {
         if (t->n_cells)
                 qsort(t->cells, t->n_cells, sizeof *t->cells, by_comm);
@@ -149,32 +140,28 @@ static int hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
                         continue;
                 row = job_add_to_row(job, &key, (uint64_t)process << 16 | c->comm);
                 for (unsigned k = 0; k < CAPO_TIMES; k++) {
-                        if (capo_hist_merge(&row->time[k], &t->cells[i].time[k]) < 0)
-                                return -ENOMEM;
+                        capo_hist_merge(&row->time[k], &t->cells[i].time[k]);
                 }
         }
-        return 0;
 }
 
-int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
-                         const uint32_t *comms)
+void job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
+                          const uint32_t *comms)
 {
         struct tracing t = {.shapes = xcalloc(65536, sizeof *t.shapes),
                             .cell_of = xcalloc(65536, sizeof *t.cell_of)};
         struct capo_log_frame f;
-        int r = 0;
 
         capo_log_rewind(log);
-        while (r == 0 && capo_log_next(log, &f) > 0) {
+        while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_SHAPE)
                         trace_shapes(&t, &f);
                 else if (f.type == CAPO_FRAME_BLOCK)
-                        r = trace_block(&t, &f);
+                        trace_block(&t, &f);
                 else if (f.type == CAPO_FRAME_WIDE)
-                        r = trace_wide(&t, &f);
+                        trace_wide(&t, &f);
         }
-        if (r == 0)
-                r = hand_over(&t, job, process, comms);
+        hand_over(&t, job, process, comms);
         for (uint32_t i = 0; i < t.n_cells; i++) {
                 for (unsigned k = 0; k < CAPO_TIMES; k++)
                         capo_hist_finish(&t.cells[i].time[k]);
@@ -183,5 +170,4 @@ int job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t pr
         free(t.cells);
         free(t.cell_of);
         free(t.shapes);
-        return r;
 }

@@ -10,8 +10,8 @@
 #include <string.h>
 
 #include "analysis/log/fabric_read.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/fabric_keys.h"
 
 const char *const capo_fabric_kind_names[CAPO_FI_KIND_ROOM] = {
@@ -228,8 +228,7 @@ static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t *
         }
 }
 
-/* Return: 0; 1: a part of the line was not understood, or there are too many of its kind; -ENOMEM.
- */
+/* Return: 0; 1: a part of the line was not understood, or there are too many of its kind. */
 static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
 {
         void *list, *item;
@@ -245,8 +244,7 @@ static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at
                 return 0;
         if (*n == MOST_ITEMS)
                 return 1;
-        if (capo_array_room(list, *n, size) < 0)
-                return -ENOMEM;
+        xarray_room(list, *n, size);
         item = *(char **)list + *n * size;
         memset(item, 0, size);
         if (line == CAPO_FABRIC_DOMAIN)
@@ -377,12 +375,10 @@ static void sum_up(struct capo_fabric *f)
 
 int capo_fabric_parse(const char *text, struct capo_fabric **out)
 {
-        _cleanup_(capo_fabric_freep) struct capo_fabric *f = calloc(1, sizeof *f);
-        _cleanup_free_ char *copy = strdup(text);
+        _cleanup_(capo_fabric_freep) struct capo_fabric *f = xcalloc(1, sizeof *f);
+        _cleanup_free_ char *copy = xstrdup(text);
         int r;
 
-        if (!f || !copy)
-                return -ENOMEM;
         r = lines_read(f, copy, choose_snapshot(text));
         if (r < 0)
                 return r;

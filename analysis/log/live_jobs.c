@@ -3,15 +3,14 @@
  * The first part of each log is mostly enough: its communicators are there. Only if that leaves
  * more than one job are the logs read to the end, for communicators made late and for end times.
  */
-#include <errno.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "capo/frame_types.h"
-#include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/live_jobs.h"
@@ -86,8 +85,8 @@ static void extend_end(struct said *s, uint64_t ns)
         s->end_ns = ns > s->end_ns ? ns : s->end_ns;
 }
 
-/* Read the first @most bytes of a log. Return: 0; -ENOMEM. An unreadable log is marked. */
-static int scan_log(struct all *all, uint32_t i, uint64_t most)
+/* Read the first @most bytes of a log. An unreadable log is marked. */
+static void scan_log(struct all *all, uint32_t i, uint64_t most)
 {
         struct said *s = &all->log[i];
         struct capo_log *log;
@@ -96,7 +95,7 @@ static int scan_log(struct all *all, uint32_t i, uint64_t most)
         int r = capo_log_paths_open(all->paths, i, &log, why, sizeof why);
 
         if (r < 0)
-                return r == -ENOMEM ? r : 0;
+                return;
         s->readable = true;
         s->rank = s->n_ranks = -1;
         s->begin_ns = s->end_ns = capo_log_header(log)->t0_real_ns;
@@ -117,13 +116,11 @@ static int scan_log(struct all *all, uint32_t i, uint64_t most)
                         s->many |= comm.n_ranks > 1;
                         if (!comm.uid)
                                 continue;
-                        if (capo_array_room(&all->use, all->n_uses, sizeof *all->use) < 0)
-                                return -ENOMEM;
+                        xarray_room(&all->use, all->n_uses, sizeof *all->use);
                         all->use[all->n_uses++] = (struct use){comm.uid, i};
                 }
         }
         capo_log_park(log);
-        return 0;
 }
 
 /* A group is named by its first log. */
@@ -148,14 +145,13 @@ static int by_uid(const void *a, const void *b)
         return CAPO_ORDER(x->uid, y->uid) ?: CAPO_ORDER(x->log, y->log);
 }
 
-static int read_all(struct all *all, uint64_t most)
+static void read_all(struct all *all, uint64_t most)
 {
         all->n_uses = 0;
         free(all->use);
         all->use = NULL;
         for (uint32_t i = 0; i < all->n; i++) {
-                if (scan_log(all, i, most) < 0)
-                        return -ENOMEM;
+                scan_log(all, i, most);
         }
         if (all->n_uses)
                 qsort(all->use, all->n_uses, sizeof *all->use, by_uid);
@@ -163,7 +159,6 @@ static int read_all(struct all *all, uint64_t most)
                 if (all->use[i].uid == all->use[i - 1].uid)
                         join_groups(all, all->use[i].log, all->use[i - 1].log);
         }
-        return 0;
 }
 
 static bool has_several_groups(struct all *all)
@@ -286,12 +281,10 @@ int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_j
 {
         const size_t n = paths->n;
         _cleanup_(all_finish) struct all all = {
-                .paths = paths, .log = calloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
-        _cleanup_free_ struct group *group = calloc(n + 1, sizeof *group);
+                .paths = paths, .log = xcalloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
+        _cleanup_free_ struct group *group = xcalloc(n + 1, sizeof *group);
         uint32_t n_groups;
 
-        if (!all.log || !group)
-                return -ENOMEM;
         for (uint32_t i = 0; i < n; i++) {
                 const char *path = paths->path[i];
 
@@ -299,13 +292,11 @@ int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_j
                         .path = path, .n_folder = capo_log_folder_size(path), .group = i};
                 job[i] = CAPO_LOG_NO_JOB;
         }
-        if (read_all(&all, HEAD) < 0 ||
-            (has_several_groups(&all) && read_all(&all, UINT64_MAX) < 0))
-                return -ENOMEM;
+        read_all(&all, HEAD);
+        if (has_several_groups(&all))
+                read_all(&all, UINT64_MAX);
         n_groups = make_groups(&all, group);
-        *jobs = calloc(n_groups + 1, sizeof **jobs);
-        if (!*jobs)
-                return -ENOMEM;
+        *jobs = xcalloc(n_groups + 1, sizeof **jobs);
         for (uint32_t g = 0; g < n_groups; g++) {
                 (*jobs)[g] = (struct capo_log_job){group[g].begin_ns, group[g].end_ns, group[g].n};
                 for (uint32_t i = group[g].first; i != CAPO_LOG_NO_JOB; i = all.log[i].next)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/array.h"
-#include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/live_logs.h"
 
 int capo_live_log_open(const struct capo_segment_info *info, struct capo_log **out)
@@ -26,8 +24,7 @@ static int keep_living(const struct capo_segment_info *info, void *arg)
 
         if (!info->alive || info->trace_all)
                 return 0;
-        if (capo_array_room(&l->v, l->n, sizeof *l->v) < 0)
-                return -ENOMEM;
+        xarray_room(&l->v, l->n, sizeof *l->v);
         l->v[l->n++] = *info;
         return 0;
 }
@@ -44,10 +41,11 @@ static const struct capo_segment_info *find_living(const struct living *l, const
 int capo_live_logs_take(struct capo_log_paths *paths)
 {
         struct living living = {0};
-        int n = 0, r = capo_segment_find(NULL, NULL, keep_living, &living);
+        int n = 0;
 
         /* if nothing can be read, every log stays as it is */
-        for (size_t i = 0; i < paths->n && living.n && r != -ENOMEM; i++) {
+        capo_segment_find(NULL, NULL, keep_living, &living);
+        for (size_t i = 0; i < paths->n && living.n; i++) {
                 const struct capo_segment_info *info = find_living(&living, paths->path[i]);
                 struct capo_log *log;
 
@@ -59,5 +57,5 @@ int capo_live_logs_take(struct capo_log_paths *paths)
                 n++;
         }
         free(living.v);
-        return r == -ENOMEM ? r : n;
+        return n;
 }

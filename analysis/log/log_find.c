@@ -15,20 +15,17 @@
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/pack.h"
 
-/* Takes ownership of @path; NULL means out of memory. */
-static int add_folder_name(struct capo_log_paths *out, char *path)
+/* Takes ownership of @path. */
+static void add_folder_name(struct capo_log_paths *out, char *path)
 {
-        if (!path || capo_array_room(&out->folder, out->n_folders, sizeof *out->folder) < 0) {
-                free(path);
-                return -ENOMEM;
-        }
+        xarray_room(&out->folder, out->n_folders, sizeof *out->folder);
         out->folder[out->n_folders++] = path;
-        return 0;
 }
 
 static int is_log(const struct dirent *e)
@@ -54,11 +51,8 @@ static void free_names(struct dirent **names, int n)
 static char *join_path(const char *folder, const char *name)
 {
         size_t n = strlen(folder);
-        char *path;
 
-        return asprintf(&path, "%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name) < 0
-                       ? NULL
-                       : path;
+        return xprintf("%s%s%s", folder, n && folder[n - 1] == '/' ? "" : "/", name);
 }
 
 /* Time of the newest log in @folder, ns since 1970; -1: no logs. */
@@ -133,19 +127,20 @@ static int find_subs(const char *parent, struct subs *subs)
 static int list_logs(const char *folder, struct capo_log_paths *out)
 {
         struct dirent **names = NULL;
-        int n = scandir(folder, &names, is_log, alphasort), r = 0;
+        int n = scandir(folder, &names, is_log, alphasort);
 
         if (n < 0)
                 return -errno;
-        for (int i = 0; i < n && r == 0; i++) {
+        for (int i = 0; i < n; i++) {
                 _cleanup_free_ char *path = join_path(folder, names[i]->d_name);
 
-                r = !path                                 ? -ENOMEM
-                    : capo_pack_is_name(names[i]->d_name) ? capo_log_paths_add_pack(out, path)
-                                                          : capo_log_paths_add(out, path, NULL);
+                if (capo_pack_is_name(names[i]->d_name))
+                        capo_log_paths_add_pack(out, path);
+                else
+                        capo_log_paths_add(out, path, NULL);
         }
         free_names(names, n);
-        return r;
+        return 0;
 }
 
 /* The logs under one folder that was named, and their jobs. */
@@ -170,8 +165,8 @@ static int who_is_who(struct found *f)
         free(f->job);
         free(f->jobs);
         f->jobs = NULL;
-        f->job = malloc((f->all.n + 1) * sizeof *f->job);
-        f->n_jobs = f->job ? capo_log_jobs(&f->all, f->job, &f->jobs) : -ENOMEM;
+        f->job = xmalloc((f->all.n + 1) * sizeof *f->job);
+        f->n_jobs = capo_log_jobs(&f->all, f->job, &f->jobs);
         return f->n_jobs < 0 ? f->n_jobs : 0;
 }
 
@@ -230,7 +225,7 @@ static char *folder_of(const char *path)
 {
         size_t n = capo_log_folder_size(path);
 
-        return n || *path == '/' ? strndup(path, n ?: 1) : strdup(".");
+        return n || *path == '/' ? xstrndup(path, n ?: 1) : xstrdup(".");
 }
 
 /* Print one line about what is not shown. */
@@ -258,7 +253,7 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
 {
         _cleanup_free_ char *of = folder_of(f->all.path[i]);
 
-        for (size_t k = 0; of && f->n_jobs && k < f->all.n; k++) {
+        for (size_t k = 0; f->n_jobs && k < f->all.n; k++) {
                 _cleanup_free_ char *other = f->job[k] == job ? folder_of(f->all.path[k]) : NULL;
 
                 if (other && !strcmp(of, other))
@@ -269,27 +264,24 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
 
 /* Take the logs of @job, and the unreadable ones: their job is unknown, and the page must mention
  * them. */
-static int take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
+static void take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
-        int r = f->below ? 0 : add_folder_name(out, strdup(folder));
-
-        for (size_t i = 0; i < f->all.n && r == 0; i++) {
+        if (!f->below)
+                add_folder_name(out, xstrdup(folder));
+        for (size_t i = 0; i < f->all.n; i++) {
                 if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !is_beside_job(f, i, job)))
                         continue;
                 if (f->below) {
                         char *of = folder_of(f->all.path[i]);
-                        bool known = of && out->n_folders &&
-                                     !strcmp(out->folder[out->n_folders - 1], of);
+                        bool known = out->n_folders && !strcmp(out->folder[out->n_folders - 1], of);
 
                         if (known)
                                 free(of);
                         else
-                                r = add_folder_name(out, of);
+                                add_folder_name(out, of);
                 }
-                if (r == 0)
-                        r = capo_log_paths_add(out, f->all.path[i], steal(&f->all.log[i]));
+                capo_log_paths_add(out, f->all.path[i], steal(&f->all.log[i]));
         }
-        return r;
 }
 
 /* @number: 0: the newest job; else the Nth, the oldest first. */
@@ -301,14 +293,19 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
 
         if (r < 0)
                 return r;
-        if (!f.all.n)
-                return number ? -ENOENT : add_folder_name(out, strdup(folder));
+        if (!f.all.n) {
+                if (number)
+                        return -ENOENT;
+                add_folder_name(out, xstrdup(folder));
+                return 0;
+        }
         if (number > (unsigned long)f.n_jobs)
                 return -ENOENT;
         job = number ? (uint32_t)number - 1 : f.n_jobs ? (uint32_t)f.n_jobs - 1 : 0;
         if (!number && f.n_jobs)
                 say_others(folder, &f, job);
-        return take_job(&f, folder, job, out);
+        take_job(&f, folder, job, out);
+        return 0;
 }
 
 /* Identifies a log: its first bytes contain the start time of its process in ns. */
@@ -367,14 +364,12 @@ static void drop_copies_of(struct capo_log_paths *out, const struct face *face, 
 }
 
 /* Drop duplicates: the same log under two names, a copy of it, or a copy made while it grew. */
-static int drop_copies(struct capo_log_paths *out)
+static void drop_copies(struct capo_log_paths *out)
 {
-        _cleanup_free_ struct face *face = calloc(out->n + 1, sizeof *face);
+        _cleanup_free_ struct face *face = xcalloc(out->n + 1, sizeof *face);
         size_t n = 0, kept = 0;
         char why[256];
 
-        if (!face)
-                return -ENOMEM;
         for (size_t i = 0; i < out->n; i++) {
                 if (capo_log_paths_open(out, i, &face[n].log, why, sizeof why) < 0)
                         continue;
@@ -397,7 +392,6 @@ static int drop_copies(struct capo_log_paths *out)
                 }
         }
         out->n = kept;
-        return 0;
 }
 
 /* Parse "DIR@N": sets *number and returns DIR, to be freed; NULL: not of that form. */
@@ -425,10 +419,10 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 _cleanup_free_ char *folder = NULL;
                 unsigned long number = 0;
                 struct stat st;
-                int r;
+                int r = 0;
 
                 if (stat(args[i], &st) < 0 && errno == ENOTDIR) { /* may be PACK/NAME */
-                        r = capo_log_paths_add(out, args[i], NULL);
+                        capo_log_paths_add(out, args[i], NULL);
                 } else if (stat(args[i], &st) < 0) {
                         r = -errno;
                         folder = parse_job_number(args[i], &number);
@@ -439,9 +433,9 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 } else if (S_ISDIR(st.st_mode)) {
                         r = add_folder(args[i], 0, out);
                 } else if (capo_pack_is_name(args[i])) {
-                        r = capo_log_paths_add_pack(out, args[i]);
+                        capo_log_paths_add_pack(out, args[i]);
                 } else {
-                        r = capo_log_paths_add(out, args[i], NULL);
+                        capo_log_paths_add(out, args[i], NULL);
                 }
                 if (r == -ENOENT)
                         return capo_why(
@@ -453,7 +447,8 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
                 if (r < 0)
                         return capo_why(r, why, why_size, "%s: %s", args[i], strerror(-r));
         }
-        return drop_copies(out);
+        drop_copies(out);
+        return 0;
 }
 
 int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t *n_jobs)
@@ -469,13 +464,11 @@ int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t 
         r = scan_folder(folder, true, &f);
         if (r < 0 || !f.n_jobs)
                 return r;
-        *jobs = calloc((size_t)f.n_jobs, sizeof **jobs);
-        if (!*jobs)
-                return -ENOMEM;
+        *jobs = xcalloc((size_t)f.n_jobs, sizeof **jobs);
         *n_jobs = (size_t)f.n_jobs;
         for (size_t i = 0; i < *n_jobs && r == 0; i++) {
-                r = take_job(&f, folder, (uint32_t)i, &(*jobs)[i]);
-                r = r < 0 ? r : drop_copies(&(*jobs)[i]);
+                take_job(&f, folder, (uint32_t)i, &(*jobs)[i]);
+                drop_copies(&(*jobs)[i]);
         }
         return r;
 }

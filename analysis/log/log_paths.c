@@ -4,52 +4,39 @@
 #include <string.h>
 
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/log/log_paths.h"
 #include "analysis/log/pack.h"
 
-int capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log)
+void capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log)
 {
-        char *copy = strdup(path);
-
-        if (!copy || capo_array_room(&paths->path, paths->n, sizeof *paths->path) < 0 ||
-            capo_array_room(&paths->log, paths->n, sizeof(struct capo_log *)) < 0) {
-                free(copy);
-                capo_log_close(log);
-                return -ENOMEM;
-        }
-        paths->path[paths->n] = copy;
+        xarray_room(&paths->path, paths->n, sizeof *paths->path);
+        xarray_room(&paths->log, paths->n, sizeof(struct capo_log *));
+        paths->path[paths->n] = xstrdup(path);
         paths->log[paths->n++] = log;
-        return 0;
 }
 
-int capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack)
+void capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack)
 {
         _cleanup_(capo_pack_finish) struct capo_pack list = {0};
         char why[512];
         int r = capo_pack_list(pack, &list, why, sizeof why);
 
-        if (r == -ENOMEM)
-                return r;
         if (r < 0)
                 capo_warn("%s: %s", pack, why);
         else if (list.bytes_lost)
                 capo_warn("%s: damaged: the %zu log%s in it that can be read %s used", pack, list.n,
                           list.n == 1 ? "" : "s", list.n == 1 ? "is" : "are");
         for (size_t i = 0; i < list.n; i++) {
-                _cleanup_free_ char *path = NULL;
+                _cleanup_free_ char *path = xprintf("%s/%s", pack, list.v[i].name);
                 struct capo_log *log = NULL;
 
-                if (asprintf(&path, "%s/%s", pack, list.v[i].name) < 0)
-                        return -ENOMEM;
-                r = capo_log_open_packed(pack, &list.v[i], &log, why, sizeof why);
-                if (r == -ENOMEM || capo_log_paths_add(paths, path, log) < 0)
-                        return -ENOMEM;
+                capo_log_open_packed(pack, &list.v[i], &log, why, sizeof why);
+                capo_log_paths_add(paths, path, log);
                 if (log)
                         capo_log_park(log);
         }
-        return 0;
 }
 
 size_t capo_log_folder_size(const char *path)

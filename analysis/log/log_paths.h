@@ -13,14 +13,13 @@ struct capo_log_paths {
         size_t n_folders;
 };
 
-/** capo_log_paths_add() - copies @path; takes ownership of @log (may be NULL), also on failure.
- * Return: 0, -ENOMEM. */
-int capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log);
+/** capo_log_paths_add() - copies @path; takes ownership of @log (may be NULL), also on failure. */
+void capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log);
 
 /** capo_log_paths_add_pack() - add every log in the file @pack (analysis/log/pack.h) as PACK/NAME.
  * An unreadable log is added without being opened; if not even its name is known, a line is
- * printed. Return: 0, -ENOMEM. */
-int capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack);
+ * printed. */
+void capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack);
 
 /** capo_log_folder_size() - length of the folder part of @path, without the slash; for PACK/NAME,
  * of the folder of PACK. 0: no folder in it. */

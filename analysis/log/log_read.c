@@ -209,15 +209,11 @@ static int open_unpacked(struct capo_log *log, char *why, size_t why_size)
 int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
                          struct capo_log **out, char *why, size_t why_size)
 {
-        _cleanup_free_ char *path = NULL;
-        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        _cleanup_free_ char *path = xprintf("%s/%s", pack, entry->name);
+        _cleanup_(capo_log_closep) struct capo_log *log = new_log(path);
         int r;
 
-        if (asprintf(&path, "%s/%s", pack, entry->name) < 0)
-                path = NULL;
-        log = path ? new_log(path) : NULL;
-        if (!log || !(log->window.pack = strdup(pack)))
-                return capo_why(-ENOMEM, why, why_size, "%s", strerror(ENOMEM));
+        log->window.pack = xstrdup(pack);
         log->window.entry = xmalloc(sizeof *entry);
         *log->window.entry = *entry;
         if (entry->size > PACKED_MOST) {

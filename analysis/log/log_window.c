@@ -14,6 +14,7 @@
 #include "analysis/log/log_window.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 #define WINDOW ((size_t)1 << 20)
 enum { OTHER_FILES = 64 };
@@ -108,9 +109,7 @@ static int unpark_window(struct capo_log_window *w)
                 return w->bytes ? 0 : capo_log_window_unpack(w);
         if (!w->bytes) {
                 w->room = w->size < WINDOW ? (w->size + 4095) & ~(size_t)4095 : WINDOW;
-                w->bytes = malloc(w->room);
-                if (!w->bytes)
-                        return -ENOMEM;
+                w->bytes = xmalloc(w->room);
         }
         if (w->fd >= 0)
                 return 0;

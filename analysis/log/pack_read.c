@@ -11,11 +11,9 @@
 
 #include "analysis/log/pack.h"
 #include "capo/msg.h"
-#include "core/base/array.h"
-#include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 uint64_t pack_check(const struct pack_head *head, const char *name)
 {
@@ -90,12 +88,10 @@ static uint64_t next_place(int fd, uint64_t at, uint64_t end)
         return end;
 }
 
-static int add_entry(struct capo_pack *pack, const struct capo_pack_entry *entry)
+static void add_entry(struct capo_pack *pack, const struct capo_pack_entry *entry)
 {
-        if (capo_array_room(&pack->v, pack->n, sizeof *pack->v) < 0)
-                return -ENOMEM;
+        xarray_room(&pack->v, pack->n, sizeof *pack->v);
         pack->v[pack->n++] = *entry;
-        return 0;
 }
 
 /* A single log compressed by `zstd LOG`. */
@@ -120,7 +116,8 @@ static int list_plain(int fd, const char *path, uint64_t end, struct capo_pack *
         if (n_name > 4 && !strcmp(name + n_name - 4, ".zst"))
                 n_name -= 4;
         snprintf(entry.name, sizeof entry.name, "%.*s", (int)n_name, name);
-        return add_entry(out, &entry);
+        add_entry(out, &entry);
+        return 0;
 }
 
 int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t why_size)
@@ -130,7 +127,6 @@ int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t wh
                 capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, why, why_size);
         uint64_t end, at = 0, bad;
         char head[4];
-        int r = 0;
 
         *out = (struct capo_pack){0};
         if (fd < 0)
@@ -139,7 +135,7 @@ int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t wh
         if (read_at(fd, head, sizeof head, 0) == sizeof head &&
             begins_with(head, sizeof head, ZSTD_MAGICNUMBER))
                 return list_plain(fd, path, end, out, why, why_size);
-        for (bad = 0; r == 0 && at < end; bad = at) {
+        for (bad = 0; at < end; bad = at) {
                 struct capo_pack_entry entry;
 
                 while (at < end && !read_head(fd, at, end, &entry))
@@ -147,11 +143,9 @@ int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t wh
                 out->bytes_lost += at - bad;
                 if (at >= end)
                         break;
-                r = add_entry(out, &entry);
+                add_entry(out, &entry);
                 at = entry.packed < end - entry.at ? entry.at + entry.packed : end;
         }
-        if (r < 0)
-                return capo_why(r, why, why_size, "%s", strerror(-r));
         return out->n ? 0
                       : capo_why(-EBADMSG, why, why_size,
                                  "has no log that can be read (%llu bytes)",

@@ -21,10 +21,9 @@
 #include "analysis/log/pack.h"
 #include "analysis/log/recover.h"
 #include "capo/frame_types.h"
-#include "core/base/array.h"
-#include "core/base/file.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "core/log/log_write.h"
 #include "core/log/info.h"
 
@@ -83,13 +82,9 @@ static int is_log(const struct dirent *e)
 static int hold_log(const struct capo_segment_info *info, void *arg)
 {
         struct packing *p = arg;
-        char *path = strdup(info->log_path);
 
-        if (!path || capo_array_room(&p->held, p->n_held, sizeof *p->held) < 0) {
-                free(path);
-                return -ENOMEM;
-        }
-        p->held[p->n_held++] = path;
+        xarray_room(&p->held, p->n_held, sizeof *p->held);
+        p->held[p->n_held++] = xstrdup(info->log_path);
         return 0;
 }
 
@@ -155,17 +150,12 @@ static int find_finished(struct packing *p, bool all)
 
         gethostname(here, sizeof here - 1);
         for (int i = 0; i < n; i++) {
-                struct finished log = {.name = strdup(names[i]->d_name)};
-                _cleanup_free_ char *path = NULL;
+                struct finished log = {.name = xstrdup(names[i]->d_name)};
+                _cleanup_free_ char *path = xprintf("%s/%s", p->folder, log.name);
                 const char *why;
 
                 free(names[i]);
-                if (r < 0 || !log.name || asprintf(&path, "%s/%s", p->folder, log.name) < 0 ||
-                    capo_array_room(&p->log, p->n, sizeof *p->log) < 0) {
-                        free(log.name);
-                        r = -ENOMEM;
-                        continue;
-                }
+                xarray_room(&p->log, p->n, sizeof *p->log);
                 why = read_finished(p, path, &log);
                 if (!why && !all && strcmp(log.host, here) != 0)
                         why = "is of another node (--all)";
@@ -248,7 +238,7 @@ static int compare_bytes(void *arg, const void *bytes, size_t n)
 static int pack_log(const struct packing *p, const struct finished *log, const char *part, int to,
                     uint64_t *at)
 {
-        _cleanup_free_ char *path = NULL;
+        _cleanup_free_ char *path = xprintf("%s/%s", p->folder, log->name);
         _cleanup_close_ int from = -1;
         struct pack_head head = {.skip = PACK_SKIP,
                                  .size = (uint64_t)log->st.st_size,
@@ -259,8 +249,6 @@ static int pack_log(const struct packing *p, const struct finished *log, const c
         struct stat st;
         int r;
 
-        if (asprintf(&path, "%s/%s", p->folder, log->name) < 0)
-                return -ENOMEM;
         from = capo_others_open(path, O_RDONLY, log->st.st_uid, &st, NULL, 0);
         if (from < 0 || st.st_ino != log->st.st_ino || st.st_size != log->st.st_size)
                 return -ESTALE;
@@ -303,10 +291,7 @@ static int name_part(const char *part, const char *folder, const char *host, cha
                 if (i)
                         snprintf(number, sizeof number, ".%u", i);
                 free(steal(name));
-                if (asprintf(name, "%s/%s%s%s", folder, host, number, CAPO_PACK_SUFFIX) < 0) {
-                        *name = NULL;
-                        return -ENOMEM;
-                }
+                *name = xprintf("%s/%s%s%s", folder, host, number, CAPO_PACK_SUFFIX);
                 if (link(part, *name) == 0)
                         return 0;
                 if (errno != EEXIST)
@@ -319,12 +304,9 @@ static int name_part(const char *part, const char *folder, const char *host, cha
 static void remove_packed(struct packing *p, const char *host, const bool *packed)
 {
         for (size_t i = 0; i < p->n; i++) {
-                _cleanup_free_ char *path = NULL;
+                _cleanup_free_ char *path = xprintf("%s/%s", p->folder, p->log[i].name);
 
-                if (strcmp(p->log[i].host, host) != 0)
-                        continue;
-                if (packed[i] && asprintf(&path, "%s/%s", p->folder, p->log[i].name) > 0 &&
-                    unlink(path) < 0)
+                if (packed[i] && !strcmp(p->log[i].host, host) && unlink(path) < 0)
                         say_failed(p, path, -errno);
         }
 }
@@ -360,13 +342,12 @@ static int fill_part(struct packing *p, const char *host, const char *part, int 
 static int pack_host(struct packing *p, const char *host)
 {
         struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
-        _cleanup_free_ bool *packed = calloc(p->n, sizeof *packed);
-        _cleanup_free_ char *part = NULL, *name = NULL;
+        _cleanup_free_ bool *packed = xcalloc(p->n, sizeof *packed);
+        _cleanup_free_ char *part = xprintf("%s/.%s%s.part", p->folder, host, CAPO_PACK_SUFFIX),
+                            *name = NULL;
         _cleanup_close_ int fd = -1;
         int r;
 
-        if (!packed || asprintf(&part, "%s/.%s%s.part", p->folder, host, CAPO_PACK_SUFFIX) < 0)
-                return say_failed(p, p->folder, -ENOMEM);
         fd = make_part(part);
         if (fd == -EEXIST) { /* another process packs them */
                 say_event(p, (struct capo_pack_event){CAPO_PACK_LEFT, part,
@@ -391,10 +372,8 @@ static int pack_host(struct packing *p, const char *host)
 static int list_host(struct packing *p, const char *host)
 {
         struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
-        _cleanup_free_ char *name = NULL;
+        _cleanup_free_ char *name = xprintf("%s/%s%s", p->folder, host, CAPO_PACK_SUFFIX);
 
-        if (asprintf(&name, "%s/%s%s", p->folder, host, CAPO_PACK_SUFFIX) < 0)
-                return say_failed(p, p->folder, -ENOMEM);
         for (size_t i = 0; i < p->n; i++) {
                 if (!strcmp(p->log[i].host, host))
                         event.n++, event.from += (uint64_t)p->log[i].st.st_size;
@@ -406,9 +385,10 @@ static int list_host(struct packing *p, const char *host)
 
 static int each_host(struct packing *p, bool all, int (*on_host)(struct packing *p, const char *))
 {
-        int r = capo_segment_find(NULL, NULL, hold_log, p) == -ENOMEM ? -ENOMEM
-                                                                      : find_finished(p, all);
+        int r;
 
+        capo_segment_find(NULL, NULL, hold_log, p);
+        r = find_finished(p, all);
         for (size_t i = 0; i < p->n && r == 0; i++) {
                 bool first = *p->log[i].host;
 
@@ -474,11 +454,9 @@ int capo_pack_undo(const char *path, void (*say)(const struct capo_pack_event *e
                 return r;
         }
         for (size_t i = 0; i < list.n; i++) {
-                _cleanup_free_ char *log = NULL;
+                _cleanup_free_ char *log = xprintf(
+                        "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, list.v[i].name);
 
-                if (asprintf(&log, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path,
-                             list.v[i].name) < 0)
-                        return -ENOMEM;
                 r = write_log(path, &list.v[i], log);
                 if (r < 0)
                         say_failed(&p, log, r);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a job: which rank used which NIC, and how near it is to the rank's GPU. */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,7 +137,7 @@ static bool same_nic(const struct capo_fabric_link *a, const struct capo_fabric_
 
 /* Count the ranks of a host that use each link's NIC. This link's rank counts only if it used the
  * NIC itself. */
-static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
+static void count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
 {
         _cleanup_free_ struct capo_fabric_link **l =
                 xmalloc((f->n_links ? f->n_links : 1) * sizeof *l);
@@ -164,10 +163,9 @@ static int count_sharers(struct capo_fabric_job *f, const struct capo_job *job)
                 for (size_t k = i; k < end; k++)
                         l[k]->sharers = l[k]->domain->nic[0] ? l[k]->sharers + users : 0;
         }
-        return 0;
 }
 
-int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
+void fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
 {
         size_t n = 0, used = 0;
         double bytes = 0;
@@ -195,10 +193,8 @@ int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
                 if (used > 1 && bytes > 0)
                         l->load = (double)link_bytes(l) / (bytes / (double)used);
         }
-        if (count_sharers(f, job) < 0)
-                return -ENOMEM;
+        count_sharers(f, job);
         qsort_r(f->links, f->n_links, sizeof *f->links, by_rank, (void *)(uintptr_t)job);
-        return 0;
 }
 
 int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out)
@@ -207,8 +203,7 @@ int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out
         bool any = false;
         int r;
 
-        if (!(f->process = xcalloc(job->n_processes ? job->n_processes : 1, sizeof *f->process)))
-                return -ENOMEM;
+        f->process = xcalloc(job->n_processes ? job->n_processes : 1, sizeof *f->process);
         f->n_processes = job->n_processes;
         for (uint32_t p = 0; p < job->n_processes; p++) {
                 if (!job->processes[p].fabric)
@@ -222,11 +217,8 @@ int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out
                 *out = NULL;
                 return 0;
         }
-        r = fabric_links_make(f, job);
-        if (r == 0)
-                r = fabric_shares_make(f, job);
-        if (r < 0)
-                return r;
+        fabric_links_make(f, job);
+        fabric_shares_make(f, job);
         *out = steal(&f);
         return 0;
 }

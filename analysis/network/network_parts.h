@@ -5,16 +5,15 @@
 
 #include "analysis/network/network.h"
 
-/** fabric_links_make() - fill @f->links from its processes. Return: 0; -ENOMEM. */
-int fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job);
+/** fabric_links_make() - fill @f->links from its processes. */
+void fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job);
 
 /** fabric_shares_make() - fill @f->shares: assign the traffic of all processes to calls. Return: 0;
  * -ENOMEM. */
-int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job);
+void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job);
 
-/** fabric_share_of() - set *@out to the index in @f->shares of (@comm, @call), made if missing.
- * Return: 0; -ENOMEM. */
-int fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out);
+/** fabric_share_of() - set *@out to the index in @f->shares of (@comm, @call), made if missing. */
+void fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out);
 
 /* The time of a call. */
 struct fabric_span {
@@ -34,9 +33,9 @@ struct fabric_calls {
 };
 
 /** fabric_spans_read() - read the single calls of one log, and count them in their shares. A log
- * that cannot be read again has no calls. The caller frees the lists in @calls. Return: 0; -ENOMEM.
+ * that cannot be read again has no calls. The caller frees the lists in @calls.
  */
-int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
-                      struct fabric_calls *calls);
+void fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
+                       struct fabric_calls *calls);
 
 #endif

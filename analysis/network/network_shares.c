@@ -8,7 +8,6 @@
  * covers. The report marks these as estimates. Operations that a thread posts inside its own NCCL
  * call need no estimate, and are counted apart.
  */
-#include <errno.h>
 #include <stdlib.h>
 
 #include "analysis/job/gpu_spans.h"
@@ -19,21 +18,19 @@
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-int fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out)
+void fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out)
 {
         for (size_t i = 0; i < f->n_shares; i++) {
                 if (f->shares[i].comm == comm && f->shares[i].call == call) {
                         *out = (uint32_t)i;
-                        return 0;
+                        return;
                 }
         }
         xarray_room(&f->shares, f->n_shares, sizeof *f->shares);
         f->shares[f->n_shares] = (struct capo_fabric_share){.comm = comm, .call = call};
         *out = (uint32_t)f->n_shares++;
-        return 0;
 }
 
 static int by_begin(const void *a_, const void *b_)
@@ -59,13 +56,12 @@ struct under_way {
         size_t n;
 };
 
-static int under_way_init(struct under_way *u, struct fabric_spans *all)
+static void under_way_init(struct under_way *u, struct fabric_spans *all)
 {
         if (all->n) /* an empty list may be NULL, which qsort() does not accept */
                 qsort(all->span, all->n, sizeof *all->span, by_begin);
         u->all = all;
         u->span = xmalloc((all->n ? all->n : 1) * sizeof *u->span);
-        return u->span ? 0 : -ENOMEM;
 }
 
 /* Advance to all calls that overlap @begin .. @end; @begin must not decrease. */
@@ -122,24 +118,20 @@ static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *
 }
 
 /* Assign the traffic of one process to its calls. */
-static int assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of,
-                          struct fabric_calls *calls, uint32_t outside)
+static void assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of,
+                           struct fabric_calls *calls, uint32_t outside)
 {
         struct under_way were = {0}, maybe = {0};
-        int r = -ENOMEM;
 
-        if (under_way_init(&were, &calls->were) == 0 &&
-            under_way_init(&maybe, &calls->maybe) == 0) {
-                divide_windows(f, of, &were, &maybe, outside);
-                r = 0;
-        }
+        under_way_init(&were, &calls->were);
+        under_way_init(&maybe, &calls->maybe);
+        divide_windows(f, of, &were, &maybe, outside);
         free(were.span);
         free(maybe.span);
-        return r;
 }
 
-static int add_inside(struct capo_fabric_job *f, const struct capo_job *job,
-                      const struct capo_fabric *of)
+static void add_inside(struct capo_fabric_job *f, const struct capo_job *job,
+                       const struct capo_fabric *of)
 {
         for (size_t i = 0; i < of->n_inside; i++) {
                 uint32_t comm = CAPO_NO_COMM, share;
@@ -148,12 +140,10 @@ static int add_inside(struct capo_fabric_job *f, const struct capo_job *job,
                         if (job->comms[c].uid == of->inside[i].comm_uid)
                                 comm = c;
                 }
-                if (fabric_share_of(f, comm, of->inside[i].call, &share))
-                        return -ENOMEM;
+                fabric_share_of(f, comm, of->inside[i].call, &share);
                 f->shares[share].own_ops += of->inside[i].ops;
                 f->shares[share].own_bytes += of->inside[i].bytes;
         }
-        return 0;
 }
 
 static int by_bytes(const void *a_, const void *b_)
@@ -165,27 +155,23 @@ static int by_bytes(const void *a_, const void *b_)
         return CAPO_ORDER(vb, va);
 }
 
-int fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
+void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
 {
         uint32_t outside = 0;
-        int r = fabric_share_of(f, CAPO_NO_COMM, CAPO_CALL_NONE, &outside);
 
-        for (uint32_t p = 0; p < f->n_processes && r == 0; p++) {
+        fabric_share_of(f, CAPO_NO_COMM, CAPO_CALL_NONE, &outside);
+        for (uint32_t p = 0; p < f->n_processes; p++) {
                 struct fabric_calls calls = {0};
 
                 if (!f->process[p])
                         continue;
-                r = fabric_spans_read(f, job, p, &calls);
-                if (r == 0)
-                        r = assign_traffic(f, f->process[p], &calls, outside);
+                fabric_spans_read(f, job, p, &calls);
+                assign_traffic(f, f->process[p], &calls, outside);
                 free(calls.were.span);
                 free(calls.maybe.span);
-                if (r == 0)
-                        r = add_inside(f, job, f->process[p]);
+                add_inside(f, job, f->process[p]);
         }
-        if (r == 0)
-                qsort(f->shares, f->n_shares, sizeof *f->shares, by_bytes);
-        return r;
+        qsort(f->shares, f->n_shares, sizeof *f->shares, by_bytes);
 }
 
 /* The single calls of a log as spans on the host's clock: on the GPU if they ran there
@@ -294,9 +280,8 @@ static const struct alike *alike_of(struct gathered *g, const struct capo_record
         }
         comm = comm_of(g->job, g->process, r->comm);
         new.usual_ns = usual_time_of(g->job, comm, r);
-        if ((!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1) &&
-             fabric_share_of(g->f, comm, r->call, &new.share) < 0))
-                return NULL;
+        if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1))
+                fabric_share_of(g->f, comm, r->call, &new.share);
         xarray_room(&g->alike, g->n_alike, sizeof *g->alike);
         job_index_enter(&g->index, hash, g->n_alike);
         g->alike[g->n_alike] = new;
@@ -313,8 +298,7 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
             (r->flags & CAPO_RECORD_GROUP &&
              !r->bytes)) /* for example a group that creates communicators */
                 return 0;
-        if (!(a = alike_of(g, r)))
-                return -ENOMEM;
+        a = alike_of(g, r);
         xarray_room(&g->spans, g->n, sizeof *g->spans);
         xarray_room(&g->as, g->n, sizeof *g->as);
         if (span.kind && !span.measured)
@@ -325,14 +309,13 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static int add_span(struct fabric_spans *s, struct fabric_span span)
+static void add_span(struct fabric_spans *s, struct fabric_span span)
 {
         xarray_room(&s->span, s->n, sizeof *s->span);
         s->span[s->n++] = span;
-        return 0;
 }
 
-static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
+static void place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
 {
         struct capo_fabric_job *f = g->f;
 
@@ -353,37 +336,31 @@ static int place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *
                 f->shares[as.share].call_ns += (double)(end - w->begin);
                 as.begin = epoch + w->begin;
                 as.end = epoch + end;
-                if (add_span(&calls->were, as) < 0)
-                        return -ENOMEM;
+                add_span(&calls->were, as);
                 if (!g->any_placed || (w->least >= w->begin && w->most <= end))
                         continue;
                 as.begin = epoch + w->least;
                 as.end = epoch + w->most;
-                if (add_span(&calls->maybe, as) < 0)
-                        return -ENOMEM;
+                add_span(&calls->maybe, as);
         }
-        return 0;
 }
 
-int fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
-                      struct fabric_calls *calls)
+void fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
+                       struct fabric_calls *calls)
 {
         const struct capo_job_process *p = &job->processes[process];
         struct capo_log *log = capo_job_log(job, process);
         struct gathered g = {.f = f, .job = job, .process = process};
-        int r = 0;
 
         for (uint32_t i = 0; i < job->n_comms; i++)
                 g.others |= job->comms[i].n_ranks > 1;
         if (!p->n_records || !log)
-                return 0;
-        if (capo_log_calls_each(log, add_call, &g) == -ENOMEM ||
-            place_calls(&g, p->header.t0_mono_ns, calls) < 0)
-                r = -ENOMEM;
+                return;
+        capo_log_calls_each(log, add_call, &g);
+        place_calls(&g, p->header.t0_mono_ns, calls);
         capo_log_park(log);
         free(g.alike);
         free(g.index.slots);
         free(g.spans);
         free(g.as);
-        return r;
 }

@@ -5,7 +5,6 @@
  * was waiting. NCCL 2.22 and later report the parts in debug lines; these are read if
  * NCCL_DEBUG_FILE of a process names an existing file.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -107,7 +106,7 @@ static void read_debug_file(const char *path, uid_t owner, struct capo_page_crea
         }
 }
 
-int capo_judge_creation(struct capo_page *page)
+void capo_judge_creation(struct capo_page *page)
 {
         const struct capo_job *job = page->job;
         struct capo_page_creation *c = &page->creation;
@@ -143,5 +142,4 @@ int capo_judge_creation(struct capo_page *page)
                 read_debug_file(path, capo_others_owner(job->processes[i].path), c);
                 snprintf(last, sizeof last, "%s", path);
         }
-        return 0;
 }

@@ -235,7 +235,7 @@ void capo_judge_endings(struct capo_page *r)
         _cleanup_free_ struct ending *endings = xcalloc(job->n_processes + 1, sizeof *endings);
         uint32_t n = 0, shown;
 
-        for (uint32_t i = 0; i < job->n_processes && endings; i++) {
+        for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
                 int status = exit_status_of(p);
 

@@ -6,7 +6,6 @@
  * (gpu_spans.h). There is no lower bound, because capo does not see what the program computed
  * meanwhile.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -73,7 +72,7 @@ static int keep_span(const struct capo_record *r, unsigned thread, void *arg)
 
 /* Share of the sum of a process's GPU times that is left if overlapping calls count once; 1: not
  * known. */
-static int overlap_of(const struct capo_job *job, uint32_t process, double *part)
+static void overlap_of(const struct capo_job *job, uint32_t process, double *part)
 {
         struct capo_log *log = capo_job_log(job, process);
         const struct capo_job_use *use;
@@ -83,8 +82,6 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
         uint32_t n_uses;
 
         *part = 1;
-        if (!spans || !device || !device_of)
-                return -ENOMEM;
         use = capo_job_uses(job, process, &n_uses);
         for (; n_uses--; use++) {
                 const struct capo_job_member *member = &job->comms[use->comm].members[use->member];
@@ -95,30 +92,27 @@ static int overlap_of(const struct capo_job *job, uint32_t process, double *part
                 }
         }
         if (!log)
-                return 0;
-        if (capo_log_calls_each(log, keep_span, &k) == -ENOMEM)
-                return -ENOMEM;
+                return;
+        capo_log_calls_each(log, keep_span, &k);
         capo_log_park(log);
         count_spans(&k);
         if (k.sum > 0)
                 *part = k.once / k.sum;
-        return 0;
 }
 
-int capo_judge_exposed(struct capo_page *r)
+void capo_judge_exposed(struct capo_page *r)
 {
         double part = 0, pm;
-        int e = 0;
 
         r->exposed_most = -1;
         if (r->gpu_share < 0 ||
             capo_page_is_filtered(r)) /* with a filter, the overlap of all calls does not apply */
-                return 0;
-        for (uint32_t i = 0; i < r->job->n_processes && e == 0; i++) {
+                return;
+        for (uint32_t i = 0; i < r->job->n_processes; i++) {
                 double of_one = 1;
 
                 if (r->job->processes[i].many_streams && r->job->processes[i].n_records)
-                        e = overlap_of(r->job, i, &of_one);
+                        overlap_of(r->job, i, &of_one);
                 part += of_one;
         }
         r->overlapping = part < 0.995 * r->job->n_processes;
@@ -128,5 +122,4 @@ int capo_judge_exposed(struct capo_page *r)
                 r->gpu_share = r->exposed_most;
                 r->gpu_range = capo_interval_within(r->gpu_share, pm, 1);
         }
-        return e;
 }

@@ -4,31 +4,26 @@
 
 #include "core/base/util.h"
 
-static int judge_steps(struct capo_page *page)
+static void judge_steps(struct capo_page *page)
 {
-        int r = capo_job_steps(page->job, &page->steps);
-
+        capo_job_steps(page->job, &page->steps);
         /* too few calls were timed to know the job's GPU share, so that of its steps is not known
          * either */
         if (!capo_page_is_filtered(page) && page->gpu_sum >= 0 && page->gpu_share < 0)
                 page->steps.nccl_share = -1;
         if (capo_page_unseen(page) >= 0.01 || page->wait_share < 0) /* the same for waiting */
                 page->steps.wait_share = -1;
-        if (r == 0)
-                capo_judge_change(page);
-        return r;
+        capo_judge_change(page);
 }
 
-int capo_judge(struct capo_page *page)
+void capo_judge(struct capo_page *page)
 {
-        static int (*const steps[])(struct capo_page *) = {
+        static void (*const steps[])(struct capo_page *) = {
                 capo_judge_rows,     capo_judge_exposed,  capo_judge_waits,
                 capo_judge_places,   capo_judge_links,    judge_steps,
                 capo_judge_creation, capo_judge_problems, capo_judge_next,
         };
-        int r = 0;
 
-        for (size_t i = 0; r == 0 && i < N_ELEMENTS(steps); i++)
-                r = steps[i](page);
-        return r;
+        for (size_t i = 0; i < N_ELEMENTS(steps); i++)
+                steps[i](page);
 }

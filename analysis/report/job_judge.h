@@ -7,31 +7,31 @@
 
 /** capo_judge() - judge everything. Problems that the caller has added stay first. Return: 0,
  * -ENOMEM; call capo_page_finish() in both cases. */
-int capo_judge(struct capo_page *page);
+void capo_judge(struct capo_page *page);
 
 /*
  * Its steps, in this order; each may use the results of those before. Return: 0, -ENOMEM.
  */
 
 /** capo_judge_rows() - rows, judged, others, classes and totals (page_rows.c). */
-int capo_judge_rows(struct capo_page *page);
+void capo_judge_rows(struct capo_page *page);
 /** capo_judge_exposed() - exposed_most (exposed.c). */
-int capo_judge_exposed(struct capo_page *page);
+void capo_judge_exposed(struct capo_page *page);
 /** capo_judge_waits() - waits (lateness.c). */
-int capo_judge_waits(struct capo_page *page);
+void capo_judge_waits(struct capo_page *page);
 /** capo_judge_creation() - created, creation (creation.c). */
-int capo_judge_creation(struct capo_page *page);
+void capo_judge_creation(struct capo_page *page);
 /** capo_judge_places() - places and rules (places.c). */
-int capo_judge_places(struct capo_page *page);
+void capo_judge_places(struct capo_page *page);
 /** capo_judge_links() - links (nic_notes.c). */
-int capo_judge_links(struct capo_page *page);
+void capo_judge_links(struct capo_page *page);
 /** capo_judge_problems() - problems (problems.c, log_problems.c). */
-int capo_judge_problems(struct capo_page *page);
+void capo_judge_problems(struct capo_page *page);
 /** capo_judge_logs() - the problems of single logs (log_problems.c), a step of
  * capo_judge_problems(). */
 void capo_judge_logs(struct capo_page *page);
 /** capo_judge_next() - next (next_steps.c). */
-int capo_judge_next(struct capo_page *page);
+void capo_judge_next(struct capo_page *page);
 
 /** capo_process_ended() - did it end by itself? True if its exit was recorded, or if all its
  * communicators were destroyed before its memory was recovered. */

@@ -3,7 +3,6 @@
  * Names the rank that others wait for, from the comparison of analysis/job/skew.c: the rank that
  * caused the largest sum of waiting, if that is clearly more than its share.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,6 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"
@@ -346,7 +344,7 @@ static bool may_be_handed_on(const struct capo_page *r, uint32_t comm)
                        k->ranks[k->worst].caused_ns;
 }
 
-int capo_judge_waits(struct capo_page *r)
+void capo_judge_waits(struct capo_page *r)
 {
         judge_unknown(r);
         r->waits = xcalloc(r->job->n_comms + 1, sizeof *r->waits);
@@ -397,5 +395,4 @@ int capo_judge_waits(struct capo_page *r)
                 r->waits[i].text = wait_text(r->job, &r->waits[i]);
         capo_tell_causes(r);
         judge_share(r);
-        return 0;
 }

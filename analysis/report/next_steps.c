@@ -8,7 +8,6 @@
 
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
@@ -300,7 +299,7 @@ static void suggest_no_calls_kept(struct capo_page *r)
                 ADD(r, no_calls_kept);
 }
 
-int capo_judge_next(struct capo_page *r)
+void capo_judge_next(struct capo_page *r)
 {
         static void (*const finders[])(struct capo_page *) = {
 #define CAPO_NEXT(id, words) suggest_##id,
@@ -309,5 +308,4 @@ int capo_judge_next(struct capo_page *r)
 
         for (size_t i = 0; i < N_ELEMENTS(finders); i++)
                 finders[i](r);
-        return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes about each rank's use of a NIC. */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,14 +63,13 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
                 NOTE(registrations, capo_text_count(d->mr_failed, count));
 }
 
-int capo_judge_links(struct capo_page *r)
+void capo_judge_links(struct capo_page *r)
 {
         bool over = is_over(r->job);
 
         if (!r->fabric)
-                return 0;
+                return;
         r->links = xcalloc(r->fabric->n_links + 1, sizeof *r->links);
         for (size_t i = 0; i < r->fabric->n_links; i++)
                 judge_link(&r->fabric->links[i], r->near ? &r->near[i] : NULL, over, &r->links[i]);
-        return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows are shown, which are merged, and their order. */
-#include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
 #include <stdlib.h>
@@ -90,7 +89,7 @@ static int by_likeness(const void *a, const void *b)
 
 /* @class_of: for each communicator the first similar one; itself if not @together or if there are
  * few. */
-static int classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
+static void classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
 {
         _cleanup_free_ struct likeness *of = xcalloc(job->n_comms + 1, sizeof *of);
 
@@ -99,7 +98,7 @@ static int classify_comms(const struct capo_job *job, bool together, uint32_t *c
                 class_of[i] = i;
         }
         if (!together || job->n_comms <= MANY_COMMS)
-                return 0;
+                return;
         qsort(of, job->n_comms, sizeof *of, by_likeness);
         for (uint32_t i = 1, first = 0; i < job->n_comms; i++) {
                 const struct capo_job_comm *c = &job->comms[of[i].comm];
@@ -111,7 +110,6 @@ static int classify_comms(const struct capo_job *job, bool together, uint32_t *c
                         k++;
                 class_of[of[i].comm] = of[k].comm;
         }
-        return 0;
 }
 
 /* A row of the job, and the communicator under which it is shown. */
@@ -162,7 +160,7 @@ struct gathering {
         bool ranges;
 };
 
-static int add_row(struct gathering *g, const struct place *place)
+static void add_row(struct gathering *g, const struct place *place)
 {
         const struct capo_job_row *row = place->row;
         struct capo_page_rows *rows = g->rows;
@@ -185,7 +183,7 @@ static int add_row(struct gathering *g, const struct place *place)
         to->bytes_max = row->bytes > to->bytes_max ? row->bytes : to->bytes_max;
         for (unsigned c = 0; c < CAPO_TIMES; c++)
                 to->timed_bytes[c] += (double)row->bytes * (double)row->time[c].count;
-        return capo_job_row_merge(&to->row, row);
+        capo_job_row_merge(&to->row, row);
 }
 
 static bool on_gpu(enum capo_clock clock)
@@ -338,8 +336,8 @@ static int by_key(const void *a, const void *b)
 }
 
 /* Make one list of rows: communicators merged by class_of, sizes merged to ranges or not. */
-static int choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
-                       bool ranges, enum capo_page_sort sort, struct capo_page_rows *rows)
+static void choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
+                        bool ranges, enum capo_page_sort sort, struct capo_page_rows *rows)
 {
         bool hide_members = rows == &r->rows && !r->exact && groups_are_known(r);
         uint32_t n = 0, end;
@@ -361,18 +359,16 @@ static int choose_rows(struct capo_page *r, struct place *places, const uint32_t
 
                 g.ranges = count_sizes(places, n, i, &end) > MANY_SIZES && ranges;
                 for (uint32_t k = i; k < end; k++) {
-                        if (add_row(&g, &places[k]) < 0)
-                                return -ENOMEM;
+                        add_row(&g, &places[k]);
                 }
         }
         rate_rows(r, rows);
         sorting_by = sort;
         qsort(rows->row, rows->n, sizeof *rows->row, by_key);
-        return 0;
 }
 
 /* Calls that move no data, unmerged. */
-static int choose_others(struct capo_page *r, struct place *places)
+static void choose_others(struct capo_page *r, struct place *places)
 {
         uint32_t n = 0;
 
@@ -392,25 +388,20 @@ static int choose_others(struct capo_page *r, struct place *places)
                 row->row = *places[i].row;
                 memset(row->row.time, 0, sizeof row->row.time);
                 row->clock = capo_job_row_clock(places[i].row);
-                if (capo_hist_merge(&row->row.time[CAPO_CLOCK_HOST],
-                                    &places[i].row->time[CAPO_CLOCK_HOST]) < 0)
-                        return -ENOMEM;
+                capo_hist_merge(&row->row.time[CAPO_CLOCK_HOST],
+                                &places[i].row->time[CAPO_CLOCK_HOST]);
         }
-        return 0;
 }
 
-int capo_judge_rows(struct capo_page *r)
+void capo_judge_rows(struct capo_page *r)
 {
         _cleanup_free_ struct place *places = xcalloc(r->job->n_rows + 1, sizeof *places);
         _cleanup_free_ uint32_t *together = xcalloc(r->job->n_comms + 1, sizeof *together);
 
         r->class_of = xcalloc(r->job->n_comms + 1, sizeof *r->class_of);
         r->class_size = xcalloc(r->job->n_comms + 1, sizeof *r->class_size);
-        if (!places || !together || !r->class_of || !r->class_size)
-                return -ENOMEM;
-        if (classify_comms(r->job, true, together) < 0 ||
-            classify_comms(r->job, !r->exact, r->class_of) < 0)
-                return -ENOMEM;
+        classify_comms(r->job, true, together);
+        classify_comms(r->job, !r->exact, r->class_of);
         for (uint32_t i = 0; i < r->job->n_comms; i++)
                 r->class_size[r->class_of[i]]++;
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
@@ -421,9 +412,8 @@ int capo_judge_rows(struct capo_page *r)
                 r->collectives += row->count;
                 r->moved_bytes += row->count * row->bytes;
         }
-        if (choose_rows(r, places, together, true, CAPO_SORT_TIME, &r->judged) < 0 ||
-            choose_rows(r, places, r->class_of, !r->exact, r->sort, &r->rows) < 0)
-                return -ENOMEM;
+        choose_rows(r, places, together, true, CAPO_SORT_TIME, &r->judged);
+        choose_rows(r, places, r->class_of, !r->exact, r->sort, &r->rows);
         rate_job(r);
-        return choose_others(r, places);
+        choose_others(r, places);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the calls were made, by their time; and which rules decided them. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +100,7 @@ static double site_time(const struct capo_page *r, const struct capo_job_site *s
                                              (double)(site->count - once.gpu_count);
 }
 
-static int judge_sites(struct capo_page *r)
+static void judge_sites(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         uint32_t n;
@@ -123,8 +122,6 @@ static int judge_sites(struct capo_page *r)
                         .share = site->gpu_count || !r->places_by_gpu ? 0 : -1,
                         .calls = site->count,
                 };
-                if (!place->line)
-                        return -ENOMEM;
                 r->n_places++;
                 sum += place->time;
         }
@@ -148,7 +145,6 @@ static int judge_sites(struct capo_page *r)
                 if (r->places[i].share >= 0)
                         r->places[i].share = sum > 0 ? r->places[i].time / sum : 0;
         }
-        return 0;
 }
 
 static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
@@ -176,7 +172,7 @@ static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
         return out;
 }
 
-static int judge_rules(struct capo_page *r)
+static void judge_rules(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         _cleanup_free_ uint64_t *calls = NULL;
@@ -202,12 +198,10 @@ static int judge_rules(struct capo_page *r)
                 row->calls = calls[rule];
                 rule_text(job->processes[0].rules, rule, row->text, sizeof row->text);
         }
-        return 0;
 }
 
-int capo_judge_places(struct capo_page *r)
+void capo_judge_places(struct capo_page *r)
 {
-        int e = judge_sites(r);
-
-        return e < 0 ? e : judge_rules(r);
+        judge_sites(r);
+        judge_rules(r);
 }

@@ -71,8 +71,7 @@ char *capo_ranks_text(const bool *is, uint32_t n_ranks)
         FILE *out = NULL;
 
         for (uint32_t from, to = 0; next_run(is, n_ranks, &from, &to);) {
-                if (!out && !(out = open_memstream(&text, &size)))
-                        return NULL;
+                out = out ?: xmemstream(&text, &size);
                 fprintf(out,
                         to - from > 2    ? "%s%u-%u"
                         : to - from == 2 ? "%s%u, %u"
@@ -80,7 +79,7 @@ char *capo_ranks_text(const bool *is, uint32_t n_ranks)
                         ftell(out) ? ", " : "", from, to - 1);
         }
         if (out)
-                fclose(out);
+                xmemclose(out);
         return text;
 }
 

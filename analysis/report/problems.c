@@ -2,7 +2,6 @@
 /* What a reader must know before trusting the numbers: ranks without a log, disagreement, failures,
  * dropped records. */
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,8 +10,6 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/plain_text.h"
-#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
@@ -339,7 +336,7 @@ static void clocks_apart(struct capo_page *r)
 
         for (uint32_t i = 0; i < job->n_processes && !by; i++)
                 by = job->processes[i].clock == job->clock ? job->processes[i].host : NULL;
-        for (uint32_t i = 0; i < job->n_processes && said && by; i++) {
+        for (uint32_t i = 0; i < job->n_processes && by; i++) {
                 const struct capo_job_process *p = &job->processes[i];
 
                 if (!p->ahead_ns || said[p->clock])
@@ -368,7 +365,7 @@ static void not_kept_calls(struct capo_page *r)
                 PROBLEM(r, NOT_KEPT, capo_text_count(total, n));
 }
 
-int capo_judge_problems(struct capo_page *r)
+void capo_judge_problems(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         uint64_t failed, said;
@@ -410,5 +407,4 @@ int capo_judge_problems(struct capo_page *r)
         if (job->bytes_lost)
                 PROBLEM(r, NOT_WRITTEN, capo_text_count(job->bytes_lost, n));
         capo_judge_logs(r);
-        return 0;
 }

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"

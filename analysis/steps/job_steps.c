@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,7 +8,6 @@
 #include "analysis/steps/job_steps.h"
 #include "analysis/steps/steps_job_parts.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 
 /* Limits: calls of the main rank; calls of each other rank; number of other ranks. */
 enum { CALLS_MOST = 1 << 18, OTHERS_MOST = 1 << 15, ASKED = 4 };
@@ -29,7 +27,7 @@ static double step_ns(const struct capo_steps *s)
 /* Choose the rank whose log is read in full: the first one that more than half of the examined
  * ranks agree with. It is @out->process.
  * Return: 0; -errno. */
-static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
+static void ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
 {
         uint32_t process[ASKED], n = job->n_processes < ASKED ? job->n_processes : ASKED;
         double ns[ASKED] = {0}, steps[ASKED] = {0};
@@ -40,15 +38,10 @@ static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_steps s;
                 struct step_log log;
-                int r;
 
                 process[i] = (uint32_t)((uint64_t)i * (job->n_processes - 1) / (n > 1 ? n - 1 : 1));
-                r = step_log_read(job, process[i], OTHERS_MOST, false, &log);
-                r = r == 0 ? capo_steps_find(log.call, log.n, &s) : r;
-                if (r < 0) {
-                        step_log_free(&log);
-                        return r;
-                }
+                step_log_read(job, process[i], OTHERS_MOST, false, &log);
+                capo_steps_find(log.call, log.n, &s);
                 known[i] = s.known;
                 ns[i] = s.known ? step_ns(&s) : 0;
                 steps[i] = s.n;
@@ -68,7 +61,6 @@ static int ask_ranks(const struct capo_job *job, struct capo_job_steps *out)
                         best = i;
                 }
         }
-        return 0;
 }
 
 /* How often one rank made the calls of a part in the whole job; 0: not known. */
@@ -157,20 +149,17 @@ static bool is_whole(const struct capo_job_process *p)
         return p->n_records >= p->end.calls && p->n_records <= CALLS_MOST;
 }
 
-static int find_rank_steps(const struct capo_job *job, struct step_log *log,
-                           struct capo_job_steps *s)
+static void find_rank_steps(const struct capo_job *job, struct step_log *log,
+                            struct capo_job_steps *s)
 {
-        int r = step_log_read(job, s->process, CALLS_MOST, true, log);
-
-        r = r == 0 ? capo_steps_find(log->call, log->n, &s->steps) : r;
-        if (r < 0)
-                return r;
+        step_log_read(job, s->process, CALLS_MOST, true, log);
+        capo_steps_find(log->call, log->n, &s->steps);
         if (s->steps.known != CAPO_STEPS_NONE && steps_ran_ahead(job, log, &s->steps)) {
                 capo_steps_finish(&s->steps);
                 s->ran_ahead = true;
                 snprintf(s->steps.why, sizeof s->steps.why,
                          "calls were made ahead of the GPU, faster than it runs them");
-                return 0;
+                return;
         }
         if (s->steps.known == CAPO_STEPS_NONE && log->captured)
                 snprintf(s->steps.why, sizeof s->steps.why,
@@ -190,28 +179,26 @@ static int find_rank_steps(const struct capo_job *job, struct step_log *log,
              i++) /* from job->comms numbers plus 1 to indices */
                 s->steps.part[i].comm =
                         s->steps.part[i].comm ? s->steps.part[i].comm - 1 : CAPO_NO_COMM;
-        return 0;
 }
 
 int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
 {
         struct step_log log = {0};
-        int r;
 
         *s = (struct capo_job_steps){.nccl_share = -1, .wait_share = -1};
         if (!job->n_processes)
                 return 0;
-        r = ask_ranks(job, s);
-        r = r == 0 ? find_rank_steps(job, &log, s) : r;
-        if (r == 0 && s->steps.known != CAPO_STEPS_NONE) {
+        ask_ranks(job, s);
+        find_rank_steps(job, &log, s);
+        if (s->steps.known != CAPO_STEPS_NONE) {
                 s->whole = is_whole(&job->processes[s->process]);
                 count_steps(job, s);
                 s->nccl_share = share_on_gpu(&s->steps, &log);
                 s->wait_share = share_waiting(job, s);
-                r = job_slow_steps(job, &log, s);
+                job_slow_steps(job, &log, s);
         }
         step_log_free(&log);
-        return r;
+        return 0;
 }
 
 void capo_job_steps_finish(struct capo_job_steps *s)

@@ -6,7 +6,6 @@
  * The last rank is charged with the waiting of the others: by GPU time in each call; by host time
  * only once per step, because a host that is behind stays behind from call to call.
  */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,7 +73,8 @@ static int by_number(const void *a, const void *b)
 }
 
 /* Pick collectives of the slow steps, at most CALLS_SEEN per step. */
-static int pick_calls(const struct step_log *log, const struct capo_job_steps *s, struct seen *seen)
+static void pick_calls(const struct step_log *log, const struct capo_job_steps *s,
+                       struct seen *seen)
 {
         seen->call = xcalloc((size_t)s->n_slow * CALLS_SEEN + 1, sizeof *seen->call);
         for (uint32_t k = 0; k < s->n_slow; k++) {
@@ -95,7 +95,6 @@ static int pick_calls(const struct step_log *log, const struct capo_job_steps *s
         }
         if (seen->n)
                 qsort(seen->call, seen->n, sizeof *seen->call, by_number);
-        return 0;
 }
 
 static int see_call(const struct capo_record *r, unsigned thread, void *arg)
@@ -115,19 +114,17 @@ static int see_call(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static int see_rank(const struct capo_job *job, struct seen *s)
+static void see_rank(const struct capo_job *job, struct seen *s)
 {
         struct capo_log *log = capo_job_log(job, s->process[s->rank]);
         _cleanup_free_ uint32_t *comms = xcalloc(65536, sizeof *comms);
-        int r;
 
         if (!log)
-                return 0;
+                return;
         step_log_comms(job, s->process[s->rank], comms);
         s->comms = comms;
-        r = capo_log_calls_each(log, see_call, s);
+        capo_log_calls_each(log, see_call, s);
         capo_log_park(log);
-        return r == -ENOMEM ? r : 0;
 }
 
 /* Which rank came last in the call, and how long each other rank waited, by GPU times or host
@@ -198,24 +195,23 @@ static void judge_step(const struct capo_job *job, const struct seen *s, uint32_
         slow->held_ns = fmin(largest, (double)slow->ns);
 }
 
-int job_slow_steps(const struct capo_job *job, const struct step_log *log, struct capo_job_steps *s)
+void job_slow_steps(const struct capo_job *job, const struct step_log *log,
+                    struct capo_job_steps *s)
 {
         struct capo_clocks clocks;
         struct seen seen = {.clocks = &clocks};
-        int r = capo_clocks_make(&clocks, job, NULL);
 
-        if (r < 0)
-                return r;
+        capo_clocks_make(&clocks, job, NULL);
         pick_slowest(&clocks, s);
-        r = s->n_slow ? pick_calls(log, s, &seen) : 0;
+        if (s->n_slow)
+                pick_calls(log, s, &seen);
         seen.n_ranks = job->n_processes < RANKS_SEEN ? job->n_processes : RANKS_SEEN;
         for (uint32_t i = 0; i < seen.n_ranks; i++)
                 seen.process[i] = (uint32_t)((uint64_t)i * job->n_processes / seen.n_ranks);
-        for (seen.rank = 0; r == 0 && seen.n && seen.rank < seen.n_ranks; seen.rank++)
-                r = see_rank(job, &seen);
-        for (uint32_t k = 0; r == 0 && k < s->n_slow; k++)
+        for (seen.rank = 0; seen.n && seen.rank < seen.n_ranks; seen.rank++)
+                see_rank(job, &seen);
+        for (uint32_t k = 0; k < s->n_slow; k++)
                 judge_step(job, &seen, k, s->steps.p50_ns, &s->slow[k]);
         free(seen.call);
         capo_clocks_finish(&clocks);
-        return r;
 }

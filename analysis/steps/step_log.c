@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the calls of a log in the form that step detection needs. */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,17 +40,14 @@ static void *next_place(void *list, uint64_t *n, uint32_t most, size_t size)
         return *items + at % most * size;
 }
 
-static int take_span(struct reader *rd, const struct capo_record *r)
+static void take_span(struct reader *rd, const struct capo_record *r)
 {
         uint64_t nth = rd->n_spans;
         struct capo_gpu_span *to =
                 next_place(&rd->to->span, &rd->n_spans, rd->most, sizeof *rd->to->span);
 
-        if (!to)
-                return -ENOMEM;
         *to = capo_gpu_span_of(r, (uint32_t)(nth % rd->most));
         rd->measured |= to->measured;
-        return 0;
 }
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
@@ -64,13 +60,11 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         rd->to->captured |= r->flags & CAPO_RECORD_CAPTURED;
         if (r->flags & CAPO_RECORD_CAPTURED)
                 return 0;
-        if (rd->spans && !(r->flags & CAPO_RECORD_MEMBER) && take_span(rd, r) < 0)
-                return -ENOMEM;
+        if (rd->spans && !(r->flags & CAPO_RECORD_MEMBER))
+                take_span(rd, r);
         if (r->flags & CAPO_RECORD_GROUP)
                 return 0;
         to = next_place(&rd->to->call, &rd->n, rd->most, sizeof *to);
-        if (!to)
-                return -ENOMEM;
         *to = (struct capo_step_call){.t_ns = r->t_begin,
                                       .bytes = r->bytes,
                                       .comm = rd->comms[r->comm],
@@ -97,8 +91,8 @@ static void sort_calls(struct step_log *l)
                 qsort(l->call, l->n, sizeof *l->call, by_time);
 }
 
-int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
-                  struct step_log *out)
+void step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
+                   struct step_log *out)
 {
         struct capo_log *log = capo_job_log(job, process);
         _cleanup_free_ uint32_t *comms = xcalloc(65536, sizeof *comms);
@@ -106,10 +100,9 @@ int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, b
 
         *out = (struct step_log){0};
         if (!log)
-                return 0;
+                return;
         step_log_comms(job, process, comms);
-        if (capo_log_calls_each(log, take_call, &rd) == -ENOMEM)
-                return -ENOMEM;
+        capo_log_calls_each(log, take_call, &rd);
         capo_log_park(log);
         out->n = rd.n < most ? (uint32_t)rd.n : most;
         out->n_spans = rd.n_spans < most ? (uint32_t)rd.n_spans : most;
@@ -118,7 +111,6 @@ int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, b
                 capo_gpu_spans(out->span, out->n_spans);
         else
                 out->n_spans = 0;
-        return 0;
 }
 
 void step_log_free(struct step_log *l)

@@ -3,8 +3,6 @@
  * From calls to steps: tokens, marks, choice of the level that is a step, times. In a long job the
  * pattern is found in the last calls and then followed through all of them.
  */
-#include <errno.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,11 +18,10 @@
 
 enum { WINDOW = 1 << 15, LEAST_CALLS = 6, OFFSETS_SEEN = 64, MERGES = 3 };
 
-static int tell_none(struct capo_steps *out, const char *why)
+static void tell_none(struct capo_steps *out, const char *why)
 {
         out->known = CAPO_STEPS_NONE;
         snprintf(out->why, sizeof out->why, "%s", why);
-        return 0;
 }
 
 /* A step begins after the longest pause: find after how many calls behind the mark that is, over
@@ -34,7 +31,7 @@ static uint32_t find_pause(const struct step_tokens *t, const struct step_mark *
         _cleanup_free_ double *pause = xcalloc(m->period + 1, sizeof *pause);
         uint32_t seen = 0, best = 0;
 
-        for (uint32_t i = 0; pause && i + 1 < m->n && seen < OFFSETS_SEEN; i++) {
+        for (uint32_t i = 0; i + 1 < m->n && seen < OFFSETS_SEEN; i++) {
                 uint32_t from = m->at[i];
 
                 if (m->at[i + 1] - from != m->period || !from)
@@ -43,13 +40,13 @@ static uint32_t find_pause(const struct step_tokens *t, const struct step_mark *
                         pause[k] += (double)(t->calls[from + k].t_ns - t->calls[from + k - 1].t_ns);
                 seen++;
         }
-        for (uint32_t k = 1; pause && k < m->period; k++)
+        for (uint32_t k = 1; k < m->period; k++)
                 best = pause[k] > 1.2 * pause[best] ? k : best;
         return best;
 }
 
-static int add_parts(const struct step_tokens *t, const struct step_mark *m, uint32_t from,
-                     struct capo_steps *out)
+static void add_parts(const struct step_tokens *t, const struct step_mark *m, uint32_t from,
+                      struct capo_steps *out)
 {
         _cleanup_free_ uint32_t *of = xcalloc(t->n_tokens + 1, sizeof *of);
 
@@ -71,12 +68,11 @@ static int add_parts(const struct step_tokens *t, const struct step_mark *m, uin
                 out->part[of[k] - 1].count++;
                 out->bytes += mean;
         }
-        return 0;
 }
 
 /* Cut the calls into steps at the occurrences of the mark. */
-static int lay_steps(const struct capo_step_call *calls, const struct step_tokens *t,
-                     const struct step_mark *m, struct capo_steps *out)
+static void lay_steps(const struct capo_step_call *calls, const struct step_tokens *t,
+                      const struct step_mark *m, struct capo_steps *out)
 {
         _cleanup_free_ int32_t *counts = xcalloc(t->n_tokens + 1, sizeof *counts);
         uint32_t shift = find_pause(t, m), last = m->n ? m->at[m->n - 1] : 0;
@@ -96,14 +92,14 @@ static int lay_steps(const struct capo_step_call *calls, const struct step_token
                         .plain = usual || step_is_plain(t, m->example, m->period, m->at[i],
                                                         m->at[i + 1] - m->at[i], counts)};
         }
-        return add_parts(t, m, m->example, out);
+        add_parts(t, m, m->example, out);
 }
 
 /*
  * For calls that all look alike: if a step has n calls, every n-th pause is long. Without such
  * pauses a step cannot be distinguished from a call.
  */
-static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
+static void mark_pauses(const struct step_tokens *t, struct step_mark *m)
 {
         _cleanup_free_ double *pause = xcalloc(t->n + 1, sizeof *pause);
         uint32_t *at = xcalloc(t->n + 1, sizeof *at), n = 0, same = 0, period = 0;
@@ -122,7 +118,7 @@ static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
                 same += at[i + 1] - at[i] == period;
         if (n < 4 || period <= m->period || same < 0.8 * (n - 1)) {
                 free(at);
-                return 0;
+                return;
         }
         free(m->at);
         *m = (struct step_mark){.at = at, .n = n, .period = period, .repeats = same};
@@ -132,7 +128,6 @@ static int mark_pauses(const struct step_tokens *t, struct step_mark *m)
                         m->usual = t->sum[at[i + 1]] - t->sum[at[i]];
                 }
         }
-        return 0;
 }
 
 /* Are the calls of a step all of one kind, or only sends and receives? Then it may be no step. */
@@ -150,22 +145,21 @@ static bool is_doubtful(const struct step_tokens *t, const struct step_mark *m, 
         return one || *p2p;
 }
 
-static int judge_alike(const struct step_tokens *t, struct step_mark *m, struct capo_steps *out)
+static void judge_alike(const struct step_tokens *t, struct step_mark *m, struct capo_steps *out)
 {
         const struct capo_step_call *first = &t->calls[t->example[t->of[m->example]]];
         const char *what;
         bool p2p;
-        int r;
 
         if (!is_doubtful(t, m, &p2p))
-                return 0;
+                return;
         what = p2p ? "there are sends and receives alone" : "all calls look alike";
         if (!p2p && t->bytes[t->of[m->example]] != first->bytes * t->count[t->of[m->example]]) {
                 out->known = CAPO_STEPS_NONE; /* the calls differ only in size, which this reading
                                                  ignores */
-                return 0;
+                return;
         }
-        r = mark_pauses(t, m);
+        mark_pauses(t, m);
         out->known = CAPO_STEPS_UNCERTAIN;
         if (m->period != out->period) {
                 snprintf(out->why, sizeof out->why,
@@ -177,46 +171,43 @@ static int judge_alike(const struct step_tokens *t, struct step_mark *m, struct 
                                         : "they may be micro-batches of a longer step");
         }
         out->period = m->period;
-        return r;
 }
 
 /* Find steps with one setting of @merge. */
-static int find_once(const struct capo_step_call *calls, uint32_t n, unsigned merge,
-                     struct capo_steps *out)
+static void find_once(const struct capo_step_call *calls, uint32_t n, unsigned merge,
+                      struct capo_steps *out)
 {
         struct step_tokens t;
         struct step_marks marks = {0};
-        int r = step_tokens_make(calls, n, merge, &t), at = -1;
+        int at;
 
+        step_tokens_make(calls, n, merge, &t);
         t.from = n > WINDOW ? n - WINDOW : 0;
-        r = r == 0 ? step_marks_find(&t, &marks) : r;
-        if (r == 0) {
-                at = step_level_choose(&t, &marks, out);
-                r = at < -1 ? at : 0;
+        step_marks_find(&t, &marks);
+        at = step_level_choose(&t, &marks, out);
+        if (at >= 0) {
+                if (t.from)
+                        step_mark_follow(&t, &marks.mark[at]);
+                judge_alike(&t, &marks.mark[at], out);
+                lay_steps(calls, &t, &marks.mark[at], out);
         }
-        if (r == 0 && at >= 0 && t.from)
-                r = step_mark_follow(&t, &marks.mark[at]);
-        if (r == 0 && at >= 0)
-                r = judge_alike(&t, &marks.mark[at], out);
-        if (r == 0 && at >= 0)
-                r = lay_steps(calls, &t, &marks.mark[at], out);
         step_marks_free(&marks);
         step_tokens_free(&t);
-        return r;
 }
 
 int capo_steps_find(const struct capo_step_call *calls, size_t n, struct capo_steps *out)
 {
         struct capo_steps best = {0}, s;
-        int r = 0;
 
         *out = (struct capo_steps){0};
-        if (n < LEAST_CALLS || n > UINT32_MAX / 4)
-                return tell_none(out, n < LEAST_CALLS ? "there are too few calls"
-                                                      : "there are too many calls");
-        for (unsigned merge = 0; merge < MERGES && r == 0; merge++) {
+        if (n < LEAST_CALLS || n > UINT32_MAX / 4) {
+                tell_none(out,
+                          n < LEAST_CALLS ? "there are too few calls" : "there are too many calls");
+                return 0;
+        }
+        for (unsigned merge = 0; merge < MERGES; merge++) {
                 s = (struct capo_steps){0};
-                r = find_once(calls, (uint32_t)n, merge, &s);
+                find_once(calls, (uint32_t)n, merge, &s);
                 if (s.known > best.known ||
                     (s.known == best.known && s.covered > best.covered + BETTER)) {
                         capo_steps_finish(&best);
@@ -227,15 +218,14 @@ int capo_steps_find(const struct capo_step_call *calls, size_t n, struct capo_st
                 if (best.known == CAPO_STEPS_FOUND)
                         break;
         }
-        if (r == 0 && best.known == CAPO_STEPS_NONE) {
+        if (best.known == CAPO_STEPS_NONE) {
                 capo_steps_finish(&best);
-                return tell_none(out, "the calls repeat in no pattern");
+                tell_none(out, "the calls repeat in no pattern");
+                return 0;
         }
-        r = r == 0 ? step_times(&best) : r;
-        if (r < 0)
-                capo_steps_finish(&best);
+        step_times(&best);
         *out = best;
-        return r;
+        return 0;
 }
 
 void capo_steps_finish(struct capo_steps *s)

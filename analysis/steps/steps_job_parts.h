@@ -20,9 +20,9 @@ struct step_log {
 };
 
 /** step_log_read() - the last @most calls of a process. @most: a power of two. @spans: also when
- * they were on the GPU. A log that can no longer be read has no calls. Return: 0; -ENOMEM. */
-int step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
-                  struct step_log *out);
+ * they were on the GPU. A log that can no longer be read has no calls. */
+void step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
+                   struct step_log *out);
 void step_log_free(struct step_log *log);
 
 /** step_log_comms() - fill @comms, 65,536 items: id in the process -> 1 + index in job->comms. */
@@ -34,8 +34,8 @@ void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comm
 bool steps_ran_ahead(const struct capo_job *job, const struct step_log *log,
                      const struct capo_steps *s);
 
-/** job_slow_steps() - fill s->slow. @log: of s->process. Return: 0; -ENOMEM. */
-int job_slow_steps(const struct capo_job *job, const struct step_log *log,
-                   struct capo_job_steps *s);
+/** job_slow_steps() - fill s->slow. @log: of s->process. */
+void job_slow_steps(const struct capo_job *job, const struct step_log *log,
+                    struct capo_job_steps *s);
 
 #endif

@@ -5,7 +5,6 @@
  * that is the usual repeat. Short marks find layers. Longer ones find steps, because they can tell
  * the last layer from the others.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,8 +107,8 @@ static struct step_mark judge_mark(const struct step_tokens *t, const struct row
 }
 
 /* Keep one mark per period: the one with most repeats. */
-static int keep_mark(struct step_marks *marks, const struct step_mark *m, const struct rows *s,
-                     const uint32_t *place)
+static void keep_mark(struct step_marks *marks, const struct step_mark *m, const struct rows *s,
+                      const uint32_t *place)
 {
         struct step_mark *to = NULL;
         uint32_t *at;
@@ -117,7 +116,7 @@ static int keep_mark(struct step_marks *marks, const struct step_mark *m, const 
         for (uint32_t i = 0; i < marks->n && !to; i++)
                 to = marks->mark[i].period == m->period ? &marks->mark[i] : NULL;
         if (to && to->repeats >= m->repeats)
-                return 0;
+                return;
         for (uint32_t i = 0; i < marks->n && !to && marks->n == STEP_FINALISTS; i++) {
                 struct step_mark *k = &marks->mark[i];
 
@@ -125,7 +124,7 @@ static int keep_mark(struct step_marks *marks, const struct step_mark *m, const 
                         to = k;
         }
         if (!to && marks->n == STEP_FINALISTS)
-                return 0;
+                return;
         at = xmalloc(m->n * sizeof *at);
         for (uint32_t i = 0; i < m->n; i++)
                 at[i] = s->at[place[i]];
@@ -133,15 +132,13 @@ static int keep_mark(struct step_marks *marks, const struct step_mark *m, const 
         free(to->at);
         *to = *m;
         to->at = at;
-        return 0;
 }
 
-static int judge_rows(const struct step_tokens *t, struct rows *s, struct step_marks *marks)
+static void judge_rows(const struct step_tokens *t, struct rows *s, struct step_marks *marks)
 {
         uint32_t kinds = sort_rows(s);
-        int r = 0;
 
-        for (uint32_t k = 0; k < kinds && r == 0; k++) {
+        for (uint32_t k = 0; k < kinds; k++) {
                 const uint32_t *place = s->place + s->start[k];
                 struct step_mark m;
 
@@ -150,25 +147,21 @@ static int judge_rows(const struct step_tokens *t, struct rows *s, struct step_m
                 m = judge_mark(t, s, place, s->count[k]);
                 if (m.repeats >= LEAST_REPEATS && 2 * m.repeats > s->count[k] - 1 &&
                     (double)m.repeats * m.period >= LEAST_COVERED * (t->n - t->from))
-                        r = keep_mark(marks, &m, s, place);
+                        keep_mark(marks, &m, s, place);
         }
-        return r;
 }
 
-static int find_marks(const struct step_tokens *t, struct rows *s, struct step_marks *marks)
+static void find_marks(const struct step_tokens *t, struct rows *s, struct step_marks *marks)
 {
-        int r = 0;
-
         for (s->n_slots = 16; s->n_slots < 2 * (uint64_t)s->n;)
                 s->n_slots *= 2;
         memset(s->hash, 0, (s->n + 1) * sizeof *s->hash);
         s->length = 0;
-        for (size_t i = 0; i < N_ELEMENTS(lengths) && lengths[i] <= s->n / 3 && r == 0; i++) {
+        for (size_t i = 0; i < N_ELEMENTS(lengths) && lengths[i] <= s->n / 3; i++) {
                 while (s->length < lengths[i])
                         lengthen_rows(t, s);
-                r = judge_rows(t, s, marks);
+                judge_rows(t, s, marks);
         }
-        return r;
 }
 
 static int by_period(const void *a, const void *b)
@@ -209,10 +202,10 @@ static uint32_t find_places(const struct step_tokens *t, uint32_t comm, uint32_t
         return n;
 }
 
-int step_mark_follow(const struct step_tokens *t, struct step_mark *m)
+void step_mark_follow(const struct step_tokens *t, struct step_mark *m)
 {
         uint32_t *at = xcalloc(t->n + 1, sizeof *at), *to = xcalloc(t->n + 1, sizeof *to);
-        uint32_t n = at ? find_places(t, m->comm, 0, at) : 0, first = 0, kept = 0;
+        uint32_t n = find_places(t, m->comm, 0, at), first = 0, kept = 0;
 
         while (first < n && at[first] != m->example)
                 first++;
@@ -228,16 +221,14 @@ int step_mark_follow(const struct step_tokens *t, struct step_mark *m)
         free(m->at);
         m->at = to;
         m->n = kept;
-        return 0;
 }
 
-int step_marks_find(const struct step_tokens *t, struct step_marks *marks)
+void step_marks_find(const struct step_tokens *t, struct step_marks *marks)
 {
         uint32_t comm[COMMS], n_comms = find_comms(t, comm);
         size_t room = t->n + 1;
         uint32_t slots = 16;
         struct rows s;
-        int r;
 
         while (slots < 2 * room)
                 slots *= 2;
@@ -249,11 +240,10 @@ int step_marks_find(const struct step_tokens *t, struct step_marks *marks)
                           .start = xcalloc(room, sizeof *s.start),
                           .place = xcalloc(room, sizeof *s.place)};
         *marks = (struct step_marks){0};
-        r = s.at && s.hash && s.slot_of && s.slot && s.count && s.start && s.place ? 0 : -ENOMEM;
-        for (uint32_t k = 0; k <= n_comms && r == 0; k++) {
+        for (uint32_t k = 0; k <= n_comms; k++) {
                 s.comm = k < n_comms ? comm[k] : STEP_ALL_COMMS;
                 s.n = find_places(t, s.comm, t->from, s.at);
-                r = find_marks(t, &s, marks);
+                find_marks(t, &s, marks);
         }
         qsort(marks->mark, marks->n, sizeof marks->mark[0], by_period);
         free(s.at);
@@ -263,7 +253,6 @@ int step_marks_find(const struct step_tokens *t, struct step_marks *marks)
         free(s.count);
         free(s.start);
         free(s.place);
-        return r;
 }
 
 void step_marks_free(struct step_marks *m)

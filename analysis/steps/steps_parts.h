@@ -19,9 +19,9 @@ struct step_tokens {
 };
 
 /** step_tokens_make() - @merge: 0: sizes count; 1: sizes of sends, receives and all-to-all are
- * ignored; 2: all sizes are ignored; each only for kinds with many sizes. Return: 0; -ENOMEM. */
-int step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned merge,
-                     struct step_tokens *out);
+ * ignored; 2: all sizes are ignored; each only for kinds with many sizes. */
+void step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned merge,
+                      struct step_tokens *out);
 void step_tokens_free(struct step_tokens *t);
 
 #define STEP_ALL_COMMS UINT32_MAX
@@ -44,12 +44,12 @@ struct step_marks {
         uint32_t n;
 };
 
-/** step_marks_find() - the best mark of each period. Return: 0; -ENOMEM. */
-int step_marks_find(const struct step_tokens *t, struct step_marks *out);
+/** step_marks_find() - the best mark of each period. */
+void step_marks_find(const struct step_tokens *t, struct step_marks *out);
 void step_marks_free(struct step_marks *m);
 
-/** step_mark_follow() - find it in all calls, not only from t->from on. Return: 0; -ENOMEM. */
-int step_mark_follow(const struct step_tokens *t, struct step_mark *m);
+/** step_mark_follow() - find it in all calls, not only from t->from on. */
+void step_mark_follow(const struct step_tokens *t, struct step_mark *m);
 
 /** step_level_choose() - choose the mark whose repeats are steps. Sets known, why, period, inner,
  * outer and covered of @out. Return: its index; -1: none; -ENOMEM. */
@@ -60,7 +60,7 @@ int step_level_choose(const struct step_tokens *t, struct step_marks *m, struct 
 bool step_is_plain(const struct step_tokens *t, uint32_t of, uint32_t n_of, uint32_t first,
                    uint32_t n, int32_t *counts);
 
-/** step_times() - fill the times in @s. Return: 0; -ENOMEM. */
-int step_times(struct capo_steps *s);
+/** step_times() - fill the times in @s. */
+void step_times(struct capo_steps *s);
 
 #endif

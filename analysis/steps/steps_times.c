@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long steps take, and whether that changed. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,15 +73,13 @@ static uint32_t find_change(const struct time_of *times, uint32_t n, struct time
         return at >= LEAST_SIDE && at + LEAST_SIDE <= n ? at : 0;
 }
 
-int step_times(struct capo_steps *s)
+void step_times(struct capo_steps *s)
 {
         _cleanup_free_ struct time_of *times = xcalloc(s->n + 1, sizeof *times);
         _cleanup_free_ struct time_of *copy = xcalloc(s->n + 1, sizeof *copy);
         _cleanup_free_ double *rank = xcalloc(s->n + 1, sizeof *rank);
         uint32_t n = 0, k, quarter;
 
-        if (!times || !copy || !rank)
-                return -ENOMEM;
         for (uint32_t i = 0; i < s->n; i++) {
                 if (s->step[i].plain) {
                         s->mean_ns += (double)s->step[i].ns;
@@ -91,7 +88,7 @@ int step_times(struct capo_steps *s)
         }
         s->n_plain = n;
         if (!n)
-                return 0;
+                return;
         s->mean_ns /= n;
         s->p50_ns = quantile_of(times, n, 0.5, copy);
         s->p95_ns = quantile_of(times, n, 0.95, copy);
@@ -110,12 +107,11 @@ int step_times(struct capo_steps *s)
         }
         k = find_change(times, n, copy, rank);
         if (!k)
-                return 0;
+                return;
         s->before_ns = quantile_of(times, k, 0.5, copy);
         s->after_ns = quantile_of(times + k, n - k, 0.5, copy);
         if (fabs(s->after_ns - s->before_ns) >= LEAST_CHANGE * s->before_ns)
                 s->changed = times[k].step;
         else
                 s->before_ns = s->after_ns = 0;
-        return 0;
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -47,7 +46,7 @@ struct numbers {
         uint32_t mask, n;
 };
 
-static int numbers_new(struct numbers *t, uint32_t n)
+static void numbers_new(struct numbers *t, uint32_t n)
 {
         uint32_t slots = 16;
 
@@ -56,7 +55,6 @@ static int numbers_new(struct numbers *t, uint32_t n)
         *t = (struct numbers){.hash = xcalloc(slots, sizeof *t->hash),
                               .number = xcalloc(slots, sizeof *t->number),
                               .mask = slots - 1};
-        return t->hash && t->number ? 0 : -ENOMEM;
 }
 
 static void numbers_free(struct numbers *t)
@@ -94,14 +92,14 @@ static bool may_merge(const struct capo_step_call *c, unsigned merge)
 }
 
 /* Find the calls whose size is ignored: those of a kind with many sizes. @any: by call; 0 or 1. */
-static int find_many(const struct capo_step_call *calls, uint32_t n, unsigned merge, uint8_t *any)
+static void find_many(const struct capo_step_call *calls, uint32_t n, unsigned merge, uint8_t *any)
 {
         struct numbers kinds, sizes;
         _cleanup_free_ uint32_t *of = xcalloc(n, sizeof *of), *seen = xcalloc(n, sizeof *seen);
-        int r = numbers_new(&kinds, n);
 
-        r = numbers_new(&sizes, n) < 0 || !of || !seen ? -ENOMEM : r;
-        for (uint32_t i = 0; i < n && r == 0; i++) {
+        numbers_new(&kinds, n);
+        numbers_new(&sizes, n);
+        for (uint32_t i = 0; i < n; i++) {
                 struct key kind = key_of(&calls[i], false), size = key_of(&calls[i], true);
                 uint32_t before = sizes.n;
 
@@ -109,20 +107,19 @@ static int find_many(const struct capo_step_call *calls, uint32_t n, unsigned me
                 number_of(&sizes, hash_key(&size));
                 seen[of[i]] += sizes.n > before;
         }
-        for (uint32_t i = 0; i < n && r == 0; i++)
+        for (uint32_t i = 0; i < n; i++)
                 any[i] = seen[of[i]] > MANY_SIZES && may_merge(&calls[i], merge);
         numbers_free(&kinds);
         numbers_free(&sizes);
-        return r;
 }
 
-int step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned merge,
-                     struct step_tokens *t)
+void step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned merge,
+                      struct step_tokens *t)
 {
         struct numbers numbers;
         _cleanup_free_ uint8_t *any = xcalloc(n + 1, 1);
-        int r = numbers_new(&numbers, n);
 
+        numbers_new(&numbers, n);
         *t = (struct step_tokens){.calls = calls,
                                   .n = n,
                                   .of = xcalloc(n + 1, sizeof *t->of),
@@ -131,10 +128,9 @@ int step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned me
                                   .bytes = xcalloc(n + 1, sizeof *t->bytes),
                                   .count = xcalloc(n + 1, sizeof *t->count),
                                   .example = xcalloc(n + 1, sizeof *t->example)};
-        if (!any || !t->of || !t->sum || !t->hash || !t->bytes || !t->count || !t->example)
-                r = -ENOMEM;
-        r = r == 0 && merge ? find_many(calls, n, merge, any) : r;
-        for (uint32_t i = 0; i < n && r == 0; i++) {
+        if (merge)
+                find_many(calls, n, merge, any);
+        for (uint32_t i = 0; i < n; i++) {
                 struct key key = key_of(&calls[i], !any[i]);
                 uint64_t hash = hash_key(&key);
                 uint32_t k = number_of(&numbers, hash);
@@ -146,7 +142,7 @@ int step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned me
                 t->count[k]++;
                 t->bytes[k] += calls[i].bytes;
         }
-        for (uint32_t i = 0; i < n && r == 0; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 uint32_t k = t->of[i];
                 bool seldom = t->bytes[k] / t->count[k] <= SMALL_BYTES && t->count[k] < SELDOM * n;
 
@@ -154,7 +150,6 @@ int step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned me
         }
         t->n_tokens = numbers.n;
         numbers_free(&numbers);
-        return r;
 }
 
 void step_tokens_free(struct step_tokens *t)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -81,15 +80,13 @@ void capo_comms_of(const struct capo_job *job, uint32_t process, uint32_t *comms
         }
 }
 
-static int gather_process(const struct capo_job *job, struct gathering *g)
+static void gather_process(const struct capo_job *job, struct gathering *g)
 {
         struct capo_log *log = capo_job_log(job, g->process);
-        int r;
 
         capo_comms_of(job, g->process, g->comms, NULL);
-        r = capo_log_calls_each(log, gather_call, g);
+        capo_log_calls_each(log, gather_call, g);
         capo_log_park(log);
-        return r == -ENOMEM ? r : 0;
 }
 
 int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
@@ -97,18 +94,15 @@ int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
 {
         _cleanup_free_ uint32_t *comms = xcalloc(CAPO_IDS, sizeof *comms);
         struct gathering g = {.to = out, .comms = comms};
-        int r = 0;
 
         *out = (struct capo_last_ranks){.comm = xcalloc(job->n_comms + 1, sizeof *out->comm),
                                         .by_order = xcalloc(job->n_processes + 1, 1),
                                         .n_comms = job->n_comms};
-        if (!comms || !out->comm || !out->by_order)
-                return -ENOMEM;
-        for (; g.process < job->n_processes && r == 0; g.process++) {
+        for (; g.process < job->n_processes; g.process++) {
                 if (wanted[g.process])
-                        r = gather_process(job, &g);
+                        gather_process(job, &g);
         }
-        return r;
+        return 0;
 }
 
 void capo_last_ranks_finish(struct capo_last_ranks *l)

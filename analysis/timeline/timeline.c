@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,7 +54,7 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 }
 
 /* Put the calls one after the other; an overlapping call begins where the earlier one ends. */
-static int lay_stretches(struct drawing *d)
+static void lay_stretches(struct drawing *d)
 {
         size_t n = d->n < CALLS_MOST ? d->n : CALLS_MOST;
         double until = -INFINITY;
@@ -79,7 +78,6 @@ static int lay_stretches(struct drawing *d)
                 xarray_room(&d->stretch, d->n_stretches, sizeof to);
                 d->stretch[d->n_stretches++] = to;
         }
-        return 0;
 }
 
 static void add_share(float *to, const struct capo_timeline *t, double begin, double end)
@@ -106,7 +104,7 @@ static int by_rank(const void *a, const void *b, void *arg)
         return first != second ? (first > second) - (first < second) : (x > y) - (x < y);
 }
 
-static int choose_ranks(const struct capo_job *job, struct capo_timeline *t)
+static void choose_ranks(const struct capo_job *job, struct capo_timeline *t)
 {
         _cleanup_free_ uint32_t *all = xcalloc(job->n_processes + 1, sizeof *all);
 
@@ -118,22 +116,20 @@ static int choose_ranks(const struct capo_job *job, struct capo_timeline *t)
         t->rank = xcalloc(t->n_ranks + 1, sizeof *t->rank);
         for (uint32_t i = 0; i < t->n_ranks; i++)
                 t->rank[i].process = all[(uint64_t)i * job->n_processes / t->n_ranks];
-        return 0;
 }
 
-static int read_rank(struct drawing *d)
+static void read_rank(struct drawing *d)
 {
         struct capo_log *log = capo_job_log(d->job, d->process);
-        int r;
 
         d->n = 0;
         d->gpu = false;
         d->stretch = NULL;
         d->n_stretches = 0;
         capo_comms_of(d->job, d->process, d->comms, NULL);
-        r = capo_log_calls_each(log, take_call, d);
+        capo_log_calls_each(log, take_call, d);
         capo_log_park(log);
-        return r == -ENOMEM ? r : lay_stretches(d);
+        lay_stretches(d);
 }
 
 static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
@@ -148,17 +144,16 @@ static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
 }
 
 /* All stretches first: they define the time range. */
-static int make_ranks(struct drawing *d, struct capo_timeline *t)
+static void make_ranks(struct drawing *d, struct capo_timeline *t)
 {
         uint32_t n_ranks = t->n_ranks;
         _cleanup_free_ struct stretch **of = xcalloc(n_ranks + 1, sizeof *of);
         _cleanup_free_ size_t *n = xcalloc(n_ranks + 1, sizeof *n);
         double from = INFINITY, to = -INFINITY;
-        int r = of && n ? 0 : -ENOMEM;
 
-        for (uint32_t i = 0; i < n_ranks && r == 0; i++) {
+        for (uint32_t i = 0; i < n_ranks; i++) {
                 d->process = t->rank[i].process;
-                r = read_rank(d);
+                read_rank(d);
                 of[i] = d->stretch;
                 n[i] = d->n_stretches;
                 t->gpu |= d->gpu;
@@ -174,21 +169,17 @@ static int make_ranks(struct drawing *d, struct capo_timeline *t)
         }
         t->from_s = from / 1e9;
         t->to_s = to / 1e9;
-        for (uint32_t i = 0; i < t->n_ranks && r == 0; i++) {
+        for (uint32_t i = 0; i < t->n_ranks; i++) {
                 t->rank[i].busy = xcalloc(t->n_parts, sizeof(float));
                 t->rank[i].waiting = xcalloc(t->n_parts, sizeof(float));
-                if (!t->rank[i].busy || !t->rank[i].waiting)
-                        r = -ENOMEM;
-                else
-                        draw_rank(t, &t->rank[i], of[i], n[i]);
+                draw_rank(t, &t->rank[i], of[i], n[i]);
         }
-        for (uint32_t i = 0; of && i < n_ranks; i++)
+        for (uint32_t i = 0; i < n_ranks; i++)
                 free(of[i]);
-        return r;
 }
 
-int capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
-                       struct capo_timeline *t)
+void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
+                        struct capo_timeline *t)
 {
         _cleanup_free_ bool *wanted = xcalloc(job->n_processes + 1, sizeof *wanted);
         struct capo_last_ranks last = {0};
@@ -199,23 +190,21 @@ int capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cell
                             .comms = xcalloc(CAPO_IDS, sizeof *d.comms),
                             .span = xcalloc(CALLS_MOST, sizeof *d.span),
                             .waited = xcalloc(CALLS_MOST, sizeof *d.waited)};
-        int r;
 
         *t = (struct capo_timeline){.n_parts = parts};
-        r = wanted && d.comms && d.span && d.waited ? choose_ranks(job, t) : -ENOMEM;
+        choose_ranks(job, t);
         if (t->n_ranks && parts > cells / t->n_ranks)
                 t->n_parts = cells / t->n_ranks;
-        for (uint32_t i = 0; r == 0 && i < t->n_ranks; i++)
+        for (uint32_t i = 0; i < t->n_ranks; i++)
                 wanted[t->rank[i].process] = true;
-        r = r == 0 ? capo_clocks_make(&clocks, job, NULL) : r;
-        r = r == 0 ? capo_last_ranks_make(job, wanted, &last) : r;
-        r = r == 0 ? make_ranks(&d, t) : r;
+        capo_clocks_make(&clocks, job, NULL);
+        capo_last_ranks_make(job, wanted, &last);
+        make_ranks(&d, t);
         capo_last_ranks_finish(&last);
         capo_clocks_finish(&clocks);
         free(d.comms);
         free(d.span);
         free(d.waited);
-        return r;
 }
 
 void capo_timeline_finish(struct capo_timeline *t)

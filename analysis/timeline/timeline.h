@@ -25,9 +25,9 @@ struct capo_timeline {
 };
 
 /** capo_timeline_make() - @parts of time; fewer if ranks x parts exceeds @cells. n_ranks 0: the
- * logs have no single calls. Return: 0; -ENOMEM. Call capo_timeline_finish() in both cases. */
-int capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
-                       struct capo_timeline *out);
+ * logs have no single calls. Call capo_timeline_finish() in both cases. */
+void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
+                        struct capo_timeline *out);
 void capo_timeline_finish(struct capo_timeline *t);
 
 #endif

@@ -119,13 +119,14 @@ static struct capo_live_row *place_row(struct capo_live_rows *rows, const struct
 static int add_row(struct capo_live_row *row, const struct capo_job_row *of)
 {
         bool group = of->call == CAPO_CALL_GROUP;
-        int r = capo_hist_merge(&row->host, &of->time[CAPO_CLOCK_HOST]);
 
+        capo_hist_merge(&row->host, &of->time[CAPO_CLOCK_HOST]);
         row->calls += of->calls;
         row->bytes += group ? 0 : of->calls * of->bytes;
         row->total_ns += of->flags & CAPO_RECORD_MEMBER ? 0 : capo_job_row_total_ns(of);
-        r = r ?: capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_EVENT]);
-        return r ?: capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_KERNEL]);
+        capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_EVENT]);
+        capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_KERNEL]);
+        return 0;
 }
 
 /* If a class has several sizes, use the bandwidth of the one with most time. */

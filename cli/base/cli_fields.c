@@ -7,7 +7,6 @@
 #include "analysis/job/figures.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "core/base/markup.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
@@ -211,7 +210,7 @@ struct capo_table *cli_entity_table(const struct cli_entity *e)
         for (unsigned i = 0; i < e->n; i++)
                 capo_append(spec, sizeof spec, "%s", e->fields[i].spec ? e->fields[i].spec : "");
         t = capo_table_new(spec);
-        for (unsigned i = 0; i < e->n && t; i++) {
+        for (unsigned i = 0; i < e->n; i++) {
                 if (e->fields[i].spec)
                         capo_table_cell(t, "%s", e->fields[i].head);
         }
@@ -233,12 +232,12 @@ struct cli_section *cli_page_entity(struct cli_page *page, const char *title,
                                     const struct cli_entity *e)
 {
         struct cli_column *columns = xcalloc(e->n, sizeof *columns);
-        struct cli_section *s = columns ? cli_page_section(page, title, columns, 0) : &page->spare;
+        struct cli_section *s = cli_page_section(page, title, columns, 0);
 
         free(s->own);
         s->own = columns;
         s->entity = e;
-        for (unsigned i = 0; i < e->n && columns; i++) {
+        for (unsigned i = 0; i < e->n; i++) {
                 if (e->fields[i].spec)
                         columns[s->n_columns++] =
                                 (struct cli_column){e->fields[i].head, e->fields[i].spec, false, i};

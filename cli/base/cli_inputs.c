@@ -171,7 +171,6 @@ struct imports {
                 uint64_t sum;
         } * v;
         size_t n;
-        bool no_memory;
 };
 
 static void imports_finish(struct imports *imports)
@@ -239,7 +238,7 @@ static int read_imports(struct capo_store *store, const struct capo_store_filter
                         (long long)all.v[i].id, (long long)all.v[k].id);
                 drop_from(set, n, runs);
         }
-        return all.no_memory ? -ENOMEM : r;
+        return r;
 }
 
 static int read_store(const char *path, struct capo_samples *set, char *error, size_t room)

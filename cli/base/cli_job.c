@@ -13,23 +13,21 @@ struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *pat
         char why[512];
         int used = 0;
 
-        if (!job) {
-                capo_error("no memory");
-                return NULL;
-        }
         for (size_t i = 0; i < paths->n; i++) {
                 struct capo_log *log;
 
-                if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0 ||
-                    capo_job_add(job, log, NULL, NULL) < 0)
+                if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0) {
                         capo_warn("left out %s: %s", paths->path[i], why);
-                else
-                        used++;
+                        continue;
+                }
+                capo_job_add(job, log, NULL, NULL);
+                used++;
         }
-        if (!used || capo_job_finish(job) < 0) {
+        if (!used) {
                 capo_error("%s: no capo log to read", path);
                 return NULL;
         }
+        capo_job_finish(job);
         return steal(&job);
 }
 

@@ -24,7 +24,7 @@ static int load_completed_topology(const char *path, const struct cli_machine_wo
 {
         _cleanup_free_ struct plan_machine *m = xcalloc(1, sizeof *m);
         _cleanup_free_ char *name = xprintf("%s/capo-topo-XXXXXX", capo_file_temp_folder());
-        int fd = m ? mkstemp(name) : -1, r;
+        int fd = mkstemp(name), r;
 
         if (fd < 0)
                 return capo_why(-errno, why, room, "%.200s: no temporary file: %s", path,
@@ -37,10 +37,8 @@ static int load_completed_topology(const char *path, const struct cli_machine_wo
         if (!r) { /* messages and pages use the name that the user gave */
                 char *known = xstrdup(path);
 
-                if (known) {
-                        free((*t)->name);
-                        (*t)->name = known;
-                }
+                free((*t)->name);
+                (*t)->name = known;
         }
         return r;
 }
@@ -151,7 +149,7 @@ char *cli_machine_order(const struct cli_machine_words *words, const char *alloc
         char why[512];
 
         *text = 0;
-        if (asker && cli_machine_load("plan", words, &t, &source) == 0 &&
+        if (cli_machine_load("plan", words, &t, &source) == 0 &&
             capo_alloc_parse(t, alloc, counts, &a, why, sizeof why) == 0 && a.n_nodes > 2 &&
             cli_machine_asker(&source, t, libnccl, asker, why, sizeof why) == 0)
                 fragment_orders_ask(&asker->machine, &a, text, room);

@@ -215,8 +215,6 @@ static struct capo_table *group_rows(const struct cli_section *s, const char *sp
 {
         struct capo_table *t = capo_table_new(spec);
 
-        if (!t)
-                return NULL;
         for (unsigned c = 1; c < s->n_columns; c++)
                 capo_table_cell(t, "%s", s->columns[c].head);
         for (size_t begin = 0; begin < s->cells.n; begin += s->n_columns) {
@@ -247,8 +245,6 @@ static void print_rows(const struct cli_section *s, FILE *out, const struct styl
         for (unsigned c = 0; c < s->n_columns; c++)
                 capo_append(spec, sizeof spec, "%s", s->columns[c].spec);
         t = capo_table_new(spec);
-        if (!t)
-                return;
         format_title(s, style, title, sizeof title);
         for (unsigned c = 0; c < s->n_columns && !beside; c++)
                 capo_table_cell(t, "%s", s->columns[c].head);
@@ -264,8 +260,6 @@ static void print_rows(const struct cli_section *s, FILE *out, const struct styl
         if (s->columns[0].groups && !capo_table_fits(t, out)) {
                 capo_table_free(t);
                 t = group_rows(s, spec + strlen(s->columns[0].spec));
-                if (!t)
-                        return;
         }
         if (!beside)
                 fprintf(out, "%s%s%s\n", title, s->of ? "   " : "", s->of ? s->of : "");
@@ -379,10 +373,9 @@ static void print_sections(const struct cli_page *page, FILE *out, const struct 
                 size_t size, known = 0;
                 FILE *left_out = xmemstream(&text, &size);
 
-                if (!left_out)
-                        break;
                 print_section(page->section[i], out, style, left_out);
-                if (fclose(left_out) || !text || !*text)
+                xmemclose(left_out);
+                if (!*text)
                         continue;
                 while (known < names.n && strcmp(names.text[known], text))
                         known++;

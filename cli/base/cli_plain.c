@@ -91,7 +91,7 @@ void cli_plain_stdout(void)
 FILE *cli_plain_file(int fd)
 {
         struct way *w = xcalloc(1, sizeof *w);
-        FILE *out = w ? open_way(w) : NULL;
+        FILE *out = open_way(w);
 
         if (!out) {
                 free(w);

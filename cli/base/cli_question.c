@@ -94,8 +94,7 @@ static int parse_colls(struct cli_question *q, enum capo_coll *colls, size_t *n)
         char *save = NULL;
 
         *n = 0;
-        for (char *word = copy ? strtok_r(copy, ",", &save) : NULL; word;
-             word = strtok_r(NULL, ",", &save)) {
+        for (char *word = strtok_r(copy, ",", &save); word; word = strtok_r(NULL, ",", &save)) {
                 int coll = capo_coll_find(word);
 
                 if (!strcasecmp(word, "all")) {
@@ -130,11 +129,11 @@ static int make_asks(struct cli_question *q)
         if (n < 0)
                 return capo_fail(-EINVAL, "--sizes: %s", why);
         q->asks = xcalloc(n_colls * (size_t)n, sizeof *q->asks);
-        for (size_t c = 0; q->asks && c < n_colls; c++) {
+        for (size_t c = 0; c < n_colls; c++) {
                 for (long i = 0; i < n; i++)
                         q->asks[q->n_asks++] = (struct capo_plan_ask){colls[c], sizes[i]};
         }
-        return q->asks ? 0 : -ENOMEM;
+        return 0;
 }
 
 /* Could the loader find it? Tried in a child process, because a plugin may do anything when opened.

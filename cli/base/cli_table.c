@@ -39,7 +39,7 @@ struct capo_table *capo_table_new(const char *columns)
         struct capo_table *t = xcalloc(1, sizeof *t);
         unsigned before = 0;
 
-        while (t && *columns && t->n_columns < MAX_COLUMNS) {
+        while (*columns && t->n_columns < MAX_COLUMNS) {
                 struct column *c = &t->column[t->n_columns];
 
                 for (; strchr(" .,", *columns); columns++)

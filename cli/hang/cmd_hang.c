@@ -13,10 +13,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_page.h"
 #include "cli/hang/cmd_hang.h"
-#include "core/base/calls.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
-#include "analysis/job/figures.h"
 
 enum { HANG_UNDECIDED_EXIT = 3 };
 
@@ -56,15 +52,13 @@ static int run_hang(void *options, int n, char **words)
                 return HANG_UNDECIDED_EXIT;
         }
         if (r == 0)
-                r = hang_page_judge(&page);
+                hang_page_judge(&page);
         if (r == 0) {
                 status = capo_hang_kind_exit(page.verdict.kind);
                 r = (o->form == CLI_FORM_JSON       ? hang_json
                      : o->form == CLI_FORM_MARKDOWN ? hang_markdown
                                                     : hang_text)(&page, stdout);
         }
-        if (r == -ENOMEM)
-                capo_error("no memory");
         hang_page_finish(&page);
         hang_logs_finish(&logs);
         if (r == -EDOM && o->ras) /* the address */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks, calls, places and stacks as all pages of capo hang say them; what is missing to decide. */
-#include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
@@ -141,11 +140,11 @@ static char *of_frame(const struct hang_page *page, uint32_t process, uint64_t *
                         continue;
                 free(steal(&text));
                 *at_ns = page->job->processes[process].header.t0_real_ns + t.at_ns;
-                if (*at_ns < active_ns || !(out = open_memstream(&text, &size)))
+                if (*at_ns < active_ns)
                         continue;
+                out = xmemstream(&text, &size);
                 put(&f, out);
-                if (fclose(out) != 0)
-                        free(steal(&text));
+                xmemclose(out);
         }
         capo_log_park(log);
         if (text)
@@ -304,13 +303,14 @@ int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
         if (v->kind == CAPO_HANG_ENDED)
                 effects |= 1u << CAPO_BUG_CRASH;
         text = xmemstream(&stacks, &size);
-        for (uint32_t i = 0; i < v->n_culprits && i < 4 && text; i++) {
+        for (uint32_t i = 0; i < v->n_culprits && i < 4; i++) {
                 uint64_t at_ns;
                 _cleanup_free_ char *frames = hang_native(page, v->culprits[i].process, &at_ns);
 
                 fputs(frames ? frames : "", text);
         }
-        n = text && fclose(text) == 0 ? capo_recorded_bugs(page->job, effects, stacks, out) : 0;
+        xmemclose(text);
+        n = capo_recorded_bugs(page->job, effects, stacks, out);
         free(stacks);
         while (n > 0 && out[n - 1].match == CAPO_BUG_MAYBE && is_by_program(v->kind))
                 n--;

@@ -24,14 +24,13 @@ static void files_finish(struct files *files)
         free(files->v);
 }
 
-static int add_file(struct files *files, const char *folder, const char *name)
+static void add_file(struct files *files, const char *folder, const char *name)
 {
         char *path = NULL;
 
         path = xprintf("%s%s%s", folder, *folder ? "/" : "", name);
         xarray_room(&files->v, files->n, sizeof *files->v);
         files->v[files->n++] = path;
-        return 0;
 }
 
 static int is_json(const struct dirent *e)
@@ -51,11 +50,12 @@ static int list_files(struct files *files, int n, char **words)
                 int n_names = scandir(words[i], &names, is_json, alphasort);
 
                 if (n_names < 0)
-                        r = add_file(files, "", words[i]);
+                        add_file(files, "", words[i]);
                 else if (n_names == 0)
                         r = capo_fail(-ENOENT, "%s: no file there ends in .json", words[i]);
                 for (int k = 0; k < n_names; k++) {
-                        r = r < 0 ? r : add_file(files, words[i], names[k]->d_name);
+                        if (r >= 0)
+                                add_file(files, words[i], names[k]->d_name);
                         free(names[k]);
                 }
                 free(names);
@@ -70,15 +70,13 @@ int hang_flight(struct hang_page *page, int n, char **words)
         int r = list_files(&files, n, words);
 
         page->job = capo_job_new();
-        if (!page->job)
-                return -ENOMEM;
         if (r == 0) {
                 r = capo_hang_flight(files.v, files.n, page->job, &page->hang, why, sizeof why);
                 if (r < 0)
                         capo_error("%s", why);
         }
         page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
-        return r == 0 && !page->known ? -ENOMEM : r;
+        return r;
 }
 
 static int query_ras(const char *where, double timeout_s, struct ras_snapshot *out)
@@ -101,8 +99,6 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
         int r;
 
         page->job = capo_job_new();
-        if (!page->job)
-                return -ENOMEM;
         r = query_ras(where, timeout_s, &first);
         if (r == 0 && page->after_s > 0) {
                 while (nanosleep(&between, &between) < 0 && errno == EINTR)
@@ -114,5 +110,5 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
         ras_snapshot_finish(&first);
         ras_snapshot_finish(&second);
         page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
-        return r == 0 && !page->known ? -ENOMEM : r;
+        return r;
 }

@@ -33,21 +33,21 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
 }
 
 /* Takes ownership of @log, which may be NULL, in any case. */
-static int add_log(struct hang_logs *logs, const char *path, struct capo_log *log,
-                   struct hang_log known)
+static void add_log(struct hang_logs *logs, const char *path, struct capo_log *log,
+                    struct hang_log known)
 {
         size_t n = logs->paths.n;
 
         xarray_room(&logs->v, n, sizeof *logs->v);
         logs->v[n] = known;
-        return capo_log_paths_add(&logs->paths, path, log);
+        capo_log_paths_add(&logs->paths, path, log);
 }
 
 /* Move log @i of @paths to @logs. */
-static int move_log(struct hang_logs *logs, struct capo_log_paths *paths, size_t i)
+static void move_log(struct hang_logs *logs, struct capo_log_paths *paths, size_t i)
 {
-        return add_log(logs, paths->path[i], steal(&paths->log[i]),
-                       (struct hang_log){.known = CAPO_HANG_BY_LOG});
+        add_log(logs, paths->path[i], steal(&paths->log[i]),
+                (struct hang_log){.known = CAPO_HANG_BY_LOG});
 }
 
 static bool is_pid(const char *word)
@@ -140,7 +140,7 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
         return n == 0;
 }
 
-static int gather_segment(struct hang_logs *logs, const struct capo_segment_info *s)
+static void gather_segment(struct hang_logs *logs, const struct capo_segment_info *s)
 {
         uint8_t known = CAPO_HANG_IS_DEAD;
         struct capo_log *log;
@@ -149,12 +149,12 @@ static int gather_segment(struct hang_logs *logs, const struct capo_segment_info
         if (r < 0) { /* use its log; a process that has just ended is normal */
                 if (r != -ENOENT)
                         capo_warn("pid %d cannot be looked at: %s", s->pid, strerror(-r));
-                return 0;
+                return;
         }
         if (s->alive)
                 known = s->here && capo_pid_stopped(s->pid) ? CAPO_HANG_IS_STOPPED
                                                             : CAPO_HANG_IS_ALIVE;
-        return add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
+        add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
 }
 
 static bool is_read(const struct segments *all, const struct hang_logs *logs, const char *path)
@@ -254,9 +254,9 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
 
                 for (size_t k = 0; k < jobs[j].n && !wanted; k++)
                         wanted = is_read(all, logs, jobs[j].path[k]);
-                for (size_t k = 0; k < jobs[j].n && wanted && r >= 0; k++) {
+                for (size_t k = 0; k < jobs[j].n && wanted; k++) {
                         if (!is_read(all, logs, jobs[j].path[k]))
-                                r = move_log(logs, &jobs[j], k);
+                                move_log(logs, &jobs[j], k);
                 }
                 capo_log_paths_finish(&jobs[j]);
         }
@@ -265,22 +265,20 @@ static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, 
 }
 
 /* Add the logs of ended processes, which are beside those of the processes read from memory. */
-static int add_logs_beside(struct hang_logs *logs, const struct segments *all)
+static void add_logs_beside(struct hang_logs *logs, const struct segments *all)
 {
         size_t n_own = logs->paths.n;
-        int r = 0;
 
-        for (size_t i = 0; i < n_own && r >= 0; i++) {
+        for (size_t i = 0; i < n_own; i++) {
                 const char *own = logs->paths.path[i];
                 _cleanup_free_ char *folder = xstrndup(own, capo_log_folder_size(own));
-                bool seen = !folder || !*folder;
+                bool seen = !*folder;
 
                 for (size_t k = 0; k < i && !seen; k++)
                         seen = same_folder(logs->paths.path[k], own);
                 if (!seen)
-                        r = add_rest_of_jobs(logs, all, folder);
+                        add_rest_of_jobs(logs, all, folder);
         }
-        return r == -ENOMEM ? r : 0;
 }
 
 static void mark_living(struct hang_logs *logs)
@@ -344,16 +342,18 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         out->now_mono_ns = capo_clock_of(CLOCK_MONOTONIC);
         for (uint32_t i = 0; i < all.n && r >= 0; i++) {
                 if (is_process_meant(&all, &all.v[i], n, words, &paths))
-                        r = gather_segment(out, &all.v[i]);
+                        gather_segment(out, &all.v[i]);
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
                 if (!is_read(&all, out, paths.path[i]))
-                        r = move_log(out, &paths, i);
+                        move_log(out, &paths, i);
         }
         if (r >= 0)
                 r = one_job(out, &all, n, words);
-        if (r >= 0 && !n_named) /* only of that job: there may be many */
-                r = add_logs_beside(out, &all) ?: one_job(out, &all, n, words);
+        if (r >= 0 && !n_named) { /* only of that job: there may be many */
+                add_logs_beside(out, &all);
+                r = one_job(out, &all, n, words);
+        }
         free(all.v);
         mark_living(out);
         if (r >= 0 && !out->paths.n && n == 1 && is_pid(words[0]))
@@ -372,23 +372,22 @@ static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t 
         struct capo_log_paths *paths = &all->paths;
         _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *found = NULL;
-        int n = job ? capo_log_jobs(paths, job, &found) : -ENOMEM, r = 0;
+        int n = capo_log_jobs(paths, job, &found);
 
         if (n < 0)
                 return n;
         *jobs = xcalloc((size_t)n + 1, sizeof **jobs);
         *n_jobs = (uint32_t)n;
-        for (size_t i = 0; i < paths->n && r == 0; i++) {
+        for (size_t i = 0; i < paths->n; i++) {
                 if (job[i] != CAPO_LOG_NO_JOB)
-                        r = add_log(&(*jobs)[job[i]], paths->path[i], steal(&paths->log[i]),
-                                    all->v[i]);
+                        add_log(&(*jobs)[job[i]], paths->path[i], steal(&paths->log[i]), all->v[i]);
         }
         for (uint32_t i = 0; i < *n_jobs; i++) {
                 (*jobs)[i].now_ns = all->now_ns;
                 (*jobs)[i].now_mono_ns = all->now_mono_ns;
                 mark_living(&(*jobs)[i]);
         }
-        return r;
+        return 0;
 }
 
 /* Is the log of @s in a subfolder of @folder? */
@@ -414,7 +413,7 @@ int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct ha
         *now_ns = all.now_ns;
         for (uint32_t i = 0; i < here.n && r >= 0; i++) {
                 if (!below || is_below(&here.v[i], folder))
-                        r = gather_segment(&all, &here.v[i]);
+                        gather_segment(&all, &here.v[i]);
         }
         free(here.v);
         r = r < 0 ? r : divide_logs(&all, jobs, n_jobs);

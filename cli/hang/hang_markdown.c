@@ -15,10 +15,9 @@ int hang_markdown(const struct hang_page *p, FILE *out)
         _cleanup_free_ char *text = NULL;
         size_t size = 0, n = 0;
         FILE *page = xmemstream(&text, &size);
-        int r = page ? hang_text(p, page) : -ENOMEM;
+        int r = hang_text(p, page);
 
-        if (page && fclose(page) != 0)
-                r = -ENOMEM;
+        xmemclose(page);
         for (char *line, *rest = text; r == 0 && (line = strsep(&rest, "\n")) && rest; n++) {
                 size_t indent = strspn(line, " ");
 

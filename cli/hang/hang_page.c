@@ -54,23 +54,20 @@ int hang_page_read(struct hang_page *page)
         int used = 0;
 
         page->job = capo_job_new();
-        if (!page->job)
-                return -ENOMEM;
         page->known = xcalloc(paths->n + 1, sizeof *page->known);
         page->own = xcalloc(paths->n + 1, sizeof(struct capo_log *));
         page->here = xcalloc(paths->n + 1, sizeof *page->here);
-        if (!page->known || !page->own || !page->here)
-                return -ENOMEM;
         for (size_t i = 0; i < paths->n; i++) {
                 const struct hang_log *known = &page->logs->v[i];
                 uint32_t process = page->job->n_processes;
                 struct capo_log *log;
 
-                if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0 ||
-                    capo_job_add(page->job, log, NULL, NULL) < 0)
+                if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0) {
                         capo_warn("left out %s: %s", paths->path[i], why);
-                else
+                } else {
+                        capo_job_add(page->job, log, NULL, NULL);
                         used++;
+                }
                 if (process < page->job->n_processes) {
                         page->known[process] = known->known;
                         page->here[process] = known->here;
@@ -78,19 +75,18 @@ int hang_page_read(struct hang_page *page)
         }
         if (!used)
                 return capo_fail(-ENOENT, "no log to read");
-        if (capo_job_finish(page->job) < 0)
-                return -ENOMEM;
+        capo_job_finish(page->job);
         return capo_hang_read(page->job, page->known, now_of_calls(page), &page->hang,
                               &page->n_stale);
 }
 
 int hang_page_judge(struct hang_page *page)
 {
-        int r = capo_hang_judge(&page->hang, &page->verdict);
-
+        capo_hang_judge(&page->hang, &page->verdict);
         page->late.job = page->job;
         page->late.clocks_now = page->logs->live ? clocks_now : NULL;
-        return r ?: capo_judge_waits(&page->late);
+        capo_judge_waits(&page->late);
+        return 0;
 }
 
 void hang_page_finish(struct hang_page *page)

@@ -25,13 +25,8 @@ static char *headline_of(const struct hang_page *p)
         size_t size;
         FILE *out = xmemstream(&text, &size);
 
-        if (!out)
-                return NULL;
         hang_headline(p, out);
-        if (fclose(out) != 0 || !text) {
-                free(text);
-                return NULL;
-        }
+        xmemclose(out);
         to = text;
         for (const char *c = text; *c && *c != '\n'; c++) {
                 bool gap = *c == ' ' && c[1] == ' ';

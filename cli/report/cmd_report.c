@@ -59,34 +59,31 @@ static uint64_t log_size(const struct capo_log_paths *paths, size_t i)
         return stat(paths->path[i], &st) == 0 ? (uint64_t)st.st_size : 0;
 }
 
-static int read_logs(struct capo_page *r, struct capo_log_paths *paths)
+static void read_logs(struct capo_page *r, struct capo_log_paths *paths)
 {
         struct progress p = {.total = 0};
         char why[512] = "";
-        int e = 0;
 
         for (size_t i = 0; i < paths->n; i++)
                 p.total += log_size(paths, i);
-        for (size_t i = 0; i < paths->n && e != -ENOMEM; i++) {
+        for (size_t i = 0; i < paths->n; i++) {
                 const char *path = paths->path[i];
                 const uint64_t size = log_size(paths, i);
                 struct capo_log *log;
+                int e;
 
                 snprintf(p.what, sizeof p.what, "reading log %zu of %zu,", i + 1, paths->n);
                 e = capo_log_paths_take(paths, i, &log, why, sizeof why);
-                e = e < 0 ? e : capo_job_add(r->job, log, show_progress, &p);
-                if (e < 0)
+                if (e >= 0)
+                        capo_job_add(r->job, log, show_progress, &p);
+                if (e < 0) {
                         cli_progress_end();
-                if (e == -ENOMEM) {
-                        capo_error("report: out of memory");
-                } else if (e < 0) {
                         capo_warn("%s %s: left out", path, why);
                         capo_problem_left_out(r, path, why);
                 }
                 p.before += size;
         }
         cli_progress_end();
-        return e == -ENOMEM ? e : 0;
 }
 
 #define TOGETHER false
@@ -137,19 +134,14 @@ static int check_filter(const struct capo_page *r)
 static int make_page(struct capo_page *r, const struct report_options *o,
                      struct capo_log_paths *paths)
 {
-        int e;
-
         r->job = capo_job_new();
-        if (!r->job)
-                return -ENOMEM;
         r->what = paths->n_folders == 1 ? paths->folder[0] : o->args[0];
         r->all = o->all;
         r->exact = o->all || formats[o->format].exact;
         r->only_comm = o->comm;
         r->only_call = o->call;
         r->sort = o->sort;
-        if (read_logs(r, paths) < 0)
-                return -ENOMEM;
+        read_logs(r, paths);
         if (!r->job->n_processes) {
                 if (!paths->n)
                         capo_error(
@@ -161,14 +153,15 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                                    capo_text_plural(paths->n, "file", NULL));
                 return -ENOENT;
         }
-        if (capo_job_finish(r->job) < 0 || capo_fabric_job_new(r->job, &r->fabric) < 0)
+        capo_job_finish(r->job);
+        if (capo_fabric_job_new(r->job, &r->fabric) < 0)
                 return -ENOMEM;
         if (check_filter(r) < 0)
                 return -ENOENT;
         if (report_ceilings(r, o) < 0)
                 return -EINVAL;
-        e = capo_judge(r);
-        return e ?: capo_page_bugs(r);
+        capo_judge(r);
+        return capo_page_bugs(r);
 }
 
 /* The page of a job that is stuck says so first. */
@@ -192,7 +185,7 @@ static int refuse_several_jobs(struct capo_log_paths *paths)
         _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *jobs = NULL;
         size_t first = paths->n, other = paths->n;
-        int n = job ? capo_log_jobs(paths, job, &jobs) : -ENOMEM;
+        int n = capo_log_jobs(paths, job, &jobs);
 
         if (n < 0)
                 return capo_fail(n, "report: %s", strerror(-n));

@@ -33,7 +33,7 @@ int report_ceilings(struct capo_page *page, const struct report_options *o);
 int report_predict(struct capo_page *page, uint32_t comm, const struct capo_plan_gpu *gpus,
                    const struct capo_topology *t, const struct cli_machine_source *source);
 
-/** report_near() - fill page->near from the job's machine. Return: 0; -ENOMEM. */
-int report_near(struct capo_page *page, const struct capo_topology *t);
+/** report_near() - fill page->near from the job's machine. */
+void report_near(struct capo_page *page, const struct capo_topology *t);
 
 #endif

@@ -120,7 +120,7 @@ static size_t gather_series(const struct capo_page *r, struct series *series)
         _cleanup_free_ const struct capo_page_row **rows = xcalloc(r->rows.n + 1, sizeof *rows);
         size_t n_rows = 0, n = 0, kept = 0;
 
-        for (uint32_t i = 0; rows && i < r->rows.n; i++) {
+        for (uint32_t i = 0; i < r->rows.n; i++) {
                 if (r->rows.row[i].has_bandwidth && r->rows.row[i].busbw > 0 &&
                     r->rows.row[i].row.bytes)
                         rows[n_rows++] = &r->rows.row[i];
@@ -163,7 +163,7 @@ static void draw_bandwidth(const struct report_view *view, FILE *out)
                                    .x = {CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"},
                                    .y = {CAPO_SVG_LOG, INFINITY, -INFINITY, "busbw GB/s"}};
         _cleanup_free_ struct series *series = xcalloc(MOST_SERIES, sizeof *series);
-        size_t n = series ? gather_series(view->page, series) : 0;
+        size_t n = gather_series(view->page, series);
 
         if (!n)
                 return;

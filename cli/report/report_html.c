@@ -4,7 +4,6 @@
  * prefers. It prints the sections of the text page, next steps first, and the pictures of
  * report_charts.c.
  */
-#include <errno.h>
 #include <string.h>
 
 #include "cli/base/svg_draw.h"
@@ -71,8 +70,6 @@ int report_html(const struct report_view *view, FILE *out)
         _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
         char title[1200];
 
-        if (!page)
-                return -ENOMEM;
         add_picture(page, "TIME BY CALL", view, report_time_chart);
         add_picture(page, "WAITING", view, report_waiting_chart);
         page->picture = report_timeline_chart;

@@ -5,7 +5,6 @@
  * (a file, or hwloc on this machine). The recorder only notes NUMA nodes from sysfs, because
  * walking the PCI tree would slow down the job.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -69,7 +68,7 @@ static void find_nearer_nic(const struct capo_job_process *p, const struct capo_
         }
 }
 
-int report_near(struct capo_page *r, const struct capo_topology *t)
+void report_near(struct capo_page *r, const struct capo_topology *t)
 {
         size_t n = r->fabric ? r->fabric->n_links : 0;
         _cleanup_free_ bool *used = xcalloc((r->job->n_nodes + 1) * (t->n_nics + 1), sizeof *used);
@@ -88,5 +87,4 @@ int report_near(struct capo_page *r, const struct capo_topology *t)
 
                 find_nearer_nic(p, t, l, used + p->node * t->n_nics, &r->near[i]);
         }
-        return 0;
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer first, every number with its unit, caveats at the end. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -380,8 +379,6 @@ struct cli_page *report_page(const struct report_view *view)
         struct cli_page *page = cli_page_new();
         struct cli_section *rows;
 
-        if (!page)
-                return NULL;
         page->all_notes = view->notes;
         set_title(r, page);
         set_setup(r, page);
@@ -410,23 +407,22 @@ struct cli_page *report_page(const struct report_view *view)
 }
 
 /* Print the page with @print. */
-static int print_page(const struct report_view *view, FILE *out,
-                      void (*print)(const struct cli_page *, FILE *))
+static void print_page(const struct report_view *view, FILE *out,
+                       void (*print)(const struct cli_page *, FILE *))
 {
         _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
 
-        if (!page)
-                return -ENOMEM;
         print(page, out);
-        return 0;
 }
 
 int report_text(const struct report_view *view, FILE *out)
 {
-        return print_page(view, out, cli_page_text);
+        print_page(view, out, cli_page_text);
+        return 0;
 }
 
 int report_markdown(const struct report_view *view, FILE *out)
 {
-        return print_page(view, out, cli_page_markdown);
+        print_page(view, out, cli_page_markdown);
+        return 0;
 }

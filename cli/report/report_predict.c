@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's predictions for the sizes of a communicator, from virtual GPUs: the picture of the HTML
  * page shows them beside the measurements. */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -45,14 +44,12 @@ int report_predict(struct capo_page *r, uint32_t comm, const struct capo_plan_gp
 
         if (!n)
                 return 0;
-        e = asker ? cli_machine_asker(source, t, NULL, asker, r->predicted_by,
-                                      sizeof r->predicted_by)
-                  : -ENOMEM;
+        e = cli_machine_asker(source, t, NULL, asker, r->predicted_by, sizeof r->predicted_by);
         if (e == 0)
                 e = fragment_ask(&asker->machine, gpus, r->job->comms[comm].n_ranks, asks, n,
                                  &answer, r->predicted_by, sizeof r->predicted_by);
         if (e != 0)
-                return e == -ENOMEM ? e : 0;
+                return 0;
         snprintf(r->predicted_by, sizeof r->predicted_by, "NCCL %s",
                  capo_nccl_text((uint32_t)answer.version, release, sizeof release));
         for (size_t i = 0; i < answer.n_rows && e == 0; i++) {

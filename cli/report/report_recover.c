@@ -66,7 +66,7 @@ struct run {
 };
 
 /* The folder of its log no longer exists. */
-static int visit_homeless(const struct capo_segment_info *info, struct run *run)
+static void visit_homeless(const struct capo_segment_info *info, struct run *run)
 {
         bool drop = run->what == REPORT_RECOVER_DROP;
         int r = drop ? capo_segment_drop(info->path) : 0;
@@ -82,7 +82,6 @@ static int visit_homeless(const struct capo_segment_info *info, struct run *run)
                           info->log_path);
                 run->homeless++;
         }
-        return 0;
 }
 
 /* Is the log in the folder, or in a subfolder of it? A folder of jobs has one subfolder per job. */
@@ -112,7 +111,8 @@ static int visit_segment(const struct capo_segment_info *info, void *arg)
                 return 0;
         if (info->homeless) {
                 run->n++;
-                return visit_homeless(info, run);
+                visit_homeless(info, run);
+                return 0;
         }
         r = capo_segment_recover(info->path, NULL, &done);
         if (r == -ESTALE) /* another command recovered it meanwhile */

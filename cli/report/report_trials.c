@@ -11,7 +11,6 @@
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fit/fit_trial.h"
 
@@ -90,17 +89,18 @@ void report_trials(const struct report_view *view, struct cli_page *page)
         if (!fit)
                 return;
         s = cli_page_section(page, "TRIALS", columns, N_ELEMENTS(columns));
-        if (s && for_each_found(fit, s, add_cells))
+        if (for_each_found(fit, s, add_cells))
                 cli_section_line(s, "the next capo run with %s uses what was decided",
                                  mode[0] == 'g'   ? "--guard"
                                  : mode[0] == 't' ? "--tune"
                                                   : "--allow-predicted");
-        else if (s)
+        else {
                 cli_section_line(
                         s,
                         "nothing to compare: no timed call had a turn yet, no row of the profile holds "
                         "for one, NCCL's own choice is the row, or NCCL does not offer it or predicts "
                         "it to take more than twice the time");
+        }
         capo_fit_free(fit);
 }
 

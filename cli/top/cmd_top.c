@@ -8,7 +8,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "cli/top/top_page.h"
-#include "core/base/util.h"
 
 struct options {
         const char *dir, *filter;
@@ -17,17 +16,16 @@ struct options {
         bool once, json;
 };
 
-static int print_once(const struct top *t)
+static void print_once(const struct top *t)
 {
         FILE *out = cli_screen_page(stdout);
         unsigned columns = cli_screen_columns(out);
         struct top_lines lines = {.whole = true};
-        int r = top_page(t, columns ? columns : TOP_LINE, &lines);
 
+        top_page(t, columns ? columns : TOP_LINE, &lines);
         for (size_t i = 0; i < lines.n; i++)
                 fprintf(out, "%s\n", lines.line[i].text);
         top_lines_finish(&lines);
-        return r;
 }
 
 static int run_top(void *options, int n, char **words)
@@ -53,7 +51,7 @@ static int run_top(void *options, int n, char **words)
         else if (o->json)
                 r = top_json(&t, stdout);
         else if (o->once)
-                r = print_once(&t);
+                print_once(&t);
         else
                 r = top_show(&t, o->every);
         if (r == 0 && (o->once || o->json) && !t.n_jobs)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -10,8 +9,6 @@
 #include "cli/top/top_page.h"
 #include "cli/watch/live_call.h"
 #include "cli/hang/hang_describe.h"
-#include "core/base/calls.h"
-#include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
@@ -46,10 +43,10 @@ static void make_ascii(char *text)
         *to = 0;
 }
 
-static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
-                    const char *format, ...) __attribute__((format(printf, 5, 6)));
-static int add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
-                    const char *format, ...)
+static void add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
+                     const char *format, ...) __attribute__((format(printf, 5, 6)));
+static void add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
+                     const char *format, ...)
 {
         struct top_line *line;
         va_list args;
@@ -66,7 +63,6 @@ static int add_line(struct top_lines *to, unsigned width, bool strong, bool alar
                          sizeof line->text - width, "%s", width > CUT ? "..." : "");
         for (size_t n = strlen(line->text); n && line->text[n - 1] == ' ';)
                 line->text[--n] = 0;
-        return 0;
 }
 
 /* Is it an untimed call that moves nothing, such as communicator creation? */
@@ -75,27 +71,23 @@ static bool is_empty(const struct capo_live_rate *r)
         return r->share < 0 && r->bytes_s <= 0 && r->p50_ns <= 0 && r->row->busbw <= 0;
 }
 
-static int add_rows(struct top_lines *to, unsigned width, const struct watch_job *w,
-                    const struct capo_live_rates *rates, const uint32_t *order, uint32_t n)
+static void add_rows(struct top_lines *to, unsigned width, const struct watch_job *w,
+                     const struct capo_live_rates *rates, const uint32_t *order, uint32_t n)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = cli_entity_table(&live_call);
         _cleanup_free_ char *text = NULL;
         char *rest, *line;
         size_t size;
         FILE *out = xmemstream(&text, &size);
-        int r = 0;
 
-        for (uint32_t i = 0; i < n && t; i++) {
+        for (uint32_t i = 0; i < n; i++) {
                 if (!is_empty(&rates->rate[order[i]]))
                         cli_table_entity(t, &live_call, &w->page.late, &rates->rate[order[i]]);
         }
-        if (t && out)
-                capo_table_lines(t, out, width);
-        if (!t || !out || fclose(out) != 0)
-                return -ENOMEM;
-        for (rest = text; (line = strsep(&rest, "\n")) && rest && r == 0;)
-                r = add_line(to, width, line == text, false, "%s", line);
-        return r;
+        capo_table_lines(t, out, width);
+        xmemclose(out);
+        for (rest = text; (line = strsep(&rest, "\n")) && rest;)
+                add_line(to, width, line == text, false, "%s", line);
 }
 
 static double sum_shares(const struct capo_live_rates *rates)
@@ -109,14 +101,13 @@ static double sum_shares(const struct capo_live_rates *rates)
         return fmin(sum, 1);
 }
 
-static int add_head(struct top_lines *to, unsigned width, const struct top_job *job,
-                    const struct watch_job *w)
+static void add_head(struct top_lines *to, unsigned width, const struct top_job *job,
+                     const struct watch_job *w)
 {
         enum capo_hang_kind kind = watch_kind(w);
         bool stuck = capo_hang_kind_exit(kind) == 1 && kind != CAPO_HANG_ENDED;
         double share = sum_shares(&job->rates), calls = 0, bytes = 0;
         char time[32], gbs[32], in_nccl[32] = "", rate[64], who[TOP_LINE];
-        int r = 0;
 
         for (uint32_t i = 0; i < job->rates.n; i++) {
                 calls += job->rates.rate[i].calls_s;
@@ -131,29 +122,26 @@ static int add_head(struct top_lines *to, unsigned width, const struct top_job *
                  capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
                  capo_text_time((double)(job->sampled_ns - w->page.job->t_begin_ns), time));
         if (strlen(who) + strlen("  ") + strlen(rate) + strlen(in_nccl) > width) {
-                r = add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s", who);
+                add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s", who);
                 *who = 0;
         }
-        return r
-                       ?: add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s  %s%s", who,
-                                   rate, in_nccl);
+        add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s  %s%s", who, rate, in_nccl);
 }
 
-static int add_steps(struct top_lines *to, unsigned width, const struct watch_job *w)
+static void add_steps(struct top_lines *to, unsigned width, const struct watch_job *w)
 {
         const struct capo_job_steps *s = &w->page.late.steps;
         char total[32], p50[32], p95[32];
 
         if (!s->steps.n_plain)
-                return 0;
-        return add_line(
-                to, width, false, false, "  %s%s, p50 %s, p95 %s%s", s->total ? "step " : "steps",
-                s->total ? capo_text_count(s->total, total) : "",
-                capo_text_duration(s->steps.p50_ns, p50), capo_text_duration(s->steps.p95_ns, p95),
-                s->steps.known == CAPO_STEPS_UNCERTAIN ? " (uncertain)" : "");
+                return;
+        add_line(to, width, false, false, "  %s%s, p50 %s, p95 %s%s", s->total ? "step " : "steps",
+                 s->total ? capo_text_count(s->total, total) : "",
+                 capo_text_duration(s->steps.p50_ns, p50), capo_text_duration(s->steps.p95_ns, p95),
+                 s->steps.known == CAPO_STEPS_UNCERTAIN ? " (uncertain)" : "");
 }
 
-static int add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
+static void add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
 {
         const struct capo_hang_verdict *v = &w->page.verdict;
         _cleanup_free_ char *text = NULL;
@@ -161,56 +149,52 @@ static int add_verdict(struct top_lines *to, unsigned width, const struct watch_
         FILE *out;
 
         if (capo_hang_kind_exit(v->kind) == 0 || !v->n_culprits)
-                return 0;
-        out = open_memstream(&text, &size);
-        if (out)
-                hang_headline(&w->page, out);
-        if (!out || fclose(out) != 0)
-                return -ENOMEM;
-        return add_line(to, width, false, true, "  %.*s", (int)strcspn(text, "\n"), text);
+                return;
+        out = xmemstream(&text, &size);
+        hang_headline(&w->page, out);
+        xmemclose(out);
+        add_line(to, width, false, true, "  %.*s", (int)strcspn(text, "\n"), text);
 }
 
-static int add_job(const struct top *t, struct top_lines *to, unsigned width,
-                   const struct top_job *job)
+static void add_job(const struct top *t, struct top_lines *to, unsigned width,
+                    const struct top_job *job)
 {
         _cleanup_free_ uint32_t *order = xcalloc(job->rates.n + 1, sizeof *order);
         const struct watch_job *w = top_job_of(t, job);
         const struct capo_page_wait *late;
         char sent[32], received[32];
         uint32_t n;
-        int r;
 
         if (!w)
-                return order ? 0 : -ENOMEM;
-        r = add_head(to, width, job, w);
-        r = r ?: add_steps(to, width, w);
-        r = r ?: add_verdict(to, width, w);
-        for (uint32_t i = 0; i < LATE && r == 0 && (late = hang_late(&w->page, i)); i++)
-                r = add_line(to, width, false, false, "  late: %s", late->text);
-        for (size_t i = 0; i < job->n_nics && i < NICS && r == 0; i++)
-                r = add_line(to, width, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
-                             capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
-                             capo_text_gbs(job->nic[i].received_s / 1e9, received));
+                return;
+        add_head(to, width, job, w);
+        add_steps(to, width, w);
+        add_verdict(to, width, w);
+        for (uint32_t i = 0; i < LATE && (late = hang_late(&w->page, i)); i++)
+                add_line(to, width, false, false, "  late: %s", late->text);
+        for (size_t i = 0; i < job->n_nics && i < NICS; i++)
+                add_line(to, width, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
+                         capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
+                         capo_text_gbs(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
-        r = r ?: add_rows(to, width, w, &job->rates, order, n);
-        return r
-                       ?: add_line(to, width, false, false, "%s",
-                                   n                   ? ""
-                                   : job->rates.n == 0 ? "(no calls yet)"
-                                                       : "(no calls that the filter lets through)");
+        add_rows(to, width, w, &job->rates, order, n);
+        add_line(to, width, false, false, "%s",
+                 n                   ? ""
+                 : job->rates.n == 0 ? "(no calls yet)"
+                                     : "(no calls that the filter lets through)");
 }
 
-int top_page(const struct top *t, unsigned width, struct top_lines *out)
+void top_page(const struct top *t, unsigned width, struct top_lines *out)
 {
         const char *dir = t->watch.options->dir, *in = dir ? " with logs in or below " : "";
-        int r = 0;
 
-        if (!t->n_jobs)
-                return add_line(out, width, false, false,
-                                "no process of yours here runs under capo%s%s", in, dir ?: "");
-        for (uint32_t i = 0; i < t->n_jobs && r == 0; i++)
-                r = add_job(t, out, width, &t->job[i]);
-        return r;
+        if (!t->n_jobs) {
+                add_line(out, width, false, false, "no process of yours here runs under capo%s%s",
+                         in, dir ?: "");
+                return;
+        }
+        for (uint32_t i = 0; i < t->n_jobs; i++)
+                add_job(t, out, width, &t->job[i]);
 }
 
 /* ---- JSON ---- */
@@ -251,7 +235,7 @@ struct job_view {
 static json_t *rows_json(const struct job_view *v, const struct capo_page *late)
 {
         _cleanup_free_ uint32_t *order = xcalloc(v->job->rates.n + 1, sizeof *order);
-        uint32_t n = order ? top_rows(v->top, v->job, order) : 0;
+        uint32_t n = top_rows(v->top, v->job, order);
 
         return CLI_EACH(uint32_t i = 0; i < n;
                         i++, cli_entity_json(&live_call, late, &v->job->rates.rate[order[i]]));

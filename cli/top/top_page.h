@@ -59,8 +59,8 @@ int top_sample(struct top *t);
 void top_finish(struct top *t);
 
 /** top_page() - the page, @width columns wide. What does not fit is cut, less important columns
- * first; dots mark it. Return: 0; -ENOMEM. Call top_lines_finish() in any case. */
-int top_page(const struct top *t, unsigned width, struct top_lines *out);
+ * first; dots mark it. Call top_lines_finish() in any case. */
+void top_page(const struct top *t, unsigned width, struct top_lines *out);
 void top_lines_finish(struct top_lines *lines);
 
 /** top_json() - the same as JSON. Return: 0; -ENOMEM. */

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -87,13 +86,11 @@ static const char *nic_of(const struct capo_fabric_link *l)
 }
 
 /* Each interface once, over the ranks that use it. */
-static int update_nics(struct top_job *job, const struct capo_fabric_job *f, uint64_t begin_ns,
-                       uint64_t now_ns)
+static void update_nics(struct top_job *job, const struct capo_fabric_job *f, uint64_t begin_ns,
+                        uint64_t now_ns)
 {
-        for (size_t i = 0; f && i < f->n_links; i++) {
-                if (!place_nic(job, nic_of(&f->links[i])))
-                        return -ENOMEM;
-        }
+        for (size_t i = 0; f && i < f->n_links; i++)
+                place_nic(job, nic_of(&f->links[i]));
         for (size_t n = 0; n < job->n_nics; n++) {
                 uint64_t sent = 0, received = 0;
 
@@ -105,7 +102,6 @@ static int update_nics(struct top_job *job, const struct capo_fabric_job *f, uin
                 }
                 rate_nic(&job->nic[n], sent, received, begin_ns, now_ns);
         }
-        return 0;
 }
 
 static uint32_t count_alive(const struct watch_job *w)
@@ -117,11 +113,10 @@ static uint32_t count_alive(const struct watch_job *w)
         return n;
 }
 
-static int update_job(struct top *t, const struct watch_job *w)
+static void update_job(struct top *t, const struct watch_job *w)
 {
         struct top_job *job = find_job(t, w->id);
         uint64_t begin = w->page.job->t_begin_ns, now = w->page.hang.now_ns;
-        int r;
 
         if (!job) {
                 xarray_room(&t->job, t->n_jobs, sizeof *t->job);
@@ -130,9 +125,9 @@ static int update_job(struct top *t, const struct watch_job *w)
                 snprintf(job->id, sizeof job->id, "%s", w->id);
         }
         job->here = true;
-        r = update_nics(job, w->fabric, begin, now);
+        update_nics(job, w->fabric, begin, now);
         job->sampled_ns = now;
-        return r ?: capo_live_rates_update(&job->rates, &w->rows, begin, now, count_alive(w));
+        capo_live_rates_update(&job->rates, &w->rows, begin, now, count_alive(w));
 }
 
 int top_sample(struct top *t)
@@ -144,7 +139,7 @@ int top_sample(struct top *t)
                 t->job[i].here = false;
         for (uint32_t i = 0; i < t->watch.n_jobs && r == 0; i++) {
                 if (t->watch.job[i].readable)
-                        r = update_job(t, &t->watch.job[i]);
+                        update_job(t, &t->watch.job[i]);
         }
         for (uint32_t i = 0; i < t->n_jobs; i++) {
                 if (t->job[i].here)

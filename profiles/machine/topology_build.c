@@ -160,14 +160,14 @@ static int by_host_and_dev(const void *a, const void *b, void *t)
         return host ? host : x->dev - y->dev;
 }
 
-static int sort_gpus(struct topology_build *b)
+static void sort_gpus(struct topology_build *b)
 {
         struct capo_topology *t = b->t;
         _cleanup_free_ int *place = xcalloc(t->n_gpus ? t->n_gpus : 1, sizeof *place);
         _cleanup_free_ struct capo_topology_gpu *old = xmalloc(t->n_gpus * sizeof *old + 1);
 
         if (!t->n_gpus)
-                return 0;
+                return;
         memcpy(old, t->gpus, t->n_gpus * sizeof *old);
         qsort_r(t->gpus, t->n_gpus, sizeof *t->gpus, by_host_and_dev, t);
         for (size_t i = 0; i < t->n_gpus; i++) {
@@ -178,7 +178,6 @@ static int sort_gpus(struct topology_build *b)
         }
         for (size_t i = 0; i < b->n_halves; i++)
                 b->halves[i].from = place[b->halves[i].from];
-        return 0;
 }
 
 static int gpu_on_host(const struct capo_topology *t, const char *busid, const char *host)
@@ -354,12 +353,12 @@ static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_c
                                       : CAPO_PATH_SYS;
 }
 
-static int measure_paths(struct capo_topology *t)
+static void measure_paths(struct capo_topology *t)
 {
         size_t n = t->n_gpus;
 
         if (t->gpu_path) /* nvidia-smi text has its own */
-                return 0;
+                return;
         t->gpu_path = xmalloc(n * n + 1);
         t->nic_path = xmalloc(n * t->n_nics + 1);
         for (size_t i = 0; i < n; i++) {
@@ -379,28 +378,25 @@ static int measure_paths(struct capo_topology *t)
                                 pci_path(t, g->pci, g->cpu, h->pci, h->cpu);
                 }
         }
-        return 0;
 }
 
 int topology_build_end(struct topology_build *b, int r, struct capo_topology **out)
 {
-        if (!r && b->no_memory)
-                r = -ENOMEM;
         if (!r)
                 number_gpus(b->t);
         if (!r)
                 r = check_devices(b);
         if (!r)
-                r = sort_gpus(b);
+                sort_gpus(b);
         if (!r)
                 r = join_links(b);
         if (!r)
-                r = measure_paths(b->t);
+                measure_paths(b->t);
         if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
                 b->t->links_unknown = true;
         if (!r) {
                 b->t->platform = xstrdup(capo_platform_recognise(b->t));
-                r = b->t->platform && !b->no_memory ? 0 : -ENOMEM;
+                r = b->t->platform ? 0 : -ENOMEM;
         }
         if (r == -ENOMEM)
                 snprintf(b->why, b->room, "%s: out of memory", b->t->name);

@@ -28,12 +28,11 @@ struct topology_build {
         double brick_gbs;
         char *why;
         size_t room;
-        bool no_memory;
 };
 
 int topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
                          double brick_gbs, char *why, size_t room);
-/* Each returns a zeroed new element; NULL: no_memory is set. Pointers are valid until the next add.
+/* Each returns a zeroed new element. Pointers are valid until the next add.
  */
 struct capo_topology_cpu *topology_add_cpu(struct topology_build *b);
 struct capo_topology_pci *topology_add_pci(struct topology_build *b);

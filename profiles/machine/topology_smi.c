@@ -258,7 +258,7 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
         struct topology_build b;
         int r;
 
-        if (!f || !m) {
+        if (!f) {
                 r = fd < 0 ? fd : -ENOMEM;
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }

@@ -123,8 +123,6 @@ static int open_unlocked(struct capo_store *s, const char *path)
         size_t n = 0;
         FILE *f = xmemstream(&uri, &n);
 
-        if (!f)
-                return SQLITE_NOMEM;
         fputs(*path == '/' ? "file://" : "file:", f);
         for (const char *c = path; *c; c++) /* as in RFC 3986, except for slashes */
                 fprintf(f, strchr("%?#", *c) ? "%%%02x" : "%c", (unsigned char)*c);

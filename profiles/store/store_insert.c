@@ -196,7 +196,7 @@ int capo_store_insert(sqlite3 *db, const struct capo_samples *set,
                       const struct capo_store_about *about, int64_t *id)
 {
         int64_t *ids = xmalloc((set->n_runs + 1) * sizeof *ids);
-        int rc = ids ? insert_import(db, set, about, id) : SQLITE_NOMEM;
+        int rc = insert_import(db, set, about, id);
 
         if (rc == SQLITE_OK)
                 rc = insert_trials(db, set, *id, ids);

@@ -61,7 +61,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         must(n_stale <= job->n_processes);
         judge(&hang, job);
         capo_hang_job_finish(&hang);
-        must(capo_judge_waits(&late) == 0);
+        capo_judge_waits(&late);
         capo_page_finish(&late);
         return 0;
 }

@@ -71,9 +71,9 @@ static inline struct capo_job_row *made_row(struct capo_job *job, unsigned call,
                                      .bytes = bytes,
                                      .count = count,
                                      .calls = count * job->n_processes};
-        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_HOST], 1000, row->calls), 0);
+        capo_hist_add(&row->time[CAPO_CLOCK_HOST], 1000, row->calls);
         if (clock > CAPO_CLOCK_HOST)
-                cr_assert_eq(capo_hist_add(&row->time[clock], ns, row->calls), 0);
+                capo_hist_add(&row->time[clock], ns, row->calls);
         return row;
 }
 

@@ -19,7 +19,7 @@ Test(clocks, a_host_has_one)
 {
         struct capo_clocks c;
 
-        cr_assert_eq(capo_clocks_make(&c, &job, NULL), 0);
+        capo_clocks_make(&c, &job, NULL);
         cr_assert_eq(capo_clocks_ns(&c, 0, 50), 1050);
         cr_assert_eq(capo_clocks_ns(&c, 1, 50), 1750,
                      "by the monotonic clock, whatever its real-time clock said");
@@ -33,11 +33,11 @@ Test(clocks, the_drift_of_a_counter_is_taken_out)
 
         processes[2].has_end = true;
         processes[2].end = (struct capo_log_end){.t_ns = 2000000000, .mono_ns = 77 + 2000100000};
-        cr_assert_eq(capo_clocks_make(&c, &job, NULL), 0);
+        capo_clocks_make(&c, &job, NULL);
         cr_assert_float_eq(capo_clocks_ns(&c, 2, 1000000), 3000 + 1000050, 1e-3);
         capo_clocks_finish(&c);
         processes[2].end.mono_ns = 77 + 2100000000; /* 5 %: no drift, a wrong number */
-        cr_assert_eq(capo_clocks_make(&c, &job, NULL), 0);
+        capo_clocks_make(&c, &job, NULL);
         cr_assert_float_eq(capo_clocks_ns(&c, 2, 1000000), 3000 + 1000000, 1e-3);
         capo_clocks_finish(&c);
 }
@@ -71,7 +71,7 @@ Test(clocks, the_borders_of_a_drift)
                         one->processes[0].end.t_ns = rows[i].t_ns;
                         one->processes[0].end.mono_ns =
                                 rows[i].mono_ns ? rows[i].mono_ns + 7000 : 7000;
-                        cr_assert_eq(capo_clocks_make(&c, one, NULL), 0);
+                        capo_clocks_make(&c, one, NULL);
                         cr_expect_float_eq(c.processes[0].scale, has ? rows[i].scale : 1, 1e-12,
                                            "row %zu: %.12g", i, c.processes[0].scale);
                         capo_clocks_finish(&c);
@@ -85,7 +85,7 @@ Test(clocks, a_process_that_began_before_the_one_read_first)
         struct capo_clocks c;
 
         processes[1].header.t0_mono_ns = processes[0].header.t0_mono_ns - 600;
-        cr_assert_eq(capo_clocks_make(&c, &job, NULL), 0);
+        capo_clocks_make(&c, &job, NULL);
         cr_expect_eq(capo_clocks_ns(&c, 1, 0), 400);
         capo_clocks_finish(&c);
 }

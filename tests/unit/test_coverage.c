@@ -163,7 +163,7 @@ static void try_job(uint64_t nth, struct tally tally[N_HOSTS][N_WHENS])
         job->t_end_ns = (uint64_t)lasted;
         job->comms[0].n_calls = p.n_calls;
         capo_meet_close_gaps(meet, (uint64_t)fmax(1e6, lasted / 1024));
-        cr_assert_eq(capo_skew_solve(job, &meet), 0);
+        capo_skew_solve(job, &meet);
         skew = job->comms[0].skew;
         cr_assert_not_null(skew);
         most = lasted * (RANKS - 1);

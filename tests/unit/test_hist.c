@@ -20,9 +20,9 @@ Test(hist, empty)
 {
         cr_assert(capo_hist_quantile(&h, 0.5) == 0 && capo_hist_mean(&h) == 0 &&
                   capo_hist_cov(&h) == 0);
-        cr_assert_eq(capo_hist_add(&h, 5, 0), 0);
+        capo_hist_add(&h, 5, 0);
         cr_assert(h.count == 0 && !h.bucket);
-        cr_assert_eq(capo_hist_merge(&h, &(struct capo_hist){0}), 0);
+        capo_hist_merge(&h, &(struct capo_hist){0});
         cr_assert_null(h.bucket);
 }
 
@@ -92,23 +92,21 @@ Test(hist, of_a_log)
                                                          .n = 3},
                                                 .pairs = pairs};
 
-        cr_assert_eq(capo_hist_add_view(&h, &view), 0);
+        capo_hist_add_view(&h, &view);
         cr_assert(h.first == 90 && h.n == CAPO_HIST_BUCKETS - 90);
         cr_assert(h.bucket[0] == 4 && h.bucket[10] == 3 && h.bucket[h.n - 1] == 5,
                   "beyond the last counts in the last");
         cr_assert(h.count == 12 && h.sum_ns == 700 && h.min_ns == 50 && h.max_ns == 90 &&
                   h.sum_sq == 41000);
-        cr_assert_eq(
-                capo_hist_add_view(&h, &(struct capo_log_hist_view){.head = {.count = 0, .n = 3},
-                                                                    .pairs = pairs}),
-                0);
+        capo_hist_add_view(
+                &h, &(struct capo_log_hist_view){.head = {.count = 0, .n = 3}, .pairs = pairs});
         cr_assert_eq(h.count, 12);
 }
 
 Test(hist, calls_of_a_nanosecond_vary_too)
 {
-        cr_assert_eq(capo_hist_add(&h, 0, 1), 0);
-        cr_assert_eq(capo_hist_add(&h, 2, 1), 0);
+        capo_hist_add(&h, 0, 1);
+        capo_hist_add(&h, 2, 1);
         cr_assert_float_eq(capo_hist_cov(&h), 1, 1e-9);
 }
 
@@ -121,7 +119,7 @@ Test(hist, of_a_log_with_one_bucket)
                 const struct capo_log_hist_view view = {.head = {.count = 5, .n = n},
                                                         .pairs = pairs};
 
-                cr_assert_eq(capo_hist_add_view(&h, &view), 0);
+                capo_hist_add_view(&h, &view);
                 cr_assert(h.first == CAPO_HIST_BUCKETS - 1 && h.n == 1, "%u and %u more", h.first,
                           h.n);
                 cr_assert_eq(h.bucket[0], n == 1 ? 5 : 12);

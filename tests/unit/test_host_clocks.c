@@ -58,7 +58,7 @@ static struct capo_job *three_hosts(int64_t second, int64_t third, uint32_t flag
                                         {.rank = 1,
                                          .process = 1,
                                          .t_created_ns = (uint64_t)(100100 * SECOND + second)}});
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         return job;
 }
 
@@ -84,7 +84,7 @@ Test(host_clocks, hours_apart)
                         cr_expect(!m->t_destroyed_ns || m->t_destroyed_ns == 100300 * SECOND);
                 }
         }
-        cr_assert_eq(capo_judge_problems(&page), 0);
+        capo_judge_problems(&page);
         cr_assert_eq(page.n_problems, 2);
         cr_expect_str_eq(
                 page.problems[0].text,

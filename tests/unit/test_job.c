@@ -117,7 +117,7 @@ Test(job, rows_merge)
         a->inferred_ns = 100;
         b->inferred_calls = 3;
         b->inferred_ns = 30;
-        cr_assert_eq(capo_job_row_merge(a, b), 0);
+        capo_job_row_merge(a, b);
         cr_assert(a->count == 8 && a->calls == 32 && a->failed == 2);
         cr_assert(a->inferred_calls == 7 && a->inferred_ns == 130);
         cr_assert(a->time[CAPO_CLOCK_HOST].count == 32 && a->time[CAPO_CLOCK_EVENT].count == 12 &&

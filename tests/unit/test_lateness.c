@@ -23,7 +23,7 @@ TestSuite(lateness, .init = begin, .fini = end);
 
 static const struct capo_page_wait *wait(void)
 {
-        cr_assert_eq(capo_judge_waits(&page), 0);
+        capo_judge_waits(&page);
         cr_assert_eq(page.n_waits, 1);
         return page.waits;
 }
@@ -245,7 +245,7 @@ Test(lateness, host_times_cost_nothing_known)
 Test(lateness, nothing_compared_is_nothing_said)
 {
         made_skew(page.job, 0, (uint32_t[]){0, 0, 0, 0}, NULL);
-        cr_assert_eq(capo_judge_waits(&page), 0);
+        capo_judge_waits(&page);
         cr_assert_eq(page.n_waits, 0);
 }
 
@@ -267,7 +267,7 @@ Test(lateness, the_most_expensive_is_first)
                 c->skew = NULL;
         }
         job->n_comms = 4;
-        cr_assert_eq(capo_judge_waits(&page), 0);
+        capo_judge_waits(&page);
         cr_assert_eq(page.n_waits, 3);
         cr_assert(page.waits[0].comm == 3 && page.waits[1].comm == 1 && page.waits[2].comm == 2);
         for (unsigned i = 1; i < 4; i++)
@@ -279,7 +279,7 @@ Test(lateness, what_cannot_be_said_is_named)
         struct capo_job *job = page.job;
 
         job->comms[0].n_calls = 10;
-        cr_assert_eq(capo_judge_waits(&page), 0);
+        capo_judge_waits(&page);
         cr_assert_eq(page.n_unknown, 0);
         capo_page_finish(&page);
         page.job = job = made_job(4);
@@ -295,7 +295,7 @@ Test(lateness, what_cannot_be_said_is_named)
         job->comms[3] = (struct capo_job_comm){
                 .name = strdup("unused"), .n_ranks = 9, .no_skew = CAPO_SKEW_NO_CALLS};
         job->n_comms = 4;
-        cr_assert_eq(capo_judge_waits(&page), 0);
+        capo_judge_waits(&page);
         cr_assert(page.n_waits == 0 && page.n_unknown == 2);
         cr_assert(page.unknown[0].comm == 1 && page.unknown[1].comm == 0, "most calls first");
         cr_assert_str_eq(page.unknown[0].why, "one of its ranks left a log, the others none");
@@ -304,6 +304,6 @@ Test(lateness, what_cannot_be_said_is_named)
         free(page.unknown);
         page.n_unknown = 0;
         made_info(&job->processes[0], CAPO_INFO_TRACE, "all");
-        cr_assert_eq(capo_judge_waits(&page), 0);
+        capo_judge_waits(&page);
         cr_assert(!strstr(page.unknown[1].why, "--trace all"), "%s", page.unknown[1].why);
 }

@@ -77,8 +77,8 @@ static void begin(bool trace_all)
         cr_assert_eq(read(pipes[0], segment, sizeof segment), (ssize_t)sizeof segment);
         close(pipes[0]);
         snprintf(other, sizeof other, "%s/another.capo", dir);
-        cr_assert_eq(capo_log_paths_add(&paths, log_path, NULL), 0);
-        cr_assert_eq(capo_log_paths_add(&paths, other, NULL), 0);
+        capo_log_paths_add(&paths, log_path, NULL);
+        capo_log_paths_add(&paths, other, NULL);
 }
 
 static void end(void)

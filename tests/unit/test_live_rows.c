@@ -18,7 +18,7 @@ static double busbw_at(uint64_t at, uint64_t calls, uint64_t ns)
         struct capo_page page = {.job = &job, .judged = {&judged, 1}};
 
         if (calls)
-                cr_assert_eq(capo_hist_add(&row.time[CAPO_CLOCK_EVENT], ns, calls), 0);
+                capo_hist_add(&row.time[CAPO_CLOCK_EVENT], ns, calls);
         judged.row = row;
         judged.busbw = 10;
         judged.reached = -1;

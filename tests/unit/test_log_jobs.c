@@ -78,7 +78,7 @@ static int number_jobs(char *const *path, size_t n, uint32_t *job, struct capo_l
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
 
         for (size_t i = 0; i < n; i++)
-                cr_assert_eq(capo_log_paths_add(&paths, path[i], NULL), 0);
+                capo_log_paths_add(&paths, path[i], NULL);
         return capo_log_jobs(&paths, job, jobs);
 }
 

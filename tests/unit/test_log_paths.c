@@ -38,7 +38,7 @@ static void make_logs(void)
 
                 snprintf(path, sizeof path, "%s/%u.capo", dir, i);
                 write_log(path, i);
-                cr_assert_eq(capo_log_paths_add(&paths, path, NULL), 0);
+                capo_log_paths_add(&paths, path, NULL);
         }
 }
 

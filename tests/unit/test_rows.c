@@ -22,7 +22,7 @@ TestSuite(rows, .init = begin, .fini = end);
 
 static void judge(void)
 {
-        cr_assert_eq(capo_judge_rows(&page), 0);
+        capo_judge_rows(&page);
 }
 
 /* One more communicator of @n ranks whose first member had @id in its process. */
@@ -67,8 +67,8 @@ Test(rows, a_sampled_share_has_an_interval)
         struct capo_job_row *row =
                 made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
 
-        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, 10), 0);
-        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 3000, 10), 0);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, 10);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 3000, 10);
         judge();
         cr_assert_float_eq(page.gpu_share, 80 * 2000 / 2e9, 1e-12);
         /* t of 9 degrees is 2.262; a standard deviation of half the mean; three quarters were not
@@ -88,7 +88,7 @@ static double pm_beside_silences(uint64_t timed, double inferred_ns)
         row = made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 40, CAPO_CLOCK_HOST, 0);
         row->inferred_calls = inferred_ns > 0 ? 2 : 0;
         row->inferred_ns = inferred_ns;
-        cr_assert_eq(capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, timed), 0);
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000, timed);
         for (uint32_t i = 0; i < page.job->n_processes; i++) {
                 for (uint64_t ms = 1; ms <= 9; ms++)
                         capo_silences_add(&page.job->processes[i].silent, 0, ms * 1000000);
@@ -294,7 +294,7 @@ Test(rows, orders)
         for (unsigned i = 0; i < sizeof orders / sizeof *orders; i++) {
                 struct capo_page again = {.job = page.job, .sort = orders[i].sort};
 
-                cr_assert_eq(capo_judge_rows(&again), 0);
+                capo_judge_rows(&again);
                 cr_assert_eq(again.rows.row[0].row.bytes, orders[i].first, "%u", i);
                 cr_assert_eq(again.judged.row[0].row.bytes, 4096,
                              "judged by time, whatever is asked");
@@ -366,7 +366,7 @@ Test(rows, what_is_equal_has_an_order_too)
                         r->channels = order[k].channels;
                         r->flags = order[k].flags;
                 }
-                cr_assert_eq(capo_judge_rows(&again), 0);
+                capo_judge_rows(&again);
                 cr_assert_eq(again.rows.n, N);
                 for (unsigned i = 0; i < N; i++) {
                         const struct capo_job_row *r = &again.rows.row[i].row;

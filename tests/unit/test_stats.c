@@ -68,7 +68,7 @@ static struct capo_job *read_job(void)
                              "%s: %s", paths[i], why);
                 free(paths[i]);
         }
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         return job;
 }
 
@@ -101,7 +101,7 @@ Test(stats, quantiles_are_within_a_sixteenth)
                                : shape == 2
                                        ? (uint64_t)exp(5 + 12 * u)               /* five decades */
                                        : 5000 + (uint64_t)(-log(1 - u) * 20000); /* long tail */
-                        cr_assert_eq(capo_hist_add(&h, v[i], 1), 0);
+                        capo_hist_add(&h, v[i], 1);
                         sum += (double)v[i];
                         sq += (double)v[i] * (double)v[i];
                 }
@@ -131,7 +131,7 @@ Test(stats, histograms_merge)
                 capo_hist_add(i % 3 ? &a : &b, (uint64_t)i * i * i, i);
                 capo_hist_add(&all, (uint64_t)i * i * i, i);
         }
-        cr_assert_eq(capo_hist_merge(&a, &b), 0);
+        capo_hist_merge(&a, &b);
         cr_assert(a.count == all.count && a.sum_ns == all.sum_ns && a.min_ns == all.min_ns &&
                   a.max_ns == all.max_ns);
         cr_assert_eq(capo_hist_quantile(&a, 0.7), capo_hist_quantile(&all, 0.7));

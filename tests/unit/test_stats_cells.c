@@ -47,12 +47,12 @@ static struct capo_job *read_log(const uint32_t *comms, uint32_t process)
         cr_assert_eq(capo_log_open(path, &log, why, sizeof why), 0, "%s", why);
         while (capo_log_next(log, &f) > 0) {
                 if (f.type == CAPO_FRAME_CELL && capo_log_cell(&f, &c, &host, &gpu) == 0)
-                        cr_assert_eq(job_place(&cells, c.id, f.offset), 0);
+                        job_place(&cells, c.id, f.offset);
                 if (f.type == CAPO_FRAME_SITE && capo_log_site(&f, &s, &text) == 0)
-                        cr_assert_eq(job_place(&sites, s.id, f.offset), 0);
+                        job_place(&sites, s.id, f.offset);
         }
-        cr_assert_eq(job_add_cells(job, log, &cells, process, comms), 0);
-        cr_assert_eq(job_add_sites(job, log, &sites), 0);
+        job_add_cells(job, log, &cells, process, comms);
+        job_add_sites(job, log, &sites);
         free(cells.at);
         free(sites.at);
         return job;
@@ -62,13 +62,13 @@ Test(stats_cells, places)
 {
         struct job_places places = {0};
 
-        cr_assert_eq(job_place(&places, 2, 70), 0);
+        job_place(&places, 2, 70);
         cr_expect_eq(places.n, 3);
         cr_expect(places.at[0] == 0 && places.at[1] == 0 && places.at[2] == 70);
-        cr_assert_eq(job_place(&places, 0, 50), 0);
-        cr_assert_eq(job_place(&places, 2, 90), 0);
+        job_place(&places, 0, 50);
+        job_place(&places, 2, 90);
         cr_expect(places.n == 3 && places.at[0] == 50 && places.at[1] == 0 && places.at[2] == 90);
-        cr_assert_eq(job_place(&places, UINT16_MAX, 99), 0);
+        job_place(&places, UINT16_MAX, 99);
         cr_expect(places.n == 65536 && places.at[UINT16_MAX] == 99 &&
                   places.at[UINT16_MAX - 1] == 0 && places.at[2] == 90);
         free(places.at);

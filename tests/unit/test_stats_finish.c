@@ -84,7 +84,7 @@ Test(stats_finish, nodes_and_clocks)
                         if (rows[i].boot[k])
                                 made_info(&job->processes[k], CAPO_INFO_BOOT_ID, rows[i].boot[k]);
                 }
-                cr_assert_eq(capo_job_finish(job), 0);
+                capo_job_finish(job);
                 for (int k = 0; k < 3; k++) {
                         nodes[k] = (char)('0' + job->processes[k].node);
                         clocks[k] = (char)('0' + job->processes[k].clock);
@@ -133,7 +133,7 @@ Test(stats_finish, order_of_communicators)
         job_add_to_row(job, &row, 1);
         row.comm = CAPO_NO_COMM;
         job_add_to_row(job, &row, 1);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         for (uint32_t i = 0; i < 6; i++) {
                 uint64_t uid = expected[i] == 3 ? 2 : expected[i] == 2 ? 3 : expected[i];
 
@@ -158,7 +158,7 @@ Test(stats_finish, order_of_members)
         struct capo_job *job = read_job(3, 1);
 
         members(job->comms, 5, list);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         for (int i = 0; i < 5; i++) {
                 const struct capo_job_member *m = &job->comms[0].members[i];
 
@@ -209,7 +209,7 @@ Test(stats_finish, names)
                         job->comms[k].color = m->color;
                         job->comms[k].parent = m->parent - 1;
                 }
-                cr_assert_eq(capo_job_finish(job), 0);
+                capo_job_finish(job);
                 for (int k = 0; k < 4; k++) {
                         strcat(names, job->comms[k].name);
                         strcat(names, " ");
@@ -231,7 +231,7 @@ Test(stats_finish, who_knows_its_rank_keeps_it)
         job->comms[0].n_ranks = 3;
         job->processes[0].rank = 0;
         job->processes[2].rank = 2;
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         for (int i = 0; i < 3; i++)
                 cr_expect_eq(job->processes[i].rank, i);
         capo_job_free(job);
@@ -251,7 +251,7 @@ Test(stats_finish, how_many_ranks)
                 job->comms[0].n_ranks = rows[i].of_comm;
                 if (rows[i].world)
                         made_info(&job->processes[1], CAPO_INFO_WORLD_SIZE, rows[i].world);
-                cr_assert_eq(capo_job_finish(job), 0);
+                capo_job_finish(job);
                 cr_expect_eq(job->n_ranks, rows[i].expected, "row %zu: %d", i, job->n_ranks);
                 capo_job_free(job);
         }
@@ -269,7 +269,7 @@ Test(stats_finish, ranks_of_processes)
                 (struct capo_job_member[]){{.rank = 0, .process = 0}, {.rank = 1, .process = 1}});
         job->comms[1].n_ranks = 2;
         members(&job->comms[1], 1, (struct capo_job_member[]){{.rank = 1, .process = 2}});
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         cr_expect_eq(job->processes[0].rank, 2);
         cr_expect_eq(job->processes[1].rank, 1);
         cr_expect_eq(job->processes[2].rank, -1);
@@ -295,7 +295,7 @@ Test(stats_finish, ranks_of_members)
         job->comms[1].n_ranks = 3;
         members(&job->comms[0], 4, world);
         members(&job->comms[1], 3, part);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         for (int i = 0; i < 4; i++)
                 cr_expect_eq(job->comms[0].members[i].job_rank, i);
         cr_expect_eq(job->comms[1].members[0].job_rank, 1);
@@ -309,7 +309,7 @@ Test(stats_finish, ranks_of_members)
         made_info(&job->processes[1], CAPO_INFO_WORLD_SIZE, "4");
         members(&job->comms[0], 2,
                 (struct capo_job_member[]){{.rank = 0, .process = 0}, {.rank = 1, .process = 1}});
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 for (uint32_t k = 0; k < job->comms[i].n_members; k++)
                         cr_expect_eq(job->comms[i].members[k].job_rank, k ? 3 : 1);
@@ -330,7 +330,7 @@ Test(stats_finish, layouts)
                 list[i] = (struct capo_job_member){.rank = i, .process = process[i]};
         job->comms[0].n_ranks = 5;
         members(&job->comms[0], 5, list);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         cr_expect_eq(job->comms[0].n_nodes, 2, "a node without a member is none of it");
         cr_expect_str_eq(job->comms[0].layout, "2+3");
         cr_expect_eq(job->comms[1].n_nodes, 0);
@@ -355,7 +355,7 @@ Test(stats_finish, sums)
                                                .bytes_lost = 100000 * i + 5,
                                                .cost_ns = i == 1 ? 0 : 20 + 10 * (double)i};
         }
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         cr_expect_eq(job->t_begin_ns, 3000);
         cr_expect_eq(job->t_end_ns, 6000);
         cr_expect_eq(job->n_records, 6);
@@ -367,7 +367,7 @@ Test(stats_finish, sums)
         cr_expect_eq(job->cost_ns, 30, "of those that measured it: %g", job->cost_ns);
         capo_job_free(job);
         job = read_job(0, 0);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         cr_expect(job->t_begin_ns == 0 && job->t_end_ns == 0 && job->cost_ns == 0 &&
                   job->n_ranks == 0);
         capo_job_free(job);
@@ -393,7 +393,7 @@ Test(stats_finish, what_rows_count)
                 job_add_to_row(job, &row, 2);
                 row.comm = CAPO_NO_COMM;
                 job_add_to_row(job, &row, 2);
-                cr_assert_eq(capo_job_finish(job), 0);
+                capo_job_finish(job);
                 cr_expect_eq(job->rows[0].count, rows[i].count, "row %zu: %lu", i,
                              job->rows[0].count);
                 cr_expect_eq(job->rows[0].calls, 12);
@@ -437,7 +437,7 @@ Test(stats_finish, order_of_rows_and_sites)
                 job_add_to_row(job, &row[i], 0);
         for (int i = 0; i < 4; i++)
                 job_add_site(job, &sites[i], (struct capo_log_site_chosen){0}, &"dbca"[i]);
-        cr_assert_eq(capo_job_finish(job), 0);
+        capo_job_finish(job);
         for (uint64_t i = 0; i < 8; i++)
                 cr_expect_eq(job->rows[i].calls, i + 1, "place %lu: %lu", i, job->rows[i].calls);
         for (int i = 0; i < 4; i++)
@@ -481,8 +481,8 @@ static uint64_t read_comms(uint32_t n)
         began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
         cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
         unlink(path);
-        cr_assert_eq(capo_job_finish(job), 0);
-        cr_assert_eq(capo_judge_rows(&page), 0);
+        capo_job_finish(job);
+        capo_judge_rows(&page);
         began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID) - began;
         cr_assert(job->n_comms == n && job->n_failures == n);
         cr_assert_str_eq(job->comms[0].name, "world");

@@ -97,12 +97,11 @@ Test(stats_rows, sites_are_known_by_their_text)
         struct capo_log_site s = {.count = 2, .host_ns = 30, .gpu_ns = 400, .gpu_count = 1};
 
         s.text_size = 4;
-        cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main"), 0);
+        job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main");
         s.text_size = 3;
-        cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main"), 0,
-                     "a shorter text is another site");
+        job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main");
         s.text_size = 4;
-        cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main"), 0);
+        job_add_site(job, &s, (struct capo_log_site_chosen){0}, "main");
         cr_assert_eq(job->n_sites, 2);
         cr_assert_str_eq(job->sites[0].text, "main");
         cr_assert_str_eq(job->sites[1].text, "mai");
@@ -113,7 +112,7 @@ Test(stats_rows, sites_are_known_by_their_text)
                 char text[16];
 
                 s.text_size = (uint32_t)snprintf(text, sizeof text, "f%u", i % 350);
-                cr_assert_eq(job_add_site(job, &s, (struct capo_log_site_chosen){0}, text), 0);
+                job_add_site(job, &s, (struct capo_log_site_chosen){0}, text);
         }
         cr_assert_eq(job->n_sites, 352);
         capo_job_free(job);
@@ -124,13 +123,13 @@ Test(stats_rows, failures_of_one_kind_are_one)
         struct capo_job *job = capo_job_new();
 
         for (int again = 1; again <= 2; again++) {
-                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 3, 10), 0);
-                cr_assert_eq(job_add_failure(job, 2, 2, CAPO_CALL_ALLREDUCE, 3, 1), 0);
-                cr_assert_eq(job_add_failure(job, 1, 3, CAPO_CALL_ALLREDUCE, 3, 1), 0);
-                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_REDUCE, 3, 1), 0);
-                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 4, 1), 0);
-                cr_assert_eq(job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 0, 7), 0);
-                cr_assert_eq(job_add_failure(job, 9, 2, CAPO_CALL_ALLREDUCE, 3, 0), 0);
+                job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 3, 10);
+                job_add_failure(job, 2, 2, CAPO_CALL_ALLREDUCE, 3, 1);
+                job_add_failure(job, 1, 3, CAPO_CALL_ALLREDUCE, 3, 1);
+                job_add_failure(job, 1, 2, CAPO_CALL_REDUCE, 3, 1);
+                job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 4, 1);
+                job_add_failure(job, 1, 2, CAPO_CALL_ALLREDUCE, 0, 7);
+                job_add_failure(job, 9, 2, CAPO_CALL_ALLREDUCE, 3, 0);
                 cr_assert_eq(job->n_failures, 5);
                 for (uint32_t i = 0; i < 5; i++)
                         cr_expect_eq(job->failures[i].calls, (i ? 1u : 10u) * (unsigned)again, "%u",

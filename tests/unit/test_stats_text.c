@@ -28,11 +28,9 @@ TestSuite(stats_text, .init = begin, .fini = end);
 
 static void frame(uint16_t type, const char *text)
 {
-        cr_assert_eq(
-                job_add_text_frame(p, &(struct capo_log_frame){.type = type,
-                                                               .payload = text,
-                                                               .size = (uint32_t)strlen(text)}),
-                0);
+        job_add_text_frame(p, &(struct capo_log_frame){.type = type,
+                                                       .payload = text,
+                                                       .size = (uint32_t)strlen(text)});
 }
 
 Test(stats_text, info)
@@ -96,10 +94,9 @@ Test(stats_text, a_snapshot_may_have_a_zero_in_it)
         static const char zero[300] = "snapshot";
 
         frame(CAPO_FRAME_FABRIC, "snapshot");
-        cr_assert_eq(job_add_text_frame(p, &(struct capo_log_frame){.type = CAPO_FRAME_FABRIC,
-                                                                    .payload = zero,
-                                                                    .size = sizeof zero}),
-                     0);
+        job_add_text_frame(p, &(struct capo_log_frame){.type = CAPO_FRAME_FABRIC,
+                                                       .payload = zero,
+                                                       .size = sizeof zero});
         cr_assert_eq(p->fabric_last_, strlen("snapshot"));
 }
 
