@@ -5,7 +5,6 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "core/base/util.h"
 
 enum { BASH, ZSH, FISH };
 

@@ -6,7 +6,6 @@
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/report/job_judge.h"
 #include "capo/frame_types.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 
 static bool is_final(const struct capo_job_process *p, uint8_t known)

@@ -2,7 +2,6 @@
 /* Estimates the waiting that each rank caused from the calls compared, with its interval. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "analysis/job/skew_parts.h"
 #include "analysis/job/spread.h"
 #include "analysis/job/stops.h"

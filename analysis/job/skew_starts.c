@@ -19,8 +19,6 @@
 #include <math.h>
 
 #include "analysis/job/skew_starts.h"
-#include "core/base/calls.h"
-#include "core/base/util.h"
 
 #define ALIKE_NS 20000.0 /* differences of durations below this accuse nobody worth a question */
 

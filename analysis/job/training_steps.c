@@ -5,9 +5,7 @@
 #include <math.h>
 
 #include "capo/call_ids.h"
-#include "analysis/job/figures.h"
 #include "analysis/job/training_steps.h"
-#include "core/base/calls.h"
 
 bool capo_training_row(const struct capo_job_row *r, uint32_t comm)
 {

@@ -1,21 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Problems of single logs: processes that did not end, damage. Also: a job that fell back to a slow
  * network. */
-#include <errno.h>
-#include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "analysis/report/page_kinds.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "core/log/alive.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "core/log/info.h"

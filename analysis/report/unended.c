@@ -10,7 +10,6 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/report/unended.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 

@@ -18,7 +18,6 @@
  *
  * If none holds, the shorter one is the step.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page for a process that capo does not record: what can be seen, and what would show more. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "capo/msg.h"
@@ -10,7 +9,6 @@
 #include "cli/hang/cmd_hang.h"
 #include "cli/hang/stacks_json.h"
 #include "core/base/plain_text.h"
-#include "core/base/text.h"
 #include "core/base/util.h"
 #include "analysis/process/proc_pid.h"
 

@@ -15,8 +15,6 @@
 #include "analysis/hang/wait_graph.h"
 #include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"
-#include "analysis/report/job_judge.h"
-#include "core/base/nccl_release.h"
 
 enum { SHOWN = 4, LATE = 3, PIDS = 8 };
 

@@ -15,7 +15,6 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/util.h"
 
 enum { LARGE = 1 << 20 }; /* from this size on bandwidth dominates, and with it the algorithm */

@@ -9,7 +9,6 @@
 #include "cli/report/report_causes.h"
 #include "cli/report/report_json.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 
 #define REPORT_VERSION 1

@@ -9,7 +9,6 @@
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 
 enum { ROWS_SHOWN = 8, ROWS_COMPARED = 2000 };
 

@@ -8,7 +8,6 @@
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
 #include "core/base/util.h"
 
 enum { COMMS_SHOWN = 6, CEILINGS_SHOWN = 12, MEMBERS_SHOWN = 64 };

@@ -14,7 +14,6 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
 #include "core/base/order.h"
 #include "core/profile/match.h"
 #include "core/profile/range.h"

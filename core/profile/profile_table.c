@@ -18,7 +18,6 @@
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/profile/profile_file.h"

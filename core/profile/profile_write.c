@@ -10,7 +10,6 @@
 #include "capo/collectives.h"
 #include "core/base/text.h"
 #include "core/profile/profile_json.h"
-#include "core/profile/profile_file.h"
 #include "core/profile/range.h"
 #include "core/profile/words.h"
 #include "core/base/calls.h"

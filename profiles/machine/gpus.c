@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "capo/msg.h"
 #include "profiles/machine/gpus.h"
