@@ -285,6 +285,8 @@ static enum meaning find_meaning(const char *said, unsigned from, size_t *covere
 
                         end = words + strcspn(words, "|");
                         n = words_of[i].from & from ? cover_line(said, size, words, end) : 0;
+                        if (words_of[i].from == FROM_ANY && from != FROM_ANY)
+                                n = n * 2 / 3; /* the words of its own program come first */
                         if (n > *covered) {
                                 *covered = n;
                                 means = words_of[i].means;
@@ -434,10 +436,11 @@ enum { FAILURE_WORDS = 12 }; /* of is_failure(): they alone show a failure; the 
 static bool is_failure(const char *line, size_t size, bool hint)
 {
         static const char *const words[] = {
-                "error",    "failed",    "failure", "fatal",       "exception", "aborted",
-                "aborting", "killed",    "panic",   "timed out",   "NCCL WARN", "core dumped",
-                "unable",   "could not", "refused", "denied",      "invalid",   "libfabric",
-                "cannot",   "couldn't",  "can't",   "unreachable", "expected",  "already"};
+                "error",     "failed",      "failure",   "fatal",     "exception",
+                "aborted",   "aborting",    "killed",    "panic",     "timed out",
+                "NCCL WARN", "core dumped", "unable",    "could not", "refused",
+                "denied",    "invalid",     "libfabric", "cannot",    "couldn't",
+                "can't",     "unreachable", "expected",  "already",   "insufficient"};
 
         if (*line == '#' || memmem(line, size, " NCCL INFO ", 11))
                 return false;
@@ -491,7 +494,7 @@ enum {
 
 static bool is_warning(const char *line)
 {
-        return !line_has(line, "NCCL WARN") &&
+        return !line_has(line, "NCCL WARN") && !line_has(line, "FailedScheduling") &&
                (line_has(line, "arning") || line_has(line, "WARN") || line_has(line, "[W"));
 }
 
@@ -523,8 +526,9 @@ static void take_words_of(struct search *s, const struct capo_record *record, bo
         struct error_row row;
         enum meaning means;
 
-        if (!failure && !source && !is_failure(line, size, true))
-                return;
+        if ((!failure && !source && !is_failure(line, size, true)) ||
+            line_has(line, "(errno: 97 - "))
+                return; /* 97: no IPv6 here; c10d then takes IPv4 */
         means = find_meaning(line, FROM_ANY | source, &covered);
         if (means == MEANS_UNKNOWN || covered < (source    ? 2
                                                  : failure ? COVERED_LEAST

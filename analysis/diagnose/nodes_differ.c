@@ -28,6 +28,8 @@ static const struct property {
          "libraries, devices and NCCL_NET, NCCL_IB_DISABLE and LD_LIBRARY_PATH of the node that differs"},
         {"NET/IB : Using", COUNT_NICS, CAPO_RANK_SLOW, "slow", "number of NICs",
          "ibstat on the node that has fewer: a port that is down, or devices that its container lacks"},
+        {"NCCL_SOCKET_IFNAME set by environment to ", NEXT_WORD, CAPO_RANK_NOTE, "setting",
+         "NCCL_SOCKET_IFNAME", "are both in one network (ip addr)? They must reach each other"},
         {"cudaDriverVersion ", NEXT_WORD, CAPO_RANK_NOTE, "version", "CUDA driver",
          "the same driver on all nodes"},
 };

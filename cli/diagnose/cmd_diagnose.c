@@ -12,6 +12,7 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "profiles/fragment/expected.h"
 #include "analysis/diagnose/known_bugs.h"
 
@@ -25,6 +26,26 @@ static uint8_t test_call(const char *test)
         uint8_t call = *test ? (uint8_t)capo_call_find(test) : 0;
 
         return call ? call : (uint8_t)CAPO_CALL_ALLREDUCE;
+}
+
+/* A setting in the texts that limits NCCL's choice comes before all other causes of a low rate. */
+static void tell_limit(struct capo_evidence *e, struct capo_diagnose_finding *f)
+{
+        static const char *const limits[] = {
+                "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS",    "NCCL_ALGO",
+                "NCCL_PROTO",         "NCCL_P2P_DISABLE", "NCCL_NVLS_ENABLE",
+                "NCCL_P2P_LEVEL",     "NCCL_BUFFSIZE",    "NCCL_NTHREADS"};
+        char given[64], read[64];
+
+        for (size_t i = 0; i < N_ELEMENTS(limits); i++) {
+                SAY(given, "%s=", limits[i]);
+                SAY(read, "%s set by environment", limits[i]);
+                if (!capo_evidence_has(given, e) && !capo_evidence_has(read, e))
+                        continue;
+                SAY(f->next, "unset %s and measure again: it limits what NCCL may choose",
+                    limits[i]);
+                return;
+        }
 }
 
 /* Is what nccl-tests measured in one node normal for its GPUs? The finding of the run then says so. */
@@ -58,6 +79,7 @@ static void judge_rates(struct capo_evidence *e)
                                 SAY(f->headline,
                                     "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
                                     row.measured, row.normal);
+                                tell_limit(e, f);
                         }
                 }
         }

@@ -44,6 +44,16 @@ def main():
         print(f"{result:10} {row[0]:28} {said}")
     for which in sorted({row[2] for row in rows}):
         print(which, *(f"{word} {sums[which, word]}" for word in ("all", "parsed", "right", "undecided", "wrong")))
+    with open(os.path.join(folder, "source_lines.tsv")) as table:
+        lines = [line.rstrip("\n").split("\t") for line in table if not line.startswith("#")]
+    for line, begin in lines:
+        run = subprocess.run([capo, "diagnose", "--json", "-"], input=line.encode(), stdout=subprocess.PIPE, timeout=60)
+        page = json.loads(run.stdout)
+        found = page["verdict"] or page["also"][0]
+        if not found["text"].startswith(begin):
+            print(f"{line}: {found['text']}, expected {begin}")
+            bad += 1
+    print("lines of sources", len(lines))
     listed = {row[0] for row in rows}
     for part in ("reports", "reports_kept"):
         for name in sorted(set(os.listdir(os.path.join(folder, part))) - listed - {"INDEX.tsv"}):
