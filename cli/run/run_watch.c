@@ -45,6 +45,8 @@ static void become_watch(const char *const *argv)
 void run_start_watch(const struct run *run, const char *dir)
 {
         char until[16], hang[24];
+        const char *limit = getenv("NCCL_EP_TIMEOUT_MS");
+        long long hang_s = 30;
         const char *argv[16] = {"capo", "watch", "--dir", dir, "--until", until, "--hang", hang};
         const char *metrics;
         unsigned n = 8;
@@ -60,7 +62,9 @@ void run_start_watch(const struct run *run, const char *dir)
         if (run->no_watch || (env.hang <= 0 && !metrics && !*env.gather))
                 return;
         snprintf(until, sizeof until, "%d", (int)getpid());
-        snprintf(hang, sizeof hang, "%lld", (long long)(env.hang < 30 ? env.hang : 30));
+        if (limit && atoll(limit) >= 2000 && atoll(limit) / 2000 < hang_s)
+                hang_s = atoll(limit) / 2000; /* before the kernels of NCCL EP end the process */
+        snprintf(hang, sizeof hang, "%lld", env.hang < hang_s ? (long long)env.hang : hang_s);
         if (metrics) {
                 argv[n++] = "--metrics";
                 argv[n++] = metrics;

@@ -7,6 +7,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <nccl_ep.h>
 #include <nccl_m2n.h>
@@ -16,11 +17,12 @@ enum { TOKENS = 6, WIDTH = 8, EXPERTS = 8, TOPK = 2, LAYERS = 5, SHARE = 4 };
 #define HEAD(type) .size = sizeof(type), .magic = NCCL_EP_MAGIC
 
 #ifdef BY_DLOPEN
-#define EP(F)                                                                        \
-        F(ncclEpCreateGroup)                                                         \
-        F(ncclEpGroupDestroy)                                                        \
-        F(ncclEpInitHandle) F(ncclEpUpdateHandle) F(ncclEpDispatch) F(ncclEpCombine) \
-                F(ncclEpHandleDestroy) F(ncclEpGetAsyncError)
+#define EP(F)                                                                           \
+        F(ncclEpCreateGroup)                                                            \
+        F(ncclEpGroupDestroy)                                                           \
+        F(ncclEpInitHandle)                                                             \
+        F(ncclEpUpdateHandle) F(ncclEpDispatch) F(ncclEpCombine) F(ncclEpHandleDestroy) \
+                F(ncclEpGetAsyncError)
 #define M2N(F) \
         F(ncclM2nInit) F(ncclM2nFinalize) F(ncclM2nGroupStart) F(ncclM2nGroupEnd) F(ncclReshard)
 #define POINTER(name) static __typeof__(name) *p_##name;
@@ -241,6 +243,39 @@ static void masked(void)
         close_lane(&lanes[0]);
 }
 
+/* The last rank does not come to the third layer: the kernels of the others end their processes. */
+static void trap(void)
+{
+        open_lane(&lanes[0], job.comm, false);
+        for (int i = 0; i < 3; i++) {
+                if (i == 2 && job.rank == job.n - 1)
+                        for (;;)
+                                pause();
+                run_layer(&lanes[0], TOKENS);
+                check_layer(&lanes[0], TOKENS);
+        }
+}
+
+/* Layers until the file `end` in the folder SHARED is there. */
+static void live(void)
+{
+        static float over;
+        char end[500];
+
+        snprintf(end, sizeof end, "%s/end", getenv("SHARED"));
+        open_lane(&lanes[0], job.comm, false);
+        while (!over) {
+                run_layer(&lanes[0], TOKENS);
+                check_layer(&lanes[0], TOKENS);
+                over = job.rank == 0 && !access(end, F_OK);
+                NCCL_CHECK(
+                        ncclAllReduce(&over, &over, 1, ncclFloat32, ncclSum, job.comm, job.stream));
+                CU_CHECK(cuStreamSynchronize(job.stream));
+                usleep(10000);
+        }
+        close_lane(&lanes[0]);
+}
+
 /* Nothing that is refused becomes a group or a reshard. */
 static void failing(void)
 {
@@ -317,6 +352,10 @@ int main(int argc, char **argv)
                 graph();
         else if (!strcmp(way, "masked"))
                 masked();
+        else if (!strcmp(way, "trap"))
+                trap();
+        else if (!strcmp(way, "live"))
+                live();
         else if (!strcmp(way, "failing"))
                 failing();
         else if (!strcmp(way, "reshard"))
