@@ -2,8 +2,7 @@
 /*
  * Output of nccl-tests and of perftest: did it end, are its results right, and is one of several runs
  * of one test slower than the others? cause_rules.def has what makes a job slow by what its log says;
- * capo expect compares with other machines. Runs over several nodes are held against the rate of their
- * NICs, and two numbers of one unit in a sentence are named.
+ * capo expect compares with other machines. Runs over several nodes are held against their NICs.
  */
 #include <ctype.h>
 #include <errno.h>
@@ -518,7 +517,7 @@ static void judge_by_nics(struct capo_evidence *e, const struct capo_tests_run *
 /* ---- sentences ---- */
 
 static const char *const units[] = {"GB/s", "Gb/s",      "Gbps",   "tokens/s", "tok/s", "it/s",
-                                    "s/it", "samples/s", "TFLOPS", "ms/step",  "s/step"};
+                                    "s/it", "samples/s", "TFLOPS", " ms",      "s/step"};
 
 /* "12.4 GB/s instead of 45 GB/s": two numbers before one unit, of which the larger is 1.3 times the other. */
 static bool read_sentence(const char *line, const char **unit, double v[2])
@@ -540,7 +539,7 @@ static bool read_sentence(const char *line, const char **unit, double v[2])
                         v[n] = strtod(from, NULL);
                         n += from < at && v[n] > 0;
                 }
-                *unit = units[i];
+                *unit = units[i] + (*units[i] == ' ');
                 if (n == 2 && fmax(v[0], v[1]) >= 1.3 * fmin(v[0], v[1]))
                         return true;
         }
@@ -570,7 +569,7 @@ static void read_sentences(struct capo_evidence *e)
                         f = capo_evidence_finding(e);
                         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "unsure");
                         SAY(f->headline,
-                            "NOT DECIDED WHY IT IS SLOWER: %.4g and %.4g %s are compared", v[0],
+                            "NOT DECIDED WHY IT IS SLOWER: %.6g and %.6g %s are compared", v[0],
                             v[1], unit);
                         capo_quote(line, f->detail, sizeof f->detail);
                         SAY(f->missing,
