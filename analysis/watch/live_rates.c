@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,19 +6,14 @@
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rates.h"
 
-static int make_room(struct capo_live_rates *rates, uint32_t n)
+static void make_room(struct capo_live_rates *rates, uint32_t n)
 {
-        struct capo_live_before *before = xrealloc(rates->before, (n + 1) * sizeof *before);
-        struct capo_live_rate *rate;
-
-        rates->before = before;
-        for (; rates->n_before < n; rates->n_before++)
-                before[rates->n_before] = (struct capo_live_before){0};
-        rate = xrealloc(rates->rate, (n + 1) * sizeof *rate);
-        rates->rate = rate;
-        for (; rates->n < n; rates->n++)
-                rate[rates->n] = (struct capo_live_rate){.share = -1};
-        return 0;
+        rates->before = xrealloc(rates->before, (n + 1) * sizeof *rates->before);
+        rates->rate = xrealloc(rates->rate, (n + 1) * sizeof *rates->rate);
+        for (; rates->n < n; rates->n++) {
+                rates->before[rates->n] = (struct capo_live_before){0};
+                rates->rate[rates->n] = (struct capo_live_rate){.share = -1};
+        }
 }
 
 /* Counters fall when a process ends: then this interval is not known. */
@@ -28,14 +22,13 @@ static double grown(double now, double before)
         return now > before ? now - before : 0;
 }
 
-int capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
-                           uint64_t begin_ns, uint64_t now_ns, uint32_t ranks)
+void capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
+                            uint64_t begin_ns, uint64_t now_ns, uint32_t ranks)
 {
         uint64_t since = rates->before_ns ? rates->before_ns : begin_ns;
         double s = now_ns > since ? (double)(now_ns - since) / 1e9 : 0;
 
-        if (make_room(rates, rows->n) < 0)
-                return -ENOMEM;
+        make_room(rates, rows->n);
         for (uint32_t i = 0; i < rows->n; i++) {
                 const struct capo_live_row *row = &rows->row[i];
                 struct capo_live_rate *r = &rates->rate[i];
@@ -54,7 +47,6 @@ int capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live
         }
         if (s > 0)
                 rates->before_ns = now_ns;
-        return 0;
 }
 
 void capo_live_rates_finish(struct capo_live_rates *rates)

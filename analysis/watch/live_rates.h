@@ -20,7 +20,6 @@ struct capo_live_rates {
                 uint64_t calls, bytes;
                 double total_ns;
         } * before;
-        uint32_t n_before;
         uint64_t before_ns;
 };
 
@@ -30,10 +29,10 @@ struct capo_live_rates {
  * @now_ns: time of the sample, ns since 1970
  * @ranks: number of ranks that shares refer to
  *
- * If @now_ns is not later than before, rates do not change. Return: 0; -ENOMEM.
+ * If @now_ns is not later than before, rates do not change.
  */
-int capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
-                           uint64_t begin_ns, uint64_t now_ns, uint32_t ranks);
+void capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
+                            uint64_t begin_ns, uint64_t now_ns, uint32_t ranks);
 void capo_live_rates_finish(struct capo_live_rates *rates);
 
 #endif

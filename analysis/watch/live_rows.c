@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,7 +115,7 @@ static struct capo_live_row *place_row(struct capo_live_rows *rows, const struct
 }
 
 /* Members of a group count as calls; their time is the group's. */
-static int add_row(struct capo_live_row *row, const struct capo_job_row *of)
+static void add_row(struct capo_live_row *row, const struct capo_job_row *of)
 {
         bool group = of->call == CAPO_CALL_GROUP;
 
@@ -126,7 +125,6 @@ static int add_row(struct capo_live_row *row, const struct capo_job_row *of)
         row->total_ns += of->flags & CAPO_RECORD_MEMBER ? 0 : capo_job_row_total_ns(of);
         capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_EVENT]);
         capo_hist_merge(&row->gpu, &of->time[CAPO_CLOCK_KERNEL]);
-        return 0;
 }
 
 /* If a class has several sizes, use the bandwidth of the one with most time. */
@@ -174,23 +172,19 @@ static void rate_lately(struct capo_live_row *row, uint64_t now_ns)
                 row->reached *= capo_hist_mean(&row->gpu) / (sum / calls);
 }
 
-int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
-                          uint64_t now_ns)
+void capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
+                           uint64_t now_ns)
 {
-        int r = 0;
-
         for (uint32_t i = 0; i < rows->n; i++)
                 zero_row(&rows->row[i]);
-        for (uint32_t i = 0; i < page->job->n_rows && r == 0; i++) {
+        for (uint32_t i = 0; i < page->job->n_rows; i++) {
                 const struct capo_job_row *of = &page->job->rows[i];
-                struct capo_live_row *row = place_row(rows, page->job, of, of->bytes, true);
 
-                r = row ? add_row(row, of) : -ENOMEM;
+                add_row(place_row(rows, page->job, of, of->bytes, true), of);
         }
         rate_rows(rows, page);
         for (uint32_t i = 0; i < rows->n; i++)
                 rate_lately(&rows->row[i], now_ns);
-        return r;
 }
 
 void capo_live_rows_finish(struct capo_live_rows *rows)

@@ -39,10 +39,10 @@ struct capo_live_rows {
  * @page: filled by capo_judge_rows()
  * @now_ns: time of the sample. Until two samples are a minute apart, bandwidths are of the whole job
  *
- * Rows that are no longer in @page become zero. Return: 0; -ENOMEM: figures are incomplete.
+ * Rows that are no longer in @page become zero.
  */
-int capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
-                          uint64_t now_ns);
+void capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
+                           uint64_t now_ns);
 void capo_live_rows_finish(struct capo_live_rows *rows);
 
 /** capo_live_size_text() - "0", "1MiB-4MiB" (without the upper end), "4GiB-", "any". @text: 32

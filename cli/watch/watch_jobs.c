@@ -126,7 +126,7 @@ static void keep_steps(struct watch_job *j)
 
 /* Ceilings of the rows from the recorded machine. Computed again only when ranks or communicators
  * were added: 16 ranks over NICs take 70 ms. */
-static int give_ceilings(struct watch_job *j)
+static void give_ceilings(struct watch_job *j)
 {
         static const struct report_options none = {0};
         struct capo_page *page = &j->page.late;
@@ -134,21 +134,16 @@ static int give_ceilings(struct watch_job *j)
 
         if (j->ceiling_comms == page->job->n_comms &&
             j->ceiling_processes == page->job->n_processes) {
-                page->ceiling = j->ceiling ? xmalloc(size) : NULL;
-                if (page->ceiling)
-                        memcpy(page->ceiling, j->ceiling, size);
-                return j->ceiling && !page->ceiling ? -ENOMEM : 0;
+                if (j->ceiling)
+                        page->ceiling = memcpy(xmalloc(size), j->ceiling, size);
+                return;
         }
         free(j->ceiling);
         j->ceiling = NULL;
         j->ceiling_comms = page->job->n_comms;
         j->ceiling_processes = page->job->n_processes;
-        if (report_ceilings(page, &none) < 0 || !page->ceiling)
-                return 0; /* printed once */
-        j->ceiling = xmalloc(size);
-        if (j->ceiling)
-                memcpy(j->ceiling, page->ceiling, size);
-        return j->ceiling ? 0 : -ENOMEM;
+        if (report_ceilings(page, &none) == 0 && page->ceiling) /* else the reason was printed */
+                j->ceiling = memcpy(xmalloc(size), page->ceiling, size);
 }
 
 static int read_job(struct watch *w, struct watch_job *j)
@@ -159,8 +154,8 @@ static int read_job(struct watch *w, struct watch_job *j)
         j->page = (struct hang_page){.logs = &j->logs, .after_s = w->options->hang ?: 10};
         j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
         r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
-        r = r ?: give_ceilings(j);
         if (r == 0) {
+                give_ceilings(j);
                 capo_judge_rows(&j->page.late);
                 capo_job_steps(j->page.job, &j->page.late.steps);
                 keep_steps(j);
@@ -174,18 +169,19 @@ static int read_job(struct watch *w, struct watch_job *j)
                 name_user(j);
                 name_job(w, j);
         }
-        r = r ?: capo_live_rows_update(&j->rows, &j->page.late, j->page.hang.now_ns);
         j->readable = r == 0;
+        if (j->readable)
+                capo_live_rows_update(&j->rows, &j->page.late, j->page.hang.now_ns);
         return r == -ENOMEM ? r : 0;
 }
 
-/* Add the logs to their job, or make one. Return: 0; -ENOMEM. */
-static int take_logs(struct watch *w, struct hang_logs *logs, const struct watch_user *user)
+/* Add the logs to their job, or make one. */
+static void take_logs(struct watch *w, struct hang_logs *logs, const struct watch_user *user)
 {
         struct watch_job *j = find_job(w, logs);
 
         if (!j && !logs->live)
-                return 0;
+                return;
         if (!j) {
                 xarray_room(&w->job, w->n_jobs, sizeof *w->job);
                 j = &w->job[w->n_jobs++];
@@ -197,7 +193,6 @@ static int take_logs(struct watch *w, struct hang_logs *logs, const struct watch
         *logs = (struct hang_logs){0};
         j->here = j->logs.live;
         j->owner = *user;
-        return 0;
 }
 
 static int recover_one(const struct capo_segment_info *info, void *arg)
@@ -268,7 +263,8 @@ static int gather_jobs(struct watch *w, const struct watch_user *user)
                 return 0;
         r = hang_gather_here(w->options->dir, w->options->below, &w->sampled_ns, &jobs, &n);
         for (uint32_t i = 0; i < n; i++) {
-                r = r ?: take_logs(w, &jobs[i], user);
+                if (r == 0)
+                        take_logs(w, &jobs[i], user);
                 hang_logs_finish(&jobs[i]);
         }
         free(jobs);

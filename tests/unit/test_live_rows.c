@@ -22,7 +22,7 @@ static double busbw_at(uint64_t at, uint64_t calls, uint64_t ns)
         judged.row = row;
         judged.busbw = 10;
         judged.reached = -1;
-        cr_assert_eq(capo_live_rows_update(&rows, &page, at * SECOND), 0);
+        capo_live_rows_update(&rows, &page, at * SECOND);
         return rows.row[0].busbw;
 }
 
