@@ -11,7 +11,8 @@
 #include "analysis/causes/causes.h"
 #include "analysis/causes/find_causes.h"
 
-#define ENOUGH 0.5 /* of the lost time */
+#define ENOUGH   0.5 /* of the lost time */
+#define TOO_MUCH 3   /* times of what steps take longer: it is not what made them so */
 
 static const struct {
         const char *name, *words, *advice;
@@ -54,10 +55,11 @@ static struct capo_machine_series **read_window(const struct capo_job *job, uint
         return NULL;
 }
 
-struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t from_ns)
+struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t begin_ns,
+                                       uint64_t from_ns)
 {
         return (struct capo_why_readings){read_window(job, from_ns, UINT64_MAX),
-                                          from_ns ? read_window(job, 0, from_ns) : NULL};
+                                          from_ns ? read_window(job, begin_ns, from_ns) : NULL};
 }
 
 static void free_window(struct capo_machine_series **all, uint32_t n)
@@ -231,8 +233,9 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
                 for (unsigned i = 0; i < own.n; i++) {
                         struct capo_cause_found *f = &own.found[i], *had = NULL;
 
-                        f->is_cause =
-                                lost_ns > 0 && !f->lasting && f->explained_ns >= ENOUGH * lost_ns;
+                        f->is_cause = lost_ns > 0 && !f->lasting &&
+                                      f->explained_ns >= ENOUGH * lost_ns &&
+                                      !(before && f->explained_ns > TOO_MUCH * lost_ns);
                         f->explained_ns = fmin(f->explained_ns, lost_ns);
                         for (unsigned k = 0; k < out->n; k++)
                                 had = out->found[k].why == f->why ? &out->found[k] : had;

@@ -35,8 +35,9 @@ struct capo_why_readings {
 };
 
 /** capo_why_read() - the readings for the functions below, of an episode that lasts from @from_ns,
- * since 1970, to the end of the job; 0: the whole job. */
-struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t from_ns);
+ * since 1970, to the end of the job; 0: the whole job. What it is compared with begins at @begin_ns. */
+struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t begin_ns,
+                                       uint64_t from_ns);
 void capo_why_free(struct capo_why_readings *readings, uint32_t n_processes);
 
 /**

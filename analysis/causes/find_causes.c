@@ -559,9 +559,10 @@ static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
 /* Are the samples behind @own ns more than those behind @other by more than chance gives? */
 static bool is_more(const struct why_asked *a, double own, double other)
 {
-        double period = a->all[a->process]->period_ns, more = (own - other) / period;
+        double period = a->all[a->process]->period_ns, more = (own - other) / period,
+               ratio = a->before ? capo_why_ratio(a->all[a->process], a->before[a->process]) : 1;
 
-        return more > FEW_SAMPLES && more * more >= BY_CHANCE * (own + other) / period;
+        return more > FEW_SAMPLES && more * more >= BY_CHANCE * (own + other * ratio) / period;
 }
 
 static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/causes/machine_series.h"
 
 enum { OBJECTS = 512, STACKS = 4096, ROWS = 64 };
+#define FEW_AT_ONCE (UINT64_C(1) << 20)
 
 static struct capo_machine_object *get_object(struct capo_machine_series *s,
                                               enum capo_machine_scope scope, const char *name)
@@ -29,33 +31,33 @@ static struct capo_machine_object *get_object(struct capo_machine_series *s,
         return o;
 }
 
+/* By how much a counter grew that is lower than before: it wrapped at 32 bits if that makes no more
+ * of it than was usual; else it began anew. */
+static uint64_t wrapped_by(const struct capo_machine_value *v, uint64_t now)
+{
+        uint64_t grew = now + UINT32_MAX - v->last + 1;
+
+        return v->last <= UINT32_MAX && grew <= MAX(8 * v->step, FEW_AT_ONCE) ? grew : 0;
+}
+
 static void add_value(struct capo_machine_series *s, struct capo_machine_value *v, bool counter,
                       bool fresh, uint64_t now, uint64_t before_ns)
 {
-        if (!v->asked) {
-                *v = (struct capo_machine_value){
-                        .asked = true, .last = now, .least = now, .most = now, .any = now};
-                if (counter && fresh) { /* it began with 0 since the last reading */
-                        v->grew = now;
-                        v->since_ns = before_ns;
-                        v->until_ns = s->last_ns;
-                }
-                return;
-        }
-        if (counter && now != v->last) {
-                uint64_t grew = now - v->last;
+        uint64_t grew;
 
-                if (now < v->last)
-                        grew = v->last >= UINT32_MAX / 2 && v->last <= UINT32_MAX &&
-                                               now < UINT32_MAX / 2
-                                       ? now + UINT32_MAX - v->last + 1
-                                       : 0;
-                if (grew && !v->grew)
-                        v->since_ns = before_ns;
-                if (grew)
-                        v->until_ns = s->last_ns;
-                v->grew += grew;
-        }
+        if (!v->asked) /* a fresh one began with 0 since the last reading */
+                *v = (struct capo_machine_value){true, counter && fresh ? 0 : now, .least = now,
+                                                 .most = now};
+        if (v->gone)
+                v->last = now;
+        v->gone = false;
+        grew = !counter ? 0 : now < v->last ? wrapped_by(v, now) : now - v->last;
+        if (grew && !v->grew)
+                v->since_ns = before_ns;
+        if (grew)
+                v->until_ns = s->last_ns;
+        v->grew += grew;
+        v->step = now >= v->last ? MAX(v->step, grew) : v->step;
         if (s->last_ns == s->begun_ns) /* what it was before does not count */
                 v->any = v->least = v->most = now;
         v->last = now;
@@ -87,8 +89,8 @@ static void begin_window(struct capo_machine_series *s, uint64_t at_ns)
                 for (unsigned k = 0; k < ROWS; k++) {
                         struct capo_machine_value *v = &s->object[i].value[k];
 
-                        *v = (struct capo_machine_value){v->asked, v->last, .least = v->last,
-                                                         .most = v->last, .any = v->last};
+                        v->grew = v->since_ns = v->until_ns = 0;
+                        v->any = v->least = v->most = v->last;
                 }
                 s->object[i].busy_mhz = 0;
                 note_clock(&s->object[i]);
@@ -138,12 +140,14 @@ static void read_values(struct capo_machine_series *s, struct capo_machine_objec
 
                 if (*word == '#')
                         o->number = (unsigned)atoi(word + 1);
-                if (!value || value[1] < '0' || value[1] > '9')
+                if (!value)
                         continue;
                 *value++ = 0;
                 r = name_reading(o, word);
                 v = r ? &o->value[r->row] : NULL;
-                if (!v || (more && !v->asked))
+                if (v && *value == '-')
+                        v->gone = true;
+                if (!v || (more && !v->asked) || *value < '0' || *value > '9')
                         continue;
                 grew = v->grew;
                 now = strtoull(value, NULL, 10) + (more ? v->last : 0);
@@ -203,7 +207,8 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
 
         if (!line)
                 return;
-        if (!strcmp(word, "at") && sscanf(line, "%llu", &at) == 1 && at != s->last_ns) {
+        if (!strcmp(word, "at") && sscanf(line, "%llu", &at) == 1 &&
+            (at > s->last_ns || !s->readings)) { /* time that goes back is no new reading */
                 if ((at > s->from_ns || !s->from_ns) && !s->begun_ns)
                         begin_window(s, at);
                 *before_ns = s->last_ns;

@@ -16,6 +16,8 @@ struct capo_machine_value {
         bool asked;           /* false: it was never read: not 0 */
         uint64_t last;        /* the last reading */
         uint64_t grew;        /* of a counter, from the first reading on */
+        uint64_t step;        /* the most that it grew by from one reading to the next */
+        bool gone;            /* it could not be read any more */
         uint64_t least, most; /* of a gauge */
         uint64_t any;         /* of a gauge of bits: those that any reading had */
         uint64_t since_ns;    /* the reading before it grew first; since the log's epoch */

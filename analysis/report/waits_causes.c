@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
@@ -73,7 +74,8 @@ static double slow_by(const struct capo_page *page, double *all)
                 const struct capo_job_row *row = &job->rows[i];
                 struct capo_sampled s = capo_job_row_sampled(row);
 
-                if (row->comm == CAPO_NO_COMM || row->flags & CAPO_RECORD_MEMBER)
+                if (row->comm == CAPO_NO_COMM || row->flags & CAPO_RECORD_MEMBER ||
+                    capo_call_kind(row->call) == CAPO_KIND_OTHER) /* creation takes long */
                         continue;
                 *all += capo_job_row_total_ns(row) / job->n_processes;
                 sum += fmax(0, capo_job_row_total_ns(row) -
@@ -118,7 +120,7 @@ static void judge_slow(struct capo_page *page, const struct capo_why_readings *a
 
 void capo_judge_causes(struct capo_page *page)
 {
-        struct capo_why_readings all = capo_why_read(page->job, 0);
+        struct capo_why_readings all = capo_why_read(page->job, 0, 0);
 
         if (!all.in)
                 return;
@@ -133,7 +135,7 @@ void capo_judge_causes(struct capo_page *page)
                     !is_likely(c, w))
                         continue;
                 if (c->skew->worst_from_seq)
-                        since = capo_why_read(page->job, c->skew->worst_from_ns);
+                        since = capo_why_read(page->job, 0, c->skew->worst_from_ns);
                 capo_why_late(page->job, since.in ? &since : &all, w->comm, w->last,
                               lost_by(c, w->last), !c->skew->host_late, causes);
                 capo_why_free(&since, page->job->n_processes);
@@ -150,13 +152,13 @@ void capo_judge_change(struct capo_page *page)
         const struct capo_steps *s = &page->steps.steps;
         struct capo_causes *c = page->causes ? &page->causes[page->n_causes] : NULL;
         struct capo_why_readings since;
-        uint64_t from_ns;
+        uint64_t t0, from_ns;
 
         if (!c || !s->changed || !(s->after_ns > s->before_ns))
                 return;
-        from_ns = page->job->processes[page->steps.process].header.t0_real_ns +
-                  s->step[s->changed].t_ns;
-        since = capo_why_read(page->job, from_ns);
+        t0 = page->job->processes[page->steps.process].header.t0_real_ns;
+        from_ns = t0 + s->step[s->changed].t_ns;
+        since = capo_why_read(page->job, t0 + s->step[0].t_ns, from_ns);
         if (since.in && since.before) {
                 capo_why_slow(page->job, &since, (s->after_ns - s->before_ns) * (s->n - s->changed),
                               c);

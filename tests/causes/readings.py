@@ -29,6 +29,7 @@ FILES = {
     "proc/pressure/cpu": "some avg10=1.00 avg60=2.00 avg300=3.00 total=777\nfull avg10=0 avg60=0 avg300=0 total=1\n",
     "proc/stat": "cpu  1 2 3 4 5 6 7 88 9 10\ncpu0 0 0 0 0 0 0 0 0 0 0\n",
 }
+FILES.update(("sys/class/infiniband/mlx5_%d/ports/1/hw_counters/packet_seq_err" % i, "%d\n" % i) for i in range(1, 64))
 WANT = {
     "process -": "cpu.user=102 cpu.system=103 faults.major=101 cpu.limit=150 cpu.periods=50 cpu.throttled_periods=40 cpu.throttled=123456 "
                  "memory.max=7 memory.high=3 memory.oom_kill=1",
@@ -69,6 +70,8 @@ with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
     assert 400 in [e["args"]["value"] for e in counters if e["name"] == "nic mlx5_0/1 rate Gbit/s"], counters
     nodes = [text for text in frames if "\n    node\t-" in text]
     assert nodes, frames  # one process of the node reads what is the node's; another one when it has ended
+    nics = set(re.findall(r"\n    nic\tmlx5_(\d+)/1\t#\d+\t.*\d+:packet_seq_err=", nodes[0]))
+    assert len(nics) == 64, sorted(nics)
     for what, readings in WANT.items():
         lines = [line.split("\t") for line in (frames[0] if what.startswith("process") else nodes[0]).splitlines()]
         got = {re.sub(r"^\d+:", "", word) for line in lines if line[0].strip() + " " + line[1] == what for word in line[3:]}

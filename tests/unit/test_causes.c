@@ -37,7 +37,7 @@ static struct capo_causes judge_since(uint64_t from_s, const char *late, const c
                                                   .machine = (char *)(i == 3 ? late : others)};
                 members[i] = (struct capo_job_member){.rank = (int)i, .process = i};
         }
-        all = capo_why_read(&job, from_s ? 100000000000 + from_s * 1000000000 : 0);
+        all = capo_why_read(&job, 0, from_s ? 100000000000 + from_s * 1000000000 : 0);
         cr_assert(all.in);
         capo_why_late(&job, &all, 0, 3, lost_s * 1e9, on_gpu, &c);
         capo_why_free(&all, RANKS);
@@ -100,6 +100,80 @@ Test(causes, short_lines)
         cr_expect(s->stack[0].samples == 5 && s->samples == 20 && s->inside == 3);
         cr_expect(s->period_ns == 1e8 && s->stopped_ns == 5000);
         capo_machine_series_free(s);
+}
+
+static double sum_of(const char *text, enum capo_machine_id id)
+{
+        struct capo_job_process p = {.machine = (char *)(uintptr_t)text};
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX);
+        double sum;
+
+        cr_assert(capo_machine_sum(s, id, NULL, &sum));
+        capo_machine_series_free(s);
+        return sum;
+}
+
+#define SEQ(at, value) "at\t" at "\nnic\ta/1\tpacket_seq_err=" value "\n"
+
+Test(causes, counters_that_jump)
+{
+        cr_expect_eq(
+                sum_of(SEQ("1", "100") SEQ("2", "150") SEQ("3", "7") SEQ("4", "9"), CAPO_M_NIC_SEQ),
+                52, "it began anew with 7");
+        cr_expect_eq(
+                sum_of(SEQ("1", "3000000000") SEQ("2", "3000000009") SEQ("3", "5"), CAPO_M_NIC_SEQ),
+                9, "a wrap would be a thousand million errors at once");
+        cr_expect_eq(sum_of(SEQ("1", "4200000000") SEQ("2", "4290000000") SEQ("3", "80000000"),
+                            CAPO_M_NIC_SEQ),
+                     90000000 + 4967296.0 + 80000000, "a wrap at its usual pace");
+        cr_expect_eq(sum_of(SEQ("1", "4294967290") SEQ("2", "-") SEQ("3", "4") SEQ("4", "6"),
+                            CAPO_M_NIC_SEQ),
+                     2, "it vanished, and is another one since");
+        cr_expect_eq(sum_of(SEQ("1", "18446744073709551610") SEQ("2", "3"), CAPO_M_NIC_SEQ), 0,
+                     "64 bits do not wrap in practice");
+        cr_expect_eq(sum_of(SEQ("9000", "1") SEQ("5000", "4") SEQ("9500", "6"), CAPO_M_NIC_SEQ), 5,
+                     "a clock that goes back");
+}
+
+Test(causes, nic_renamed)
+{
+        static const char text[] = SEQ("1", "100")
+                SEQ("2", "150") "at\t3\nnic\ta/1\tpacket_seq_err=-\nnic\tb/1\tpacket_seq_err=4000\n"
+                                "at\t4\nnic\tb/1\tpacket_seq_err=4001\n";
+        struct capo_job_process p = {.machine = (char *)(uintptr_t)text};
+        struct capo_machine_series *s = capo_machine_series(&p, 2, UINT64_MAX);
+        double sum;
+
+        cr_expect_eq(sum_of(text, CAPO_M_NIC_SEQ), 51,
+                     "what it had under its new name is no growth");
+        cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
+        cr_expect_eq(sum, 1, "behind the second reading");
+        cr_expect(s->first_ns == 2 && s->last_ns == 4);
+        capo_machine_series_free(s);
+        s = capo_machine_series(&p, 0, 2);
+        cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
+        cr_expect_eq(sum, 50, "until the second reading");
+        capo_machine_series_free(s);
+        cr_expect_null(capo_machine_series(&p, 4, UINT64_MAX), "no reading is behind the last");
+}
+
+/* Of 64 ports the one with errors is named, and no text is longer than its room. */
+Test(causes, many_ports)
+{
+        static char late[64 * 100], quiet[] = FRAMES("node\t-\ttcp.sent=1\n", "");
+        struct capo_causes c;
+        size_t n = 0;
+
+        for (int frame = 0; frame < 2; frame++) {
+                n += (size_t)sprintf(late + n, "at\t%d\n", 1000 + frame * 1000);
+                for (int i = 0; i < 64; i++)
+                        n += (size_t)sprintf(late + n, "nic\tmlx5_%d/1\tpacket_seq_err=%d\n", i,
+                                             i == 40 ? frame * 5000 : 7);
+        }
+        c = judge(late, quiet, 5, true);
+        cr_assert(c.n == 1 && c.found[0].is_cause);
+        cr_expect(strstr(c.found[0].text, "node-b: mlx5_40/1: packet_seq_err +5,000 since "), "%s",
+                  c.found[0].text);
 }
 
 static void expect(struct capo_causes c, enum capo_why why, double explained_s)
@@ -251,7 +325,7 @@ static struct capo_causes judge_change(const char *frames, double lost_s)
         struct capo_causes c;
 
         judge(frames, frames, 0, false);
-        all = capo_why_read(&job, 110000000000);
+        all = capo_why_read(&job, 0, 110000000000);
         cr_assert(all.in && all.before);
         capo_why_slow(&job, &all, lost_s * 1e9, &c);
         capo_why_free(&all, RANKS);
@@ -276,6 +350,7 @@ Test(causes, steps_change)
         cr_expect_eq(judge_change(idle, 2).n, 0, "an idle GPU is not slow");
         expect(judge_change(WAITS("100000", "3200000"), 4), CAPO_WHY_cpu_contention, 3);
         cr_expect_eq(judge_change(WAITS("3000000", "6000000"), 4).n, 0, "as before");
+        cr_expect_eq(judge_change(WAITS("100000", "3200000"), 0.5).n, 0, "six times what was lost");
 }
 
 Test(causes, behind_the_sentence)

@@ -263,6 +263,9 @@ def play_one(scenario, build, programs, keep, with_capo):
     return result
 
 
+VERDICTS = ["right", "fine", "generic", "not-known", "missed", "false", "invalid", "skipped", "failed"]
+
+
 def main():
     if sys.argv[1:2] == ["--launch"]:
         launch(sys.argv[2])
@@ -312,9 +315,14 @@ def main():
             result.get("why", ""),
             "" if result.get("holds", True) else "  THE PROGRAM DID OTHERWISE: " + result["why_not"]),
             flush=True)
-    counts = {}
+    counts, kinds = {}, {}
     for r in results:
         counts[r["verdict"]] = counts.get(r["verdict"], 0) + 1
+        kinds.setdefault(r["kind"], []).append(r["verdict"])
+    columns = [v for v in VERDICTS if v in counts]
+    print("\n%-18s %5s" % ("kind", "jobs") + "".join("%11s" % v for v in columns))
+    for kind, verdicts in kinds.items():
+        print("%-18s %5d" % (kind, len(verdicts)) + "".join("%11d" % verdicts.count(v) for v in columns))
     print(", ".join("%s %d" % item for item in sorted(counts.items())))
     if args.json:
         with open(args.json, "w") as f:
