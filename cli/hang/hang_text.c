@@ -45,11 +45,13 @@ static uint32_t find_host(const struct capo_job *job, const uint32_t *first, uin
 /* Nobody is late: what the machine says of the ranks and nodes meanwhile. */
 static void print_seen(const struct hang_page *p, FILE *out)
 {
-        const struct capo_causes *c = p->late.n_causes ? p->late.causes : NULL;
+        for (uint32_t i = 0, n = 0; i < p->late.n_causes; i++) {
+                const struct capo_causes *c = &p->late.causes[i];
 
-        for (unsigned i = 0; c && i < c->n && i < LATE; i++)
-                fprintf(out, "  machine: rank %d: %s\n",
-                        p->job->processes[c->found[i].process].rank, c->found[i].text);
+                for (unsigned k = 0; k < c->n && n < LATE; k++, n++)
+                        fprintf(out, "  machine: rank %d: %s\n",
+                                p->job->processes[c->found[k].process].rank, c->found[k].text);
+        }
 }
 
 /* Without a culprit: list the processes that were examined. */
