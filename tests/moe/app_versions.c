@@ -214,6 +214,10 @@ int main(int argc, char **argv)
                 try_tile(56, version);
                 try_tile(64, version);
         }
+        how.quant_recipe = NCCL_EP_DISP_QUANT_DS_FP8E3M4;
+        how_back.quant_recipe = NCCL_EP_COMB_QUANT_NVFP4;
+        p_ncclEpDispatch(handle, &from, NULL, NULL, &how, job.stream);
+        p_ncclEpCombine(handle, NULL, &home, &how_back, job.stream);
         printf("%u versions\n", n_versions);
         job_close(&job);
         return 0;

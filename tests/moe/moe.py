@@ -57,3 +57,9 @@ parents = {c["name"]: c["parent"] for c in page["comms"] if "parent" in c}
 expect("the group's parent", comms[parents[group]], "world")
 if not any("topk=2 experts=8 hidden=32" in json.dumps(s) for s in page["sites"]):
     sys.exit(f"no call site says what was asked for: {page['sites']}")
+clocks = {r["clock"] for r in page["rows"] if r["call"].startswith("Ep")}
+expect("clocks", clocks, {"event"})
+if which == "low-latency":
+    steps = {(comms[p["comm"]], p["call"], p["count"]) for p in page["steps"]["parts"]}
+    expect("a step", steps, {(group, "EpDispatch", LAYERS), (group, "EpCombine", LAYERS), ("world", "AllReduce", 1)})
+    expect("steps", page["steps"]["total"], STEPS)

@@ -42,3 +42,9 @@ grep -q EpDispatch "$folder/dump" || {
         echo "the calls of a library that dlopen loaded are not recorded"
         exit 1
 }
+for asked in 'experts=8 hidden=8 .*quantisation=ds-fp8' 'quantisation=nvfp4'; do
+        grep -q "$asked" "$folder/dump" || {
+                echo "no call site asks for $asked"
+                exit 1
+        }
+done
