@@ -79,7 +79,7 @@ static void open_lane(struct lane *l, ncclComm_t comm, bool mask)
                                       .max_dispatch_tokens_per_rank = TOKENS,
                                       .max_token_bytes = WIDTH * 4,
                                       .enable_mask = mask,
-                                      .timeout_ns = mask ? 4000000000u : 0};
+                                      .timeout_ns = mask ? 5000000000u : 0};
 
         l->comm = comm;
         CU_CHECK(cuStreamCreate(&l->stream, CU_STREAM_NON_BLOCKING));
