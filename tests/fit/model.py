@@ -48,33 +48,35 @@ def sweep(path, here, factor, release):
 
 
 def expected(here, there, pairs, factor):
-    """{size: (algo, proto, gain)} of what is worth a row."""
-    out = {}
+    """{size: (algo, proto, gain)} of what is worth a row, and the sizes so near to the limit that rounded times decide."""
+    out, open_sizes = {}, set()
     for s in SIZES:
         own, cells, _ = there[s]
         known = {p: us * factor(p) for p, us in cells.items() if p in pairs}
         assert own in known, (s, own)
         best = min(known, key=known.get)
         gain = 1 - known[best] / known[own]
-        assert abs(gain - 0.2) > 0.01, f"{s}: the gain of {gain} is too near to the limit to test it"
-        if gain > 0.2:
+        if abs(gain - 0.2) < 0.002:
+            open_sizes.add(s)
+        elif gain > 0.2:
             out[s] = (*best, gain)
-    return out
+    assert len(open_sizes) < len(SIZES), "every gain is at the limit: choose another factor"
+    return out, open_sizes
 
 
 def check(name, factor):
     here, there = ({s: table(alloc, s) for s in SIZES} for alloc in ("4+4", "3+5"))
     pairs = sweep("sweep.txt", here, factor, here[SIZES[0]][2])
-    want = expected(here, there, pairs, factor)
+    want, open_sizes = expected(here, there, pairs, factor)
     page = capo("fit", "sweep.txt", "--model", "3+5", *MACHINE, "-o", "p.json")
     rules = [r for r in json.load(open("p.json")).get("rules", []) if r.get("basis") == "modelled"]
-    if not want:
-        assert not rules and "no rule" in page, (name, rules, page)
+    if not rules:
+        assert not want and "no rule" in page, (name, want, page)
         print(f"{name}: nothing worth a row, none written")
         return
     assert len(rules) == 1 and "rows written and marked modelled" in page, (name, want, rules, page)
     assert (rules[0]["when"]["nodes"], rules[0]["when"]["ranks"], rules[0]["when"]["layout"]) == (2, 8, "3+5"), rules[0]["when"]
-    for s in SIZES:
+    for s in sorted(set(SIZES) - open_sizes):
         # what capo itself would look up at that size in such a job
         found = json.loads(capo("explain", "allreduce", str(s), "--ranks", "8", "--nodes", "2", "--layout", "3+5", "--allow-modelled",
                                 "--nccl-version", here[s][2], "--profile", "p.json", "--json"))["rule"]
@@ -84,7 +86,7 @@ def check(name, factor):
         assert found and (found["algo"], found["proto"]) == want[s][:2], (name, s, want[s], found)
     gains = [r["gain"] for r in rules[0]["allreduce"] if not r.get("leave")]
     for gain in gains:  # neighbours that agree are one row, with the gain of the last
-        assert any(math.isclose(gain, g, abs_tol=0.01) for _, _, g in want.values()), (name, gain, want)
+        assert any(math.isclose(gain, g, abs_tol=0.01) for g in [w[2] for w in want.values()] + [0.2] * len(open_sizes)), (name, gain, want)
     text = ", ".join(f"{s >> 10} KiB {a} {p} {g:.1%}" for s, (a, p, g) in want.items())
     print(f"{name}: {text}; gains written: {', '.join(f'{g:.1%}' for g in gains)}")
 
@@ -97,7 +99,7 @@ with tempfile.TemporaryDirectory() as tmp:
         print("SKIPPED: no libnccl here that capo plan can ask (CAPO_NCCL names one)")
         sys.exit(77)
     check("the model is right", lambda pair: 1)
-    check("ring takes 1.5 times what the model says", lambda pair: 1.5 if pair[0] == "Ring" else 1)
+    check("ring takes 1.6 times what the model says", lambda pair: 1.6 if pair[0] == "Ring" else 1)
     check("LL takes twice", lambda pair: 2 if pair[1] == "LL" else 1)
     assert "was measured" in capo("fit", "sweep.txt", "--model", "4+4", *MACHINE, status=1)
     assert "expected ranks per node" in capo("fit", "sweep.txt", "--model", "3+x", *MACHINE, status=1)
