@@ -32,7 +32,7 @@
         0.15 /* the same against a single run of NCCL's own choice that is not interleaved */
 #define APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
 #define SAME_TIME  1.5  /* standard errors: times that differ by less count as the same */
-enum { GAP_DOUBLINGS = 6, BESIDE = 4 };
+enum { GAP_DOUBLINGS = 6, BESIDE = 24 };
 
 struct view {
         const struct capo_fit_series *s;
