@@ -12,7 +12,6 @@
 #include "capo/call_ids.h"
 #include "capo/record.h"
 #include "cli/base/cli_fields.h"
-#include "core/base/xalloc.h"
 #include "cli/report/report_experts.h"
 
 struct tokens {
@@ -27,74 +26,66 @@ struct tokens {
         double unit;        /* bytes of a token; 1: not known */
 };
 
-enum { QUARTER = 4, FEWEST = 4 /* calls in a quarter of the job */ };
+enum { EARLY, LATE, FEWEST = 4 /* calls in a quarter of the job */ };
 
-struct kept_call {
-        uint32_t seq, member;
-        uint64_t bytes;
-};
-struct kept {
-        struct kept_call *call;
-        size_t n;
-        uint32_t member, id, last;
+/* The kept dispatches of a rank in the first and last quarter of its calls. */
+struct quarters {
+        uint64_t last, n[2], bytes[2]; /* last: the number of its last dispatch, counted first */
+        bool counted;
+        uint32_t id; /* of the group in the log */
 };
 
-static int keep_call(const struct capo_record *r, unsigned thread, void *arg)
+static int add_call(const struct capo_record *r, unsigned thread, void *arg)
 {
-        struct kept *k = arg;
+        struct quarters *q = arg;
+        uint64_t at = (uint64_t)r->seq * 4;
 
         (void)thread;
-        if (r->call != CAPO_CALL_EPDISPATCH || r->comm != k->id || r->result)
+        if (r->call != CAPO_CALL_EPDISPATCH || r->comm != q->id || r->result)
                 return 0;
-        xarray_room(&k->call, k->n, sizeof *k->call);
-        k->call[k->n++] = (struct kept_call){r->seq, k->member, r->bytes};
-        k->last = r->seq > k->last ? r->seq : k->last;
+        if (!q->counted) {
+                q->last = r->seq > q->last ? r->seq : q->last;
+        } else if (at <= q->last || at > 3 * q->last) {
+                q->n[at > q->last]++;
+                q->bytes[at > q->last] += r->bytes;
+        }
         return 0;
 }
 
-/* Mean bytes of the calls of @member (UINT32_MAX: all) in the first or last quarter; NAN: too few. */
-static double mean_of(const struct kept *k, uint32_t member, bool late)
+static double mean_of(const struct quarters *q, int when)
 {
-        uint64_t bytes = 0, n = 0;
-
-        for (size_t i = 0; i < k->n; i++) {
-                uint64_t at = (uint64_t)k->call[i].seq * QUARTER;
-
-                if ((member != UINT32_MAX && k->call[i].member != member) ||
-                    (late ? at <= (QUARTER - 1) * (uint64_t)k->last : at > k->last))
-                        continue;
-                bytes += k->call[i].bytes;
-                n++;
-        }
-        return n >= FEWEST ? (double)bytes / (double)n : NAN;
+        return q->n[when] >= FEWEST ? (double)q->bytes[when] / (double)q->n[when] : NAN;
 }
 
 static void find_drift(const struct capo_job *job, const struct capo_job_comm *c, struct tokens *t)
 {
-        struct kept k = {NULL};
-        bool alike = true;
+        struct quarters all = {.last = 0};
+        double least = INFINITY, most = 0;
 
-        for (k.member = 0; k.member < c->n_members; k.member++) {
-                struct capo_log *log = capo_job_log(job, c->members[k.member].process);
-
-                k.id = c->members[k.member].id;
-                if (!log)
-                        continue;
-                capo_log_calls_each(log, keep_call, &k);
-                capo_log_park(log);
-        }
-        t->early = mean_of(&k, UINT32_MAX, false);
-        t->late = mean_of(&k, UINT32_MAX, true);
         for (uint32_t i = 0; i < c->n_members; i++) {
-                double share = mean_of(&k, i, true) / mean_of(&k, i, false);
+                struct quarters q = {.id = c->members[i].id};
+                struct capo_log *log;
+                double share;
 
-                if (share > 0 && share < INFINITY && fabs(log(share)) > fabs(log(t->drift.mean)))
+                for (int pass = 0; pass < 2 && (log = capo_job_log(job, c->members[i].process));
+                     pass++) {
+                        q.counted = pass;
+                        capo_log_calls_each(log, add_call, &q);
+                        capo_log_park(log);
+                }
+                for (int k = EARLY; k <= LATE; k++)
+                        all.n[k] += q.n[k], all.bytes[k] += q.bytes[k];
+                share = mean_of(&q, LATE) / mean_of(&q, EARLY);
+                least = fmin(least, share);
+                most = fmax(most, share);
+                if (!(fabs(log2(share)) <= fabs(log2(t->drift.mean))) && share > 0 &&
+                    share < INFINITY)
                         t->drift.rank = c->members[i].rank, t->drift.mean = share;
-                alike &= share == t->late / t->early;
         }
-        if (alike) /* there is no rank to name */
+        t->early = mean_of(&all, EARLY);
+        t->late = mean_of(&all, LATE);
+        if (least == most) /* there is no rank to name */
                 t->drift.rank = -1;
-        free(k.call);
 }
 
 /* Bytes that a token of each dispatch is, where all call sites say the same; 0 not known. */
@@ -126,7 +117,7 @@ static bool find_tokens(const struct capo_job *job, uint32_t comm, struct tokens
                              .least = UINT64_MAX,
                              .low = {-1, INFINITY},
                              .high = {-1, -1},
-                             .drift = {-1, 1},
+                             .drift = {-1, NAN},
                              .unit = unit > 0 ? unit : 1};
         for (uint32_t k = 0; k < c->n_members; k++) {
                 const struct capo_job_member *m = &c->members[k];
