@@ -229,7 +229,7 @@ static void *list_of(struct capo_fabric *f, enum capo_fabric_line line, size_t *
 }
 
 /* Return: 0; 1: a part of the line was not understood, or there are too many of its kind. */
-static int line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
+static unsigned line_read(struct capo_fabric *f, enum capo_fabric_line line, char *at)
 {
         void *list, *item;
         size_t *n, size;
@@ -294,7 +294,7 @@ static enum capo_fabric_line line_of(const char *word)
         return line;
 }
 
-static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
+static void lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
 {
         uint64_t now = 0;
 
@@ -302,7 +302,6 @@ static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
         for (char *line = text, *next; (next = strchr(line, '\n')); line = next + 1) {
                 enum capo_fabric_line which;
                 char *rest;
-                int r;
 
                 *next = 0;
                 if (!strncmp(line, FABRIC_SNAPSHOT "\t", sizeof FABRIC_SNAPSHOT))
@@ -314,12 +313,8 @@ static int lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
                 /* the machine line is valid whichever snapshot contains it */
                 if (which == CAPO_FABRIC_LINES || (now != wanted && which != CAPO_FABRIC_MACHINE))
                         continue;
-                r = line_read(f, which, rest);
-                if (r < 0)
-                        return r;
-                f->bad_lines += (unsigned)r;
+                f->bad_lines += line_read(f, which, rest);
         }
-        return 0;
 }
 
 static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from)
@@ -377,11 +372,8 @@ int capo_fabric_parse(const char *text, struct capo_fabric **out)
 {
         _cleanup_(capo_fabric_freep) struct capo_fabric *f = xcalloc(1, sizeof *f);
         _cleanup_free_ char *copy = xstrdup(text);
-        int r;
 
-        r = lines_read(f, copy, choose_snapshot(text));
-        if (r < 0)
-                return r;
+        lines_read(f, copy, choose_snapshot(text));
         sum_up(f);
         *out = steal(&f);
         return 0;

@@ -201,16 +201,13 @@ int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = xcalloc(1, sizeof *f);
         bool any = false;
-        int r;
 
         f->process = xcalloc(job->n_processes ? job->n_processes : 1, sizeof *f->process);
         f->n_processes = job->n_processes;
         for (uint32_t p = 0; p < job->n_processes; p++) {
                 if (!job->processes[p].fabric)
                         continue;
-                r = capo_fabric_parse(job->processes[p].fabric, &f->process[p]);
-                if (r < 0)
-                        return r;
+                capo_fabric_parse(job->processes[p].fabric, &f->process[p]);
                 any |= f->process[p]->n_domains > 0;
         }
         if (!any) {

@@ -163,8 +163,7 @@ static void read_nics(const struct hang_page *p, uint32_t process, struct eviden
 {
         _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
 
-        if (capo_hang_network(&p->job->processes[process], &net) < 0)
-                net.n_nics = 0;
+        capo_hang_network(&p->job->processes[process], &net);
         out->nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);
         out->nics_ns = net.at_ns;
 }

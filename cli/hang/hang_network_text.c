@@ -83,8 +83,7 @@ void hang_text_below(const struct hang_page *p, const struct capo_hang_culprit *
                 fprintf(out, "    on its GPU: %s, stream %x, handed over %s\n",
                         hang_call(p, call, text), call->stream,
                         capo_text_when(call->begin_ns, "%H:%M:%S", at));
-        if (capo_hang_network(&p->job->processes[c->process], &net) < 0)
-                return;
+        capo_hang_network(&p->job->processes[c->process], &net);
         for (uint32_t i = 0; i < net.n_nics && i < NICS; i++)
                 one_nic(p, &net.nics[i], out);
         if (net.n_nics > NICS)

@@ -372,9 +372,7 @@ static uint32_t env_number(capo_layout_getenv get, void *user, const char *name)
         const char *text = get(name, user);
         uint32_t v;
 
-        if (!text || !read_number(&text, &v) || *text || v > RANKS_MAX)
-                return 0;
-        return v;
+        return !text || !read_number(&text, &v) || *text || v > RANKS_MAX ? 0 : v;
 }
 
 static void said_add(struct capo_layout_launch *out, const char *text)

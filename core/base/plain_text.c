@@ -42,9 +42,7 @@ static size_t check_letter(const unsigned char *p, size_t n)
                 least = 0x80;
                 most = 0xbf;
         }
-        if (is_direction(p, size))
-                return REFUSED;
-        return size;
+        return is_direction(p, size) ? REFUSED : size;
 }
 
 static size_t check_style(const unsigned char *p, size_t n)

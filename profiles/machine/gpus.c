@@ -243,8 +243,6 @@ int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of
         e = capo_gpus_counts(text, counts) ? read_counts(&r) : read_list(&r);
 
         if (e < 0) {
-                if (e == -ENOMEM)
-                        capo_why(e, why, room, "out of memory");
                 free(r.v);
                 return e;
         }

@@ -60,17 +60,14 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
 {
         const struct capo_platform *p = capo_platform_find(name);
         struct topology_build b;
-        int r;
 
         if (!p || p->from != CAPO_PLATFORM_RACK)
                 return -ENOENT;
-        r = topology_build_begin(&b, p->name, 0, brick_gbs, why, room);
-        for (int k = 0; !r && k < p->n_gpus; k++) {
+        topology_build_begin(&b, p->name, 0, brick_gbs, why, room);
+        for (int k = 0; k < p->n_gpus; k++) {
                 struct capo_topology_gpu *gpu = topology_add_gpu(&b);
                 struct half_link *h = topology_add_half(&b);
 
-                if (!gpu || !h)
-                        break; /* topology_build_end() reports it */
                 gpu->dev = k;
                 gpu->sm = p->sm;
                 snprintf(gpu->busid, sizeof gpu->busid, "gpu%d", k);
@@ -79,5 +76,5 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
                 snprintf(h->to, sizeof h->to, "nvswitch");
                 snprintf(h->class_text, sizeof h->class_text, "0x068000");
         }
-        return r < 0 ? r : topology_build_end(&b, 0, out);
+        return topology_build_end(&b, 0, out);
 }

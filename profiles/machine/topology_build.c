@@ -14,18 +14,13 @@
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
-int topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
-                         double brick_gbs, char *why, size_t room)
+void topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
+                          double brick_gbs, char *why, size_t room)
 {
         *b = (struct topology_build){
                 .flags = flags, .brick_gbs = brick_gbs, .why = why, .room = room};
         b->t = xcalloc(1, sizeof *b->t);
-        if (!(b->t->name = xstrdup(strcmp(name, "-") ? name : "standard input"))) {
-                free(b->t);
-                b->t = NULL;
-                return capo_why(-ENOMEM, why, room, "%s: out of memory", name);
-        }
-        return 0;
+        b->t->name = xstrdup(strcmp(name, "-") ? name : "standard input");
 }
 
 static void *grow_array(struct topology_build *b, void **array, size_t *n, size_t size)
@@ -50,8 +45,7 @@ struct capo_topology_gpu *topology_add_gpu(struct topology_build *b)
 {
         struct capo_topology_gpu *gpu = GROW(b, b->t->gpus, b->t->n_gpus);
 
-        if (gpu)
-                gpu->rank = gpu->cpu = gpu->pci = gpu->dev = -1;
+        gpu->rank = gpu->cpu = gpu->pci = gpu->dev = -1;
         return gpu;
 }
 
@@ -59,8 +53,7 @@ struct capo_topology_nic *topology_add_nic(struct topology_build *b)
 {
         struct capo_topology_nic *nic = GROW(b, b->t->nics, b->t->n_nics);
 
-        if (nic)
-                nic->cpu = nic->pci = nic->dev = -1;
+        nic->cpu = nic->pci = nic->dev = -1;
         return nic;
 }
 
@@ -78,8 +71,6 @@ int topology_add_switch(struct topology_build *b, const char *busid)
                         return (int)i;
         }
         s = GROW(b, b->t->switches, b->t->n_switches);
-        if (!s)
-                return -ENOMEM;
         snprintf(s->busid, sizeof s->busid, "%s", busid);
         return (int)b->t->n_switches - 1;
 }
@@ -209,8 +200,6 @@ static int add_link(struct topology_build *b, const struct half_link *h, enum ca
 
         if (!l) {
                 l = GROW(b, t->links, t->n_links);
-                if (!l)
-                        return -ENOMEM;
                 *l = (struct capo_topology_link){
                         .kind = h->kind, .end = end, .from = from, .to = to};
         }
@@ -396,12 +385,8 @@ int topology_build_end(struct topology_build *b, int r, struct capo_topology **o
                 b->t->links_unknown = true;
         if (!r) {
                 b->t->platform = xstrdup(capo_platform_recognise(b->t));
-                r = b->t->platform ? 0 : -ENOMEM;
-        }
-        if (r == -ENOMEM)
-                snprintf(b->why, b->room, "%s: out of memory", b->t->name);
-        if (!r)
                 *out = steal(&b->t);
+        }
         capo_topology_free(b->t);
         free(b->halves);
         return r;

@@ -30,17 +30,15 @@ struct topology_build {
         size_t room;
 };
 
-int topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
-                         double brick_gbs, char *why, size_t room);
-/* Each returns a zeroed new element. Pointers are valid until the next add.
- */
+void topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
+                          double brick_gbs, char *why, size_t room);
+/* Each returns a zeroed new element. Pointers are valid until the next add. */
 struct capo_topology_cpu *topology_add_cpu(struct topology_build *b);
 struct capo_topology_pci *topology_add_pci(struct topology_build *b);
 struct capo_topology_gpu *topology_add_gpu(struct topology_build *b);
 struct capo_topology_nic *topology_add_nic(struct topology_build *b);
 struct half_link *topology_add_half(struct topology_build *b);
-int topology_add_switch(struct topology_build *b,
-                        const char *busid); /* finds or adds; index or -ENOMEM */
+int topology_add_switch(struct topology_build *b, const char *busid); /* finds or adds; index */
 
 /** topology_fail() - write "NAME:LINE: ..." to why (no line if it is 0). Return: -EINVAL. */
 #define topology_fail(b, line, ...) \

@@ -86,8 +86,6 @@ static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                         return (int)i;
         }
         cpu = topology_add_cpu(b);
-        if (!cpu)
-                return -1;
         cpu->numa = numa;
         hwloc_obj_t package = hwloc_get_obj_by_type(h, HWLOC_OBJ_PACKAGE, 0);
 
@@ -102,7 +100,7 @@ static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
         return (int)b->t->n_cpus - 1;
 }
 
-/* Add a PCI device, after the bridges above it. Return: index; -1: no memory. */
+/* Add a PCI device, after the bridges above it. Return: index. */
 static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, int cpu)
 {
         struct capo_topology_pci *d;
@@ -116,14 +114,9 @@ static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, 
                         return (int)i;
         }
         if (o->parent && o->parent->type == HWLOC_OBJ_BRIDGE &&
-            o->parent->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+            o->parent->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)
                 parent = add_pci(b, h, o->parent, cpu);
-                if (parent < 0)
-                        return -1;
-        }
         d = topology_add_pci(b);
-        if (!d)
-                return -1;
         memcpy(d->busid, id, sizeof id);
         d->class = (uint32_t)(bridge ? 0x0604 : o->attr->pcidev.class_id) << 8;
         d->parent = parent;
@@ -132,13 +125,11 @@ static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, 
         return (int)b->t->n_pcis - 1;
 }
 
-static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
+static void add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
 {
-        int cpu = cpu_of(b, h, o), pci = cpu < 0 ? -1 : add_pci(b, h, o, cpu);
-        struct capo_topology_gpu *g = pci < 0 ? NULL : topology_add_gpu(b);
+        int cpu = cpu_of(b, h, o), pci = add_pci(b, h, o, cpu);
+        struct capo_topology_gpu *g = topology_add_gpu(b);
 
-        if (!g)
-                return -ENOMEM;
         g->cpu = cpu;
         g->pci = pci;
         format_busid(o, g->busid);
@@ -152,7 +143,6 @@ static int add_gpu(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                         snprintf(g->uuid, sizeof g->uuid, "%s", uuid);
         }
         g->sm = sm_of(*g->model ? g->model : o->name ? o->name : "");
-        return 0;
 }
 
 /* Is it a verbs device? hwloc 3 numbers the types of OS devices differently, so in its files the
@@ -171,7 +161,7 @@ static bool is_verbs(hwloc_obj_t os)
         return os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS;
 }
 
-static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
+static void add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
 {
         for (hwloc_obj_t os = o->io_first_child; os; os = os->next_sibling) {
                 struct capo_topology_nic *nic;
@@ -180,10 +170,8 @@ static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                 if (!is_verbs(os))
                         continue;
                 cpu = cpu_of(b, h, o);
-                pci = cpu < 0 ? -1 : add_pci(b, h, o, cpu);
-                nic = pci < 0 ? NULL : topology_add_nic(b);
-                if (!nic)
-                        return -ENOMEM;
+                pci = add_pci(b, h, o, cpu);
+                nic = topology_add_nic(b);
                 nic->cpu = cpu;
                 nic->pci = pci;
                 nic->dev = (int)b->t->n_nics - 1;
@@ -191,7 +179,6 @@ static int add_nic(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                         b->t->pcis[pci].gbs; /* hwloc has no port speed: use that of its PCI link */
                 snprintf(nic->name, sizeof nic->name, "%s", os->name ? os->name : "");
         }
-        return 0;
 }
 
 static bool is_switch(hwloc_obj_t o)
@@ -208,14 +195,14 @@ static hwloc_obj_t device_of(hwloc_obj_t o)
         return o;
 }
 
-static int add_links(struct topology_build *b, hwloc_topology_t h, const char *name,
-                     enum capo_wire kind)
+static void add_links(struct topology_build *b, hwloc_topology_t h, const char *name,
+                      enum capo_wire kind)
 {
         struct hwloc_distances_s *d = NULL;
         unsigned one = 1;
 
         if (hwloc_distances_get_by_name(h, name, &one, &d, 0) < 0 || !one || !d)
-                return 0;
+                return;
         for (unsigned i = 0; i < d->nbobjs; i++) {
                 hwloc_obj_t from = device_of(d->objs[i]);
                 char from_id[CAPO_BUSID_ROOM], to_id[CAPO_BUSID_ROOM];
@@ -237,10 +224,6 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
                                 continue;
                         format_busid(to, to_id);
                         half = topology_add_half(b);
-                        if (!half) {
-                                hwloc_distances_release(h, d);
-                                return -ENOMEM;
-                        }
                         half->kind = kind;
                         half->from = gpu;
                         half->count = (int)fmin(mbs / wire_mbs(b->t->gpus[gpu].sm) + 0.5, WIRES);
@@ -252,35 +235,30 @@ static int add_links(struct topology_build *b, hwloc_topology_t h, const char *n
                 }
         }
         hwloc_distances_release(h, d);
-        return 0;
 }
 
-static int build_topology(struct topology_build *b, hwloc_topology_t h)
+static void build_topology(struct topology_build *b, hwloc_topology_t h)
 {
         hwloc_obj_t o = NULL;
-        int r = 0;
 
-        while (!r && (o = hwloc_get_next_pcidev(h, o))) {
+        while ((o = hwloc_get_next_pcidev(h, o))) {
                 unsigned class = o->attr->pcidev.class_id, vendor = o->attr->pcidev.vendor_id;
                 char id[CAPO_BUSID_ROOM];
 
                 if (class >> 8 == 0x03 && (vendor == 0x10de || vendor == 0x1002))
-                        r = add_gpu(b, h, o);
+                        add_gpu(b, h, o);
                 else if (class >> 8 == 0x12 &&
                          vendor == 0x1002) /* AMD Instinct is a processing accelerator */
-                        r = add_gpu(b, h, o);
+                        add_gpu(b, h, o);
                 else if (class >> 8 == 0x02)
-                        r = add_nic(b, h, o);
+                        add_nic(b, h, o);
                 else if (is_switch(o)) {
                         format_busid(o, id);
-                        r = topology_add_switch(b, id) < 0 ? -ENOMEM : 0;
+                        topology_add_switch(b, id);
                 }
         }
-        if (!r)
-                r = add_links(b, h, "NVLinkBandwidth", CAPO_WIRE_NVLINK);
-        if (!r)
-                r = add_links(b, h, "XGMIBandwidth", CAPO_WIRE_XGMI);
-        return r;
+        add_links(b, h, "NVLinkBandwidth", CAPO_WIRE_NVLINK);
+        add_links(b, h, "XGMIBandwidth", CAPO_WIRE_XGMI);
 }
 
 /* hwloc 2 rejects files of hwloc 3 only because of the version number; the parts read here are the
@@ -300,7 +278,7 @@ static int read_xml(const char *path, char **out, size_t *size)
 static int load_hwloc(struct topology_build *b, const char *text, size_t size)
 {
         hwloc_topology_t h;
-        int r;
+        int r = 0;
 
         if (hwloc_topology_init(&h) < 0)
                 return -ENOMEM;
@@ -310,7 +288,7 @@ static int load_hwloc(struct topology_build *b, const char *text, size_t size)
                 r = topology_fail(b, 0, "hwloc does not read it (expected the XML of lstopo)");
         } else {
                 b->t->pci_known = true;
-                r = build_topology(b, h);
+                build_topology(b, h);
         }
         hwloc_topology_destroy(h);
         return r;
@@ -357,9 +335,7 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,
 
         if (path && (r = read_xml(path, &text, &size)) < 0)
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
-        r = topology_build_begin(&b, name, flags, brick_gbs, why, room);
-        if (r < 0)
-                return r;
+        topology_build_begin(&b, name, flags, brick_gbs, why, room);
         if (text && crashes_hwloc(&b, text, size))
                 r = topology_fail(
                         &b, 0,

@@ -99,8 +99,6 @@ static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, 
                 if (!c2c && !xgmi && strcmp(e->name, "nvlink") != 0)
                         continue;
                 h = topology_add_half(b);
-                if (!h)
-                        return -ENOMEM;
                 h->kind = c2c ? CAPO_WIRE_C2C : xgmi ? CAPO_WIRE_XGMI : CAPO_WIRE_NVLINK;
                 h->from = gpu;
                 h->line = e->line;
@@ -134,8 +132,6 @@ static int read_gpu(struct topology_build *b, const struct capo_xml *e, int cpu,
         struct capo_topology_gpu *gpu = topology_add_gpu(b);
         int index = (int)b->t->n_gpus - 1, gdr = 0, r;
 
-        if (!gpu)
-                return -ENOMEM;
         gpu->cpu = cpu;
         gpu->pci = pci;
         gpu->xml = e;
@@ -164,8 +160,6 @@ static int read_nic(struct topology_build *b, const struct capo_xml *e, int cpu,
                 if (strcmp(n->name, "net") != 0)
                         continue;
                 nic = topology_add_nic(b);
-                if (!nic)
-                        return -ENOMEM;
                 nic->cpu = cpu;
                 nic->pci = pci;
                 nic->xml = n;
@@ -198,8 +192,6 @@ static int read_devices(struct topology_build *b, const struct capo_xml *parent,
                         int index = (int)b->t->n_pcis - 1;
                         size_t gpus_before = b->t->n_gpus;
 
-                        if (!pci)
-                                return -ENOMEM;
                         *pci = (struct capo_topology_pci){
                                 .class = class ? (uint32_t)strtoul(class, NULL, 16) : 0,
                                 .parent = parent_pci,
@@ -219,8 +211,7 @@ static int read_devices(struct topology_build *b, const struct capo_xml *parent,
                             b->t->pcis[index].class >> 16 == 0x03)
                                 r = read_gpu(b, e, cpu, index);
                         if (!r && b->t->pcis[index].class >> 8 == 0x0680)
-                                r = topology_add_switch(b, b->t->pcis[index].busid) < 0 ? -ENOMEM
-                                                                                        : 0;
+                                topology_add_switch(b, b->t->pcis[index].busid);
                 } else if (!strcmp(e->name, "gpu")) {
                         if (parent_pci < 0)
                                 return topology_fail(
@@ -252,8 +243,6 @@ static int read_system(struct topology_build *b, const struct capo_xml *root, in
                 if (strcmp(e->name, "cpu") != 0)
                         continue;
                 cpu = topology_add_cpu(b);
-                if (!cpu)
-                        return -ENOMEM;
                 cpu->xml = e;
                 copy_attr(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
                 if (tray >= 0)
@@ -275,10 +264,9 @@ int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct c
                              char *why, size_t room)
 {
         struct topology_build b;
-        int r = topology_build_begin(&b, path, 0, brick_gbs, why, room);
+        int r;
 
-        if (r < 0)
-                return r;
+        topology_build_begin(&b, path, 0, brick_gbs, why, room);
         r = capo_xml_read(path, &b.t->xml, why, room);
         b.t->pci_known = true;
         for (int i = 0; i < n && !r; i++)
@@ -293,10 +281,9 @@ int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
                             struct capo_topology **out, char *why, size_t room)
 {
         struct topology_build b;
-        int r = topology_build_begin(&b, path, flags, brick_gbs, why, room);
+        int r;
 
-        if (r < 0)
-                return r;
+        topology_build_begin(&b, path, flags, brick_gbs, why, room);
         r = capo_xml_read(path, &b.t->xml, why, room);
         if (!r) {
                 b.t->pci_known = true;

@@ -174,7 +174,7 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
         return 0;
 }
 
-static int build_from_matrix(struct topology_build *b, const struct matrix *m)
+static void build_from_matrix(struct topology_build *b, const struct matrix *m)
 {
         size_t n = m->n_gpus, n_nics = m->n_columns - n;
         int most = 0;
@@ -195,8 +195,6 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
         for (size_t i = 0; i < n; i++) {
                 struct capo_topology_gpu *g = topology_add_gpu(b);
 
-                if (!g)
-                        return -ENOMEM;
                 g->dev = atoi(m->names[i] + 3);
                 g->sm = most >= 18 ? 90 : most >= 8 ? 80 : most >= 5 ? 70 : most ? 60 : 0;
                 snprintf(g->busid, sizeof g->busid, "gpu%d", g->dev);
@@ -211,8 +209,6 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
                         if (switched || !m->bricks[i][j])
                                 continue;
                         h = topology_add_half(b);
-                        if (!h)
-                                return -ENOMEM;
                         h->from = (int)i;
                         h->count = m->bricks[i][j];
                         h->line = m->line[i];
@@ -221,8 +217,6 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
                 if (switched && top) {
                         struct half_link *h = topology_add_half(b);
 
-                        if (!h)
-                                return -ENOMEM;
                         h->from = (int)i;
                         h->count = top;
                         h->line = m->line[i];
@@ -233,8 +227,6 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
         for (size_t k = 0; k < n_nics; k++) {
                 struct capo_topology_nic *nic = topology_add_nic(b);
 
-                if (!nic)
-                        return -ENOMEM;
                 nic->dev = (int)k;
                 snprintf(nic->name, sizeof nic->name, "%s", m->names[n + k]);
         }
@@ -246,7 +238,6 @@ static int build_from_matrix(struct topology_build *b, const struct matrix *m)
                 for (size_t k = 0; k < n_nics; k++)
                         b->t->nic_path[i * n_nics + k] = m->path[i][n + k];
         }
-        return 0;
 }
 
 int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
@@ -262,12 +253,10 @@ int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
                 r = fd < 0 ? fd : -ENOMEM;
                 return capo_why(r, why, room, "%s: %s", path, strerror(-r));
         }
-        r = topology_build_begin(&b, path, flags, brick_gbs, why, room);
-        if (r < 0)
-                return r;
+        topology_build_begin(&b, path, flags, brick_gbs, why, room);
         r = read_lines(&b, m, f);
         if (!r)
-                r = build_from_matrix(&b, m);
+                build_from_matrix(&b, m);
         r = topology_build_end(&b, r, out);
         if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
                 (*out)->brick_source =

@@ -84,11 +84,7 @@ static void on_start(void *user, const char *name, const char **attrs)
                 return;
         }
         e = xcalloc(1, sizeof *e);
-        if (!(e->name = xstrdup(name))) {
-                free(e);
-                stop_parser(b, -ENOMEM);
-                return;
-        }
+        e->name = xstrdup(name);
         e->line = (int)XML_GetCurrentLineNumber(b->parser);
         e->parent = b->open;
         if (!b->open)
@@ -152,8 +148,7 @@ int capo_xml_parse(const char *name, const char *text, size_t size, struct capo_
         XML_SetEntityDeclHandler(b.parser, on_entity);
         if (XML_Parse(b.parser, text + blank, (int)(size - blank), XML_TRUE) != XML_STATUS_OK) {
                 int r = b.error ? b.error : -EINVAL;
-                const char *what = b.error == -E2BIG    ? "nested too deeply"
-                                   : b.error == -ENOMEM ? "out of memory"
+                const char *what = b.error == -E2BIG ? "nested too deeply"
                                    : b.error == -EINVAL
                                            ? "entity declarations are not accepted"
                                            : XML_ErrorString(XML_GetErrorCode(b.parser));

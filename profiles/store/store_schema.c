@@ -182,9 +182,7 @@ static int put_name(sqlite3_stmt *q, const char *kind, unsigned code, const char
         sqlite3_bind_text(q, 1, kind, -1, SQLITE_STATIC);
         sqlite3_bind_int(q, 2, (int)code);
         sqlite3_bind_text(q, 3, name, -1, SQLITE_STATIC);
-        if (sqlite3_step(q) != SQLITE_DONE)
-                return SQLITE_ERROR;
-        return sqlite3_reset(q);
+        return sqlite3_step(q) != SQLITE_DONE ? SQLITE_ERROR : sqlite3_reset(q);
 }
 
 static int put_names(sqlite3 *db)
