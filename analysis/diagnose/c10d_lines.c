@@ -199,11 +199,6 @@ static void read_mismatches(struct capo_evidence *e)
 
 /* ---- the address of the store ---- */
 
-/*
- *      (Worker pid=81231, ip=10.12.0.12) [c10d] The client socket has timed out after 1800000ms while
- *              trying to connect to (10.12.0.2, 29500).
- *      (Worker pid=90218, ip=10.12.0.11) [rank0]: ... waiting for clients. 1/88 clients joined.
- */
 struct store {
         struct capo_evidence_mark asked_at, waits_at;
         char asked[64], rank0[64]; /* asked: where clients connect to */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What NCCL's lines say of one node and not of another: GPUDirect RDMA, NICs, network, driver. */
+/* What NCCL's lines say of one node and not of another: GPUDirect RDMA, NICs, network, interface. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,8 +30,6 @@ static const struct property {
          "ibstat on the node that has fewer: a port that is down, or devices that its container lacks"},
         {"NCCL_SOCKET_IFNAME set by environment to ", NEXT_WORD, CAPO_RANK_NOTE, "setting",
          "NCCL_SOCKET_IFNAME", "are both in one network (ip addr)? They must reach each other"},
-        {"cudaDriverVersion ", NEXT_WORD, CAPO_RANK_NOTE, "version", "CUDA driver",
-         "the same driver on all nodes"},
 };
 
 struct nodes {

@@ -26,8 +26,8 @@ struct run {
         struct capo_tests_run r;
         char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
         char hosts[HOSTS][32];
-        uint32_t n_hosts, wrong; /* wrong: line of the first wrong row; 0: none */
-        bool begun, commanded,
+        uint32_t n_hosts, wrong;      /* wrong: line of the first wrong row; 0: none */
+        bool begun, commanded, twice, /* twice: two processes print its head */
                 old; /* old: its last column is an error, not a count of wrong values */
 };
 
@@ -199,7 +199,14 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
         f->sure = "certain";
         capo_finding_mark(
                 f, (struct capo_evidence_mark){run->r.text, run->wrong ? run->wrong : run->r.line});
-        if (run->wrong) {
+        if (run->twice) {
+                capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
+                SAY(f->headline,
+                    "NCCL-TESTS WAS BUILT WITHOUT MPI: each process ran a test of its own, and "
+                    "no number is of the network between them");
+                SAY(f->next,
+                    "make clean; make MPI=1 MPI_HOME=...; then all ranks stand in one list");
+        } else if (run->wrong) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "wrong-results", "certain");
                 SAY(f->headline, "NCCL-TESTS FOUND WRONG RESULTS");
                 SAY(f->next,
@@ -514,8 +521,6 @@ static void judge_by_nics(struct capo_evidence *e, const struct capo_tests_run *
             "in each channel, NCCL_IB_QPS_PER_CONNECTION, affinity");
 }
 
-/* ---- sentences ---- */
-
 static const char *const units[] = {"GB/s", "Gb/s",      "Gbps",   "tokens/s", "tok/s", "it/s",
                                     "s/it", "samples/s", "TFLOPS", " ms",      "s/step"};
 
@@ -660,7 +665,9 @@ void capo_tests_read(struct capo_evidence *e)
 
                         read_link(&link, line, size,
                                   (struct capo_evidence_mark){i, records->v[k].line}, unit);
-                        if (tests && (run.r.bytes || run.begun) && begins_run(line, size)) {
+                        if (tests && run.begun && !run.r.bytes && !strncmp(line, "# nThread ", 10))
+                                run.twice = true;
+                        else if (tests && (run.r.bytes || run.begun) && begins_run(line, size)) {
                                 keep_run(&runs, &n, &run); /* the next of several in one file */
                                 run = (struct run){.r.text = i};
                         }
