@@ -86,6 +86,9 @@ static int run_check(void *options, int n, char **words)
 
         if (n && !o->merge)
                 return capo_fail(CAPO_EXIT_USAGE, "check: \"%s\": files go with --merge", words[0]);
+        if (o->nodes && o->index >= o->nodes)
+                return capo_fail(CAPO_EXIT_USAGE, "check: --node %d: expected 0 to %d", o->index,
+                                 o->nodes - 1);
         if (!o->merge && !is_machine_known(o))
                 return CAPO_EXIT_USAGE;
         nodes = json_array();

@@ -254,7 +254,8 @@ static void add_machine(struct cli_page *page, const struct explain *e, const st
                 cli_section_row(s,
                                 "capo explain %s %s with --platform or --topo asks NCCL what it "
                                 "predicts for each candidate, which is not in a log%s",
-                                capo_call_name(e->call), e->size,
+                                capo_call_name(e->call),
+                                e->bytes != e->bytes_max || strchr(e->size, ' ') ? "SIZE" : e->size,
                                 r == -EXDEV ? " (the machines that were recorded are not alike)"
                                             : "");
         } else {

@@ -219,11 +219,16 @@ int explain_shape(struct explain *e)
                                                     .ring_gbs = -1,
                                                     .tree_gbs = -1}};
         char canonical[CAPO_LAYOUT_TEXT], what[96];
+        struct capo_layout layout;
         struct cli_page *page;
 
         if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical))
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "--layout %s: expected ranks per node, such as 3+5", e->layout);
+        if (e->layout && capo_layout_parse(canonical, &layout, NULL) == 0 &&
+            layout.n_ranks != (uint32_t)d.shape.n_ranks)
+                return capo_fail(CAPO_EXIT_USAGE, "--layout %s: %u ranks, --ranks says %d",
+                                 e->layout, layout.n_ranks, d.shape.n_ranks);
         capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived,
                         &d.layout_why);
         capo_plan_look_up(e->profile, &d);

@@ -30,6 +30,8 @@ static void find_process_library(struct unrecorded *s, const char *name, char *p
 
 static const char *suggest_next_step(const struct unrecorded *s)
 {
+        if (s->readable < 0)
+                return "ask as its user, or as root";
         return *s->capo
                        ? "it has capo's library: ask as its user, and inside its container, if it is in one "
                          "(there /dev/shm is another). Or it has made no NCCL call, or CAPO_DIR is not set"
@@ -43,8 +45,9 @@ static void print_unrecorded(const struct unrecorded *s, bool stacks, FILE *to)
 {
         FILE *out = cli_screen_begin(to);
 
-        fprintf(out, "capo hang  pid %d (%s)\nNOT RECORDED: of its NCCL calls nothing is known\n",
-                s->pid, s->name);
+        fprintf(out, "capo hang  pid %d (%s)\n%s\n", s->pid, s->name,
+                s->readable < 0 ? "NOT KNOWN whether it is recorded"
+                                : "NOT RECORDED: of its NCCL calls nothing is known");
         if (*s->waits)
                 fprintf(out, "    alive: %s\n", s->waits);
         if (s->readable < 0)
@@ -73,9 +76,10 @@ static int print_unrecorded_json(const struct unrecorded *s, bool stacks, FILE *
 
         return cli_json_print(
                 out,
-                json_pack("{s:i, s:s, s:b, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
-                          "capo_hang", 1, "verdict", "undecided", "recorded", 0, "pid", s->pid,
-                          "name", cli_json_text(s->name), "waits", cli_json_text(s->waits), "nccl",
+                json_pack("{s:i, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
+                          "capo_hang", 1, "verdict", "undecided", "recorded",
+                          s->readable < 0 ? json_null() : json_false(), "pid", s->pid, "name",
+                          cli_json_text(s->name), "waits", cli_json_text(s->waits), "nccl",
                           *s->nccl ? cli_json_text(s->nccl) : json_null(), "capo",
                           *s->capo ? cli_json_text(s->capo) : json_null(), "threads", threads,
                           "no_threads", none, "python", python, "no_python", no_python, "next",

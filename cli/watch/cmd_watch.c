@@ -300,7 +300,7 @@ static int print_once(struct watch *w)
                 return capo_fail(CAPO_EXIT_FAIL,
                                  "watch: no process of yours here runs under capo%s%s%s",
                                  o->dir ? " with logs in " : "", o->dir ? o->dir : "",
-                                 o->dir ? "; try without --dir, or the folder of one job" : "");
+                                 o->dir ? "; try without --dir" : "");
         for (uint32_t i = 0; i < w->n_jobs; i++)
                 judge_job(w, &w->job[i]);
         if (o->metrics)
@@ -345,7 +345,7 @@ static int run_watch(void *options, int n, char **words)
 }
 
 static const char *const style_names[] = {"capo", "inspector", NULL};
-static const struct watch_options defaults = {.hang = 30, .every = 15};
+static const struct watch_options defaults = {.hang = 30, .every = 15, .below = true};
 
 static const struct cli_option options[] = {
         {"metrics", CLI_FILE(struct watch_options, metrics, "DIR"),

@@ -424,7 +424,7 @@ int capo_text_run_end(struct reader *r)
                 if (e == 0 && !b->rejected && !b->run.n_ranks)
                         capo_text_reject(
                                 b,
-                                "on how many ranks it ran is not said; --layout 8 or 3+5 says it");
+                                "on how many ranks it ran is not said (capo fit: --layout 3+5; expect: --alloc 3+5)");
                 if (e == 0 && !b->rejected)
                         e = take_rows(r, want);
         }
