@@ -10,6 +10,7 @@ import resource
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from exposition import of, read
 from job import BUILD, CAPO, Job, check
 
 OTHER = 64998
+TEXT = "$(id)"  # the name of their communicator
 AS_OTHER = ["setpriv", "--reuid", str(OTHER), "--regid", str(OTHER), "--clear-groups"]
 PATIENCE = 40  # less than the 45 s for which the kernel lets the holder of a lease wait
 
@@ -151,6 +153,37 @@ def check_segments(job):
     for path in segments():
         if "-other-" in path:
             os.unlink(path)
+
+
+def check_alarm(job):
+    """A verdict is the user's own file of mode 600, and goes through no link. --on-hang gets text of the user on its standard input only."""
+    folder = tempfile.mkdtemp(prefix="capo-alarm-")
+    victim, said = os.path.join(folder, "victim"), os.path.join(folder, "said")
+    with open(victim, "w") as f:
+        f.write("root's")
+    for name in os.listdir(job.logs):  # what the samples before have written
+        if name.startswith("hang."):
+            os.unlink(os.path.join(job.logs, name))
+    for name in ("hang.txt", "hang.json"):
+        os.symlink(victim, os.path.join(job.logs, name))
+        os.lchown(os.path.join(job.logs, name), OTHER, OTHER)
+    command = "env >%s.env; tr '\\0' ' ' </proc/$$/cmdline >%s.words; cat >%s.new; mv %s.new %s" % (said, said, said, said, said)
+    watch = subprocess.Popen([CAPO, "watch", "--dir", job.logs, "--hang", "0.5", "--every", "0.3", "--on-hang", command], stderr=subprocess.PIPE, text=True)
+    try:
+        job.wait("the command", lambda: os.path.exists(said))
+        verdict = json.loads(open(said).read())
+        check(verdict, verdict["verdict"] == "missing" and verdict["communicator"] == TEXT)
+        words = open(said + ".words").read()
+        check(words, words.strip().endswith(command) and TEXT not in words + open(said + ".env").read())
+        check("the file of root is as it was", open(victim).read() == "root's")
+        for name in ("hang.txt", "hang.json"):
+            path = os.path.join(job.logs, name)
+            st = os.lstat(path)
+            check("%s: %s" % (name, st), stat.S_ISREG(st.st_mode) and (st.st_uid, st.st_mode & 0o777) == (OTHER, 0o600))
+    finally:
+        watch.terminate()
+        watch.communicate()
+        shutil.rmtree(folder)
 
 
 def copy_of(segment, name):
@@ -378,12 +411,17 @@ if sys.argv[-1] == "users":
 for path in segments():  # of a run of this test that was killed
     if not os.path.exists("/proc/" + path.split("-")[2]):
         os.unlink(path)
-job = their_job(STUCK, 2)
+names = tempfile.NamedTemporaryFile("w")
+names.write("0 %s\n1 %s\n" % (TEXT, TEXT))
+names.flush()
+os.chmod(names.name, 0o644)
+job = their_job(STUCK, 2, CAPO_COMM_NAMES=names.name)
 try:
     job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
     job.wait("both", lambda: of(read(capo("watch", "--once", "--dir", job.logs).stdout or "# EOF\n"), "capo_ranks", state="alive") == [2])
     check_planted(job)
     check_segments(job)
+    check_alarm(job)
     job.go("end")
     check("it ends well", all(p.wait() == 0 for p in job.ranks))
 finally:
