@@ -45,6 +45,7 @@ struct capo_job_process {
         uint32_t clock;     /* processes with equal numbers share CLOCK_MONOTONIC */
         int64_t ahead_ns;   /* how far its host's clock was ahead of job->clock's, if that is more
                                than a minute; already subtracted from header.t0_real_ns */
+        uint64_t first_ns;  /* begin of the earliest single call in the log, ns since its epoch */
         uint64_t last_ns;   /* latest time in the log, ns since its epoch */
         uint64_t n_records; /* single calls in the log */
         uint32_t stream;    /* stream of the first call whose shape is known */

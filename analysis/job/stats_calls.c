@@ -177,7 +177,7 @@ static void note_gap(struct reading *rd, const struct capo_log_columns *c, uint3
 static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
 {
         struct reading_thread *thread = &rd->threads[c->thread % JOB_GAP_THREADS];
-        uint64_t *last = &thread->silent_from;
+        uint64_t *last = &thread->silent_from, *first = &rd->job->processes[rd->process].first_ns;
         bool *untimed = &thread->silent_untimed;
         uint64_t least = (c->base + c->t_begin[c->n - 1]) / GAP_PARTS;
         uint32_t since = 0; /* calls from it on came behind the last silence; @untimed has those of
@@ -186,6 +186,8 @@ static void find_gaps(struct reading *rd, const struct capo_log_columns *c)
         least = least < GAP_LEAST_NS ? GAP_LEAST_NS : least;
         if (!*last)
                 *last = c->base + c->t_begin[0];
+        if (!*first || c->base + c->t_begin[0] < *first)
+                *first = c->base + c->t_begin[0];
         for (uint32_t i = 0; i < c->n; i++) {
                 uint64_t begin = c->base + c->t_begin[i];
 

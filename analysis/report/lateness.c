@@ -174,7 +174,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         }
         if (!w->stands_out) {
                 if (w->unseen_ns * UNSEEN_PART > (double)capo_job_duration_ns(job))
-                        snprintf(from, sizeof from, "; not known of %s in which no call was made",
+                        snprintf(from, sizeof from, "; not known of %s without a call in the logs",
                                  capo_text_time(w->unseen_ns, d));
                 return xprintf(
                         "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s%s",

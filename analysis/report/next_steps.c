@@ -21,6 +21,7 @@
 #define SMALL          65536 /* bytes: below it calls cost mostly latency */
 #define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
 #define SMALL_CALLS    1000
+#define CAUSE_SHARE    0.05 /* of the job */
 #define SWEEP_SHARE    0.2  /* of the calls' GPU time ... */
 #define SWEEP_GPU      0.05 /* ... if that is this share of the job */
 #define DISTURBED      3    /* p99 over p50 */
@@ -190,11 +191,37 @@ static void suggest_misaligned(struct capo_page *r)
         }
 }
 
+/* What the machine said of the slow calls of all ranks; NULL: nothing that explains them. */
+static const struct capo_causes *slow_calls(const struct capo_page *r)
+{
+        for (uint32_t i = 0; i < r->n_causes; i++) {
+                const struct capo_causes *c = &r->causes[i];
+
+                if (c->comm == CAPO_NO_COMM && !c->since_ns && c->lost_ns > 0 && c->n &&
+                    c->found[0].is_cause && c->found[0].explained_ns > 0)
+                        return c;
+        }
+        return NULL;
+}
+
+static void suggest_slow_calls(struct capo_page *r)
+{
+        const struct capo_causes *c = slow_calls(r);
+        char share[32];
+
+        if (!c || c->found[0].explained_ns < CAUSE_SHARE * (double)capo_job_duration_ns(r->job))
+                return;
+        ADD(r, slow_calls, r->job->processes[c->found[0].process].rank, c->found[0].text,
+            capo_text_percent(c->found[0].explained_ns / c->lost_ns, share),
+            capo_why_advice(c->found[0].why));
+}
+
 /* The most expensive row, if NCCL chose for it and it has alternatives; NULL: none. */
 static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
 {
         const char *rules = r->job->n_processes ? r->job->processes[0].rules : NULL;
         const struct capo_page_row *most = NULL;
+        const struct capo_causes *slow = slow_calls(r);
         char text[8];
 
         for (uint32_t i = 0; i < r->judged.n; i++) {
@@ -204,7 +231,10 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
                         most = row;
         }
         if (!most || most->share < SWEEP_SHARE || r->gpu_share < SWEEP_GPU ||
-            !most->has_bandwidth || mostly_misaligned(r->job, most) ||
+            !most->has_bandwidth || /* most of its time may be that cause's */
+            (slow && 2 * slow->found[0].explained_ns >
+                             most->share * r->gpu_share * (double)capo_job_duration_ns(r->job)) ||
+            mostly_misaligned(r->job, most) ||
             capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
             capo_rules_value(rules, CAPO_RULES_NAME, text, sizeof text))
                 return NULL;

@@ -278,10 +278,32 @@ void capo_judge_stalls(struct capo_page *r)
                 report_stall(r, last, true);
 }
 
+/* The part of the stops of process @i, since the first communicator, before all other logs have
+ * calls: whether the others waited then is not known. */
+static double unseen_stops(const struct capo_job *job, uint32_t i)
+{
+        const struct capo_job_process *p = &job->processes[i];
+        struct capo_stop stop[CAPO_STOPS_MOST];
+        uint32_t n = capo_stops_of(p, stop, CAPO_STOPS_MOST);
+        double known = 0, made = INFINITY, ns = 0;
+
+        for (uint32_t k = 0; k < job->n_comms; k++)
+                made = fmin(made, (double)job->comms[k].members[0].t_created_ns);
+        for (uint32_t k = 0; k < job->n_processes; k++) {
+                const struct capo_job_process *q = &job->processes[k];
+
+                if (k != i)
+                        known = fmax(known, (double)q->header.t0_real_ns + (double)q->first_ns);
+        }
+        for (uint32_t k = 0; k < n; k++)
+                ns += fmax(0, fmin(stop[k].to, known) - fmax(stop[k].from, made));
+        return ns;
+}
+
 double capo_unseen_waiting(const struct capo_page *r)
 {
         const struct capo_job *job = r->job;
-        double silent = 0, counted = 0, n = job->n_processes;
+        double silent = 0, counted = 0, stopped = 0, n = job->n_processes;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_silences *s = &job->processes[i].still;
@@ -291,8 +313,9 @@ double capo_unseen_waiting(const struct capo_page *r)
                         if (!gpus_worked(r, (double)s->v[k].ns) &&
                             !all_timed(r, (double)s->v[k].ns))
                                 silent += ((double)s->v[k].ns - usual) / n * (1 - 1 / n);
+                stopped += unseen_stops(job, i) * (1 - 1 / n);
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 counted += job->comms[i].skew ? job->comms[i].skew->long_ns / n : 0;
-        return fmax(0, silent - counted);
+        return fmax(0, silent - counted) + stopped;
 }

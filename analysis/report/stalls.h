@@ -10,7 +10,8 @@
 void capo_judge_stalls(struct capo_page *page);
 
 /** capo_unseen_waiting() - upper bound in ns, mean over ranks, for waiting in silences far longer
- * than the job's usual ones, for which there are neither GPU times nor starts of calls. */
+ * than the job's usual ones, for which there are neither GPU times nor starts of calls, and while a
+ * process was stopped before the first call that the logs kept. */
 double capo_unseen_waiting(const struct capo_page *r);
 
 /** capo_silent_at_end_ns() - how long no rank made a call before a process of the job ended badly; 0:

@@ -89,7 +89,10 @@ void report_causes(const struct report_view *view, struct cli_page *page)
                         cli_section_cell(s,
                                          "%s the calls took %s longer than their median does, "
                                          "mean over ranks",
-                                         i ? "besides," : "no rank is late;",
+                                         i ? "besides,"
+                                         : capo_page_unseen(r) >= 0.01
+                                                 ? "no rank is known to be late;"
+                                                 : "no rank is late;",
                                          capo_text_time(c->lost_ns, text));
                 add_found(r, c, s);
                 if (c->n && c->found[0].is_cause)

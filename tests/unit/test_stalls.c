@@ -150,7 +150,8 @@ Test(stalls, a_job_that_is_silent_in_every_step)
 Test(stalls, what_ranks_can_have_waited_unseen)
 {
         struct capo_skew skew = {.long_ns = 80.0 * S};
-        struct capo_job_comm comm = {.skew = &skew};
+        struct capo_job_member member = {.rank = 0};
+        struct capo_job_comm comm = {.skew = &skew, .members = &member, .n_members = 1};
 
         for (uint32_t i = 0; i < 3; i++)
                 silent(i, 10, 40);
@@ -159,5 +160,28 @@ Test(stalls, what_ranks_can_have_waited_unseen)
         job.n_comms = 1;
         cr_assert_float_eq(capo_unseen_waiting(&page) / S, 0, 0.01); /* all of it is known */
         job.comms = NULL;
+        job.n_comms = 0;
+}
+
+/* Rank 1 was stopped for 10 s, and the others' logs begin later: whether they waited is not known. */
+Test(stalls, a_stop_before_the_calls_that_the_logs_kept)
+{
+        struct capo_job_info stopped = {.key = (char *)"stopped",
+                                        .value = (char *)"20000000000 10000000000"};
+        struct capo_job_member member[3] = {
+                {.t_created_ns = 10 * S}, {.process = 1}, {.process = 2}};
+        struct capo_job_comm comm = {.members = member, .n_members = 3};
+
+        process[1].info = &stopped;
+        process[1].n_info = 1;
+        job.comms = &comm;
+        job.n_comms = 1;
+        process[0].first_ns = process[2].first_ns = 50 * S;
+        cr_expect_float_eq(capo_unseen_waiting(&page) / S, 10 * 2 / 3.0, 0.01);
+        process[2].first_ns = 24 * S; /* the last log to begin decides */
+        process[0].first_ns = 22 * S;
+        cr_expect_float_eq(capo_unseen_waiting(&page) / S, 4 * 2 / 3.0, 0.01);
+        process[0].first_ns = process[2].first_ns = 5 * S;
+        cr_expect_eq(capo_unseen_waiting(&page), 0);
         job.n_comms = 0;
 }
