@@ -92,7 +92,9 @@ def check_refused(job):
     check("no folder", "expected a folder for metrics: No such file" in watch(job, "--metrics", job.path("none"), status=1))
     check("a file", "expected a folder, found a file" in watch(job, "--metrics", job.path("script"), status=1))
     check("no address", "expected HOST:PORT" in subprocess.run([CAPO, "watch", "--listen", "nowhere:x"], capture_output=True, text=True).stderr)
-    out = subprocess.run([CAPO, "watch", "--once", "--dir", job.folder], capture_output=True, text=True)
+    nothing = job.path("nothing")
+    os.mkdir(nothing)
+    out = subprocess.run([CAPO, "watch", "--once", "--dir", nothing], capture_output=True, text=True)
     check("no job: %s" % out.stderr, out.returncode == 1 and "no process of yours here runs under capo" in out.stderr)
 
 

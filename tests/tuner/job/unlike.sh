@@ -43,11 +43,12 @@ for what in others sends grown mixed simulated; do
 done
 
 # Trials, every second question one: of a rank that does not block the recorder does not see what is decided, but it must decide as the others do.
-export XDG_CONFIG_HOME=$work/config
+# Each job with a configuration of its own: what one has tried can decide the next, which then tries nothing.
 cat >"$work/p.json" <<'END'
 {"capo_profile": 1, "rules": [{"when": {"ranks": 3, "nodes": 1}, "basis": "modelled", "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]}
 END
 for what in others grown mixed simulated; do
+        export XDG_CONFIG_HOME="$work/config-$what"
         "$capo" run --dir "$work/trial-$what" --profile "$work/p.json" --allow-predicted --budget 50 -- "$launch" -n 3 --timeout 240 -- "$unlike" $what >"$work/out" 2>&1 || {
                 echo "FAIL trials of $what: ended with status $?"
                 head -20 "$work/out"
