@@ -20,7 +20,7 @@ static int by_key(const void *a, const void *b)
 }
 
 uint32_t capo_index_number(struct capo_index *index, const void *key,
-                          int (*order)(const void *, const void *), uint32_t number)
+                           int (*order)(const void *, const void *), uint32_t number)
 {
         struct numbered *mine = xmalloc(sizeof *mine), **found;
 

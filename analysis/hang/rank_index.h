@@ -19,7 +19,7 @@ struct capo_index {
  * Return: the stored number.
  */
 uint32_t capo_index_number(struct capo_index *index, const void *key,
-                          int (*order)(const void *, const void *), uint32_t number);
+                           int (*order)(const void *, const void *), uint32_t number);
 
 /** capo_index_finish() - free its memory; it is empty afterwards. */
 void capo_index_finish(struct capo_index *index);

@@ -454,8 +454,8 @@ int capo_pack_undo(const char *path, void (*say)(const struct capo_pack_event *e
                 return r;
         }
         for (size_t i = 0; i < list.n; i++) {
-                _cleanup_free_ char *log = xprintf(
-                        "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, list.v[i].name);
+                _cleanup_free_ char *log = xprintf("%.*s%s", slash ? (int)(slash + 1 - path) : 0,
+                                                   path, list.v[i].name);
 
                 r = write_log(path, &list.v[i], log);
                 if (r < 0)

@@ -17,9 +17,9 @@ struct machine_object {
         char name[48]; /* "mlx5_0/1", "1234:NCCL Progress 0" */
         char dir[192]; /* where its files are */
         int tid;
-        int device; /* of a GPU */
-        unsigned number;  /* in the log; 0: none yet */
-        uint64_t told;    /* rows that the log has the names of */
+        int device;      /* of a GPU */
+        unsigned number; /* in the log; 0: none yet */
+        uint64_t told;   /* rows that the log has the names of */
         bool used, seen;
         bool caller;      /* a thread that calls NCCL */
         const char *left; /* why it is not read any more; NULL: it is */

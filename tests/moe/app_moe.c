@@ -17,12 +17,12 @@ enum { TOKENS = 6, WIDTH = 8, EXPERTS = 8, TOPK = 2, LAYERS = 5, SHARE = 4 };
 #define HEAD(type) .size = sizeof(type), .magic = NCCL_EP_MAGIC
 
 #ifdef BY_DLOPEN
-#define EP(F)                                                                           \
-        F(ncclEpCreateGroup)                                                            \
-        F(ncclEpGroupDestroy)                                                           \
-        F(ncclEpInitHandle)                                                             \
-        F(ncclEpUpdateHandle) F(ncclEpDispatch) F(ncclEpCombine) F(ncclEpHandleDestroy) \
-                F(ncclEpGetAsyncError)
+#define EP(F)                 \
+        F(ncclEpCreateGroup)  \
+        F(ncclEpGroupDestroy) \
+        F(ncclEpInitHandle)   \
+        F(ncclEpUpdateHandle) \
+        F(ncclEpDispatch) F(ncclEpCombine) F(ncclEpHandleDestroy) F(ncclEpGetAsyncError)
 #define M2N(F) \
         F(ncclM2nInit) F(ncclM2nFinalize) F(ncclM2nGroupStart) F(ncclM2nGroupEnd) F(ncclReshard)
 #define POINTER(name) static __typeof__(name) *p_##name;
