@@ -366,6 +366,10 @@ static bool add_page_json(struct diagnose_inputs *in, const char *path, const ch
                 return false;
         }
         n = add_other(in, path, CAPO_EVIDENCE_LOG);
+        if (json_object_get(doc, "went_on")) { /* capo watch: that hang was over */
+                json_decref(doc);
+                return true;
+        }
         f = capo_evidence_finding(&in->evidence);
         capo_finding_mark(f, (struct capo_evidence_mark){n, 0});
         if (kind) {

@@ -67,6 +67,8 @@ printf 'capo hang  job 1  ended at 14:03:12\nRANK 1 IS MISSING from Bcast #5    
 expect 1 'capo hang SAYS: RANK 1 IS MISSING' -- hang.page
 echo '{"capo_hang": 1, "verdict": "missing", "culprits": [{"rank": 7}]}' >hang.json
 expect 1 'capo hang SAYS: missing, rank 7' -- hang.json
+echo '{"capo_hang": 1, "verdict": "stopped", "culprits": [{"rank": 2}], "went_on": 1764385200.5}' >went_on.json
+expect 3 "NOT DECIDED" -- went_on.json
 
 flight=$root/tests/hang/flight/missing
 expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- "$flight"
