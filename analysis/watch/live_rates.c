@@ -22,6 +22,25 @@ static double grown(double now, double before)
         return now > before ? now - before : 0;
 }
 
+static bool is_together(const struct capo_live_rate *a, const struct capo_live_rate *b)
+{
+        return a->row && a->share > 0 && !strcmp(a->row->comm, b->row->comm);
+}
+
+/* Estimated from sampled calls, the times of one communicator can add up to more than there was. */
+static void limit_shares(struct capo_live_rates *rates)
+{
+        for (uint32_t i = 0; i < rates->n; i++) {
+                const struct capo_live_rate *r = &rates->rate[i];
+                double sum = 0;
+
+                for (uint32_t k = 0; r->row && k < rates->n; k++)
+                        sum += is_together(&rates->rate[k], r) ? rates->rate[k].share : 0;
+                for (uint32_t k = 0; sum > 1 && k < rates->n; k++)
+                        rates->rate[k].share /= is_together(&rates->rate[k], r) ? sum : 1;
+        }
+}
+
 void capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
                             uint64_t begin_ns, uint64_t now_ns, uint32_t ranks)
 {
@@ -45,6 +64,7 @@ void capo_live_rates_update(struct capo_live_rates *rates, const struct capo_liv
                 r->p50_ns = capo_hist_quantile(&row->gpu, 0.5);
                 *b = (struct capo_live_before){row->calls, row->bytes, row->total_ns};
         }
+        limit_shares(rates);
         if (s > 0)
                 rates->before_ns = now_ns;
 }

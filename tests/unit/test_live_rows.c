@@ -2,6 +2,7 @@
 /* The bandwidth of a row follows the calls of the last minutes. */
 #include <criterion/criterion.h>
 
+#include "analysis/watch/live_rates.h"
 #include "analysis/watch/live_rows.h"
 #include "tests/log_numbers.h"
 
@@ -38,4 +39,22 @@ Test(live_rows, bandwidth_of_the_last_minutes)
         cr_expect(busbw_at(1210, 0, 0) == 0);
         capo_live_rows_finish(&rows);
         capo_hist_finish(&row.time[CAPO_CLOCK_EVENT]);
+}
+
+/* Two rows of one communicator, estimated from samples: 150 % of the time that there was. */
+Test(live_rates, shares_of_a_communicator_are_at_most_all)
+{
+        struct capo_live_row of[3] = {{.comm = "dp", .total_ns = 9e9},
+                                      {.comm = "dp", .total_ns = 6e9},
+                                      {.comm = "tp", .total_ns = 5e9}};
+        struct capo_live_rows all = {.row = of, .n = 3};
+        struct capo_live_rates rates = {0};
+
+        for (int i = 0; i < 3; i++)
+                of[i].gpu.count = 1;
+        capo_live_rates_update(&rates, &all, 1000000000, 11000000000, 1);
+        cr_expect_float_eq(rates.rate[0].share, 0.6, 1e-9);
+        cr_expect_float_eq(rates.rate[1].share, 0.4, 1e-9);
+        cr_expect_float_eq(rates.rate[2].share, 0.5, 1e-9);
+        capo_live_rates_finish(&rates);
 }
