@@ -14,7 +14,7 @@ import threading
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-FOLDER = os.environ.get("CAPO_STRANGERS", HERE)
+FOLDER = os.path.abspath(os.environ.get("CAPO_STRANGERS", HERE))
 PLAYER = next(name[:-2] for name in sorted(os.listdir(FOLDER)) if name.endswith(".c"))
 SCENES = os.environ.get("CAPO_SCENES", os.path.join(HERE, ".."))
 sys.path.insert(0, SCENES)
