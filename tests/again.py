@@ -23,7 +23,7 @@ def failures(log):
 
 def selection(failed):
     """What makes meson run these: two suites may have tests of one name, of which only one was built."""
-    suites = {name.partition(" / ")[0].partition(":")[2] for name in failed}
+    suites = {s for name in failed for s in name.partition(" / ")[0].partition(":")[2].split("+")}
     words = [name.rpartition(" / ")[2] for name in failed]
     for suite in sorted(suites) if "" not in suites else []:
         words += ["--suite", suite]

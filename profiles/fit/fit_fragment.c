@@ -42,6 +42,8 @@ static bool is_believed(uint8_t choice, uint64_t bytes)
         return choice >> 4 != CAPO_ALGO_NVLS || bytes >= CAPO_MODEL_NVLS_BYTES;
 }
 
+#define SETTLE_PART 0.75 /* of the margin of a rule: an experiment harms nobody */
+
 static struct capo_fit_decision decide_row(const struct fragment_model *f, size_t i, double margin)
 {
         const struct capo_plan_row *r = &f->nccl.rows[i];
@@ -59,7 +61,7 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
         more = is_believed(links, r->bytes) ? gain_of(f->links[i], own, links) : 0;
         if (best == links && gain >= margin && more >= margin) {
                 d.choice = best;
-        } else if (fmax(gain, more) >= margin) {
+        } else if (fmax(gain, more) >= SETTLE_PART * margin) {
                 d.settle = more >= gain ? links : best;
                 d.settle_gain = fmax(gain, more);
         }
