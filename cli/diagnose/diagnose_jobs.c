@@ -124,8 +124,8 @@ void diagnose_logs(struct diagnose_inputs *in)
         int r = hang_gather((int)in->logs.n, in->logs.v, &logs);
 
         r = r ?: hang_page_read(&page);
-        r = r ?: hang_page_judge(&page);
         if (r == 0) {
+                hang_page_judge(&page);
                 f = capo_evidence_finding(&in->evidence);
                 tell_verdict(page.job, &page.hang, &page.verdict, f);
                 if (page.verdict.kind == CAPO_HANG_ENDED && page.verdict.n_culprits)

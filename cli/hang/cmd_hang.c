@@ -13,6 +13,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_page.h"
 #include "cli/hang/cmd_hang.h"
+#include "core/base/xalloc.h"
 
 enum { HANG_UNDECIDED_EXIT = 3 };
 
@@ -30,7 +31,7 @@ static int run_hang(void *options, int n, char **words)
         struct hang_logs logs = {0};
         struct hang_page page = {
                 .logs = &logs, .after_s = o->after, .newest = !n && !o->ras, .stacks = o->stacks};
-        int r, status = HANG_UNDECIDED_EXIT;
+        int r, status = xalloc_status = HANG_UNDECIDED_EXIT;
 
         if ((o->ras && (n || o->flight)) || (o->flight && !n)) {
                 capo_error(o->ras ? "--ras takes no operands"
@@ -51,9 +52,8 @@ static int run_hang(void *options, int n, char **words)
                                 stdout); /* 3 in any case, also without a job */
                 return HANG_UNDECIDED_EXIT;
         }
-        if (r == 0)
-                hang_page_judge(&page);
         if (r == 0) {
+                hang_page_judge(&page);
                 status = capo_hang_kind_exit(page.verdict.kind);
                 r = (o->form == CLI_FORM_JSON       ? hang_json
                      : o->form == CLI_FORM_MARKDOWN ? hang_markdown

@@ -73,8 +73,8 @@ struct hang_page {
  * read; -ENOMEM. Call hang_page_finish() in any case. */
 int hang_page_read(struct hang_page *page);
 
-/** hang_page_judge() - make the verdict and find late ranks. Return: 0; -ENOMEM. */
-int hang_page_judge(struct hang_page *page);
+/** hang_page_judge() - make the verdict and find late ranks */
+void hang_page_judge(struct hang_page *page);
 void hang_page_finish(struct hang_page *page);
 
 /** hang_flight() - the page for dumps of PyTorch's flight recorder; prints errors. Return: 0;

@@ -80,13 +80,12 @@ int hang_page_read(struct hang_page *page)
                               &page->n_stale);
 }
 
-int hang_page_judge(struct hang_page *page)
+void hang_page_judge(struct hang_page *page)
 {
         capo_hang_judge(&page->hang, &page->verdict);
         page->late.job = page->job;
         page->late.clocks_now = page->logs->live ? clocks_now : NULL;
         capo_judge_waits(&page->late);
-        return 0;
 }
 
 void hang_page_finish(struct hang_page *page)

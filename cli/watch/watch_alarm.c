@@ -342,7 +342,8 @@ static bool judge_all(const struct watch *w, struct watch_job *job)
         r = *job->folder ? hang_gather(*pid ? 2 : 1, words, &logs)
                          : hang_gather(1, words + 1, &logs);
         r = r ?: hang_page_read(&page);
-        r = r ?: hang_page_judge(&page);
+        if (r == 0)
+                hang_page_judge(&page);
         hangs = r == 0 && is_hang(&page.verdict);
         if (hangs) {
                 bool decided = page.verdict.kind != CAPO_HANG_UNDECIDED;

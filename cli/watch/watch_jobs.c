@@ -153,8 +153,9 @@ static int read_job(struct watch *w, struct watch_job *j)
 
         j->page = (struct hang_page){.logs = &j->logs, .after_s = w->options->hang ?: 10};
         j->page.hang.after_ns = (uint64_t)(j->page.after_s * 1e9);
-        r = hang_page_read(&j->page) ?: hang_page_judge(&j->page);
+        r = hang_page_read(&j->page);
         if (r == 0) {
+                hang_page_judge(&j->page);
                 give_ceilings(j);
                 capo_judge_rows(&j->page.late);
                 capo_job_steps(j->page.job, &j->page.late.steps);

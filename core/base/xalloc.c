@@ -7,11 +7,13 @@
 #include "core/base/array.h"
 #include "core/base/xalloc.h"
 
+int xalloc_status = 1;
+
 static void *memory_or_end(void *memory)
 {
         if (!memory) {
                 capo_error("out of memory");
-                exit(1);
+                exit(xalloc_status);
         }
         return memory;
 }

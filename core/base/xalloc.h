@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory for what runs outside of a job: the command capo, and what it is made of. Each function
- * gives memory or ends the process with one line and the status CAPO_EXIT_FAIL, so that nobody asks.
+ * gives memory or ends the process with one line and xalloc_status, so that nobody asks.
  * Never in the libraries that a job loads, nor for a size that a file states.
  */
 #ifndef CAPO_XALLOC_H
@@ -10,6 +10,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
+
+/* CAPO_EXIT_FAIL; another where that is an answer of the verb */
+extern int xalloc_status;
 
 void *xmalloc(size_t size) __attribute__((malloc, alloc_size(1), returns_nonnull));
 /** xcalloc() - zeroed; never NULL, not even for no bytes */
