@@ -288,7 +288,8 @@ static double unseen_stops(const struct capo_job *job, uint32_t i)
         double known = 0, made = INFINITY, ns = 0;
 
         for (uint32_t k = 0; k < job->n_comms; k++)
-                made = fmin(made, (double)job->comms[k].members[0].t_created_ns);
+                if (job->comms[k].n_members) /* none: of RAS or a dump */
+                        made = fmin(made, (double)job->comms[k].members[0].t_created_ns);
         for (uint32_t k = 0; k < job->n_processes; k++) {
                 const struct capo_job_process *q = &job->processes[k];
 
