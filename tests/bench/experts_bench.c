@@ -58,7 +58,7 @@ static void call_floor(void)
         __atomic_store_n(&head, head + 1, __ATOMIC_RELEASE);
 }
 
-static double burst(int way, int n)
+static double time_burst(int way, int n)
 {
         static float x[8];
         uint64_t t0 = cpu_ns();
@@ -77,7 +77,7 @@ static double burst(int way, int n)
         return (double)(cpu_ns() - t0) / n;
 }
 
-static int child(const char *library)
+static int measure_calls(const char *library)
 {
         ncclEpGroupConfig_t config = {.size = sizeof config,
                                       .magic = NCCL_EP_MAGIC,
@@ -100,8 +100,8 @@ static int child(const char *library)
 
                 usleep(60000); /* the drain empties the ring */
                 for (int k = 0; k < WAYS; k++) {
-                        burst((i + k) % WAYS, WARM);
-                        ns[(i + k) % WAYS] = burst((i + k) % WAYS, BURST);
+                        time_burst((i + k) % WAYS, WARM);
+                        ns[(i + k) % WAYS] = time_burst((i + k) % WAYS, BURST);
                 }
                 printf("%g %g %g\n", ns[FLOOR] - ns[BARE], ns[DISPATCH] - ns[BARE],
                        ns[REDUCE] - ns[BARE_REDUCE]);
@@ -109,16 +109,16 @@ static int child(const char *library)
         return 0;
 }
 
-static int compare(const void *x, const void *y)
+static int compare_doubles(const void *x, const void *y)
 {
         double d = *(const double *)x - *(const double *)y;
 
         return (d > 0) - (d < 0);
 }
 
-static double median(double *v, int n)
+static double median_of(double *v, int n)
 {
-        qsort(v, (size_t)n, sizeof *v, compare);
+        qsort(v, (size_t)n, sizeof *v, compare_doubles);
         return n ? v[n / 2] : 0;
 }
 
@@ -130,7 +130,7 @@ int main(int argc, char **argv)
         char command[4096], folder[] = "/tmp/capo-bench-XXXXXX";
 
         if (argc == 3 && !strcmp(argv[1], "--child"))
-                return child(argv[2]);
+                return measure_calls(argv[2]);
         if (argc < 2 || processes < 1 || processes > MOST || !mkdtemp(folder))
                 return 2;
         snprintf(command, sizeof command,
@@ -150,9 +150,9 @@ int main(int argc, char **argv)
                         return 1;
         }
         printf("EpDispatch  floor +%.1f ns   capo +%.1f ns   AllReduce capo +%.1f ns   ",
-               median(cost[0], n), median(cost[1], n), median(cost[2], n));
-        printf("dispatch/floor %.2f   dispatch/all-reduce %.2f\n", median(cost[3], n),
-               median(cost[4], n));
+               median_of(cost[0], n), median_of(cost[1], n), median_of(cost[2], n));
+        printf("dispatch/floor %.2f   dispatch/all-reduce %.2f\n", median_of(cost[3], n),
+               median_of(cost[4], n));
         snprintf(command, sizeof command, "rm -rf %s*", folder);
         return system(command) != 0;
 }

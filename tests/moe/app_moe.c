@@ -151,7 +151,7 @@ static void check_layer(struct lane *l, size_t tokens)
 static struct lane lanes[3];
 
 /* Half of the ranks give more tokens in the second half of the job. */
-static void plain(bool drift)
+static void run_layers(bool drift)
 {
         open_lane(&lanes[0], job.comm, false);
         for (int i = 0; i < (drift ? 8 : 1) * LAYERS; i++) {
@@ -174,7 +174,7 @@ static void *run_lane(void *arg)
         return NULL;
 }
 
-static void threads(void)
+static void run_threads(void)
 {
         pthread_t ids[3];
 
@@ -195,7 +195,7 @@ static void threads(void)
         }
 }
 
-static void graph(void)
+static void run_graph(void)
 {
         CUgraphExec exec;
         CUgraph g;
@@ -215,7 +215,7 @@ static void graph(void)
         close_lane(&lanes[0]);
 }
 
-static void barrier(void)
+static void wait_for_ranks(void)
 {
         static float one;
 
@@ -231,7 +231,7 @@ static void masked(void)
         open_lane(&lanes[0], job.comm, true);
         run_layer(&lanes[0], TOKENS);
         check_layer(&lanes[0], TOKENS);
-        barrier();
+        wait_for_ranks();
         if (job.rank != job.n - 1) {
                 run_layer(&lanes[0], TOKENS);
                 CU_CHECK(cuStreamSynchronize(lanes[0].stream));
@@ -239,7 +239,7 @@ static void masked(void)
                 if (!error)
                         exit(3);
         }
-        barrier();
+        wait_for_ranks();
         close_lane(&lanes[0]);
 }
 
@@ -292,7 +292,7 @@ static void failing(void)
                 if (!ncclEpCreateGroup(&group, job.comm, &config) || !ncclM2nInit(&handle, &m))
                         exit(3);
         }
-        plain(false);
+        run_layers(false);
 }
 
 /* The first half of the ranks has rows of a table, the second gets them. */
@@ -332,7 +332,7 @@ static void reshard(void)
                 for (int k = 0; k < SHARE * WIDTH; k++)
                         if (tile[i][k] != (float)((job.rank - half[0]) * SHARE * WIDTH + k + 1))
                                 exit(1);
-        barrier();
+        wait_for_ranks();
         NCCL_CHECK(ncclM2nFinalize(handle));
 }
 
@@ -343,13 +343,13 @@ int main(int argc, char **argv)
         open_libraries();
         job_open(&job, "world");
         if (!strcmp(way, "plain"))
-                plain(false);
+                run_layers(false);
         else if (!strcmp(way, "drift"))
-                plain(true);
+                run_layers(true);
         else if (!strcmp(way, "threads"))
-                threads();
+                run_threads();
         else if (!strcmp(way, "graph"))
-                graph();
+                run_graph();
         else if (!strcmp(way, "masked"))
                 masked();
         else if (!strcmp(way, "trap"))
