@@ -64,9 +64,10 @@ static void check_release(struct capo_findings *f, const char *path, int version
                 FOUND(WARN,
                       "%s was built with NCCL %s, found %s: from 2.31 on set NCCL_DEV_API_JIT=1",
                       name, built_text, text);
+        else if (!built)
+                FOUND(NOTE, "%s: the NCCL that it was built with is not known", name);
         else
-                FOUND(OK, "%s, built with NCCL %s, fits NCCL %s", name, built ? built_text : "?",
-                      text);
+                FOUND(OK, "%s, built with NCCL %s, fits NCCL %s", name, built_text, text);
 }
 
 void capo_doctor_extensions(struct capo_findings *f, const struct capo_reach *reach)
@@ -85,13 +86,12 @@ void capo_doctor_extensions(struct capo_findings *f, const struct capo_reach *re
                 FOUND(WARN,
                       "NCCL_CUMEM_ENABLE=0: without cuMem NCCL has neither LSA nor GIN, which both "
                       "libraries need");
-        if (net)
-                capo_network_read(net);
-        if (is_off("NCCL_GIN_ENABLE") || !net || !net->n)
+        capo_network_read(net);
+        if (is_off("NCCL_GIN_ENABLE") || !net->n)
                 FOUND(WARN,
                       "%s: no GIN. Calls work only among GPUs that reach each other by NVLink or PCIe "
                       "(LSA), not between nodes",
-                      net && net->n ? "NCCL_GIN_ENABLE=0" : "no RDMA device here");
+                      net->n ? "NCCL_GIN_ENABLE=0" : "no RDMA device here");
         if (!*reach->extensions[0])
                 return;
         if (!nvcc && !capo_file_find(getenv("PATH"), "nvcc", X_OK, path, sizeof path))
