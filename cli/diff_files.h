@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo diff for two files of measurements: nccl-tests output before and after a change. */
-#ifndef CAPO_DIFF_FILES_H
-#define CAPO_DIFF_FILES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool diff_files_are(const char *path);
  * @all. Return: exit status of capo diff. */
 int diff_files(const char *before, const char *after, double min_change, bool all,
                enum cli_form form);
-
-#endif

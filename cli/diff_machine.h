@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the machine said in one run and not in the other: a lower clock, a narrower link, errors. */
-#ifndef CAPO_DIFF_MACHINE_H
-#define CAPO_DIFF_MACHINE_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "core/log/machine_frame.h"
@@ -27,5 +26,3 @@ struct diff_machine diff_machine_make(const struct capo_job *a, const struct cap
 /** diff_machine_text() - "gpu 3:0000:04:00.0 of node-b: sm 1410 MHz instead of 1980". @text: 300
  * bytes. */
 const char *diff_machine_text(const struct diff_reading *r, char *text);
-
-#endif

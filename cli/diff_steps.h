@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_DIFF_STEPS_H
-#define CAPO_DIFF_STEPS_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -20,5 +19,3 @@ int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *cons
 /** diff_steps_text() - a sentence; "": not known. @seconds: gained or lost in total on one rank.
  * Return: @text. */
 char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, size_t room);
-
-#endif

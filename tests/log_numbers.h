@@ -6,8 +6,7 @@
  * kernels.def or log_frames.def does not rebuild every test. Only what a test names is here.
  * tests/unit/test_log_numbers.c compares them with the lists.
  */
-#ifndef CAPO_TESTS_LOG_NUMBERS_H
-#define CAPO_TESTS_LOG_NUMBERS_H
+#pragma once
 
 #include "capo/call_kinds.h"
 
@@ -86,5 +85,3 @@ enum {
         CAPO_FRAME_HANG = 11,
         CAPO_FRAME_MACHINE = 12,
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which communicators have calls that the recorder turns (capo/seam.h, capo_tuner_overrides()). */
-#ifndef CAPO_CALL_LIMITS_H
-#define CAPO_CALL_LIMITS_H
+#pragma once
 
 #include "tuner/choose.h"
 
@@ -16,5 +15,3 @@
  */
 const char *capo_override_open(struct capo_tuner *tuner);
 void capo_override_close(struct capo_tuner *tuner);
-
-#endif

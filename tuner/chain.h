@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The other tuner: the one NCCL would have used had capo not taken its place. Asked where capo has
  * no opinion. */
-#ifndef CAPO_CHAIN_H
-#define CAPO_CHAIN_H
+#pragma once
 
 #include "tuner/other.h"
 
@@ -37,5 +36,3 @@ void capo_chain_name(struct capo_other *chain, int func, size_t bytes, int colln
  * would divide by zero. */
 void capo_chain_chunk(struct capo_other *chain, int func, size_t bytes, int algo, int proto,
                       int channels, size_t *chunk);
-
-#endif

@@ -9,8 +9,7 @@
  * looked_up (a table look-up decides, but not into the first six cells), considered (sweeping,
  * conditions on the question, somebody else to ask).
  */
-#ifndef CAPO_CHOOSE_H
-#define CAPO_CHOOSE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -91,5 +90,3 @@ capo_nccl_result capo_name_considered(const struct capo_tuner *t, int func, size
                                       int *channels);
 capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_t bytes, int nvls,
                                      int *algo, int *proto, int *channels);
-
-#endif

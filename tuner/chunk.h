@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which row a question for a chunk size belongs to (ABI v6, NCCL 2.30). */
-#ifndef CAPO_TUNER_CHUNK_H
-#define CAPO_TUNER_CHUNK_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -39,5 +38,3 @@ void capo_chunks_note(struct capo_chunks *chunks, int func, uint64_t bytes,
  */
 bool capo_chunks_answer(struct capo_chunks *chunks, int func, uint64_t bytes, int algo, int proto,
                         size_t *chunk);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicator names: the profiler plugin gets them (v4 on), the tuner plugin does not; they meet
  * by commHash. */
-#ifndef CAPO_COMM_NAME_H
-#define CAPO_COMM_NAME_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -12,5 +11,3 @@
  * to @name; false: not known. */
 void capo_comm_name_keep(uint64_t comm_hash, const char *name);
 bool capo_comm_name_find(uint64_t comm_hash, char *name, size_t room);
-
-#endif

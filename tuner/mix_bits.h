@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_MIX_BITS_H
-#define CAPO_MIX_BITS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -12,5 +11,3 @@ static inline uint64_t mix_bits(uint64_t x)
         x = (x ^ x >> 27) * 0x94d049bb133111ebu;
         return x ^ x >> 31;
 }
-
-#endif

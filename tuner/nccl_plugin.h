@@ -12,8 +12,7 @@
  * NCCL asks for the newest it knows, then older ones, and takes the first found. The symbol is an
  * object, not a function. A newer version's layout stands in its own file, tuner/abi/tuner_vN.c.
  */
-#ifndef CAPO_NCCL_PLUGIN_H
-#define CAPO_NCCL_PLUGIN_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -121,5 +120,3 @@ static_assert(sizeof(struct capo_tuner_v3) == 32 && sizeof(struct capo_tuner_v4)
               "name and three functions");
 static_assert(sizeof(struct capo_tuner_v5) == 32 && sizeof(struct capo_tuner_v6) == 40,
               "v6 has getChunkSize");
-
-#endif

@@ -12,8 +12,7 @@
  *   v7  2.31.2   at the end of events: the caller's tag, the kernel of symmetric collectives;
  *       phases of a kernel
  */
-#ifndef CAPO_NCCL_PROFILER_H
-#define CAPO_NCCL_PROFILER_H
+#pragma once
 
 #include "tuner/nccl_plugin.h"
 
@@ -208,5 +207,3 @@ CAPO_PROFILER(6, (void **context, uint64_t comm_id, int *mask, const char *comm_
 CAPO_PROFILER(7, (void **context, uint64_t comm_id, int *mask, const char *comm_name, int n_nodes,
                   int n_ranks, int rank, capo_nccl_log log))
 #undef CAPO_PROFILER
-
-#endif

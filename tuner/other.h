@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Another tuner plugin, called through the newest version that both it and this NCCL know. */
-#ifndef CAPO_OTHER_H
-#define CAPO_OTHER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -36,5 +35,3 @@ capo_nccl_result capo_other_name(struct capo_other *o, int func, size_t bytes, i
 /** capo_other_chunk() - *@chunk is left where the version or the plugin has no opinion. */
 capo_nccl_result capo_other_chunk(struct capo_other *o, int func, size_t bytes, int algo, int proto,
                                   int channels, size_t *chunk);
-
-#endif

@@ -5,8 +5,7 @@
  * into calls of tuner/choose.h or tuner/profiler/profiler.h. The functions declared here call
  * another plugin of that version. include/capo/plugin_abis.def is the list.
  */
-#ifndef CAPO_PLUGIN_H
-#define CAPO_PLUGIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <string.h>
@@ -73,5 +72,3 @@ struct capo_profiler_abi {
         capo_nccl_result (*init)(const void *plugin, const struct capo_profiler_info *info,
                                  void **context, int *mask);
 };
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loading somebody else's plugin the way NCCL would. */
-#ifndef CAPO_PLUGIN_FIND_H
-#define CAPO_PLUGIN_FIND_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@
  */
 bool capo_plugin_find(const char *kind, const char *value,
                       enum capo_plugin_found (*probe)(void *library, void *user), void *user);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The versions of NCCL's tuner and profiler interface, from their list. */
-#ifndef CAPO_PLUGIN_VERSIONS_H
-#define CAPO_PLUGIN_VERSIONS_H
+#pragma once
 
 #include "tuner/plugin.h"
 
@@ -25,5 +24,3 @@ extern const struct capo_profiler_abi *const capo_profiler_abis[CAPO_PROFILER_AB
 #define CAPO_PROFILER_ABI(version, first, last) \
         extern const struct capo_profiler_abi capo_profiler_abi_v##version;
 #include "capo/plugin_abis.def"
-
-#endif

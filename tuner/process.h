@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* State that all communicators of a process share: the profile, the launcher's layout, and tables
  * per shape. */
-#ifndef CAPO_PROCESS_H
-#define CAPO_PROCESS_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -37,5 +36,3 @@ void capo_process_load(void);
  * Return: 0; -ENOMEM; -E2BIG as capo_tables_new().
  */
 int capo_process_tables(const struct capo_shape *shape, const struct capo_tables **out, bool *own);
-
-#endif

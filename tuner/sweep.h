@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hook by which a sweep takes over the decision (tuner/sweep.c, `capo sweep`). */
-#ifndef CAPO_SWEEP_H
-#define CAPO_SWEEP_H
+#pragma once
 
 #include "tuner/sweep_plan.h"
 
@@ -14,5 +13,3 @@
  * not offer is not applied. Asked only for calls the recorder is in.
  */
 extern struct capo_choice (*capo_sweep_choose)(const struct capo_sweep_ask *ask);
-
-#endif

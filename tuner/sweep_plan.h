@@ -12,8 +12,7 @@
  * `drop`: in the size class 2^20 <= bytes < 2^21 of all-reduce, candidates 3 and 7 are not tried
  * any more.
  */
-#ifndef CAPO_SWEEP_PLAN_H
-#define CAPO_SWEEP_PLAN_H
+#pragma once
 
 #include "capo/call_kinds.h"
 #include "capo/seam.h"
@@ -63,5 +62,3 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
 /** capo_sweep_plan_rules() - text of the RULES frame (core/log/rules.h). Returns its length; cut to
  * @room. */
 size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room);
-
-#endif

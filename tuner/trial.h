@@ -20,8 +20,7 @@
  * CAPO_TRIAL is "predicted", "guard" or "tune", then ",period=N" and ",calls=N" (questions per
  * communicator).
  */
-#ifndef CAPO_TRIAL_H
-#define CAPO_TRIAL_H
+#pragma once
 
 #include "core/profile/profile_table.h"
 
@@ -68,5 +67,3 @@ bool capo_trial_turn(const struct capo_trial *trial, uint64_t comm, uint64_t nth
  */
 struct capo_choice capo_trial_choose(const struct capo_trial *trial,
                                      const struct capo_trial_ask *ask, struct capo_choice c);
-
-#endif

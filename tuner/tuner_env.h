@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_TUNER_ENV_H
-#define CAPO_TUNER_ENV_H
+#pragma once
 
 struct capo_env; /* capo/env.h */
 
 /** capo_tuner_env() - the settings, read at the first call and kept for the process's life. Any
  * thread. */
 const struct capo_env *capo_tuner_env(void);
-
-#endif

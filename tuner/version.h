@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_NCCL_VERSION_H
-#define CAPO_NCCL_VERSION_H
+#pragma once
 
 #include "tuner/nccl_plugin.h"
 
@@ -8,5 +7,3 @@
  * without a logger, of the libnccl.so.2 that is loaded; 0 when it cannot be found (linked
  * statically and stripped). Any thread. */
 int capo_nccl_version(capo_nccl_log log);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The hypotheses by number, and one that was found to hold. */
-#ifndef CAPO_CAUSE_KINDS_H
-#define CAPO_CAUSE_KINDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,5 +20,3 @@ struct capo_cause_found {
         bool lasting;        /* it was as much so before the episode: not its cause */
         char text[512];      /* the evidence, a sentence without its subject's rank */
 };
-
-#endif

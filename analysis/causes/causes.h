@@ -5,8 +5,7 @@
  * on the other ranks or nodes, and explains half of the lost time. A counter that has no time (lost
  * packets, a slow link) is one only where nothing else explains half. The rest was also seen.
  */
-#ifndef CAPO_CAUSES_H
-#define CAPO_CAUSES_H
+#pragma once
 
 #include "analysis/causes/cause_kinds.h"
 #include "analysis/job/job.h"
@@ -60,5 +59,3 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
 const char *capo_why_name(enum capo_why why);
 const char *capo_why_words(enum capo_why why);
 const char *capo_why_advice(enum capo_why why);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_FIND_CAUSES_H
-#define CAPO_FIND_CAUSES_H
+#pragma once
 
 #include "analysis/causes/cause_kinds.h"
 #include "analysis/causes/machine_series.h"
@@ -27,5 +26,3 @@ double capo_why_between(const struct why_asked *a);
  * known. */
 double capo_why_ratio(const struct capo_machine_series *s,
                       const struct capo_machine_series *before);
-
-#endif

@@ -3,8 +3,7 @@
  * The MACHINE frames of one process (core/log/machine_frame.h), added up. A counter that goes back
  * has begun anew, or has wrapped at 32 bits; an object that vanished keeps what it had.
  */
-#ifndef CAPO_MACHINE_SERIES_H
-#define CAPO_MACHINE_SERIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -96,5 +95,3 @@ static inline const struct capo_machine_value *capo_machine_of(const struct capo
 {
         return &o->value[capo_machine_readings[id].row];
 }
-
-#endif

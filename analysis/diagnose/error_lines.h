@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What line_table.c needs of error_lines.c. */
-#ifndef CAPO_ERROR_LINES_H
-#define CAPO_ERROR_LINES_H
+#pragma once
 
 #include "analysis/diagnose/evidence.h"
 
@@ -17,5 +16,3 @@ int32_t capo_torchrun_rank(const char *text, const char *line);
 
 void capo_slurm_nodes_name(struct capo_evidence *e); /* add them to findings about nodes */
 void capo_exceptions_read(struct capo_evidence *e);
-
-#endif

@@ -10,8 +10,7 @@
  * The readers know evidence.c and nothing of each other; only evidence_judge.c knows all. Dumps of
  * the flight recorder and answers of RAS go to analysis/hang; its verdict is one more finding here.
  */
-#ifndef CAPO_EVIDENCE_H
-#define CAPO_EVIDENCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -178,5 +177,3 @@ void capo_tests_read(struct capo_evidence *e);
 void capo_tried_read(struct capo_evidence *e);
 /** capo_tried_tell() - a run did not end without @setting and ended with it. */
 void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_evidence_mark at);
-
-#endif

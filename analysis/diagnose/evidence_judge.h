@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verdict over all evidence: evidence_judge.c calls the readers in their order. */
-#ifndef CAPO_EVIDENCE_JUDGE_H
-#define CAPO_EVIDENCE_JUDGE_H
+#pragma once
 
 #include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/known_bugs.h"
@@ -15,5 +14,3 @@ const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evid
 /** capo_evidence_bug() - does the bug fit? One without its symptom only if it has the effect that the
  * verdict shows. */
 enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo_known_bug *bug);
-
-#endif

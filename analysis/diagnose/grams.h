@@ -4,8 +4,7 @@
  * most texts have few of them. One pass over the text notes all sequences of four letters; a word
  * can occur only if all of its sequences do.
  */
-#ifndef CAPO_GRAMS_H
-#define CAPO_GRAMS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ uint64_t *capo_grams_read(const char *text, size_t size);
 
 /** capo_grams_may_have() - false: @word is certainly not in the text. @grams may be NULL. */
 bool capo_grams_may_have(const uint64_t *grams, const char *word);
-
-#endif

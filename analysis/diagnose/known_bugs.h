@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Known bugs by release and symptom; the rows are in known_bugs.def. */
-#ifndef CAPO_KNOWN_BUGS_H
-#define CAPO_KNOWN_BUGS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ bool capo_bug_any(const char *list, bool (*has)(const char *text, void *arg), vo
 /** capo_bug_software() - "NCCL", "aws-ofi-nccl", ...; capo_bug_does() - "hang", "crash", ... */
 const char *capo_bug_software(enum capo_bug_of of);
 const char *capo_bug_does(enum capo_bug_effect effect);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of failures, by tables of whole lines and of words. */
-#ifndef CAPO_LINE_TABLE_H
-#define CAPO_LINE_TABLE_H
+#pragma once
 
 #include "analysis/diagnose/evidence.h"
 
@@ -15,5 +14,3 @@ void capo_lines_read(struct capo_evidence *e, bool weak);
  * found. */
 void capo_last_errors_read(struct capo_evidence *e);
 void capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
-
-#endif

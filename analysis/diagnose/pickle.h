@@ -5,8 +5,7 @@
  * name or call something of Python is an error. Format: Lib/pickletools.py of CPython, protocols 2
  * to 5.
  */
-#ifndef CAPO_PICKLE_H
-#define CAPO_PICKLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -18,5 +17,3 @@
  * Return: 0; -EINVAL: cut, damaged, or not plain data; -EFBIG; -ENOMEM.
  */
 int capo_pickle_json(const void *data, size_t size, char **json, char *why, size_t room);
-
-#endif

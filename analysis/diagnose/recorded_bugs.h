@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Known bugs that match a recorded job: by its NCCL release, settings and calls and, if it hangs,
  * by the stacks of its ranks. */
-#ifndef CAPO_RECORDED_BUGS_H
-#define CAPO_RECORDED_BUGS_H
+#pragma once
 
 #include "analysis/diagnose/known_bugs.h"
 #include "analysis/report/job_page.h"
@@ -38,5 +37,3 @@ char *capo_bug_fixed(const struct capo_known_bug *bug, char *text);
 /** capo_page_bugs() - add problems to @page: bugs that corrupt data or make the job slow; if a
  * process was killed or stuck, also those that crash or hang it. Return: 0; -ENOMEM. */
 int capo_page_bugs(struct capo_page *page);
-
-#endif

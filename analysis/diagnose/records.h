@@ -6,8 +6,7 @@
  * searches a text, it is made plain: an answer of a log store (JSON) gives its lines, two writers
  * on one line give two records, colours are gone, a progress bar ends at its carriage return.
  */
-#ifndef CAPO_RECORDS_H
-#define CAPO_RECORDS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -60,5 +59,3 @@ int64_t capo_record_when(const char *line);
  * a launcher's label ("3: " of srun) if the whole text has labels. */
 int32_t capo_line_rank(const char *line);
 int32_t capo_record_rank(const struct capo_records *r, const char *line);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Culprits, and the calls of a process, or of one of its ranks, that the judgements ask about. */
-#ifndef CAPO_CULPRITS_H
-#define CAPO_CULPRITS_H
+#pragma once
 
 #include "analysis/hang/hang_verdict.h"
 
@@ -47,5 +46,3 @@ static inline const struct capo_hang_call *hang_running(const struct capo_hang_p
  * calls. */
 const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
                                           uint32_t seq);
-
-#endif

@@ -5,8 +5,7 @@
  * host and pid of each process (pid 0: not known), name of each communicator. docs/hang.md says
  * what each source does not know.
  */
-#ifndef CAPO_HANG_FOREIGN_H
-#define CAPO_HANG_FOREIGN_H
+#pragma once
 
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/hang/rank_index.h"
@@ -60,5 +59,3 @@ int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r);
  */
 int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out,
                      char *why, size_t room);
-
-#endif

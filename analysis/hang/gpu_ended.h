@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the GPUs were seen to do while the hosts made no call: a host can be far ahead of its GPU,
  * and waits for the whole queue in no call that capo records. */
-#ifndef CAPO_HANG_GPU_ENDED_H
-#define CAPO_HANG_GPU_ENDED_H
+#pragma once
 
 #include "analysis/hang/hang_verdict.h"
 #include "core/log/unfinished.h"
@@ -19,5 +18,3 @@ uint64_t hang_ended_ns(const struct capo_hang_process *p, uint32_t comm);
 /** hang_may_go_on() - can the GPU be busy at @now_ns with calls between the last that was seen to
  * end and the next that is timed? */
 bool hang_may_go_on(const struct capo_hang_process *p, uint32_t comm, uint64_t now_ns);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that make the verdict. */
-#ifndef CAPO_HANG_JUDGE_H
-#define CAPO_HANG_JUDGE_H
+#pragma once
 
 #include "analysis/hang/culprits.h"
 #include "analysis/hang/wait_graph.h"
@@ -91,5 +90,3 @@ void hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdic
 /** hang_judge_pause() - for a job in which no rank waits in a call, and none has made one for
  * @job->after_ns: a stopped process may be the reason. Becomes UNDECIDED. */
 void hang_judge_pause(const struct capo_hang_job *job, struct capo_hang_verdict *v);
-
-#endif

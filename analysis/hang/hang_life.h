@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which processes run, which ended and how, and which logs are incomplete. */
-#ifndef CAPO_HANG_LIFE_H
-#define CAPO_HANG_LIFE_H
+#pragma once
 
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
@@ -28,5 +27,3 @@ struct hang_moment {
  */
 void hang_tell_lives(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
                      struct capo_hang_job *out, struct hang_moment *moments);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converts the logs of a job (of dead processes, or copies of live processes' memory) to the input
  * of capo_hang_judge(). */
-#ifndef CAPO_HANG_READ_H
-#define CAPO_HANG_READ_H
+#pragma once
 
 #include "analysis/hang/hang_life.h"
 #include "analysis/hang/hang_verdict.h"
@@ -26,5 +25,3 @@
 int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
                    struct capo_hang_job *out, uint32_t *n_stale);
 void capo_hang_job_finish(struct capo_hang_job *job);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last known network activity of a stuck rank, per NIC, from the FABRIC frames of its log. */
-#ifndef CAPO_HANG_NETWORK_H
-#define CAPO_HANG_NETWORK_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -27,5 +26,3 @@ struct capo_hang_network {
  * capo_hang_network_finish() in any case. */
 int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out);
 void capo_hang_network_finish(struct capo_hang_network *n);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The calls of all ranks as queues: hang_prepare.c builds them, waits.c replays them. Private to
  * these two. */
-#ifndef CAPO_HANG_PLAY_H
-#define CAPO_HANG_PLAY_H
+#pragma once
 
 #include "core/base/calls.h"
 #include "analysis/hang/hang_verdict.h"
@@ -127,5 +126,3 @@ uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq);
  * capo_play_tear_down() after it. */
 void capo_play_set_up(struct play *p);
 void capo_play_tear_down(struct play *p);
-
-#endif

@@ -9,8 +9,7 @@
  *
  * A rank is a process here: one with several GPUs waits if one of them does.
  */
-#ifndef CAPO_HANG_H
-#define CAPO_HANG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -334,5 +333,3 @@ const char *capo_hang_why_meaning(enum capo_hang_why why);
 const char *capo_hang_next(const struct capo_job *job, const struct capo_hang_verdict *v,
                            char text[CAPO_HANG_NEXT]);
 const char *capo_hang_sure_name(enum capo_hang_sure sure);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The last calls of one log. A few older ones are kept for each communicator, because another
  * thread of the process may have made all of the last ones. */
-#ifndef CAPO_HANG_LAST_CALLS_H
-#define CAPO_HANG_LAST_CALLS_H
+#pragma once
 
 #include "capo/record.h"
 #include "analysis/hang/hang_verdict.h"
@@ -33,5 +32,3 @@ const struct capo_record *hang_last_next(const struct hang_last_calls *l, uint64
 void hang_last_clear(struct hang_last_calls *l);
 
 void hang_last_finish(struct hang_last_calls *l);
-
-#endif

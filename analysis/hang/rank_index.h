@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maps keys to numbers, with libc's balanced tree. */
-#ifndef CAPO_HANG_INDEX_H
-#define CAPO_HANG_INDEX_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ uint32_t capo_index_number(struct capo_index *index, const void *key,
 
 /** capo_index_finish() - free its memory; it is empty afterwards. */
 void capo_index_finish(struct capo_index *index);
-
-#endif

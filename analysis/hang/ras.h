@@ -9,8 +9,7 @@
  *      ras.c       JSON -> samples; two samples, some time apart -> struct capo_hang_job
  *      ras_text.c  text -> samples
  */
-#ifndef CAPO_HANG_RAS_H
-#define CAPO_HANG_RAS_H
+#pragma once
 
 #include "analysis/hang/foreign.h"
 
@@ -81,5 +80,3 @@ int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
  * Return: 0; -EDOM @where is no address, other -errno, with @why.
  */
 int ras_ask(const char *where, double timeout_s, char **text, char *why, size_t room);
-
-#endif

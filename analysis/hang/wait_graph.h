@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rank waits for which: built from calls that cannot go on (waits.c) and from communicators
  * that are being created or destroyed. */
-#ifndef CAPO_HANG_GRAPH_H
-#define CAPO_HANG_GRAPH_H
+#pragma once
 
 #include "analysis/hang/hang_verdict.h"
 
@@ -65,5 +64,3 @@ const struct capo_hang_call *capo_hang_inside(const struct capo_hang_process *p)
 /** capo_hang_is_lifecycle() - does it create or destroy a communicator, so that all of its ranks
  * take part? */
 bool capo_hang_is_lifecycle(const struct capo_hang_call *c);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the program itself asked for with single calls (ncclAllReduceConfig and the like). */
-#ifndef CAPO_ASKED_H
-#define CAPO_ASKED_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -30,5 +29,3 @@ const char *capo_asked_text(const char *site, size_t n, size_t *length);
 long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most,
                     const char *comm, struct capo_asked **out);
 void capo_asked_free(struct capo_asked *list, long n);
-
-#endif

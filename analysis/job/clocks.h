@@ -5,8 +5,7 @@
  * are apart: a host time is when a call was made, which says nothing about when other ranks made
  * theirs. (host_clocks.c corrects those that are more than a minute apart.)
  */
-#ifndef CAPO_CLOCKS_H
-#define CAPO_CLOCKS_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
@@ -32,5 +31,3 @@ void capo_clocks_finish(struct capo_clocks *c);
 /** capo_clocks_ns() - @t (ns since the log's epoch) as ns since the job began, by its host's clock.
  */
 double capo_clocks_ns(const struct capo_clocks *c, uint32_t process, uint64_t t);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers as people read them. Each function writes to its argument `text` (at least 32 bytes) and
  * returns it. */
-#ifndef CAPO_FIGURES_H
-#define CAPO_FIGURES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,5 +46,3 @@ enum { CAPO_TEXT_INTERVAL = 80 };
  */
 char *capo_text_interval(double value, struct capo_interval i, char *(*print)(double, char *),
                          char *text);
-
-#endif

@@ -13,8 +13,7 @@
  * then marked as guessed. (The mean would be wrong: one call in a thousand that stalled would move
  * all others.) Each call also gets bounds: the span in which it can have been.
  */
-#ifndef CAPO_GPU_SPANS_H
-#define CAPO_GPU_SPANS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth)
 
 /** capo_gpu_spans() - fill in the results for the calls of one process, and sort them by begin. */
 void capo_gpu_spans(struct capo_gpu_span *calls, size_t n);
-
-#endif

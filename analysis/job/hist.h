@@ -4,8 +4,7 @@
  * merged over ranks. Count, sum, extremes and squares are exact. A quantile is interpolated inside
  * its bucket, so its error is at most the bucket's width: 1/16 of the value.
  */
-#ifndef CAPO_HIST_H
-#define CAPO_HIST_H
+#pragma once
 
 #include "analysis/log/log_read.h"
 
@@ -41,5 +40,3 @@ double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *
 /** capo_hist_mean() in ns; capo_hist_cov(): standard deviation over mean. 0 when empty. */
 double capo_hist_mean(const struct capo_hist *h);
 double capo_hist_cov(const struct capo_hist *h);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A 95 % interval, cut to the values that are possible. */
-#ifndef CAPO_INTERVAL_H
-#define CAPO_INTERVAL_H
+#pragma once
 
 #include <math.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@ static inline bool capo_interval_is_wide(struct capo_interval i, double most)
 {
         return i.high - i.low > most / 2;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * algorithm, protocol, channels, rule). Rows are exact. Single calls are only sampled, to find
  * ranks that come late. analysis/job/stats.h fills it.
  */
-#ifndef CAPO_JOB_H
-#define CAPO_JOB_H
+#pragma once
 
 #include <stdlib.h>
 
@@ -340,5 +339,3 @@ bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_ro
 /** capo_job_row_merge() - add the calls and times of @from to @to, whatever their keys. Return: 0,
  * -ENOMEM. */
 void capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Walks the single calls of a log. */
-#ifndef CAPO_LOG_CALLS_H
-#define CAPO_LOG_CALLS_H
+#pragma once
 
 #include "analysis/log/log_read.h"
 
@@ -44,5 +43,3 @@ typedef int (*capo_log_cell_fn)(const struct capo_log_cell *cell,
 /** capo_log_cells_each() - the cells of all frames that are left of @log, each as it was written
  * last: a checkpoint writes those that have changed anew. Return: as capo_log_calls_each(). */
 int capo_log_cells_each(struct capo_log *log, capo_log_cell_fn each, void *arg);
-
-#endif

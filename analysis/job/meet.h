@@ -10,8 +10,7 @@
  * second reading (capo_meet_add_long()). Such a call stands only for itself; the sampled ones stand
  * for all others.
  */
-#ifndef CAPO_MEET_H
-#define CAPO_MEET_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -134,5 +133,3 @@ bool capo_meet_is_barrier(const struct capo_meet_row *row);
 /** capo_meet_is_timed() - was it timed on the GPU of any rank but @but? Calls that are no barrier are
  * compared by host start times even so. */
 bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row, int32_t but);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* While one log is read: what stats.c (frames) and stats_calls.c (single calls) share. */
-#ifndef CAPO_JOB_READING_H
-#define CAPO_JOB_READING_H
+#pragma once
 
 #include "analysis/job/stats_private.h"
 
@@ -76,5 +75,3 @@ void job_seen_until(struct reading *rd, uint64_t t);
 
 /** job_read_again() - shapes and calls of rd->log once more, from its beginning. */
 void job_read_again(struct reading *rd);
-
-#endif

@@ -6,8 +6,7 @@
  * except for calls whose time is known in another way. In logs that do not mark chosen calls, all
  * count as drawn.
  */
-#ifndef CAPO_SAMPLED_H
-#define CAPO_SAMPLED_H
+#pragma once
 
 #include "analysis/job/hist.h"
 
@@ -70,5 +69,3 @@ uint64_t capo_silences_usual(const struct capo_silences *s);
  * others meanwhile. So they count as the longest silences, as many as there can be.
  */
 double capo_sampled_unseen(const struct capo_silences *s, double calls, double drawn);
-
-#endif

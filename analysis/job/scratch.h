@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Memory that a job needs only while logs are added. */
-#ifndef CAPO_JOB_SCRATCH_H
-#define CAPO_JOB_SCRATCH_H
+#pragma once
 
 #include "analysis/job/meet.h"
 
@@ -30,5 +29,3 @@ void job_list_uses(struct capo_job *job);
 
 /** job_reading_free() - frees the spare one. @rd may be NULL. */
 void job_reading_free(struct reading *rd);
-
-#endif

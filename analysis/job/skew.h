@@ -11,8 +11,7 @@
  * analysis/job/clocks.h. Calls that were not timed on the GPU of every rank are compared by host
  * start times, if these were seen to agree with the GPU times.
  */
-#ifndef CAPO_SKEW_H
-#define CAPO_SKEW_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
@@ -22,5 +21,3 @@
  * @meets: one per job->comms, entries may be NULL; members[] must be sorted by rank
  */
 void capo_skew_solve(struct capo_job *job, struct capo_meet *const *meets);
-
-#endif

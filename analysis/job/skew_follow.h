@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Follows a delay to where it began. */
-#ifndef CAPO_SKEW_FOLLOW_H
-#define CAPO_SKEW_FOLLOW_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -15,5 +14,3 @@ bool capo_skew_is_alike(const struct capo_job_comm *c, uint32_t k, uint32_t memb
 
 /** capo_skew_alike() - how many members of @c came about as late as @member, itself included. */
 uint32_t capo_skew_alike(const struct capo_job_comm *c, uint32_t member);
-
-#endif

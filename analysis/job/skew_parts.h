@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by skew.c (which rank the others wait for), skew_lay.c (start times of a call on all
  * ranks) and skew_charge.c (waiting that each rank caused). */
-#ifndef CAPO_SKEW_PARTS_H
-#define CAPO_SKEW_PARTS_H
+#pragma once
 
 #include "analysis/job/clocks.h"
 #include "analysis/job/job.h"
@@ -82,5 +81,3 @@ void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_fro
 void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
                        struct capo_skew *skew, const struct skew_laid *l,
                        const struct capo_meet *m);
-
-#endif

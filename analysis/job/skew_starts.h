@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* When each rank started a call. */
-#ifndef CAPO_SKEW_STARTS_H
-#define CAPO_SKEW_STARTS_H
+#pragma once
 
 #include "analysis/job/clocks.h"
 
@@ -17,5 +16,3 @@ bool skew_row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
  * durations, which include the transfer. */
 bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
                      enum capo_skew_from from, double *to);
-
-#endif

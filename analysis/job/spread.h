@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Robust statistics of a few numbers. Callers pass logarithms of times, because noise is a fraction
  * of the time, not a number of microseconds. */
-#ifndef CAPO_SPREAD_H
-#define CAPO_SPREAD_H
+#pragma once
 
 #include <stddef.h>
 
@@ -35,5 +34,3 @@ double capo_median_se(const double *sorted, size_t n, double *scratch);
  * the exact tail.
  */
 double capo_quantile_t(double alpha, double freedom);
-
-#endif

@@ -12,8 +12,7 @@
  * first), creation time and uid; rows by communicator, call, bytes. So the same files give the same
  * result.
  */
-#ifndef CAPO_STATS_H
-#define CAPO_STATS_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -41,5 +40,3 @@ int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t w
 
 /** capo_job_finish() - complete the job, once, after the last log. */
 void capo_job_finish(struct capo_job *job);
-
-#endif

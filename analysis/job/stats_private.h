@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that add logs to a job: stats.c (frames) and stats_*.c. */
-#ifndef CAPO_STATS_PRIVATE_H
-#define CAPO_STATS_PRIVATE_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "analysis/job/scratch.h"
@@ -103,5 +102,3 @@ void job_set_clocks(struct capo_job *job);
 /** job_meet_long() - fetch the calls after long silences that the sample lacks; after the last log,
  * when communicators are sorted. */
 void job_meet_long(struct capo_job *job);
-
-#endif

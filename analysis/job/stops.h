@@ -5,8 +5,7 @@
  * it: the call in which the others wait may have begun in time, and it lasts equally long on the
  * GPUs of all ranks.
  */
-#ifndef CAPO_STOPS_H
-#define CAPO_STOPS_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -31,5 +30,3 @@ bool capo_stops_covers(const struct capo_job_process *p, double from, double to)
  */
 double capo_stop_waiting(const struct capo_job *job, const struct capo_job_comm *c, uint32_t k,
                          const struct capo_stop *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of a data-parallel training job, from how often each size is reduced. */
-#ifndef CAPO_TRAINING_STEPS_H
-#define CAPO_TRAINING_STEPS_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -22,5 +21,3 @@ int capo_training_steps(const struct capo_job *job, uint32_t comm, uint64_t *ste
 
 /** capo_training_timed() - number of sizes of @comm's all-reduces that were timed on the GPU. */
 int capo_training_timed(const struct capo_job *job, uint32_t comm);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text of FABRIC frames. core/log/fabric_frame.h describes the lines. */
-#ifndef CAPO_FABRIC_READ_H
-#define CAPO_FABRIC_READ_H
+#pragma once
 
 #include "core/log/fabric_frame.h"
 
@@ -40,5 +39,3 @@ static inline void capo_fabric_freep(struct capo_fabric **f)
 {
         capo_fabric_free(*f);
 }
-
-#endif

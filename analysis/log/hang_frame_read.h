@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text of HANG frames. core/log/hang_frame.h describes the lines. */
-#ifndef CAPO_HANG_FRAME_READ_H
-#define CAPO_HANG_FRAME_READ_H
+#pragma once
 
 #include "analysis/log/log_read.h"
 #include "core/log/hang_frame.h"
@@ -30,5 +29,3 @@ bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at,
  */
 bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, size_t *at,
                               unsigned *nth, char *text);
-
-#endif

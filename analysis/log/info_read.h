@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text of INFO frames, line by line. core/log/info.h describes the lines. */
-#ifndef CAPO_INFO_READ_H
-#define CAPO_INFO_READ_H
+#pragma once
 
 #include "analysis/log/log_read.h"
 
@@ -22,5 +21,3 @@ bool capo_info_is(const struct capo_info_line *line, const char *key);
 
 /** capo_info_index() - N if @key is @base, a dot and N ("gpu.numa.3"); else -1. */
 int capo_info_index(const char *key, const char *base);
-
-#endif

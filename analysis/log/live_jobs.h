@@ -3,8 +3,7 @@
  * Groups logs by job from their contents: shared communicators, ranks, times. Folders are not
  * enough: two jobs may write into one folder, and each rank of a job into its own.
  */
-#ifndef CAPO_LOG_JOBS_H
-#define CAPO_LOG_JOBS_H
+#pragma once
 
 #include <stdint.h>
 
@@ -32,5 +31,3 @@ struct capo_log_job {
  * Return: how many jobs; -ENOMEM.
  */
 int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_job **jobs);
-
-#endif

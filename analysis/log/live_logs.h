@@ -9,8 +9,7 @@
  *
  * A reader shows the state when it was opened. For a newer state, open another one.
  */
-#ifndef CAPO_LIVE_LOGS_H
-#define CAPO_LIVE_LOGS_H
+#pragma once
 
 #include "analysis/log/log_paths.h"
 #include "analysis/log/recover.h"
@@ -39,5 +38,3 @@ int capo_live_log_open(const struct capo_segment_info *info, struct capo_log **o
  * Return: how many were replaced; -ENOMEM.
  */
 int capo_live_logs_take(struct capo_log_paths *paths);
-
-#endif

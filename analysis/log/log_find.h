@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the logs that a command line names. */
-#ifndef CAPO_LOG_FIND_H
-#define CAPO_LOG_FIND_H
+#pragma once
 
 #include "analysis/log/log_paths.h"
 
@@ -28,5 +27,3 @@ int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, 
  * Return: 0 or -errno.
  */
 int capo_log_find_jobs(const char *folder, struct capo_log_paths **jobs, size_t *n_jobs);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A list of logs. Each log is opened once, when it is first needed. */
-#ifndef CAPO_LOG_PATHS_H
-#define CAPO_LOG_PATHS_H
+#pragma once
 
 #include "analysis/log/log_read.h"
 
@@ -38,5 +37,3 @@ void capo_log_paths_finish(struct capo_log_paths *paths);
 
 /** capo_log_path_is() - is @path @real (absolute)? Calls realpath() only if their names agree. */
 bool capo_log_path_is(const char *path, const char *real);
-
-#endif

@@ -8,8 +8,7 @@
  *      while (capo_log_next(log, &f) > 0)
  *              if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) ...
  */
-#ifndef CAPO_LOG_READ_H
-#define CAPO_LOG_READ_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -182,5 +181,3 @@ void capo_log_record(const struct capo_log_columns *columns, uint32_t i,
 /** capo_log_next_line() - walk the lines of a text payload. *@at starts with 0 and moves past the
  * line; *@n_line is its length without the newline. Return: the line, NULL after the last. */
 const char *capo_log_next_line(const struct capo_log_frame *f, size_t *at, size_t *n_line);
-
-#endif

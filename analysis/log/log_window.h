@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The bytes of one log (a file, or a part of a packed file) and the window through which they are
  * read. Only for the files of the reader. */
-#ifndef CAPO_LOG_WINDOW_H
-#define CAPO_LOG_WINDOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -57,5 +56,3 @@ uint64_t capo_log_window_opened(void);
  */
 const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t offset, size_t n,
                                           int *error);
-
-#endif

@@ -8,8 +8,7 @@
  * So `zstd -dc FILE` prints all logs one after the other, and in a damaged file every undamaged log
  * is found. A single log compressed by plain `zstd` is read as well.
  */
-#ifndef CAPO_PACK_H
-#define CAPO_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -108,5 +107,3 @@ uint64_t pack_check(const struct pack_head *head, const char *name);
 #define PACK_MAGIC   "CAPOPACK"
 #define PACK_VERSION 1
 #define PACK_RATIO   1000 /* the highest compression ratio that is believed; more is damage */
-
-#endif

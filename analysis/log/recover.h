@@ -3,8 +3,7 @@
  * Reads the shared memory of recorded processes (core/log/segment.h) from outside. What killed
  * processes left is added to their logs; that of running ones can be read.
  */
-#ifndef CAPO_RECOVER_H
-#define CAPO_RECOVER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ int capo_segment_recover(const char *path, const char *log, struct capo_segment_
 /** capo_segment_drop() - remove what a dead process left if the folder of its log no longer exists
  * (info->homeless). Return: as capo_segment_recover(); -EEXIST: the folder exists. */
 int capo_segment_drop(const char *path);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text of RULES frames (core/log/rules.h describes the lines). @rules is the text of the
  * frame; NULL: none. */
-#ifndef CAPO_RULES_READ_H
-#define CAPO_RULES_READ_H
+#pragma once
 
 #include "core/log/rules.h"
 
@@ -25,5 +24,3 @@ bool capo_rules_find(const char *rules, unsigned rule, struct capo_rules_row *ou
 /** capo_rules_place() - "p.json:12"; "sweep candidate"; "rule 12" if it is not in @rules. Returns
  * @text. */
 const char *capo_rules_place(const char *rules, unsigned rule, char *text, size_t room);
-
-#endif

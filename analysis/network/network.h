@@ -2,8 +2,7 @@
 /*
  * The network of a job: bytes of each rank over each NIC, and the collectives that they belong to.
  */
-#ifndef CAPO_FABRIC_JOB_H
-#define CAPO_FABRIC_JOB_H
+#pragma once
 
 #include "analysis/log/fabric_read.h"
 #include "analysis/job/stats.h"
@@ -94,5 +93,3 @@ uint64_t capo_fabric_ops(const struct capo_fabric_counts *n);
 /** capo_fabric_is_slow() - does @provider use the kernel's network stack (tcp, udp, sockets, net)?
  */
 bool capo_fabric_is_slow(const char *provider);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of this module; others include analysis/network/network.h. */
-#ifndef CAPO_FABRIC_PARTS_H
-#define CAPO_FABRIC_PARTS_H
+#pragma once
 
 #include "analysis/network/network.h"
 
@@ -37,5 +36,3 @@ struct fabric_calls {
  */
 void fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
                        struct fabric_calls *calls);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the kernel of this machine reports about a stuck process. Nothing is stopped or traced. */
-#ifndef CAPO_PROC_PID_H
-#define CAPO_PROC_PID_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ int capo_pid_library(int pid, const char *name, char *path, size_t room);
 /** capo_pid_oom() - does the kernel log say that @pid was killed for lack of memory? False:
  * also if the log cannot be read. */
 bool capo_pid_oom(int pid);
-
-#endif

@@ -4,8 +4,7 @@
  * read is kept, so that it can be compared again: a result from several pieces is valid only if
  * none of them has changed.
  */
-#ifndef CAPO_HANG_MEMORY_H
-#define CAPO_HANG_MEMORY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -63,5 +62,3 @@ void process_not_allowed(int pid, const char *done, char *why, size_t room);
 /** process_memory_symbol() - address of the exported symbol @name of the object mapped at @start. 0:
  * none. */
 uint64_t process_memory_symbol(struct process_memory *m, uint64_t start, const char *name);
-
-#endif

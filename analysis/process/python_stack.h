@@ -3,8 +3,7 @@
  * Reads the Python stacks of a live process from outside (CPython 3.9 to 3.14), whether or not capo
  * is loaded in it. No thread is stopped or signalled, and nothing is written there.
  */
-#ifndef CAPO_HANG_PYTHON_H
-#define CAPO_HANG_PYTHON_H
+#pragma once
 
 #include <stdio.h>
 
@@ -60,5 +59,3 @@ void process_python_close(struct process_python *p);
  * line; "": it has no Python.
  */
 char *process_python_now(int pid, char *why, size_t room);
-
-#endif

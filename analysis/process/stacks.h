@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_HANG_STACKS_H
-#define CAPO_HANG_STACKS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@
  * without control bytes. NULL: none, with @why, one line.
  */
 char *process_stacks(int pid, char *why, size_t room);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_HANG_UNWIND_H
-#define CAPO_HANG_UNWIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ bool process_unwind_open(void);
  * function, or the address
  */
 void process_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg), void *arg);
-
-#endif

@@ -4,8 +4,7 @@
  * whether that is larger than run-to-run noise. With several runs per side, the differences between
  * runs of a side are the noise.
  */
-#ifndef CAPO_DIFF_H
-#define CAPO_DIFF_H
+#pragma once
 
 #include "analysis/job/stats.h"
 
@@ -70,5 +69,3 @@ struct capo_diff {
 int capo_diff_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
                    double min_change, struct capo_diff *out);
 void capo_diff_finish(struct capo_diff *d);
-
-#endif

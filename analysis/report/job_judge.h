@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fills a page (analysis/report/job_page.h). */
-#ifndef CAPO_JOB_JUDGE_H
-#define CAPO_JOB_JUDGE_H
+#pragma once
 
 #include "analysis/report/job_page.h"
 
@@ -76,5 +75,3 @@ void capo_problem_ranks(struct capo_page *page, const bool *is, uint32_t n);
 /** capo_ranks_text() - the ranks below @n for which @is is false, as "3, 17-19". The caller frees
  * it; NULL: there are none. */
 char *capo_ranks_text(const bool *is, uint32_t n);
-
-#endif

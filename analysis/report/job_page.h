@@ -5,8 +5,7 @@
  * HTML only print it and decide how much to show. Sentences that several formats print are made
  * here as well, so that they cannot differ.
  */
-#ifndef CAPO_PAGE_H
-#define CAPO_PAGE_H
+#pragma once
 
 #include "analysis/causes/causes.h"
 #include "analysis/report/late_cause.h"
@@ -358,5 +357,3 @@ static inline bool capo_page_share_empty(const struct capo_fabric_share *s)
 {
         return s->ops < 0.5 && s->sent < 0.5 && s->received < 0.5 && !s->own_ops;
 }
-
-#endif

@@ -9,8 +9,7 @@
  *   NETWORK  its network operations take three times as long to complete as the others'
  *   HOST     its host's calls are late too
  */
-#ifndef CAPO_JOB_CAUSE_H
-#define CAPO_JOB_CAUSE_H
+#pragma once
 
 #include "core/base/gpu_clocks.h"
 #include "analysis/job/job.h"
@@ -44,5 +43,3 @@ const char *capo_cause_name(enum capo_cause by);
 
 /** capo_cause_print() - "its GPU is throttled: ..." if the calls alone do not show it, else "". */
 char *capo_cause_print(const struct capo_late_cause *cause, char *text, size_t room);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Problems, next steps and notes by name, for the files that find them. A page (job_page.h) has
  * their numbers and texts. */
-#ifndef CAPO_PAGE_KINDS_H
-#define CAPO_PAGE_KINDS_H
+#pragma once
 
 struct capo_page;
 
@@ -39,5 +38,3 @@ void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const
         capo_problem_add(page, CAPO_PROBLEM_##id, NULL, capo_problem_words_##id, __VA_ARGS__)
 #define PROBLEM_OF(page, id, log, ...) \
         capo_problem_add(page, CAPO_PROBLEM_##id, log, capo_problem_words_##id, __VA_ARGS__)
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Times in which no rank made a call. */
-#ifndef CAPO_STALLS_H
-#define CAPO_STALLS_H
+#pragma once
 
 #include "analysis/report/job_page.h"
 
@@ -17,5 +16,3 @@ double capo_unseen_waiting(const struct capo_page *r);
 /** capo_silent_at_end_ns() - how long no rank made a call before a process of the job ended badly; 0:
  * less than 1 s. */
 double capo_silent_at_end_ns(const struct capo_page *r);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_WAITS_CAUSES_H
-#define CAPO_WAITS_CAUSES_H
+#pragma once
 
 #include "analysis/report/job_page.h"
 
@@ -22,5 +21,3 @@ const char *capo_late_why(const struct capo_page *page, const char *name, char *
  * that were late by chance are extrapolated: a small cost needs a narrow interval, a rank that is
  * late again and again, and more than one call. */
 bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w);
-
-#endif

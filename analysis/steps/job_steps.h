@@ -7,8 +7,7 @@
  * A log keeps the last 16,384 calls of a process unless it was recorded with --trace all: earlier
  * steps are only counted.
  */
-#ifndef CAPO_JOB_STEPS_H
-#define CAPO_JOB_STEPS_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "analysis/steps/steps.h"
@@ -56,5 +55,3 @@ static inline uint64_t capo_job_step_number(const struct capo_job_steps *s, uint
 {
         return (s->whole || s->total < s->steps.n ? 0 : s->total - s->steps.n) + i + 1;
 }
-
-#endif

@@ -16,8 +16,7 @@
  * and a small all-reduce may be k steps and a log line, or one step of k micro-batches. Those are
  * UNCERTAIN.
  */
-#ifndef CAPO_STEPS_H
-#define CAPO_STEPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -80,5 +79,3 @@ struct capo_steps {
  * in any case. */
 int capo_steps_find(const struct capo_step_call *calls, size_t n, struct capo_steps *out);
 void capo_steps_finish(struct capo_steps *steps);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that find the steps of a recorded job. */
-#ifndef CAPO_STEPS_JOB_PARTS_H
-#define CAPO_STEPS_JOB_PARTS_H
+#pragma once
 
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/job.h"
@@ -37,5 +36,3 @@ bool steps_ran_ahead(const struct capo_job *job, const struct step_log *log,
 /** job_slow_steps() - fill s->slow. @log: of s->process. */
 void job_slow_steps(const struct capo_job *job, const struct step_log *log,
                     struct capo_job_steps *s);
-
-#endif

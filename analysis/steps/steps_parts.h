@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files that find steps. */
-#ifndef CAPO_STEPS_PARTS_H
-#define CAPO_STEPS_PARTS_H
+#pragma once
 
 #include "analysis/steps/steps.h"
 
@@ -62,5 +61,3 @@ bool step_is_plain(const struct step_tokens *t, uint32_t of, uint32_t n_of, uint
 
 /** step_times() - fill the times in @s. */
 void step_times(struct capo_steps *s);
-
-#endif

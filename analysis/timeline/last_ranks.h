@@ -4,8 +4,7 @@
  * entered, so the rank with the shortest time came last, and the others waited for the difference.
  * It uses all calls in the logs; analysis/job/skew.h uses a sample.
  */
-#ifndef CAPO_LAST_RANKS_H
-#define CAPO_LAST_RANKS_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "analysis/job/meet.h"
@@ -54,5 +53,3 @@ bool capo_is_joint(const struct capo_record *r);
 /** capo_comms_of() - fill CAPO_IDS items: id in the process -> 1 + index in job->comms, and the
  * rank there. @ranks may be NULL. */
 void capo_comms_of(const struct capo_job *job, uint32_t process, uint32_t *comms, int32_t *ranks);
-
-#endif

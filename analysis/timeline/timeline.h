@@ -4,8 +4,7 @@
  * equal parts. Each part has the share with a call on the GPU, and the share waiting for late
  * ranks. Without GPU times: the share in which the host was in NCCL calls.
  */
-#ifndef CAPO_TIMELINE_H
-#define CAPO_TIMELINE_H
+#pragma once
 
 #include "analysis/job/job.h"
 
@@ -29,5 +28,3 @@ struct capo_timeline {
 void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
                         struct capo_timeline *out);
 void capo_timeline_finish(struct capo_timeline *t);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rates of the rows of a running job between two samples. */
-#ifndef CAPO_LIVE_RATES_H
-#define CAPO_LIVE_RATES_H
+#pragma once
 
 #include "analysis/watch/live_rows.h"
 
@@ -34,5 +33,3 @@ struct capo_live_rates {
 void capo_live_rates_update(struct capo_live_rates *rates, const struct capo_live_rows *rows,
                             uint64_t begin_ns, uint64_t now_ns, uint32_t ranks);
 void capo_live_rates_finish(struct capo_live_rates *rates);
-
-#endif

@@ -4,8 +4,7 @@
  * sizes. Rows keep their places, so that counters only grow. There are at most CAPO_LIVE_ROWS of
  * them; what comes later is counted together, per call.
  */
-#ifndef CAPO_LIVE_ROWS_H
-#define CAPO_LIVE_ROWS_H
+#pragma once
 
 #include "analysis/report/job_page.h"
 
@@ -48,5 +47,3 @@ void capo_live_rows_finish(struct capo_live_rows *rows);
 /** capo_live_size_text() - "0", "1MiB-4MiB" (without the upper end), "4GiB-", "any". @text: 32
  * bytes. Returns @text. */
 char *capo_live_size_text(unsigned size, char *text);
-
-#endif

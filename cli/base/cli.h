@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The verbs, declared from their list. */
-#ifndef CAPO_CLI_H
-#define CAPO_CLI_H
+#pragma once
 
 #include "cli/base/cli_options.h"
 
@@ -14,6 +13,4 @@ extern const struct cli_command recover_command;
 
 #ifndef CAPO_VERSION
 #define CAPO_VERSION "unknown"
-#endif
-
 #endif

@@ -27,8 +27,7 @@
  * In all numbers a negative value or NAN means: not known. It is "-" on pages, null in JSON, empty
  * in CSV and no point of a metric. Sentences are not fields; they stay code.
  */
-#ifndef CAPO_CLI_FIELDS_H
-#define CAPO_CLI_FIELDS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -173,5 +172,3 @@ void cli_section_hide(struct cli_section *s, const char *head);
 
 /** cli_section_entity() - add an item as a row to a section of cli_page_entity(). */
 void cli_section_entity(struct cli_section *s, const void *in, const void *of);
-
-#endif

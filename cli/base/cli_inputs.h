@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inputs on a command line: files and folders of measurements. A label applies to the inputs after
  * it. */
-#ifndef CAPO_CLI_INPUTS_H
-#define CAPO_CLI_INPUTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -55,5 +54,3 @@ int cli_inputs_csv(FILE *out, const struct capo_samples *set);
  * samples. The pointer is kept, not copied. */
 struct capo_store_filter;
 void cli_inputs_filter(const struct capo_store_filter *filter);
-
-#endif

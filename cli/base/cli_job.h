@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_CLI_JOB_H
-#define CAPO_CLI_JOB_H
+#pragma once
 
 #include "analysis/job/stats.h"
 
@@ -16,5 +15,3 @@ struct capo_job *cli_job_load(const char *path);
 /** cli_job_load_paths() - the same for logs that were found in @path. */
 struct capo_log_paths;
 struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *paths);
-
-#endif

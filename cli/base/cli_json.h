@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Helpers for JSON output. */
-#ifndef CAPO_CLI_JSON_H
-#define CAPO_CLI_JSON_H
+#pragma once
 
 #include <stdio.h>
 #include <jansson.h>
@@ -60,5 +59,3 @@ int cli_json_csv(FILE *out, json_t *page, const char *path);
         ((form) == CLI_FORM_JSON  ? cli_json_print(stdout, (json), (flags)) \
          : (form) == CLI_FORM_CSV ? cli_json_csv(stdout, (json), (path))    \
                                   : cli_page_print((page), (form), stdout))
-
-#endif

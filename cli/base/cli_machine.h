@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machine named by --topo or --platform, or this one, for verbs about allocations. */
-#ifndef CAPO_CLI_MACHINE_H
-#define CAPO_CLI_MACHINE_H
+#pragma once
 
 #include "profiles/fragment/nccl_model.h"
 
@@ -42,5 +41,3 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
  * it does not matter or cannot be known. @counts: as capo_alloc_parse(). Returns @text. */
 char *cli_machine_order(const struct cli_machine_words *words, const char *alloc, bool counts,
                         const char *libnccl, char *text, size_t room);
-
-#endif

@@ -16,8 +16,7 @@
  * --name=VALUE and --name VALUE are the same. A name may be shortened to an unambiguous prefix. The
  * last of several wins. -- ends the options.
  */
-#ifndef CAPO_CLI_OPTIONS_H
-#define CAPO_CLI_OPTIONS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -209,5 +208,3 @@ void cli_usage(FILE *out);
 
 /** cli_manual() - print the manual page, capo(1), of all verbs. */
 void cli_manual(FILE *out);
-
-#endif

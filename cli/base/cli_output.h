@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Output files of verbs (-o FILE, --svg FILE, ...). */
-#ifndef CAPO_CLI_OUTPUT_H
-#define CAPO_CLI_OUTPUT_H
+#pragma once
 
 #include <stdio.h>
 
@@ -34,5 +33,3 @@ int cli_output_open_bytes(struct cli_output *o, const char *path);
  * Return: 0; negative errno, printed (-ECANCELED: the caller has printed the reason).
  */
 int cli_output_close(struct cli_output *o, int error);
-
-#endif

@@ -13,8 +13,7 @@
  * A section without column heads is printed beside its title, one with heads below it. No function
  * fails: without memory a page is shorter.
  */
-#ifndef CAPO_CLI_PAGE_H
-#define CAPO_CLI_PAGE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -144,5 +143,3 @@ void cli_markdown_text(FILE *out, const char *text);
 /** cli_page_html() - the body of an HTML document without the title: problems and leading sections
  * first. */
 void cli_page_html(const struct cli_page *page, FILE *out);
-
-#endif

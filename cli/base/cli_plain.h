@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text output of all verbs passes through core/base/plain_text.h. */
-#ifndef CAPO_CLI_PLAIN_H
-#define CAPO_CLI_PLAIN_H
+#pragma once
 
 #include <stdio.h>
 
@@ -15,5 +14,3 @@ FILE *cli_plain_file(int fd);
 
 /** cli_plain_why_not() - errno of the last failed write of these streams; 0: none failed. */
 int cli_plain_why_not(void);
-
-#endif

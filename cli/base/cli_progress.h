@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A progress line on stderr, only if that is a terminal; removed at the end. */
-#ifndef CAPO_CLI_PROGRESS_H
-#define CAPO_CLI_PROGRESS_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -20,5 +19,3 @@ void cli_progress_percent(const char *what, uint64_t done, uint64_t of);
 
 /** cli_progress_end() - remove the line. Call it before anything else is printed. */
 void cli_progress_end(void);
-
-#endif

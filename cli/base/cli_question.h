@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A question to NCCL from a command line, for capo plan, capo explain and others. */
-#ifndef CAPO_CLI_QUESTION_H
-#define CAPO_CLI_QUESTION_H
+#pragma once
 
 #include <limits.h>
 
@@ -62,5 +61,3 @@ const char *cli_question_take_layout(void *layout, const char *value);
 /** cli_question_make() - the library's form of the question; @tuned: with the profile's plugin or
  * the tuner. */
 struct capo_plan_question cli_question_make(const struct cli_question *q, bool tuned);
-
-#endif

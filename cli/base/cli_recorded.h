@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The topology that capo run recorded beside a job's logs. */
-#ifndef CAPO_CLI_RECORDED_H
-#define CAPO_CLI_RECORDED_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "profiles/machine/topology.h"
@@ -31,5 +30,3 @@ int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t r
  */
 int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct capo_topology *t,
                       struct capo_plan_gpu *gpus, bool *slices, char *why, size_t room);
-
-#endif

@@ -6,8 +6,7 @@
  *
  *      FILE *out = cli_screen_begin(stdout);      everything printed to it is a page for people
  */
-#ifndef CAPO_CLI_SCREEN_H
-#define CAPO_CLI_SCREEN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -39,5 +38,3 @@ unsigned cli_screen_width(const char *text);
  * @used: set to the columns it takes; may be NULL. Return: bytes, without trailing blanks.
  */
 size_t cli_screen_fold(const char *text, unsigned columns, unsigned *used);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Aligned columns. analysis/job/figures.h formats the numbers. */
-#ifndef CAPO_TABLE_H
-#define CAPO_TABLE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -59,5 +58,3 @@ void capo_table_lines(const struct capo_table *t, FILE *out, unsigned columns);
 
 /** capo_table_fits() - are all columns printed completely on @out? */
 bool capo_table_fits(const struct capo_table *t, FILE *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_WHERE_H
-#define CAPO_WHERE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@ int cli_where(const char *build_path, const char *install_path, char *path, size
 /** cli_shipped_profiles() - the folder of capo's own profiles, for capo_profile_find(); NULL: none.
  */
 const char *cli_shipped_profiles(void);
-
-#endif

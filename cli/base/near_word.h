@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Suggests the word that was probably meant. */
-#ifndef CAPO_NEAR_WORD_H
-#define CAPO_NEAR_WORD_H
+#pragma once
 
 /** cli_count_edits() - letters to change, add or remove to get from one word to the other; large
  * for words of more than 79 letters. */
@@ -15,5 +14,3 @@ struct cli_near_word {
 /** cli_near_word_try() - keep @known if it is at most 2 edits away from @wrong, and nearer than the
  * word kept. */
 void cli_near_word_try(struct cli_near_word *near, const char *wrong, const char *known);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the parts of the planner, for every verb that asks NCCL. */
-#ifndef CAPO_PLAN_TOOLS_H
-#define CAPO_PLAN_TOOLS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -22,5 +21,3 @@ int cli_tuner_find(char *path, size_t room);
  */
 int cli_parts_find(const char *named, char *tools, char *libnccl, size_t room, char *why,
                    size_t why_room);
-
-#endif

@@ -12,8 +12,7 @@
  * series (s0: NCCL's own choice, grey), "t" faint text. A page with several pictures prints
  * capo_svg_style() once in its own <style>.
  */
-#ifndef CAPO_SVG_BASE_H
-#define CAPO_SVG_BASE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -79,5 +78,3 @@ void capo_svg_error(FILE *out, const struct capo_svg_frame *f, double x, double 
 
 /** capo_svg_series() - class of the nth series. */
 const char *capo_svg_series(unsigned nth);
-
-#endif

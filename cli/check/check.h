@@ -8,8 +8,7 @@
  *      page: {"capo_check": 1, "verdict": ..., "nodes": [node], "differences": [...],
  *             "missing": [index]}
  */
-#ifndef CAPO_CHECK_H
-#define CAPO_CHECK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -92,5 +91,3 @@ int check_gather(const struct check_options *o, json_t *node, json_t *nodes, jso
 /** check_place() - number of nodes and this node's index, from options or launcher; @local: index
  * of this process on its node. */
 void check_place(const struct check_options *o, int *nodes, int *index, int *local);
-
-#endif

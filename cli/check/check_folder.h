@@ -3,8 +3,7 @@
  * The folder where nodes meet. Other users may be able to write there: a file is believed only if
  * this user wrote it, and is created under a name that nobody can guess.
  */
-#ifndef CAPO_CHECK_FOLDER_H
-#define CAPO_CHECK_FOLDER_H
+#pragma once
 
 #include <jansson.h>
 
@@ -22,5 +21,3 @@ json_t *check_folder_read(const char *path);
 /** check_plain() - a copy in which no text has a control character: a name with a newline would
  * print a line of its own. NULL: no memory, or @json is NULL. */
 json_t *check_plain(json_t *json);
-
-#endif

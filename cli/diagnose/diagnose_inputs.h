@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of capo diagnose: diagnose_inputs.c reads files, diagnose_jobs.c uses the
  * engine of capo hang, diagnose_page.c prints. */
-#ifndef CAPO_CLI_DIAGNOSE_H
-#define CAPO_CLI_DIAGNOSE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -36,5 +35,3 @@ void diagnose_flight(struct diagnose_inputs *in);
 /** diagnose_logs() - add a finding about the job of the capo logs. A job that cannot be judged gives
  * a warning. */
 void diagnose_logs(struct diagnose_inputs *in);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of capo diagnose, and its exit status. */
-#ifndef CAPO_DIAGNOSE_PAGE_H
-#define CAPO_DIAGNOSE_PAGE_H
+#pragma once
 
 #include "cli/diagnose/diagnose_inputs.h"
 
@@ -15,5 +14,3 @@ enum { UNDECIDED_EXIT = 3 };
 
 /** diagnose_exit() - exit status: 0, 1 or 3. */
 int diagnose_exit(const struct diagnose_inputs *in);
-
-#endif

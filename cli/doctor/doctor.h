@@ -7,8 +7,7 @@
  * Each part checks one thing and adds findings. Nothing is changed, and no code is loaded into this
  * process: libraries are loaded in a child process, or read as files.
  */
-#ifndef CAPO_DOCTOR_H
-#define CAPO_DOCTOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +109,3 @@ void capo_doctor_network(struct capo_findings *f);
 
 /** capo_doctor_recording() - room in /dev/shm for @ranks, the log folder, limits. */
 void capo_doctor_recording(struct capo_findings *f, int ranks);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_DOCTOR_PLUGINS_H
-#define CAPO_DOCTOR_PLUGINS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,5 +7,3 @@
 /** capo_doctor_net_plugin() - the net plugin that release @version would load here. Return: is there
  * one? @path is empty if not. */
 bool capo_doctor_net_plugin(int version, char *path, size_t room);
-
-#endif

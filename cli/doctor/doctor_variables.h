@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One variable that looks like NCCL's (nccl_variables.def). */
-#ifndef CAPO_DOCTOR_VARIABLES_H
-#define CAPO_DOCTOR_VARIABLES_H
+#pragma once
 
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
@@ -20,5 +19,3 @@ void capo_doctor_variable(struct capo_findings *f, struct capo_unknown_variables
                           const struct capo_elf_file *nccl, const char *name, const char *value,
                           const char *where);
 void capo_doctor_unknown(struct capo_findings *f, const struct capo_unknown_variables *unknown);
-
-#endif

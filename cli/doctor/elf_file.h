@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads an ELF file for doctor; it is mapped, never run or loaded. */
-#ifndef CAPO_ELF_FILE_H
-#define CAPO_ELF_FILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ int capo_elf_highest(const struct capo_elf_file *elf, const char *stem);
 
 /** capo_elf_has_word() - does a read-only string end in @word? */
 bool capo_elf_has_word(const struct capo_elf_file *elf, const char *word);
-
-#endif

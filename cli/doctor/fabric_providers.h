@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_FABRIC_PROVIDERS_H
-#define CAPO_FABRIC_PROVIDERS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -13,5 +12,3 @@ struct capo_fabric_found {
 /** capo_fabric_providers() - ask libfabric for its providers, in a child process. Return: 0;
  * -ENOENT: no libfabric.so.1; -EIO: it does not answer. */
 int capo_fabric_providers(struct capo_fabric_found *found);
-
-#endif

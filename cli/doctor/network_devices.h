@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fast network devices of this machine, from sysfs. */
-#ifndef CAPO_NETWORK_DEVICES_H
-#define CAPO_NETWORK_DEVICES_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -26,5 +25,3 @@ void capo_network_read(struct capo_network *network);
 
 /** capo_network_word() - "EFA", "InfiniBand", "RoCE", "Slingshot" */
 const char *capo_network_word(enum capo_network_kind kind);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel's description of this machine: /sys, or the folder in CAPO_SYSFS. */
-#ifndef CAPO_SYSFS_H
-#define CAPO_SYSFS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,5 +20,3 @@ bool capo_sysfs_exists(const char *format, ...) __attribute__((format(printf, 1,
 
 /** capo_sysfs_each() - call @each for every name in a folder, sorted. Return: how many. */
 unsigned capo_sysfs_each(const char *folder, void (*each)(const char *name, void *arg), void *arg);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of capo expect: expect_inputs.c reads measurements, cmd_expect.c finds what
  * is normal for them, expect_page.c prints. */
-#ifndef CAPO_CLI_EXPECT_H
-#define CAPO_CLI_EXPECT_H
+#pragma once
 
 #include <jansson.h>
 
@@ -61,5 +60,3 @@ struct cli_page *expect_sheet(struct expect_page *page);
 json_t *expect_json(struct expect_page *page);
 
 void expect_finish(struct expect_page *page);
-
-#endif

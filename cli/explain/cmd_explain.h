@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of `capo explain`. */
-#ifndef CAPO_EXPLAIN_H
-#define CAPO_EXPLAIN_H
+#pragma once
 
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_question.h"
@@ -25,5 +24,3 @@ struct explain {
 int explain_planned(struct explain *e);
 int explain_shape(struct explain *e);
 int explain_recorded(struct explain *e);
-
-#endif

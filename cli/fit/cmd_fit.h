@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit --model: rules for allocations that were not measured. */
-#ifndef CAPO_FIT_CLI_H
-#define CAPO_FIT_CLI_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -44,5 +43,3 @@ void fit_models_page(struct cli_page *page, const struct fit_models_shown *s);
 void fit_models_line(struct cli_page *page, const struct fit_models_shown *s);
 /** fit_models_json() - the same as JSON. Return: NULL: no memory. */
 json_t *fit_models_json(const struct fit_models_shown *s);
-
-#endif

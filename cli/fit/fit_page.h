@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output of capo fit. */
-#ifndef CAPO_FIT_PAGE_H
-#define CAPO_FIT_PAGE_H
+#pragma once
 
 #include <jansson.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, 
 /** fit_page_days() - "2026-11-20 to 2026-11-22": dates of the runs used, in UTC if their files have
  * them; "": none has. Returns @text. */
 const char *fit_page_days(const struct capo_samples *set, char text[32]);
-
-#endif

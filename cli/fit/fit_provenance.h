@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_FIT_PROVENANCE_H
-#define CAPO_FIT_PROVENANCE_H
+#pragma once
 
 #include "profiles/fit/fit.h"
 
@@ -13,5 +12,3 @@ int fit_provenance_when(struct capo_profile *profile);
  * errno. */
 int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                    struct capo_profile *profile);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Pictures of a fit: time by size, absolute and relative to NCCL's own choice, a line per
  * candidate. */
-#ifndef CAPO_FIT_SVG_H
-#define CAPO_FIT_SVG_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@ int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title);
 
 /** capo_terminal_fit() - one series in @columns x @lines characters. */
 void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, int lines);
-
-#endif

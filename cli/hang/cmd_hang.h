@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of capo hang. hang_gather.c finds processes and logs; hang_text.c and
  * hang_json.c print. */
-#ifndef CAPO_CLI_HANG_H
-#define CAPO_CLI_HANG_H
+#pragma once
 
 #include <stdio.h>
 
@@ -145,5 +144,3 @@ void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out
 int hang_text(const struct hang_page *page, FILE *out);
 int hang_markdown(const struct hang_page *page, FILE *out);
 int hang_json(const struct hang_page *page, FILE *out);
-
-#endif

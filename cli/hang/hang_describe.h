@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks, calls, places and stacks as the pages of capo hang say them. */
-#ifndef CAPO_CLI_HANG_DESCRIBE_H
-#define CAPO_CLI_HANG_DESCRIBE_H
+#pragma once
 
 #include "cli/hang/cmd_hang.h"
 
@@ -47,5 +46,3 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
 /** hang_bugs() - known bugs that would cause this; none for a job that is not stuck. @out:
  * CAPO_RECORDED_BUGS of them. Return: how many. */
 int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_HANG_STACKS_JSON_H
-#define CAPO_HANG_STACKS_JSON_H
+#pragma once
 
 #include "cli/base/cli_json.h"
 
@@ -11,5 +10,3 @@ json_t *hang_json_stacks(int pid, json_t **why_none);
 /** hang_json_python() - the same for Python, from process_python_now(); @why_none is also null without
  * Python. */
 json_t *hang_json_python(int pid, json_t **why_none);
-
-#endif

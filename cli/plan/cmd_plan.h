@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of `capo plan`. */
-#ifndef CAPO_PLAN_CLI_H
-#define CAPO_PLAN_CLI_H
+#pragma once
 
 #include <jansson.h>
 
@@ -42,5 +41,3 @@ static inline unsigned plan_nodes(const struct plan_options *o)
 
 /** plan_every() - capo plan --every. Return: an exit status. */
 int plan_every(struct plan_options *o);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_PROFILE_SHOW_H
-#define CAPO_PROFILE_SHOW_H
+#pragma once
 
 #include "core/profile/profile_table.h"
 #include "core/base/size.h"
@@ -19,5 +18,3 @@ struct profile_ask {
 /** profile_show_match() - print what this communicator gets, and why. Return: 0; -errno after a
  * message. */
 int profile_show_match(const struct capo_profile *profile, struct profile_ask *ask);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of `capo report`. analysis/report judges the page; the formats print it
  * (report_formats.def). */
-#ifndef CAPO_CLI_REPORT_H
-#define CAPO_CLI_REPORT_H
+#pragma once
 
 #include "cli/report/report_formats.h"
 #include "cli/report/report_recover.h"
@@ -35,5 +34,3 @@ int report_predict(struct capo_page *page, uint32_t comm, const struct capo_plan
 
 /** report_near() - fill page->near from the job's machine. */
 void report_near(struct capo_page *page, const struct capo_topology *t);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_REPORT_CAUSES_H
-#define CAPO_REPORT_CAUSES_H
+#pragma once
 
 #include "cli/base/cli_page.h"
 #include "cli/report/report_formats.h"
@@ -9,5 +8,3 @@
 void report_causes(const struct report_view *view, struct cli_page *page);
 
 extern const struct cli_entity report_cause, report_seen;
-
-#endif

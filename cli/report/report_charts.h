@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The pictures of the HTML page. @about: the struct report_view (cli_section.about). */
-#ifndef CAPO_CLI_REPORT_CHARTS_H
-#define CAPO_CLI_REPORT_CHARTS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -10,5 +9,3 @@ void report_time_chart(const void *about, FILE *out);
 
 /** report_waiting_chart() - per communicator, the waiting that each rank caused. */
 void report_waiting_chart(const void *about, FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* TOKENS of the report: the load of EP groups. */
-#ifndef CAPO_CLI_REPORT_EXPERTS_H
-#define CAPO_CLI_REPORT_EXPERTS_H
+#pragma once
 
 #include <jansson.h>
 
@@ -14,5 +13,3 @@ void report_tokens(const struct report_view *view, struct cli_page *page);
 
 /** report_json_tokens() - the same; empty without EP groups. */
 json_t *report_json_tokens(const struct capo_page *page);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The output formats of a page (cli/report/report_formats.def). They print what analysis/report has
  * judged. */
-#ifndef CAPO_CLI_REPORT_FORMATS_H
-#define CAPO_CLI_REPORT_FORMATS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -26,5 +25,3 @@ enum report_format {
 #define REPORT_FORMAT(name, where, rows, help) \
         int report_##name(const struct report_view *view, FILE *out);
 #include "cli/report/report_formats.def"
-
-#endif

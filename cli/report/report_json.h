@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parts of the JSON report. */
-#ifndef CAPO_CLI_REPORT_JSON_H
-#define CAPO_CLI_REPORT_JSON_H
+#pragma once
 
 #include <jansson.h>
 
@@ -36,5 +35,3 @@ json_t *report_json_fabric_calls(const struct capo_page *page);
 
 /** report_json_trials() - empty without trials. */
 json_t *report_json_trials(const struct capo_page *page);
-
-#endif

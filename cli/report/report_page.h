@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as sections, for all formats for people. */
-#ifndef CAPO_CLI_REPORT_PAGE_H
-#define CAPO_CLI_REPORT_PAGE_H
+#pragma once
 
 #include "cli/base/cli_page.h"
 #include "cli/report/report_formats.h"
@@ -42,5 +41,3 @@ void report_trials(const struct report_view *view, struct cli_page *page);
  * the same. */
 char *report_size(const struct report_view *view, const struct capo_page_row *row, char *text,
                   size_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recovers the memory of killed processes: before the report, or instead of it. */
-#ifndef CAPO_REPORT_RECOVER_H
-#define CAPO_REPORT_RECOVER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -23,5 +22,3 @@ bool report_recover_first(const struct capo_log_paths *paths);
 /** report_recover_only() - capo report --recover: do @what without a page. @dir: folder of the
  * logs; NULL: all. Return: an exit status; failures are printed. */
 int report_recover_only(enum report_recover what, const char *dir);
-
-#endif

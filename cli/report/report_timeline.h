@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_REPORT_TIMELINE_H
-#define CAPO_REPORT_TIMELINE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -10,5 +9,3 @@ void report_timeline_chart(const void *about, FILE *out);
 
 /** report_timeline_script() - its script. */
 void report_timeline_script(FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starting a command under capo: what `capo run` and the verbs built on it (`capo sweep`) share. */
-#ifndef CAPO_RUN_H
-#define CAPO_RUN_H
+#pragma once
 
 #include "cli/base/cli_options.h"
 
@@ -64,5 +63,3 @@ int run_library(char *path, size_t room);
  * command and 126 if it cannot be run; 1 if capo's library is missing or the profile is unusable.
  */
 int run_exec(const struct run *run, char **command);
-
-#endif

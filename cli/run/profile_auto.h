@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_PROFILE_AUTO_H
-#define CAPO_PROFILE_AUTO_H
+#pragma once
 
 #include <stddef.h>
 
@@ -26,5 +25,3 @@ struct capo_fault;
  */
 int capo_profile_auto(const char *shipped, const char *gpus, const char *platform, char *path,
                       size_t room, struct capo_fault *fault);
-
-#endif

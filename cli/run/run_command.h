@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command of capo run as execvp() finds it. */
-#ifndef CAPO_RUN_COMMAND_H
-#define CAPO_RUN_COMMAND_H
+#pragma once
 
 /**
  * run_find_command() - can @name be run, and the interpreter of a script? Called before capo run
@@ -14,5 +13,3 @@ int run_find_command(const char *name);
 
 /** run_become_command() - exec. Returns only on errors, which are printed: 127 or 126. */
 int run_become_command(char **command);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What earlier jobs tried of one profile: a file of lines, a row at a size in one job each. */
-#ifndef CAPO_RUN_EVIDENCE_H
-#define CAPO_RUN_EVIDENCE_H
+#pragma once
 
 #include "profiles/fit/fit_trial.h"
 
@@ -25,5 +24,3 @@ int run_evidence_add(struct run_evidence *e, const char *dir, const struct capo_
 /** run_evidence_write() - the newest EVIDENCE_JOBS jobs, atomically. Return: 0; negative errno,
  * printed. */
 int run_evidence_write(const struct run_evidence *e, const char *path);
-
-#endif

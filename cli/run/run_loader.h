@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Does a command start with libcapo.so preloaded? */
-#ifndef CAPO_RUN_LOADER_H
-#define CAPO_RUN_LOADER_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -48,5 +47,3 @@ char *run_preload_list(const char *library);
  * library. It need not be, because capo defines none of its symbols. Return: to be freed; NULL:
  * unchanged. */
 char *run_asan_options(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo run --allow-predicted and --guard: before a job starts, results of earlier trials are added
  * to the profile. Nothing is decided while a job runs. */
-#ifndef CAPO_RUN_TRIAL_H
-#define CAPO_RUN_TRIAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -36,5 +35,3 @@ int run_trial_store(const struct capo_profile *profile, const char *name, char *
 /** run_trial_note() - note for a later capo run that this job tries the profile of @key and logs to
  * @dir. */
 void run_trial_note(const char *dir, const char *key);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo run --tune: finds what to try for this job, and says at its end what it was worth. */
-#ifndef CAPO_RUN_TUNE_H
-#define CAPO_RUN_TUNE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ int run_tune_profile(const struct run_tune *run, char **command, char *path, siz
  * Return: its exit status; 128 + the signal that killed it.
  */
 int run_tune_wait(char **command, const char *dir, const char *asked, bool quiet);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The data of capo top, and the lines of its page, independent of the terminal. */
-#ifndef CAPO_TOP_PAGE_H
-#define CAPO_TOP_PAGE_H
+#pragma once
 
 #include "analysis/watch/live_rates.h"
 #include "cli/watch/watch_jobs.h"
@@ -75,5 +74,3 @@ const struct watch_job *top_job_of(const struct top *t, const struct top_job *jo
 /** top_show() - show it on the terminal until the user quits, with a sample every @every_s; prints
  * errors. Return: 0; -errno. */
 int top_show(struct top *t, double every_s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the files of `capo topo`. */
-#ifndef CAPO_TOPO_CLI_H
-#define CAPO_TOPO_CLI_H
+#pragma once
 
 #include <jansson.h>
 
@@ -30,5 +29,3 @@ json_t *topo_json(const struct capo_topology *t, const struct capo_alloc *a,
 /** topo_svg() - write the picture. Return: 0; negative errno, printed. */
 int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
              const struct capo_ceilings *c);
-
-#endif

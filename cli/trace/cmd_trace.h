@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_CMD_TRACE_H
-#define CAPO_CMD_TRACE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,5 +17,3 @@ struct trace_options {
 
 /** trace_make() - write a trace of the logs that @words (of @verb) name. Return: an exit status. */
 int trace_make(const struct trace_options *o, const char *verb, char **words, size_t n);
-
-#endif

@@ -5,8 +5,7 @@
  * one per communicator and stream with the time on the GPU, in which waiting for late ranks is
  * marked; arrows between the ranks of one call; network traffic as counters; the job's steps.
  */
-#ifndef CAPO_TRACE_H
-#define CAPO_TRACE_H
+#pragma once
 
 #include "analysis/job/clocks.h"
 #include "analysis/job/job.h"
@@ -72,5 +71,3 @@ void trace_write_network(struct trace *t, uint32_t process);
  * "thread_name". @name: JSON. */
 void trace_write_name(struct trace *t, const char *what, uint32_t process, size_t line,
                       const char *name, size_t order);
-
-#endif

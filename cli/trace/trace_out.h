@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fast text output, optionally compressed (gzip). */
-#ifndef CAPO_TRACE_OUT_H
-#define CAPO_TRACE_OUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,5 +27,3 @@ void trace_out_text(struct trace_out *o, const char *text, size_t n);
  * end of the text. */
 char *trace_put_us(char *to, uint64_t ns);
 char *trace_put_number(char *to, uint64_t n);
-
-#endif

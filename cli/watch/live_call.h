@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The fields of a row of calls of a running job: of capo top, and as metrics. They belong to the page
  * of its late ranks; NULL: none. */
-#ifndef CAPO_LIVE_CALL_H
-#define CAPO_LIVE_CALL_H
+#pragma once
 
 #include "analysis/report/waits_causes.h"
 #include "analysis/watch/live_rates.h"
@@ -26,5 +25,3 @@
           ".l/a")                                                                             \
         F(NULL, BYTES, of->row->bytes, NULL, NULL, "capo_message_bytes")
 CLI_ENTITY(live_call, struct capo_live_rate, struct capo_page, LIVE_CALL_FIELDS);
-
-#endif

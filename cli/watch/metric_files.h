@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One file per job for the node exporter's textfile collector: DIR/capo-UID-JOB-NODE.prom. */
-#ifndef CAPO_METRIC_FILES_H
-#define CAPO_METRIC_FILES_H
+#pragma once
 
 #include "cli/watch/watch_claim.h"
 #include "cli/watch/watch_jobs.h"
@@ -19,5 +18,3 @@ int metric_files_write(const struct watch *w);
 
 /** metric_files_remove() - remove the file of a job that has ended. */
 void metric_files_remove(const struct watch *w, const struct watch_job *job);
-
-#endif

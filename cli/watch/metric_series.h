@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which series a family has already. A user can make a job that has one twice, and one series twice
  * makes the node exporter fail for all of them. */
-#ifndef CAPO_METRIC_SERIES_H
-#define CAPO_METRIC_SERIES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -17,5 +16,3 @@ struct metric_series {
 bool metric_series_add(struct metric_series *s, const char *text, size_t n);
 
 void metric_series_clear(struct metric_series *s);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Figures as text. A family of metrics is written once, with the points of all jobs. */
-#ifndef CAPO_METRICS_H
-#define CAPO_METRICS_H
+#pragma once
 
 #include "cli/watch/metrics_text.h"
 
@@ -17,5 +16,3 @@ void inspector_write(const struct watch *w, const struct watch_job *only,
 /** metrics_print() - in the style of the options. */
 void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,
                    FILE *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The lines of a family of metrics, in each of the formats. */
-#ifndef CAPO_METRICS_TEXT_H
-#define CAPO_METRICS_TEXT_H
+#pragma once
 
 #include "cli/watch/metric_series.h"
 #include "cli/watch/watch_jobs.h"
@@ -31,5 +30,3 @@ void metrics_point(struct metrics_put *p, const char *suffix, double value, ...)
 
 /** metrics_family() - begin a family; metric_series_clear() after the last one. */
 void metrics_family(struct metrics_put *p, const char *name, const char *type, const char *help);
-
-#endif

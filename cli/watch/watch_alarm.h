@@ -4,8 +4,7 @@
  * --hang, one of the watches that share the folder of logs is elected. It judges all visible ranks:
  * those on this machine from memory, the others from logs.
  */
-#ifndef CAPO_WATCH_ALARM_H
-#define CAPO_WATCH_ALARM_H
+#pragma once
 
 #include "cli/watch/watch_jobs.h"
 
@@ -23,5 +22,3 @@ void watch_alarm_gone(struct watch_job *job);
 
 /** watch_alarm_end() - the job or the watch ends: release the election. */
 void watch_alarm_end(struct watch_job *job);
-
-#endif

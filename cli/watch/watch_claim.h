@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_WATCH_CLAIM_H
-#define CAPO_WATCH_CLAIM_H
+#pragma once
 
 #include <stddef.h>
 
@@ -24,5 +23,3 @@ int watch_claim(struct watch_claim *claim, const char *what, const char *path, c
                 size_t room);
 
 void watch_claim_drop(struct watch_claim *claim);
-
-#endif

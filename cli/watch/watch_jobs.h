@@ -10,8 +10,7 @@
  *      watch_serve.c      the same over HTTP
  *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang
  */
-#ifndef CAPO_WATCH_JOBS_H
-#define CAPO_WATCH_JOBS_H
+#pragma once
 
 #include <stdio.h>
 
@@ -99,5 +98,3 @@ enum capo_hang_kind watch_kind(const struct watch_job *job);
 
 /** watch_age_ns() - age of the oldest unfinished call of the job's process @i; 0: none. */
 uint64_t watch_age_ns(const struct watch_job *job, uint32_t i);
-
-#endif

@@ -3,8 +3,7 @@
  * Jobs on other machines with logs in a shared folder, as with `capo run -- srun`. Their memory
  * cannot be read, but each process writes to its log when it sees a hang.
  */
-#ifndef CAPO_WATCH_LOGS_H
-#define CAPO_WATCH_LOGS_H
+#pragma once
 
 #include "cli/watch/watch_jobs.h"
 
@@ -23,5 +22,3 @@ struct watch_logs {
  */
 int watch_logs_news(struct watch_logs *logs, const char *folder);
 void watch_logs_finish(struct watch_logs *logs);
-
-#endif

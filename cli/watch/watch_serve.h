@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Serves the metrics of the last sample: over HTTP (--listen). */
-#ifndef CAPO_WATCH_SERVE_H
-#define CAPO_WATCH_SERVE_H
+#pragma once
 
 #include <poll.h>
 
@@ -28,5 +27,3 @@ unsigned watch_serve_poll(const struct watch_serve *s, struct pollfd fds[WATCH_S
 /** watch_serve_answer() - go on with all connections; never waits. If there are too many, the
  * oldest is closed. @fds: from watch_serve_poll(). */
 void watch_serve_answer(struct watch_serve *s, const struct watch *w, const struct pollfd *fds);
-
-#endif

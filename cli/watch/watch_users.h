@@ -3,8 +3,7 @@
  * A watch of root handles the jobs of all users with the rights of each user: it reads what that
  * user may read, and writes a verdict only where that user may write.
  */
-#ifndef CAPO_WATCH_USERS_H
-#define CAPO_WATCH_USERS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,5 +28,3 @@ int watch_users_find(const struct watch_user *only, bool all, struct watch_user 
  * permitted for this root, printed once. */
 int watch_users_enter(const struct watch_user *user);
 void watch_users_leave(void);
-
-#endif

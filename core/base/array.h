@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lists that grow. The one place that decides how; there is no field for the room, the number of
  * items tells it. */
-#ifndef CAPO_ARRAY_H
-#define CAPO_ARRAY_H
+#pragma once
 
 #include <errno.h>
 #include <stdint.h>
@@ -33,5 +32,3 @@ static inline int capo_array_room(void *list, size_t n, size_t item)
         *at = larger;
         return 0;
 }
-
-#endif

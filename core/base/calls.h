@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names and arithmetic of recorded calls, algorithms, protocols, types. */
-#ifndef CAPO_CALLS_H
-#define CAPO_CALLS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -116,5 +115,3 @@ const char *capo_op_name(unsigned op);
  * scatter (n-1)/n; the rest 1. n <= 1 gives 0 for the factors that have n.
  */
 double capo_busbw_factor(enum capo_call_kind kind, unsigned n_ranks);
-
-#endif

@@ -5,8 +5,7 @@
  * without the invariant-TSC bit), ticks are nanoseconds of CLOCK_MONOTONIC and all else stays the
  * same.
  */
-#ifndef CAPO_CLOCK_H
-#define CAPO_CLOCK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -94,5 +93,3 @@ static inline uint64_t capo_clock_ns(const struct capo_timebase *clock, uint64_t
 {
         return ticks <= clock->t0_ticks ? 0 : capo_clock_span(clock, ticks - clock->t0_ticks);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What holds a GPU's clock back, from its list. */
-#ifndef CAPO_CLOCK_REASONS_H
-#define CAPO_CLOCK_REASONS_H
+#pragma once
 
 enum capo_clock_weight { CAPO_CLOCK_IDLE, CAPO_CLOCK_SLOW, CAPO_CLOCK_CAP };
 
@@ -16,5 +15,3 @@ enum capo_clock_reason {
 const char *capo_clock_reason_name(enum capo_clock_reason reason);
 const char *capo_clock_reason_words(enum capo_clock_reason reason);
 enum capo_clock_weight capo_clock_reason_weight(enum capo_clock_reason reason);
-
-#endif

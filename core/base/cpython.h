@@ -5,8 +5,7 @@
  * address of its type, a place in code must lie in that code, a length must be below a limit. No
  * function of the interpreter is called.
  */
-#ifndef CAPO_CPYTHON_H
-#define CAPO_CPYTHON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -128,5 +127,3 @@ bool capo_py_code(const struct capo_py *py, uint64_t address, struct capo_py_cod
 /** capo_py_line() - the line of a code object's byte @at, below 0: of its begin; 0: it has none, or
  * it is not known. */
 int capo_py_line(const struct capo_py *py, const struct capo_py_code *code, int at);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_DEMANGLE_H
-#define CAPO_DEMANGLE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@
  * empty.
  */
 size_t capo_demangle(const char *mangled, char *text, size_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Files read whole; descriptors. */
-#ifndef CAPO_FILE_H
-#define CAPO_FILE_H
+#pragma once
 
 #include <fcntl.h>
 #include <stdbool.h>
@@ -56,5 +55,3 @@ static inline int capo_file_high(int *fd)
         close(low);
         return high;
 }
-
-#endif

@@ -7,8 +7,7 @@
  * Without <fenv.h>: its functions are in libm, which the preload library must not bring along.
  * x86-64: MXCSR alone, because nothing of ours uses the x87 unit.
  */
-#ifndef CAPO_FPU_H
-#define CAPO_FPU_H
+#pragma once
 
 #include <stdint.h>
 
@@ -48,5 +47,3 @@ static inline void capo_fpu_theirs(struct capo_fpu *before)
 /* To the end of the block. */
 #define CAPO_FPU_OURS \
         __attribute__((cleanup(capo_fpu_theirs), unused)) struct capo_fpu fpu_ = capo_fpu_ours()
-
-#endif

@@ -4,8 +4,7 @@
  * of that (INFO gpu.clocks.N). Asked in the job by the drain thread and afterwards by capo hang;
  * judged by analysis/report/late_cause.c.
  */
-#ifndef CAPO_GPU_CLOCKS_H
-#define CAPO_GPU_CLOCKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -72,5 +71,3 @@ char *capo_gpu_clocks_print(const struct capo_gpu_clocks *c, char *text, size_t 
 /** capo_gpu_clocks_read() - that text. Words that are not known are left out. Return: whether it
  * has a sample. */
 bool capo_gpu_clocks_read(const char *text, struct capo_gpu_clocks *out);
-
-#endif

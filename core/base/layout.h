@@ -11,8 +11,7 @@
  * is a pure function of its arguments, and says "not known" where the arguments do not settle it.
  * None allocates.
  */
-#ifndef CAPO_LAYOUT_H
-#define CAPO_LAYOUT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -150,5 +149,3 @@ int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_la
  * Only what every rank of the job reads alike counts: of Slurm the step, not the allocation.
  */
 int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
-
-#endif

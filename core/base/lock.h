@@ -5,8 +5,7 @@
  * lock of ours held would stop all others for ever. So nobody can be cancelled while he holds one;
  * what was asked for meanwhile happens afterwards.
  */
-#ifndef CAPO_LOCK_H
-#define CAPO_LOCK_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -28,5 +27,3 @@ void capo_unlock_brief(pthread_mutex_t *lock);
 /** capo_locked() - number of locks that this thread holds or is about to take. A signal handler
  * checks it before it waits for one. */
 unsigned capo_locked(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_MARKUP_H
-#define CAPO_MARKUP_H
+#pragma once
 
 #include <stdio.h>
 
@@ -14,5 +13,3 @@ void capo_markup_text(FILE *out, const char *text);
  * these texts come from outside. Not for numbers.
  */
 void capo_markup_csv(FILE *out, const char *text);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What holds of some NCCL releases only. For the files that ask for a fact by name. */
-#ifndef CAPO_NCCL_FACTS_H
-#define CAPO_NCCL_FACTS_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@ bool capo_nccl_has(int version, enum capo_nccl_fact fact);
 
 /** capo_nccl_since() - the first release it holds of; 0: all before it stopped to. */
 int capo_nccl_since(enum capo_nccl_fact fact);
-
-#endif

@@ -3,8 +3,7 @@
  * Releases of NCCL: one number for each, X*10000 + Y*100 + Z (NCCL_VERSION_CODE since 2.9), 0 where
  * it is not known.
  */
-#ifndef CAPO_NCCL_H
-#define CAPO_NCCL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void capo_nccl_strange(char *list, size_t room, const char *name);
  */
 bool capo_tuner_abi_asked(int version, int abi);
 int capo_tuner_abi_since(int abi);
-
-#endif

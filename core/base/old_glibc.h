@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_OLD_GLIBC_H
-#define CAPO_OLD_GLIBC_H
+#pragma once
+
 /* How a call is bound to the first version that glibc gave it; old_glibc.c says why. */
 
 #if defined(__x86_64__)
@@ -65,5 +65,3 @@ void *capo_old_late(const char *name);
                                                                       \
                 return real ? real args : (result)(missing);          \
         }
-
-#endif

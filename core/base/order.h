@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What qsort() and bsearch() ask: which comes first. */
-#ifndef CAPO_ORDER_H
-#define CAPO_ORDER_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -64,5 +63,3 @@ static inline double capo_middle(double *v, size_t n)
 {
         return n ? capo_nth(v, n, (n - 1) / 2) : 0;
 }
-
-#endif

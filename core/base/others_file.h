@@ -4,8 +4,7 @@
  * Such a file can be anything. A FIFO, a lease or a device blocks who opens it; a link leads
  * elsewhere; a large one fills the memory. All that read such files open them here.
  */
-#ifndef CAPO_OTHERS_FILE_H
-#define CAPO_OTHERS_FILE_H
+#pragma once
 
 #include <fcntl.h>
 #include <stddef.h>
@@ -42,5 +41,3 @@ int capo_others_read(const char *path, size_t most, uid_t owner, char **text, si
 /** capo_others_owner() - who owns @path or, where it cannot be asked, its folder (a log in a packed
  * file). CAPO_ANY_OWNER - 1, which nobody is: not known. */
 uid_t capo_others_owner(const char *path);
-
-#endif

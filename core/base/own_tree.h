@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tree that one of capo's files belongs to: the build tree, or the prefix it was installed to,
  * wherever that was moved. */
-#ifndef CAPO_OWN_TREE_H
-#define CAPO_OWN_TREE_H
+#pragma once
 
 #include <stddef.h>
 
@@ -19,5 +18,3 @@
  */
 int capo_own_tree_find(const char *own, const char *own_folder, const char *build_path,
                        const char *install_path, char *path, size_t room);
-
-#endif

@@ -4,8 +4,7 @@
  * obeys some bytes: it can be made to show something else than what is there, to report back, to
  * rename itself. None of those get out.
  */
-#ifndef CAPO_PLAIN_H
-#define CAPO_PLAIN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -30,5 +29,3 @@ void capo_plain_line(char *text, size_t n);
 #define CAPO_STYLE_BOLD   "\033[1m"
 #define CAPO_STYLE_YELLOW "\033[33m"
 #define CAPO_STYLE_NORMAL "\033[0m"
-
-#endif

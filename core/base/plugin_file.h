@@ -5,8 +5,7 @@
  * libnccl-<kind>.so (from 2.21 on). If none has a tuner or profiler, the net plugin's file may have
  * one, as aws-ofi-nccl's does.
  */
-#ifndef CAPO_PLUGIN_FILE_H
-#define CAPO_PLUGIN_FILE_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -31,5 +30,3 @@ bool capo_plugin_static(const char *value);
 
 /** capo_plugin_own() - does the value of such a variable name capo's plugin, by name or path? */
 bool capo_plugin_own(const char *value);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The arguments of a program that cannot be secret: a log and a page are passed on. */
-#ifndef CAPO_SAFE_ARGS_H
-#define CAPO_SAFE_ARGS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -17,5 +16,3 @@
  * Return: bytes in @out without its zero.
  */
 size_t capo_safe_args(const char *args, size_t size, char *out, size_t room);
-
-#endif

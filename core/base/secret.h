@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets in the arguments of a program, by known patterns: a log and a page are passed on. What
  * looks like none stays. */
-#ifndef CAPO_SECRET_H
-#define CAPO_SECRET_H
+#pragma once
 
 #include <stddef.h>
 
@@ -20,5 +19,3 @@
  * Return: bytes in @out without its zero.
  */
 size_t capo_secret_args(const char *args, size_t size, char *out, size_t room);
-
-#endif

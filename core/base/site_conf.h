@@ -3,8 +3,7 @@
  * Site defaults: /etc/capo/capo.conf, lines NAME=VALUE of settings that users may set. The
  * environment wins. The file is read into memory of the caller: in the job nothing is allocated.
  */
-#ifndef CAPO_SITE_CONF_H
-#define CAPO_SITE_CONF_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -47,5 +46,3 @@ void capo_site_warn(const char *text, const char *fault);
 
 /** capo_site_value() - NULL: the file does not have the setting. */
 const char *capo_site_value(const char *text, const char *name);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_SIZE_H
-#define CAPO_SIZE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -27,5 +26,3 @@ int capo_size_range(const char *text, uint64_t *from, uint64_t *to);
 /** capo_size_print() - shortest exact or three-digit form: "1 MiB", "25.0 MiB", "900 B". @text: at
  * least 16 bytes. Returns @text. */
 char *capo_size_print(uint64_t bytes, char *text, size_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Texts that are put together piece by piece. */
-#ifndef CAPO_TEXT_H
-#define CAPO_TEXT_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -24,5 +23,3 @@ __attribute__((format(printf, 1, 0))) char *capo_print(const char *format, va_li
  * known. Return: @text. */
 __attribute__((format(strftime, 2, 0))) char *capo_text_when(uint64_t real_ns, const char *format,
                                                              char text[32]);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The few macros everybody may use. */
-#ifndef CAPO_UTIL_H
-#define CAPO_UTIL_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,5 +58,3 @@ static inline void capo_closep(int *fd)
 #define _cleanup_free_   _cleanup_(capo_freep)
 #define _cleanup_fclose_ _cleanup_(capo_fclosep)
 #define _cleanup_close_  _cleanup_(capo_closep)
-
-#endif

@@ -5,8 +5,7 @@
  * pipe that nobody reads any more. Between these two calls they are only error codes (EFBIG,
  * EPIPE). A signal that was pending before stays pending.
  */
-#ifndef CAPO_WRITE_SIGNALS_H
-#define CAPO_WRITE_SIGNALS_H
+#pragma once
 
 #include <errno.h>
 #include <signal.h>
@@ -109,5 +108,3 @@ static inline void capo_write_signals_end(struct capo_write_signals *l)
         __attribute__((cleanup(capo_write_signals_end),                    \
                        unused)) struct capo_write_signals write_signals_ = \
                 capo_write_signals_begin()
-
-#endif

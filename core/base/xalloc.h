@@ -4,8 +4,7 @@
  * gives memory or ends the process with one line and xalloc_status, so that nobody asks.
  * Never in the libraries that a job loads, nor for a size that a file states.
  */
-#ifndef CAPO_XALLOC_H
-#define CAPO_XALLOC_H
+#pragma once
 
 #include <stdarg.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ void xmemclose(FILE *f);
 
 /** xarray_room() - capo_array_room() of core/base/array.h, or the end */
 void xarray_room(void *list, size_t n, size_t item);
-
-#endif

@@ -5,8 +5,7 @@
  * namespaces that share a /dev/shm. Programs that close all descriptors drop it too, so within one
  * pid namespace /proc is asked as well.
  */
-#ifndef CAPO_ALIVE_H
-#define CAPO_ALIVE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,5 +32,3 @@ int capo_alive_lock(int fd);
 /** capo_alive_locked() - has another process the lock? It is not taken for that, not even for a
  * moment in which somebody else would find it taken. */
 bool capo_alive_locked(int fd);
-
-#endif

@@ -4,8 +4,7 @@
  * (communicator, call, size, what ran), with the time it took in the cell's histograms, and in the
  * totals of its call site.
  */
-#ifndef CAPO_CELLS_H
-#define CAPO_CELLS_H
+#pragma once
 
 #include "capo/record.h"
 #include "core/log/log_output.h"
@@ -41,5 +40,3 @@ static inline uint64_t capo_host_ns(const struct capo_segment_header *h,
 {
         return r->t_end <= r->t_begin ? 0 : capo_clock_span(&h->clock, r->t_end - r->t_begin);
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes what a log holds beside calls, out of the segment: texts, communicators, call sites,
  * and END. cells.h writes cells. */
-#ifndef CAPO_DESCRIBE_H
-#define CAPO_DESCRIBE_H
+#pragma once
 
 #include "core/log/log_output.h"
 
@@ -38,5 +37,3 @@ uint64_t capo_describe_dropped(const struct capo_describe *d);
 
 /** capo_describe_end() - @clean: see struct capo_log_end. */
 void capo_describe_end(struct capo_describe *d, unsigned clean);
-
-#endif

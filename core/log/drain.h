@@ -5,8 +5,7 @@
  * segment and nothing else, so the living process and the one that recovers a dead one run the same
  * code. One caller at a time.
  */
-#ifndef CAPO_DRAIN_H
-#define CAPO_DRAIN_H
+#pragma once
 
 #include "core/log/describe.h"
 #include "core/log/segment.h"
@@ -85,5 +84,3 @@ void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text);
 
 /** capo_drain_name_site() - name one new site, in a round that has time for it. */
 void capo_drain_name_site(struct capo_drain *d);
-
-#endif

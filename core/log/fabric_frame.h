@@ -5,8 +5,7 @@
  * and their keys. fabric_write.c puts snapshots together (in the job: no allocation, bounded),
  * fabric_read.c takes the last whole one apart (afterwards). No libfabric header here.
  */
-#ifndef CAPO_LOG_FABRIC_H
-#define CAPO_LOG_FABRIC_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -154,5 +153,3 @@ void capo_fabric_put(struct capo_fabric_text *t, unsigned line, const void *what
 
 /** capo_fabric_end() - the snapshot is complete: hand over what is left. */
 void capo_fabric_end(struct capo_fabric_text *t);
-
-#endif

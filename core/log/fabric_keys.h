@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* core/log/fabric_frame.def as tables, for the two files that walk them: fabric_write.c and
  * fabric_read.c. */
-#ifndef CAPO_LOG_FABRIC_KEYS_H
-#define CAPO_LOG_FABRIC_KEYS_H
+#pragma once
 
 #include "core/log/fabric_frame.h"
 #include "core/log/fabric_kinds.h"
@@ -64,5 +63,3 @@ static inline const struct fabric_key *fabric_keys_of(enum capo_fabric_line line
                 k++;
         return k;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of operations and of lines in FABRIC frames, by name. For the files that name or list
  * them: others get along with core/log/fabric_frame.h. */
-#ifndef CAPO_FABRIC_KINDS_H
-#define CAPO_FABRIC_KINDS_H
+#pragma once
 
 #include "core/log/fabric_frame.h"
 
@@ -19,5 +18,3 @@ enum capo_fabric_line {
 #include "core/log/fabric_frame.def"
         CAPO_FABRIC_LINES,
 };
-
-#endif

@@ -4,8 +4,7 @@
  * log has calls as BLOCK frames, by column, each of one thread; what calls have in common is said
  * once, as a numbered shape.
  */
-#ifndef CAPO_FLIGHT_H
-#define CAPO_FLIGHT_H
+#pragma once
 
 #include "capo/record.h"
 #include "core/log/cells.h"
@@ -45,5 +44,3 @@ void capo_flight_write(struct capo_flight *f, uint64_t from, uint64_t to);
 
 /** capo_flight_restart() - number shapes from 0 again: the log may have lost some. */
 void capo_flight_restart(struct capo_flight *f);
-
-#endif

@@ -5,8 +5,7 @@
  * says as much of that moment as a read of the process's memory does. The words:
  * include/capo/log_hang.def.
  */
-#ifndef CAPO_LOG_HANG_TEXT_H
-#define CAPO_LOG_HANG_TEXT_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -58,5 +57,3 @@ size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *
  */
 size_t capo_hang_text_thread(char *text, size_t room, int tid, const char *wait, const char *name);
 size_t capo_hang_text_native(char *text, size_t room, int tid, const char *frame);
-
-#endif

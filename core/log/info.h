@@ -3,8 +3,7 @@
  * The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the
  * keys; info_write.c makes the lines, in the job, and info_read.c parses them afterwards.
  */
-#ifndef CAPO_LOG_INFO_H
-#define CAPO_LOG_INFO_H
+#pragma once
 
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,5 +26,3 @@
  */
 size_t capo_info_print(char *line, size_t room, const char *key, const char *format, va_list args)
         __attribute__((format(printf, 4, 0)));
-
-#endif

@@ -4,8 +4,7 @@
  * good. One store (commit_now) makes written frames valid. The process that continues a log cuts
  * the file back to the last such store.
  */
-#ifndef CAPO_OUTPUT_H
-#define CAPO_OUTPUT_H
+#pragma once
 
 #include "core/log/log_write.h"
 #include "core/log/segment.h"
@@ -53,5 +52,3 @@ bool capo_output_lost(const struct capo_output *o, const struct capo_output_mark
 /** capo_output_flush() - what waits goes to the file, and what is in the file becomes true. Return:
  * 0; -errno. */
 int capo_output_flush(struct capo_output *o);
-
-#endif

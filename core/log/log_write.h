@@ -3,8 +3,7 @@
  * Writing a log: frames are put together in memory and go to the file by write(2), whole frames at
  * a time. Neither stdio nor malloc: this runs inside somebody else's process, at its exit too.
  */
-#ifndef CAPO_LOG_WRITE_H
-#define CAPO_LOG_WRITE_H
+#pragma once
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -80,5 +79,3 @@ void capo_log_forget(struct capo_log_writer *w);
 
 /** capo_log_finish() - flush, sync when @sync, close. */
 int capo_log_finish(struct capo_log_writer *w, bool sync);
-
-#endif

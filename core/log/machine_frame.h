@@ -15,8 +15,7 @@
  *      samples  taken since the last frame; of them, those inside an NCCL call; if they are not as
  *               before and 0: ns from one to the next; us in which the process was stopped
  */
-#ifndef CAPO_LOG_MACHINE_FRAME_H
-#define CAPO_LOG_MACHINE_FRAME_H
+#pragma once
 
 enum capo_machine_scope {
         CAPO_MACHINE_PROCESS,
@@ -61,5 +60,3 @@ enum capo_between_kind {
         CAPO_BETWEEN_KINDS,
 };
 extern const char *const capo_between_kinds[CAPO_BETWEEN_KINDS];
-
-#endif

@@ -4,8 +4,7 @@
  * none. It begins small and grows with what it holds: a job may lock all memory that it has mapped
  * (mlockall()), within a limit.
  */
-#ifndef CAPO_NUMBER_INDEX_H
-#define CAPO_NUMBER_INDEX_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -43,5 +42,3 @@ static inline uint32_t capo_index_next(const struct capo_number_index *x, uint32
 {
         return (i + 1) & (x->size - 1);
 }
-
-#endif

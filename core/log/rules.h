@@ -4,8 +4,7 @@
  * tuned or swept says so once, a line per row. include/capo/log_rules.def lists the words;
  * rules_write.c puts lines together (in the job), rules_read.c takes them apart (afterwards).
  */
-#ifndef CAPO_LOG_RULES_H
-#define CAPO_LOG_RULES_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ void capo_rules_put(FILE *out, const char *key, const char *format, ...)
 
 /** capo_rules_put_row() - a line for a row or a candidate. */
 void capo_rules_put_row(FILE *out, const struct capo_rules_row *row);
-
-#endif

@@ -26,8 +26,7 @@
  *   slots                      by state, see segment_calls.h
  *   kept                       the drain thread: two halves, the one that kept_now names is whole
  */
-#ifndef CAPO_SEGMENT_H
-#define CAPO_SEGMENT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -308,5 +307,3 @@ size_t capo_pieces_table(const struct capo_segment_header *h);
 
 /** capo_piece_bytes() - bytes of the file that piece @nth of an area has. */
 size_t capo_piece_bytes(const struct capo_segment *seg, int id, size_t nth);
-
-#endif

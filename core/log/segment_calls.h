@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The areas of a segment that hold calls: the threads' rings, and the slots of calls on the GPU. */
-#ifndef CAPO_SEGMENT_CALLS_H
-#define CAPO_SEGMENT_CALLS_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -44,5 +43,3 @@ struct capo_slot {
         uint64_t reserved[7];
 };
 static_assert(sizeof(struct capo_slot) == 128, "layout");
-
-#endif

@@ -4,8 +4,7 @@
  * and not published (shim/record/recorder.h). Reading needs no help of the process, because a
  * thread writes the record before it enters the call and leaves it there until the call returns.
  */
-#ifndef CAPO_UNFINISHED_H
-#define CAPO_UNFINISHED_H
+#pragma once
 
 #include "capo/record.h"
 #include "core/log/segment.h"
@@ -64,5 +63,3 @@ struct capo_unfinished_call {
 
 /** capo_unfinished_read() - a value of INFO `unfinished`, up to its newline. False: it is none. */
 bool capo_unfinished_read(const char *line, struct capo_unfinished_call *out);
-
-#endif

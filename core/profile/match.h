@@ -16,8 +16,7 @@
  * the two apart in one table, so there the bandwidths are "not known" and conditions on them do not
  * hold.
  */
-#ifndef CAPO_MATCH_H
-#define CAPO_MATCH_H
+#pragma once
 
 #include "capo/profile.h"
 #include "core/base/layout.h"
@@ -97,5 +96,3 @@ int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b
  */
 int capo_match(const struct capo_profile *profile, const struct capo_shape *shape,
                uint32_t **order);
-
-#endif

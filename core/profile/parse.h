@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a rule, read by themselves; include/capo/profile.h has what reads a whole profile. */
-#ifndef CAPO_PROFILE_PARSE_H
-#define CAPO_PROFILE_PARSE_H
+#pragma once
 
 #include "core/profile/profile_json.h"
 
@@ -10,5 +9,3 @@ struct capo_profile;
 /** capo_parse_rows() - the list of rows of a rule for @coll, into @p. Return: false with a fault.
  */
 bool capo_parse_rows(struct capo_json *r, struct capo_profile *p, unsigned coll);
-
-#endif

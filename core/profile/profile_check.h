@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is wrong with a profile that can be read: found before a job finds it. */
-#ifndef CAPO_PROFILE_CHECK_H
-#define CAPO_PROFILE_CHECK_H
+#pragma once
 
 #include <stdint.h>
 
@@ -24,5 +23,3 @@ enum capo_finding_level {
 typedef void (*capo_finding_say)(void *user, enum capo_finding_level level, uint32_t line,
                                  const char *text);
 int capo_profile_check(const struct capo_profile *profile, capo_finding_say say, void *user);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files that make up the profile reader and writer share with each other and with nobody
  * else. */
-#ifndef CAPO_PROFILE_FILE_H
-#define CAPO_PROFILE_FILE_H
+#pragma once
 
 #include "capo/profile.h"
 #include "core/profile/profile_json.h"
@@ -24,5 +23,3 @@ int capo_profile_row_raw(struct capo_profile *profile, const struct capo_row *ro
 
 int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
-
-#endif

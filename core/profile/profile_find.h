@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where profiles are looked for. */
-#ifndef CAPO_PROFILE_FIND_H
-#define CAPO_PROFILE_FIND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -31,5 +30,3 @@ const char *capo_profile_shipped(const char *library, char *path, size_t room);
  */
 int capo_profile_find(const char *name, const char *shipped, char *path, size_t room,
                       struct capo_fault *fault);
-
-#endif

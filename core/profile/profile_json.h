@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A pull reader for JSON that knows where it is: every failure is "file:line:column: expected ...,
  * found ...". */
-#ifndef CAPO_JSON_H
-#define CAPO_JSON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -99,5 +98,3 @@ static inline bool capo_slice_same(struct capo_slice a, struct capo_slice b)
 {
         return a.size == b.size && !memcmp(a.at, b.at, a.size);
 }
-
-#endif

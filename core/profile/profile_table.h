@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From a profile and a communicator to flat tables: one look-up per question. */
-#ifndef CAPO_PROFILE_TABLE_H
-#define CAPO_PROFILE_TABLE_H
+#pragma once
 
 #include "core/profile/match.h"
 
@@ -173,5 +172,3 @@ static inline struct capo_choice capo_tables_find(const struct capo_tables *t,
         }
         return table ? capo_table_find(table, q->bytes) : (struct capo_choice){0};
 }
-
-#endif

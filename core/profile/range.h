@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges in a profile: a number, or text such as "4-8", "16-", "2.28-2.30". docs/profile-format.md
  * has the grammar. */
-#ifndef CAPO_RANGE_H
-#define CAPO_RANGE_H
+#pragma once
 
 #include "capo/profile.h"
 #include "core/profile/profile_json.h"
@@ -24,5 +23,3 @@ bool capo_range_read(struct capo_json *r, enum capo_range_kind kind, struct capo
 
 /** capo_range_print() - as people write it. Return: does JSON want quotes round it? */
 bool capo_range_print(enum capo_range_kind kind, struct capo_range range, char *text, size_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of JSON by themselves, whatever the locale. */
-#ifndef CAPO_VALUE_H
-#define CAPO_VALUE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -23,5 +22,3 @@ char *capo_float_print(float value, char *text, size_t room);
 
 /** capo_text_put() - write @text in quotes, escaped where JSON wants it. */
 void capo_text_put(FILE *out, const char *text);
-
-#endif

@@ -3,8 +3,7 @@
  * The words of the JSON form that its reader and its writer share, so that they stay one format.
  * docs/profile-format.md is the same for people.
  */
-#ifndef CAPO_PROFILE_WORDS_H
-#define CAPO_PROFILE_WORDS_H
+#pragma once
 
 #include <stddef.h>
 
@@ -80,5 +79,3 @@ static const struct when_key {
         WHEN("reg_buff", FLAG, reg_buff),
 #undef WHEN
 };
-
-#endif

@@ -3,8 +3,7 @@
  * Algorithms and protocols by name. For the files that name one. Others pass numbers on, and ask
  * core/base/calls.h for their words.
  */
-#ifndef CAPO_ALGORITHMS_H
-#define CAPO_ALGORITHMS_H
+#pragma once
 
 #include <assert.h>
 
@@ -27,5 +26,3 @@ enum capo_proto {
 
 static_assert(CAPO_ALGOS - 1 == CAPO_NCCL_ALGOS && CAPO_PROTOS - 1 == CAPO_NCCL_PROTOS,
               "a row more in a list is one more in capo/call_kinds.h");
-
-#endif

@@ -4,8 +4,7 @@
  * call: a new row in calls.def rebuilds only the files that include this. Code that needs the kind
  * of a call asks capo_call_kind() (core/base/calls.h) instead.
  */
-#ifndef CAPO_CALL_IDS_H
-#define CAPO_CALL_IDS_H
+#pragma once
 
 #include <assert.h>
 
@@ -18,5 +17,3 @@ enum capo_call_id {
         CAPO_CALLS,
 };
 static_assert(CAPO_CALLS <= CAPO_CALL_ROOM, "tables by call are too small");
-
-#endif

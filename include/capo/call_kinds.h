@@ -4,8 +4,7 @@
  * every file includes this header: a new row of a list then rebuilds only the files that name its
  * rows.
  */
-#ifndef CAPO_CALL_KINDS_H
-#define CAPO_CALL_KINDS_H
+#pragma once
 
 /* The clock that made the duration. A host time of an NCCL call is the enqueue, not the
  * transfer. */
@@ -64,5 +63,3 @@ enum capo_call_kind {
         CAPO_KIND_GROUP,
         CAPO_KIND_EXCHANGE, /* a collective in which each rank has a size of its own: EpDispatch, EpCombine, Reshard */
 };
-
-#endif

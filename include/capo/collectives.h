@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The collectives that a tuner is asked about, by name. For the files that name one. */
-#ifndef CAPO_COLLECTIVES_H
-#define CAPO_COLLECTIVES_H
+#pragma once
 
 #include <assert.h>
 
@@ -16,5 +15,3 @@ enum capo_coll {
 
 static_assert(CAPO_COLLS == CAPO_NCCL_COLLS,
               "a row more in the list is one more in capo/call_kinds.h");
-
-#endif

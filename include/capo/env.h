@@ -4,8 +4,7 @@
  * docs/env.md are made from it. Read once, at load; everything else gets a const pointer to the
  * result.
  */
-#ifndef CAPO_ENV_H
-#define CAPO_ENV_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -65,5 +64,3 @@ int capo_env_understood(const char *name, const char *text, const char **type);
 
 /** capo_env_below() - is @text below what setting @name may be? Then *@least is in force. */
 bool capo_env_below(const char *name, const char *text, long long *least);
-
-#endif

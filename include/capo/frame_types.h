@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kinds of frames of a log, by name. For the files that write or read frames. */
-#ifndef CAPO_FRAME_TYPES_H
-#define CAPO_FRAME_TYPES_H
+#pragma once
 
 enum capo_frame_type {
 #define FRAME(id, number, since, meaning) CAPO_FRAME_##id = number,
@@ -9,5 +8,3 @@ enum capo_frame_type {
         CAPO_FRAMES, /* one more than the last: a reader of this version steps over this type and
                         all behind it */
 };
-
-#endif

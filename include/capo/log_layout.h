@@ -24,8 +24,7 @@
  * report needs two of the columns. Statistics live in CELLs: exact counts per (communicator, call,
  * bytes, algo, proto, channels, clock, rule, result).
  */
-#ifndef CAPO_LOG_LAYOUT_H
-#define CAPO_LOG_LAYOUT_H
+#pragma once
 
 #include <assert.h>
 #include <stddef.h>
@@ -235,5 +234,3 @@ static inline uint64_t capo_hist_floor(unsigned bucket)
 
         return bucket < 16 ? bucket : (uint64_t)(16 + bucket % 16) << (e - 4);
 }
-
-#endif

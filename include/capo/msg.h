@@ -11,8 +11,7 @@
  * All keep errno, write with one write(2) to stderr, and never allocate: they are safe in somebody
  * else's process. The _once forms speak at most once per call place and process.
  */
-#ifndef CAPO_MSG_H
-#define CAPO_MSG_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -46,5 +45,3 @@ int capo_why_at(int rc, char *why, size_t room, const char *file, int line, cons
                 if (!atomic_flag_test_and_set(&said_))       \
                         capo_warn(__VA_ARGS__);              \
         } while (0)
-
-#endif

@@ -13,8 +13,7 @@
  * ranks, else count x element size (NCCL src/include/info.h; nccl-tests prints the same number in
  * its first column).
  */
-#ifndef CAPO_PROFILE_H
-#define CAPO_PROFILE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -264,5 +263,3 @@ char *capo_when_print(const struct capo_when *when, char *text, size_t room);
 /** capo_layout_canonical() - "5 + 3" to "3+5"; "even", "uneven" (also spelled "min<max") as they
  * are. Return: 0; -EINVAL when @text is none of that, -ENOSPC when it does not fit. */
 int capo_layout_canonical(const char *text, char *out, size_t room);
-
-#endif

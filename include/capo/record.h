@@ -5,8 +5,7 @@
  * Calls, types and operators carry NCCL's own numbers (enum values have never been re-ordered:
  * nccl.h 2.13 to 2.30); the ids of calls are ours: include/capo/calls.def is the list.
  */
-#ifndef CAPO_RECORD_H
-#define CAPO_RECORD_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -48,5 +47,3 @@ static inline bool capo_record_waited(const struct capo_record *r, uint64_t *ns)
         *ns = r->group - 1;
         return true;
 }
-
-#endif

@@ -5,8 +5,7 @@
  * function here blocks, allocates on a path a job takes per call, or fails; all may be called from
  * any thread.
  */
-#ifndef CAPO_SEAM_H
-#define CAPO_SEAM_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -83,5 +82,3 @@ extern const struct capo_seam *capo_seam;
  */
 struct capo_tables;
 __attribute__((weak)) const struct capo_tables *capo_tuner_overrides(uint64_t comm_hash);
-
-#endif

@@ -4,8 +4,7 @@
  * summed per step, divided into buckets of other sizes, and timed with a curve of measured times.
  * All results are predictions and are marked as such.
  */
-#ifndef CAPO_ADVISE_H
-#define CAPO_ADVISE_H
+#pragma once
 
 #include "analysis/job/stats.h"
 #include "profiles/fit/fit.h"
@@ -68,5 +67,3 @@ void capo_curve_finish(struct capo_curve *c);
  */
 int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
                 uint64_t steps, struct capo_advice *out);
-
-#endif

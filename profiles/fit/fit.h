@@ -7,8 +7,7 @@
  *
  * Deterministic: the same samples give the same fit, bit by bit, whatever the order of equal times.
  */
-#ifndef CAPO_FIT_H
-#define CAPO_FIT_H
+#pragma once
 
 #include "capo/profile.h"
 #include "profiles/fit/fit_links.h"
@@ -249,5 +248,3 @@ static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
  */
 int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
                      int *n_rows);
-
-#endif

@@ -4,8 +4,7 @@
  * measurement error: every GPU must receive the whole result except its own part, and so must every
  * node.
  */
-#ifndef CAPO_FIT_LINKS_H
-#define CAPO_FIT_LINKS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,5 +29,3 @@ struct capo_fit_links capo_fit_links_of_machine(const struct capo_topology *t);
  * also if that is not known. */
 bool capo_fit_beyond(struct capo_fit_links links, const struct capo_trial *where, unsigned call,
                      uint64_t bytes, double us);
-
-#endif

@@ -3,8 +3,7 @@
  * Rules for unmeasured allocations: NCCL's own model (capo plan), scaled by the ratio of measured
  * to predicted time on another allocation of the same machines. Such rules are marked "modelled".
  */
-#ifndef CAPO_FIT_MODEL_H
-#define CAPO_FIT_MODEL_H
+#pragma once
 
 #include "profiles/fit/fit.h"
 #include "profiles/fragment/fragment_orders.h"
@@ -102,5 +101,3 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                       const struct capo_fit_options *options, struct capo_profile *profile,
                       struct capo_fit_fragment *out, char *why, size_t room);
 void capo_fit_fragment_finish(struct capo_fit_fragment *f);
-
-#endif

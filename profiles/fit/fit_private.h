@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The steps of a fit in their order: gather, estimate, decide, rows, check, judge. fit_make.c calls
  * them. */
-#ifndef CAPO_FIT_PRIV_H
-#define CAPO_FIT_PRIV_H
+#pragma once
 
 #include <math.h>
 
@@ -129,5 +128,3 @@ void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
 
 /** capo_fit_judge() - set each point's verdict, and what to measure next. */
 void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o);
-
-#endif

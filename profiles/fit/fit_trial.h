@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Evaluates a job's trials of the rows of its profile (tuner/trial.h), and makes the next profile
  * from them. */
-#ifndef CAPO_FIT_TRIAL_H
-#define CAPO_FIT_TRIAL_H
+#pragma once
 
 #include "profiles/fit/fit.h"
 
@@ -73,5 +72,3 @@ struct capo_trial_change {
 };
 
 struct capo_trial_change capo_trial_change(const struct capo_trial_found *f);
-
-#endif

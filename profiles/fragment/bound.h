@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ceilings in the terms of capo plan: ranks as (node, GPU number), rates as bus bandwidth. */
-#ifndef CAPO_FRAGMENT_BOUND_H
-#define CAPO_FRAGMENT_BOUND_H
+#pragma once
 
 #include "capo/call_kinds.h"
 #include "profiles/fragment/fragment.h"
@@ -27,5 +26,3 @@ struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const stru
  * a GPU; -ENOMEM. */
 int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                    struct fragment_bound *out);
-
-#endif

@@ -3,8 +3,7 @@
  * Is a measured bus bandwidth normal? It is compared with public measurements on such a machine,
  * else with NCCL's own prediction, else with the ceiling of the links. Pure functions.
  */
-#ifndef CAPO_EXPECTED_H
-#define CAPO_EXPECTED_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -110,5 +109,3 @@ bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
  * capo_expected_by_word() - "public", "nccl", "ceiling", "". Static. */
 const char *capo_expected_word(enum capo_expected_verdict verdict);
 const char *capo_expected_by_word(enum capo_expected_by by);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Maximum flow in whole numbers (Dinic). A network is built once and can be solved many times. */
-#ifndef CAPO_FRAGMENT_FLOW_H
-#define CAPO_FRAGMENT_FLOW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -36,5 +35,3 @@ static inline bool flow_side(const struct flow *f, int v)
 {
         return f->level[v] >= 0;
 }
-
-#endif

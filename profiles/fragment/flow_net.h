@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds the network of tree_pack.h from a machine and an allocation. */
-#ifndef CAPO_FRAGMENT_NET_H
-#define CAPO_FRAGMENT_NET_H
+#pragma once
 
 #include "profiles/fragment/fragment.h"
 #include "profiles/fragment/tree_pack.h"
@@ -30,5 +29,3 @@ int64_t fragment_star(const struct pack_net *net);
  * ports. @brick_gbs: rate of one link. Return: 0; -ENOMEM. */
 int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs,
                     struct capo_shapes *out);
-
-#endif

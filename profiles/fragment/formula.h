@@ -3,8 +3,7 @@
  * NCCL's formula (src/graph/tuning.cc, ncclTopoTuneModel): bandwidth per protocol from a shape's
  * bus bandwidth, and its constants. fragment_model.c explains how it is used.
  */
-#ifndef CAPO_FRAGMENT_FORMULA_H
-#define CAPO_FRAGMENT_FORMULA_H
+#pragma once
 
 #include "capo/algorithms.h"
 #include "profiles/plan/plan.h"
@@ -50,5 +49,3 @@ struct line formula_line(const struct capo_plan_row *one, const struct capo_plan
 /** formula_nvls_efficiency() - NCCL's efficiency factor for NVLS inside one node; 0: this GPU
  * generation has no NVLS. */
 double formula_nvls_efficiency(const struct formula *f);
-
-#endif

@@ -14,8 +14,7 @@
  * separate ceilings, which are the bound where they exist: capo_ceiling() has the one number for a
  * collective.
  */
-#ifndef CAPO_FRAGMENT_H
-#define CAPO_FRAGMENT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -140,5 +139,3 @@ static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
  */
 int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
                     size_t room);
-
-#endif

@@ -3,8 +3,7 @@
  * NCCL's cost model for an allocation, and the same model corrected by the actual links. Nothing is
  * measured: rules made from it are marked as predicted ("modelled" in profiles).
  */
-#ifndef CAPO_FRAGMENT_MODEL_H
-#define CAPO_FRAGMENT_MODEL_H
+#pragma once
 
 #include "profiles/fragment/link_loads.h"
 #include "profiles/fragment/nccl_model.h"
@@ -64,5 +63,3 @@ int fragment_model_reorder(struct fragment_model *f, const int *nodes, int n);
  * fragment_links_best() - the same from `links`. */
 uint8_t fragment_model_best(const struct fragment_model *f, size_t row);
 uint8_t fragment_links_best(const struct fragment_model *f, size_t row);
-
-#endif

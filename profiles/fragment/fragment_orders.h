@@ -4,8 +4,7 @@
  * one at an end, so a node with few GPUs, and few NICs beside them, belongs to an end. The order is
  * that of the ranks: a hostfile sets it, and it costs nothing.
  */
-#ifndef CAPO_FRAGMENT_ORDERS_H
-#define CAPO_FRAGMENT_ORDERS_H
+#pragma once
 
 #include "profiles/fragment/fragment_model.h"
 
@@ -62,5 +61,3 @@ char *fragment_orders_ask(const struct fragment_machine *m, const struct capo_al
 #define FRAGMENT_ORDER_HOW                                                                   \
         "a hostfile in this order sets it (mpirun; srun -m arbitrary with SLURM_HOSTFILE), " \
         "or torchrun --node-rank"
-
-#endif

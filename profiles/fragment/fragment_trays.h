@@ -4,8 +4,7 @@
  * node. Computations on links need the trays of a domain as one machine; questions to NCCL need
  * them separate.
  */
-#ifndef CAPO_FRAGMENT_TRAYS_H
-#define CAPO_FRAGMENT_TRAYS_H
+#pragma once
 
 #include "profiles/fragment/nccl_model.h"
 
@@ -32,5 +31,3 @@ struct capo_plan_gpu fragment_trays_gpu(const struct fragment_machine *m, int no
 /** fragment_trays_number() - replace "1:2" (tray 1, GPU 2) and "net1:0" in the answer's graphs by
  * numbers of m->t. */
 void fragment_trays_number(const struct fragment_machine *m, struct capo_plan_answer *answer);
-
-#endif

@@ -4,8 +4,7 @@
  * ceilings of profiles/fragment/fragment.h are for the best possible rings, chains or trees; this
  * is for the actual ones.
  */
-#ifndef CAPO_FRAGMENT_LOADS_H
-#define CAPO_FRAGMENT_LOADS_H
+#pragma once
 
 #include "profiles/fragment/fragment.h"
 #include "profiles/plan/plan.h"
@@ -43,5 +42,3 @@ struct fragment_attained {
  */
 int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains,
                    int n_domains, int n_channels, struct fragment_attained *out);
-
-#endif

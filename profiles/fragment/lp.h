@@ -5,8 +5,7 @@
  * cheapest one at given link prices, and prices rise until no thing costs less than 1. Then the
  * prices prove that no more fits.
  */
-#ifndef CAPO_FRAGMENT_LP_H
-#define CAPO_FRAGMENT_LP_H
+#pragma once
 
 /* Finds the cheapest thing at these prices and fills use[n_links]. Return: its cost; negative:
  * there is none. */
@@ -15,5 +14,3 @@ typedef double (*lp_oracle)(void *user, const double *price, double *use);
 /** lp_pack() - @most: set to the upper bound. Return: 0: the bound is reached; -ELOOP: stopped
  * after too many steps, it is only an upper bound; -ENOMEM. */
 int lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, double *most);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* NCCL's own choice and time for an allocation, in the terms of the ceilings: a wrapper of
  * profiles/plan/plan.h. */
-#ifndef CAPO_FRAGMENT_NCCL_H
-#define CAPO_FRAGMENT_NCCL_H
+#pragma once
 
 #include "profiles/fragment/fragment.h"
 #include "profiles/plan/plan.h"
@@ -39,5 +38,3 @@ int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *g
 /** fragment_nccl_ask() - Return: 0; negative errno with out->why_not set and all else empty. */
 int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a,
                       struct fragment_nccl *out);
-
-#endif

@@ -4,8 +4,7 @@
  * each. Splits with identical answers are one group. For two nodes, pairs of subsets that are equal
  * by the machine's symmetry are asked once, unless `all` is set.
  */
-#ifndef CAPO_FRAGMENT_SPLITS_H
-#define CAPO_FRAGMENT_SPLITS_H
+#pragma once
 
 #include "profiles/fragment/bound.h"
 
@@ -61,5 +60,3 @@ struct splits {
 /** splits_ask() - Return: 0; negative errno with @why. Call splits_finish() in any case. */
 int splits_ask(struct splits *s, char *why, size_t room);
 void splits_finish(struct splits *s);
-
-#endif

@@ -21,8 +21,7 @@
  *                               Nash-Williams: min over partitions of capacity between parts /
  *                               (parts - 1). With relays their edges are paths through them.
  */
-#ifndef CAPO_FRAGMENT_PACK_H
-#define CAPO_FRAGMENT_PACK_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out);
 
 /** pack_allreduce() - rate of all-reduce. */
 int pack_allreduce(const struct pack_net *net, double *out);
-
-#endif

@@ -3,8 +3,7 @@
  * The links of one machine, and the paths that NCCL uses over them between GPUs, from GPU to NIC
  * and back. link_loads.h builds on this.
  */
-#ifndef CAPO_FRAGMENT_WAYS_H
-#define CAPO_FRAGMENT_WAYS_H
+#pragma once
 
 #include "profiles/machine/topology.h"
 
@@ -50,5 +49,3 @@ void way_load(const struct way *way, double rate, double *use);
 
 /** ways_link_name() - "NVLink GPU 0 to GPU 3", "PCIe of GPU 2", "NIC mlx5_0". */
 void ways_link_name(const struct ways *w, int link, char *text, size_t room);
-
-#endif

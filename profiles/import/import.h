@@ -8,8 +8,7 @@
  * that. Two sources that contradict each other are an error. A run that cannot be right (ranks that
  * ran alone, wrong results, no bandwidth) is left out completely, with the reason.
  */
-#ifndef CAPO_IMPORT_H
-#define CAPO_IMPORT_H
+#pragma once
 
 #include <assert.h>
 #include <stdbool.h>
@@ -179,5 +178,3 @@ void capo_samples_note(struct capo_samples *set, const char *format, ...)
 
 /** capo_make_name() - "GPU events", "nccl-tests loop", ... */
 const char *capo_make_name(unsigned make);
-
-#endif

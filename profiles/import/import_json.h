@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by import_json.c, which splits a file into documents and reads those of nccl-tests, and
  * inspector.c. */
-#ifndef CAPO_IMPORT_JSON_H
-#define CAPO_IMPORT_JSON_H
+#pragma once
 
 #include "profiles/import/import_private.h"
 #include "profiles/import/json_values.h"
@@ -30,5 +29,3 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
  * the error set; -ENOMEM. */
 int inspector_samples(struct capo_input *in, struct inspector *all);
 void inspector_finish(struct inspector *all);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the parsers of profiles/import/ share. Each takes the whole input in memory,
  * zero-terminated. */
-#ifndef CAPO_IMPORT_PRIV_H
-#define CAPO_IMPORT_PRIV_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "profiles/import/import.h"
@@ -170,5 +169,3 @@ unsigned capo_nccl_log_call(struct capo_nccl_log *log);
 bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several);
 
 void capo_nccl_log_free(struct capo_nccl_log *log);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_IMPORT_JSON_VALUES_H
-#define CAPO_IMPORT_JSON_VALUES_H
+#pragma once
 
 #include <jansson.h>
 #include <stdint.h>
@@ -16,5 +15,3 @@ uint64_t json_count(const json_t *o, const char *key, uint64_t otherwise, uint64
 
 /** json_str() - text @key of @o; "": missing. */
 const char *json_str(const json_t *o, const char *key);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads from the log of a process what was forced in it, and which GPU, driver and NCCL it used. */
-#ifndef CAPO_IMPORT_LOG_LABELS_H
-#define CAPO_IMPORT_LOG_LABELS_H
+#pragma once
 
 #include "analysis/job/job.h"
 #include "profiles/import/import_private.h"
@@ -48,5 +47,3 @@ enum log_known {
  */
 enum log_known log_labels_want(const struct log_labels *labels, uint16_t rule, uint8_t ran,
                                struct log_want *want);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The state of import_log.c while it converts a job, and the runs that its communicators become. */
-#ifndef CAPO_IMPORT_LOG_RUNS_H
-#define CAPO_IMPORT_LOG_RUNS_H
+#pragma once
 
 #include "profiles/import/import_private.h"
 #include "profiles/import/log_labels.h"
@@ -58,5 +57,3 @@ uint32_t log_run_of(struct log_import *m, struct log_comm *c);
  * yet, from the hosts of the logs. A run that lacks logs of some ranks stays as it is. Return: 0;
  * -ENOMEM. */
 int log_runs_settle(struct log_import *m);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Command lines and prose that may say what was forced. */
-#ifndef CAPO_IMPORT_TEXT_COMMAND_H
-#define CAPO_IMPORT_TEXT_COMMAND_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ void capo_text_normalise(char *text);
 
 /** capo_text_forces() - does variable @key decide which algorithm and protocol run? */
 bool capo_text_forces(const char *key);
-
-#endif

@@ -3,8 +3,7 @@
  * Shared by the files that read nccl-tests' output: import_text.c splits lines and builds rows,
  * text_header.c reads headers and labels, text_run.c finishes a run.
  */
-#ifndef CAPO_IMPORT_TEXT_READER_H
-#define CAPO_IMPORT_TEXT_READER_H
+#pragma once
 
 #include "profiles/import/import_private.h"
 
@@ -100,5 +99,3 @@ int capo_text_labels(struct reader *r, char *text, unsigned line);
  * begin an empty one. Return: 0; -errno. */
 int capo_text_run_end(struct reader *r);
 void capo_text_run_clear(struct reader *r);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of nccl-tests' output, and the hosts of the file they are in. */
-#ifndef CAPO_IMPORT_TEXT_ROWS_H
-#define CAPO_IMPORT_TEXT_ROWS_H
+#pragma once
 
 #include "profiles/import/text_reader.h"
 
@@ -25,5 +24,3 @@ bool capo_text_begins_row(const char *text);
 
 /* Finish the row being built, if any. Return: 0; -errno with the error set. */
 int capo_text_row_end(struct reader *r);
-
-#endif

@@ -13,8 +13,7 @@
  *
  * Blanks are allowed around each. "3" and "3+5" are ambiguous: the caller says which is meant.
  */
-#ifndef CAPO_GPUS_H
-#define CAPO_GPUS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -49,5 +48,3 @@ bool capo_gpus_counts(const char *text, bool counts);
  */
 int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of,
                     struct capo_gpu_place **out, size_t *n, char *why, size_t room);
-
-#endif

@@ -4,8 +4,7 @@
  * libnvidia-ml.so.1 is opened when needed and closed again; it is never linked. In a container it
  * shows the container's devices, which may be fewer than in /sys.
  */
-#ifndef CAPO_NVML_H
-#define CAPO_NVML_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -57,5 +56,3 @@ void capo_nvml_limit(double seconds);
 /** capo_nvml_clocks() - current clocks of the GPU at @busid. The driver stays open. Return: 0;
  * -ENOENT; -EIO. */
 int capo_nvml_clocks(const char *busid, struct capo_clock_sample *out);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The machines known by name, and the generations of their links: the rows of platforms.def. */
-#ifndef CAPO_PLATFORM_H
-#define CAPO_PLATFORM_H
+#pragma once
 
 #include "profiles/machine/topology.h"
 
@@ -62,5 +61,3 @@ double capo_brick_measured_gbs(const struct capo_topology *t, const char **sourc
 /** capo_platform_recognise() - name for classes from the shape: number of GPUs, links, generation.
  * "pcie", "nvlink", "xgmi" or "nvswitch" for machines without a row. Static. */
 const char *capo_platform_recognise(const struct capo_topology *t);
-
-#endif

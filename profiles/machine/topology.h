@@ -8,8 +8,7 @@
  * planning constants, so they can be compared with NCCL's search; platforms.def has the source of
  * each.
  */
-#ifndef CAPO_TOPOLOGY_H
-#define CAPO_TOPOLOGY_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -191,5 +190,3 @@ const char *capo_path_name(enum capo_path path);
 /** capo_busid_canonical() - lower case, with a domain of at least four digits. Return: 0; -EINVAL.
  */
 int capo_busid_canonical(const char *text, char out[CAPO_BUSID_ROOM]);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the readers of topology formats: growing arrays, matching of half links, final checks.
  */
-#ifndef CAPO_TOPOLOGY_BUILD_H
-#define CAPO_TOPOLOGY_BUILD_H
+#pragma once
 
 #include <errno.h>
 
@@ -54,5 +53,3 @@ int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,
                         size_t room); /* path NULL: this machine */
 int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
                       struct capo_topology **out, char *why, size_t room);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs that CUDA would show to a program started here: CUDA_VISIBLE_DEVICES, MIG, containers.
  */
-#ifndef CAPO_VISIBLE_H
-#define CAPO_VISIBLE_H
+#pragma once
 
 #include "profiles/machine/nvml.h"
 
@@ -40,5 +39,3 @@ typedef const char *(*capo_visible_getenv)(const char *name, void *user); /* NUL
 int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvml,
                       capo_visible_getenv get, void *user, struct capo_visible *out, char *why,
                       size_t room);
-
-#endif

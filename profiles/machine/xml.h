@@ -3,8 +3,7 @@
  * A small XML document in memory, for NCCL's topology and graph files: elements with attributes, no
  * text. Every element keeps its line number for error messages.
  */
-#ifndef CAPO_XML_H
-#define CAPO_XML_H
+#pragma once
 
 #include <stddef.h>
 
@@ -41,5 +40,3 @@ void capo_xml_free(struct capo_xml *root);
 
 /** capo_xml_get() - value of an attribute, valid as long as the document; NULL: none. */
 const char *capo_xml_get(const struct capo_xml *e, const char *attr);
-
-#endif

@@ -10,8 +10,7 @@
  * The library starts processes (one per simulated node), waits for them and removes their files. It
  * keeps no state; any number of threads may ask at once.
  */
-#ifndef CAPO_PLAN_H
-#define CAPO_PLAN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -220,5 +219,3 @@ const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, cha
  */
 long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *why,
                            size_t why_room);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which ranks of a question are really started. */
-#ifndef CAPO_PLAN_ALIKE_H
-#define CAPO_PLAN_ALIKE_H
+#pragma once
 
 #include "profiles/plan/plan_job.h"
 
@@ -21,5 +20,3 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n);
  */
 double plan_alike_bytes(const struct plan_job *job, bool twice);
 double plan_alike_available(void);
-
-#endif

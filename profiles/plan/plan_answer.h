@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Converts a finished job and its files to a struct capo_plan_answer. */
-#ifndef CAPO_PLAN_ANSWER_H
-#define CAPO_PLAN_ANSWER_H
+#pragma once
 
 #include "profiles/plan/plan.h"
 #include "profiles/plan/plan_job.h"
@@ -18,5 +17,3 @@ void plan_answer_warning(const char *folder, uint32_t n_nodes, char *out, size_t
 /** plan_answer_gap() - " (cudaX was called, ...)" if a CUDA function was called that has no virtual
  * implementation; "": none. */
 void plan_answer_gap(const struct plan_job *job, char *out, size_t room);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes this machine as an NCCL topology file, for `capo topo capture`, so that it can be used
  * elsewhere. */
-#ifndef CAPO_PLAN_CAPTURE_H
-#define CAPO_PLAN_CAPTURE_H
+#pragma once
 
 #include <stddef.h>
 #include <stdio.h>
@@ -23,5 +22,3 @@ struct capo_capture {
  * Return: 0; -EIO: hwloc fails, or the file cannot be written; -ENOMEM; with @why.
  */
 int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size_t room);
-
-#endif

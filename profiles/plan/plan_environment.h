@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The environment of a worker: the user's NCCL settings, and settings that replace the machine. */
-#ifndef CAPO_PLAN_ENVIRONMENT_H
-#define CAPO_PLAN_ENVIRONMENT_H
+#pragma once
 
 #include "profiles/plan/plan_job.h"
 #include "profiles/plan/plan.h"
@@ -31,5 +30,3 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
                                          const struct plan_job *job, const char *folder,
                                          uint32_t node);
 void plan_environment_free(struct environment *e);
-
-#endif

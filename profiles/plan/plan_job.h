@@ -8,8 +8,7 @@
  * `version` on. Each worker writes its ranks' entries of the agreement table, shm names and errors
  * (through the atomic counters).
  */
-#ifndef CAPO_PLAN_JOB_H
-#define CAPO_PLAN_JOB_H
+#pragma once
 
 #include <stdatomic.h>
 
@@ -144,5 +143,3 @@ static inline uint64_t plan_job_size(uint32_t n_asked, uint32_t n_rows)
 
         return (size + 4095) & ~4095ull;
 }
-
-#endif

@@ -4,8 +4,7 @@
  * NCCL with a tuner differs from NCCL alone. It uses the plugin's look-up (core/profile/match.h)
  * with the values that NCCL passed to a tuner for this communicator.
  */
-#ifndef CAPO_PLAN_JUDGE_H
-#define CAPO_PLAN_JUDGE_H
+#pragma once
 
 #include "core/base/layout.h"
 #include "core/profile/profile_table.h"
@@ -104,5 +103,3 @@ struct capo_plan_comparison {
 int capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan_answer *with,
                       const struct capo_plan_by *by, struct capo_plan_comparison *out);
 void capo_plan_comparison_finish(struct capo_plan_comparison *c);
-
-#endif

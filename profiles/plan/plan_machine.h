@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prepares a topology file for a worker: the list of GPUs and NICs, and a complete XML for NCCL. */
-#ifndef CAPO_PLAN_MACHINE_H
-#define CAPO_PLAN_MACHINE_H
+#pragma once
 
 #include "profiles/plan/plan_job.h"
 
@@ -17,5 +16,3 @@
  */
 int plan_machine_prepare(const char *topo, const char *platform, const char *write_to,
                          struct plan_machine *m, char *why, size_t room);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Symmetries of a machine: permutations of its GPUs that change nothing. */
-#ifndef CAPO_PLAN_SYMMETRY_H
-#define CAPO_PLAN_SYMMETRY_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,5 +40,3 @@ static inline uint64_t capo_set_next(uint64_t set)
 uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set);
 
 void capo_symmetry_finish(struct capo_symmetry *s);
-
-#endif

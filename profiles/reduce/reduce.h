@@ -3,8 +3,7 @@
  * All-reduces for capo check: one child process per GPU of this node, in one communicator with
  * those of other nodes. Only the children open NCCL and the driver.
  */
-#ifndef CAPO_CHECK_REDUCE_H
-#define CAPO_CHECK_REDUCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -41,5 +40,3 @@ int reduce_run(const struct reduce_ask *ask, double *seconds, char *why, size_t 
 
 /** reduce_gpus() - number of GPUs that the driver shows to a new process; 0: no driver. */
 int reduce_gpus(void);
-
-#endif

@@ -7,8 +7,7 @@
  * s for another. A file of an older version is migrated in one transaction when it is opened for
  * writing; for reading it is migrated in a copy. One of a newer version is rejected.
  */
-#ifndef CAPO_STORE_H
-#define CAPO_STORE_H
+#pragma once
 
 #include <stdio.h>
 
@@ -68,5 +67,3 @@ int capo_store_query(struct capo_store *store, const char *sql, FILE *out, char 
  * import.
  */
 int capo_store_remove(struct capo_store *store, int64_t id, char *why, size_t room);
-
-#endif

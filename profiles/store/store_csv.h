@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples as flat CSV, the exchange format of docs/store.md: one line per sample, columns
  * documented there. */
-#ifndef CAPO_STORE_CSV_H
-#define CAPO_STORE_CSV_H
+#pragma once
 
 #include <stdio.h>
 
@@ -13,5 +12,3 @@ void capo_csv_heads(FILE *out);
 
 /** capo_csv_sample() - one line. Return: 0 or -EIO. */
 int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r);
-
-#endif

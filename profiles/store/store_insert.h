@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inserts the rows of one import. */
-#ifndef CAPO_STORE_INSERT_H
-#define CAPO_STORE_INSERT_H
+#pragma once
 
 #include <sqlite3.h>
 
@@ -12,5 +11,3 @@
  * transaction. Return: SQLITE_OK or an SQLite error, on which the caller rolls back. */
 int capo_store_insert(sqlite3 *db, const struct capo_samples *set,
                       const struct capo_store_about *about, int64_t *id);
-
-#endif

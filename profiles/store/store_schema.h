@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The tables of a store, and the migration of older stores. */
-#ifndef CAPO_STORE_SCHEMA_H
-#define CAPO_STORE_SCHEMA_H
+#pragma once
 
 #include <sqlite3.h>
 #include <stdint.h>
@@ -39,5 +38,3 @@ int capo_schema_migrate(sqlite3 *db);
 /** capo_schema_name_kinds() - fill in names of kinds that have none yet. Return: SQLITE_OK or an
  * SQLite error. */
 int capo_schema_name_kinds(sqlite3 *db);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What dlsym.c needs of the libfabric half, without libfabric's headers. */
-#ifndef CAPO_FI_DLSYM_H
-#define CAPO_FI_DLSYM_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ bool capo_fi_wrapped(const char *name);
  * Return: NULL when that version is not wrapped, or when the wrapper would go on to another copy of libfabric than @real's.
  */
 void *capo_fi_wrapper_of(const char *name, const char *version, const void *real);
-
-#endif

@@ -18,8 +18,7 @@
  * Table layouts: rdma/fi_endpoint.h, fi_domain.h, fi_eq.h of libfabric 1.17 and 2.7a1: entries are
  * only ever added at the end, and `size` says how many bytes there are.
  */
-#ifndef CAPO_FI_H
-#define CAPO_FI_H
+#pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -495,5 +494,3 @@ bool capo_fi_text_start(void);
 
 /** capo_fi_strerror - libfabric's own words for a code; NULL: no library has been met yet */
 extern const char *(*capo_fi_strerror)(int code);
-
-#endif

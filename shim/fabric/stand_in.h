@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Stand-ins for tables of functions: how one lies in memory, and how an entry begins. For
  * shim_fabric.h. */
-#ifndef CAPO_FI_STAND_IN_H
-#define CAPO_FI_STAND_IN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -87,5 +86,3 @@ CAPO_UNSANITIZED static inline bool fi_is_ours(const void *table)
  * for the case that mostly does not happen.
  */
 #define FI_KEEP(type, name, value) type volatile name = (value)
-
-#endif

@@ -14,8 +14,7 @@
  * load off the thread pointer instead of a call of __tls_get_addr(); fine in a library that is
  * preloaded, 16 bytes of static TLS in one that is not.
  */
-#ifndef CAPO_FI_WHOSE_H
-#define CAPO_FI_WHOSE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -62,5 +61,3 @@ extern const char etext[] __attribute__((visibility("hidden")));
         (FI_PROVIDER_CALL(object, caller) ||                      \
          unlikely((uintptr_t)(caller) - (uintptr_t)__ehdr_start < \
                   (uintptr_t)etext - (uintptr_t)__ehdr_start))
-
-#endif

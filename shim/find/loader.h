@@ -5,8 +5,7 @@
  * would stop the child in its next dlopen() or, before glibc 2.35, its next C++ exception. So a
  * fork() waits until the drain thread is through, for a second at most.
  */
-#ifndef CAPO_LOADER_H
-#define CAPO_LOADER_H
+#pragma once
 
 /** capo_loader_enter(), capo_loader_leave() - around what the drain thread asks */
 void capo_loader_enter(void);
@@ -17,5 +16,3 @@ void capo_loader_leave(void);
 void capo_loader_fork(void);
 void capo_loader_forked(void);
 void capo_loader_child(void);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What lies where in this process, by the kernel's list: for when the loader's lock may be held by
  * whoever stands still. */
-#ifndef CAPO_MAPS_H
-#define CAPO_MAPS_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,5 +28,3 @@ bool capo_read_self_pieces(const struct iovec *to, const struct iovec *from, uns
  * Return: 0; -ENOENT; -errno.
  */
 int capo_map_of(uintptr_t address, struct capo_map *out);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loaded objects: which one an address lies in, what it calls that place, and which ones define a
  * name. */
-#ifndef CAPO_OBJECT_H
-#define CAPO_OBJECT_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -64,5 +63,3 @@ bool capo_object_bound(bool (*wanted)(const char *name), const struct capo_objec
 /** capo_object_functions() - @each is called with the name of every function that the object loaded
  * at @base exports. */
 void capo_object_functions(uintptr_t base, void (*each)(const char *name, void *arg), void *arg);
-
-#endif

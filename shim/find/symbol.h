@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* dlsym and dlvsym behind our own: libcapo.so exports both (shim/nccl/dlsym.c). */
-#ifndef CAPO_SYMBOL_H
-#define CAPO_SYMBOL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -25,5 +24,3 @@ struct capo_object;
  * itself is none: there ours is not preloaded, but loaded as a plugin.
  */
 bool capo_dlsym_front(struct capo_object *out);
-
-#endif

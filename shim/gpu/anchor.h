@@ -11,8 +11,7 @@
  * used for a few seconds, then a later event takes its place, a little earlier than it would
  * follow, so that an error does not stay.
  */
-#ifndef CAPO_GPU_ANCHOR_H
-#define CAPO_GPU_ANCHOR_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -38,5 +37,3 @@ uint64_t capo_anchor_place(struct capo_anchor *a, double since, double took, uin
 
 /** capo_anchor_move() - the event placed last, @since after it, is the anchor from now on. */
 void capo_anchor_move(struct capo_anchor *a, double since);
-
-#endif

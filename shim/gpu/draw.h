@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which calls are timed on the GPU: CAPO_GPU_SAMPLE. */
-#ifndef CAPO_DRAW_H
-#define CAPO_DRAW_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -22,5 +21,3 @@ void capo_draw_one_in(uint32_t n, bool early);
  * time. */
 struct capo_draw capo_draw_call(struct capo_comm *comm, unsigned id, uint64_t bytes,
                                 uint64_t now_ms);
-
-#endif

@@ -4,8 +4,7 @@
  * are the same but for contexts, which it has one of per device, so there a context is the device's
  * number and one (hip.c). Taken as found in the process (RTLD_NOLOAD; never linked, never loaded).
  */
-#ifndef CAPO_GPU_DRIVER_H
-#define CAPO_GPU_DRIVER_H
+#pragma once
 
 #include <stddef.h>
 
@@ -59,5 +58,3 @@ void *capo_hip_open(void);
 /** capo_driver_hip(), capo_driver_hip_timing() - the same of libamdhip64.so, opened as @lib. */
 void capo_driver_hip(void *lib, struct capo_gpu_driver *out);
 const char *capo_driver_hip_timing(void *lib, struct capo_gpu_driver *out);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_BETWEEN_H
-#define CAPO_BETWEEN_H
+#pragma once
 
 #include <stddef.h>
 
@@ -9,5 +8,3 @@
 void capo_between_sample(void);
 size_t capo_between_print(char *text, size_t room);
 void capo_between_fork(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_MACHINE_GPU_H
-#define CAPO_MACHINE_GPU_H
+#pragma once
 
 #include "shim/machine/machine_source.h"
 
@@ -15,5 +14,3 @@ void capo_machine_gpus_fork(void);
 /** capo_machine_gpu_watch() - CUDA device @device, 0 to 63, is used here, and this is its PCI bus
  * id; any thread, once per device. */
 void capo_machine_gpu_watch(int device, const char *busid);
-
-#endif

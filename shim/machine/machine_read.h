@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_MACHINE_READ_H
-#define CAPO_MACHINE_READ_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -8,5 +7,3 @@
  * asked now; NULL: nothing. @report: the GPUs' clocks go into INFO too. */
 void capo_machine_read(bool report, void (*busy)(const char *what));
 void capo_machine_read_fork(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Numbers out of files of /proc and /sys, for the readings of include/capo/machine.def. */
-#ifndef CAPO_MACHINE_SOURCE_H
-#define CAPO_MACHINE_SOURCE_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ bool capo_machine_text(const char *path, char *text, size_t room);
 
 /** capo_machine_names() - the names in a folder, without those that begin with a dot. */
 void capo_machine_names(const char *folder, void (*found)(const char *name, void *arg), void *arg);
-
-#endif

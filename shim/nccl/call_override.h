@@ -4,8 +4,7 @@
  * reaches - symmetric kernels, the number of CTAs, clusters, copy engines. Communicators without
  * such a rule keep the plain pointers in their `into`, and cost nothing.
  */
-#ifndef CAPO_SHIM_CALL_OVERRIDE_H
-#define CAPO_SHIM_CALL_OVERRIDE_H
+#pragma once
 
 #include "shim/nccl/real.h"
 #include "shim/record/comms.h"
@@ -30,5 +29,3 @@ void capo_override_settle(struct capo_comm *comm);
  * the others do. */
 struct capo_nccl *capo_override_unrecorded(const struct capo_tls *t, struct capo_nccl *into,
                                            const void *handle);
-
-#endif

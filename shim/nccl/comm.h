@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Communicators: from creation to destruction, their names, and how they are distinguished on every
  * rank. */
-#ifndef CAPO_COMM_H
-#define CAPO_COMM_H
+#pragma once
 
 #include "shim/nccl/real.h"
 #include "shim/record/comms.h"
@@ -105,5 +104,3 @@ static inline struct capo_record *capo_call_begin_rare(struct capo_tls *t, ncclC
                 t->comm = capo_comm_find(t, handle, which, caller);
         return capo_call_begin_long(t, stream, id, w, caller, frame);
 }
-
-#endif

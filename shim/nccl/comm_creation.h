@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What is known of a communicator while NCCL creates it. */
-#ifndef CAPO_COMM_CREATION_H
-#define CAPO_COMM_CREATION_H
+#pragma once
 
 #include "shim/nccl/comm.h"
 
@@ -22,5 +21,3 @@ struct capo_creation capo_creation_first(struct capo_nccl *lib, ncclComm_t *wher
 /** capo_creation_child() - of Split, Shrink and Grow. @n_ranks: -1 not known. */
 struct capo_creation capo_creation_child(struct capo_comm *parent, ncclComm_t *where, int color,
                                          int n_ranks, const ncclConfig_t *config);
-
-#endif

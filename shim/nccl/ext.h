@@ -4,11 +4,8 @@
  * communicator whose parent is the NCCL communicator it was made of. The reshards of an NCCL
  * communicator are recorded on a child of it.
  */
-#ifndef CAPO_EXT_H
-#define CAPO_EXT_H
+#pragma once
 
 /** capo_ext_wrapper_of() - the wrapper of row @i for a caller whom dlsym answered with @real; NULL:
  * @real is of a second copy of the library, and stays as it is. */
 void *capo_ext_wrapper_of(int i, void *real);
-
-#endif

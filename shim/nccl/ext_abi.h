@@ -4,8 +4,7 @@
  * and are only appended to: a field is read where the caller's size covers it (CAPO_EXT_HAS).
  * tests/standin/abi_ext.sh compares all of this with the headers of nccl-extensions 0.1.0.
  */
-#ifndef CAPO_EXT_ABI_H
-#define CAPO_EXT_ABI_H
+#pragma once
 
 #include "shim/record/nccl_abi.h"
 
@@ -87,5 +86,3 @@ typedef struct {
         ncclDataType_t dtype;
         const ncclMesh_t *mesh;
 } ncclDistTensor_t;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Recording a call of NCCL EP or NCCL M2N. */
-#ifndef CAPO_EXT_CALL_H
-#define CAPO_EXT_CALL_H
+#pragma once
 
 #include "shim/nccl/comm.h"
 #include "shim/nccl/ext_abi.h"
@@ -30,5 +29,3 @@ static inline struct capo_record *capo_ext_begin(struct capo_tls *t, struct capo
         t->asked = NULL;
         return r;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the rows of nccl_ext_calls.def name for NCCL EP: before a call whose group it is of and what
  * it moves, after it, with its result, what it made, changed or ended. */
-#ifndef CAPO_EXT_EP_H
-#define CAPO_EXT_EP_H
+#pragma once
 
 #include "shim/nccl/ext_call.h"
 
@@ -27,5 +26,3 @@ void capo_ep_sent(struct capo_tls *t, ncclResult_t rc, ncclEpHandle_t handle,
 void capo_ep_cleared(ncclResult_t rc, ncclEpGroup_t group);
 ncclResult_t capo_ncclEpGetAsyncError(const void *real, const void *caller, const void *frame,
                                       ncclEpGroup_t group, int *error);
-
-#endif

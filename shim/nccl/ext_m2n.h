@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the rows of nccl_ext_calls.def name for NCCL M2N. */
-#ifndef CAPO_EXT_M2N_H
-#define CAPO_EXT_M2N_H
+#pragma once
 
 #include "shim/nccl/ext_call.h"
 
@@ -12,5 +11,3 @@ struct capo_what capo_m2n_reshard(struct capo_tls *t, const ncclDistTensor_t *sr
 ncclResult_t capo_ncclM2nGroupStart(const void *real, const void *caller, const void *frame);
 ncclResult_t capo_ncclM2nGroupEnd(const void *real, const void *caller, const void *frame);
 ncclResult_t capo_ncclM2nGroupAbort(const void *real, const void *caller, const void *frame);
-
-#endif

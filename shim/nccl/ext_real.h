@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The real functions of NCCL EP and NCCL M2N. */
-#ifndef CAPO_EXT_REAL_H
-#define CAPO_EXT_REAL_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -35,5 +34,3 @@ void capo_ext_unknown(void);
 
 /** capo_ext_tell() - the INFO lines of the libraries found so far, for the drain thread. */
 void capo_ext_tell(void);
-
-#endif

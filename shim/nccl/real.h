@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The NCCL libraries of this process and how they are found. All dlsym of NCCL names lives in
  * real.c. */
-#ifndef CAPO_REAL_H
-#define CAPO_REAL_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -60,5 +59,3 @@ bool capo_nccl_file(const char *path);
 /** capo_wrapper_of() - our wrapper of NCCL's @name for callers that hold a handle of copy @number;
  * NULL when there is none. (wrap_nccl.c) */
 void *capo_wrapper_of(const char *name, int number);
-
-#endif

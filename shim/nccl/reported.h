@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What plugins report of communicators, and which communicator it was. */
-#ifndef CAPO_REPORTED_H
-#define CAPO_REPORTED_H
+#pragma once
 
 #include "capo/seam.h"
 #include "shim/record/recorder.h"
@@ -13,5 +12,3 @@ void capo_comm_reported(const struct capo_seam_comm *reported);
 void capo_comm_claim(struct capo_comm *comm);
 
 void capo_reported_fork(void);
-
-#endif

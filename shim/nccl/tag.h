@@ -5,8 +5,7 @@
  * gave stays; a call that capo itself turns into its Config twin gets one that no other call of the
  * process has.
  */
-#ifndef CAPO_TAG_H
-#define CAPO_TAG_H
+#pragma once
 
 #include "shim/record/recorder.h"
 
@@ -33,5 +32,3 @@ static inline bool capo_tag_fits(uint64_t event, uint64_t call)
 {
         return event & CAPO_TAG_NCCLS ? !call : event == call;
 }
-
-#endif

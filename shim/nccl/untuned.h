@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* That NCCL loads the tuner in this library where `capo run` configured it to, and a warning where
  * it did not. */
-#ifndef CAPO_UNTUNED_H
-#define CAPO_UNTUNED_H
+#pragma once
 
 #include <stdint.h>
 
@@ -23,5 +22,3 @@ void capo_untuned_loaded(void);
  * whatever the reason, and prints the setting that this release takes.
  */
 void capo_untuned_check(uint32_t n_ranks, int version);
-
-#endif

@@ -5,8 +5,7 @@
  * reader that stood on it for longer may have strayed into another chain, so what it did not find
  * is looked for again under the lock before anybody believes it. Who fills it: shim/nccl/comm.c.
  */
-#ifndef CAPO_COMMS_H
-#define CAPO_COMMS_H
+#pragma once
 
 #include "shim/record/state.h"
 
@@ -60,5 +59,3 @@ struct capo_seg_comm *capo_comm_change(const struct capo_comm *comm);
 void capo_comm_changed(struct capo_seg_comm *entry);
 
 void capo_comms_fork(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A call that was left without a return: by longjmp, or with its coroutine. */
-#ifndef CAPO_LEFT_H
-#define CAPO_LEFT_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -17,5 +16,3 @@
  * Keeps errno.
  */
 bool capo_left(const void *inside, const void *frame, const void **returns_to);
-
-#endif

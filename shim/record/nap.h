@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_NAP_H
-#define CAPO_NAP_H
+#pragma once
 
 #include <errno.h>
 #include <linux/futex.h>
@@ -24,5 +23,3 @@ static inline bool capo_nap(_Atomic uint32_t *word, uint32_t value, uint64_t ns)
         syscall(SYS_nanosleep, &time, NULL);
         return true;
 }
-
-#endif

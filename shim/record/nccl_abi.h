@@ -5,8 +5,7 @@
  * tests/preload/check_abi.c compares all of this, and the prototypes of nccl_calls.def, with every
  * nccl.h that is installed. Source of the facts: nccl.h.in of the tags named.
  */
-#ifndef CAPO_NCCL_ABI_H
-#define CAPO_NCCL_ABI_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -74,5 +73,3 @@ typedef struct {
 typedef struct ncclSimInfo_v22200 ncclSimInfo_t;            /* 2.22; passed through */
 typedef struct capo_nccl_wait_signal ncclWaitSignalDesc_t;  /* 2.29.2; passed through */
 typedef struct capo_nccl_encryption ncclEncryptionConfig_t; /* 2.32; passed through */
-
-#endif

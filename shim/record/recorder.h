@@ -17,8 +17,7 @@
  * call NCCL inside a call. The call that was left, and the handler's inside another, are counted as
  * dropped.
  */
-#ifndef CAPO_RECORDER_H
-#define CAPO_RECORDER_H
+#pragma once
 
 #include <string.h>
 
@@ -396,5 +395,3 @@ static inline struct capo_record *capo_call_begin_long(struct capo_tls *t, void 
         r->t_begin = capo_clock_ticks();
         return r;
 }
-
-#endif

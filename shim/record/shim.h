@@ -9,8 +9,7 @@
  * settings, makes the segment (core/log/segment.h) and starts the drain thread. After fork() the
  * child is a new process and starts afresh at its own first call.
  */
-#ifndef CAPO_SHIM_H
-#define CAPO_SHIM_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -162,5 +161,3 @@ void capo_shim_join(const struct capo_shim_part *part);
 /** capo_shim_alloc() - zeroed memory for the life of the process, from mmap; NULL when there is
  * none. Not for hot paths. */
 void *capo_shim_alloc(size_t size);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between the files that make up the recorder's life. */
-#ifndef CAPO_START_H
-#define CAPO_START_H
+#pragma once
 
 #include "shim/record/state.h"
 
@@ -142,5 +141,3 @@ void capo_kernel_fork(void);
 void capo_gpu_fork(void);
 void capo_stream_fork(void);
 void capo_site_fork(void);
-
-#endif

@@ -2,8 +2,7 @@
 /* What the recorder knows of the process: its segment, its communicators, and, from shim/site, the
  * stacks of its threads. Without the state of a thread and the record in the making, which are in
  * recorder.h. */
-#ifndef CAPO_STATE_H
-#define CAPO_STATE_H
+#pragma once
 
 #include "core/log/segment.h"
 #include "shim/record/nccl_abi.h"
@@ -121,5 +120,3 @@ unsigned capo_native_threads(char *text, unsigned room,
  * of a call from another place some ten. 0 for a thread that runs no Python.
  */
 uintptr_t capo_python_place(void);
-
-#endif

@@ -4,8 +4,7 @@
  * moves. It is asked on every round of the drain thread and looks once a second; the calls
  * themselves know nothing of it.
  */
-#ifndef CAPO_WATCH_H
-#define CAPO_WATCH_H
+#pragma once
 
 #include "core/log/unfinished.h"
 
@@ -56,5 +55,3 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  */
 const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct capo_segment *seg,
                                           uint64_t now_ns);
-
-#endif

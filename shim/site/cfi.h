@@ -9,8 +9,7 @@
  * known. Where a frame's size follows from the stack pointer, that is enough; where it follows from
  * another register it is when a frame further in has saved that one.
  */
-#ifndef CAPO_CFI_H
-#define CAPO_CFI_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -91,5 +90,3 @@ static inline __attribute__((always_inline)) void capo_cfi_here(struct capo_cfi 
  * @c's registers are unchanged.
  */
 int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_NATIVE_H
-#define CAPO_NATIVE_H
+#pragma once
 
 #include <stdint.h>
 
@@ -17,5 +16,3 @@ int capo_site_line(const char *path, uint64_t at, uint64_t in, char *line, unsig
 /** capo_native_stack() - the frames of one thread, as capo_native_threads() has them. Return: bytes
  * of @text, which ends with a zero; 0: it runs, or has ended. */
 unsigned capo_native_stack(int tid, char *text, unsigned room);
-
-#endif

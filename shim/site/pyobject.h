@@ -4,8 +4,7 @@
  * there is none (core/base/cpython.h); nothing is called that takes a reference, makes an object,
  * waits for a lock or raises.
  */
-#ifndef CAPO_PYOBJECT_H
-#define CAPO_PYOBJECT_H
+#pragma once
 
 #include "core/base/cpython.h"
 
@@ -21,5 +20,3 @@ extern struct capo_py_here {
 
 /** capo_py_find() - is there a CPython that can be read? Looked up once (dlsym()). */
 bool capo_py_find(void);
-
-#endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_PYTHON_H
-#define CAPO_PYTHON_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ unsigned capo_python_main_text(char *text, unsigned room);
 /** capo_python_collects() - does the main interpreter collect garbage now? False: no, or not known.
  */
 bool capo_python_collects(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where meet.c and the fake provider wait for each other. */
-#ifndef CAPO_TESTS_MEET_H
-#define CAPO_TESTS_MEET_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -10,5 +9,3 @@ struct meet {
         atomic_bool here; /* the provider's, inside the call */
         atomic_bool go;   /* the program's */
 };
-
-#endif

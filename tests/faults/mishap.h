@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What happens to a program from inside, whichever program it is; and how it counts its calls. For
  * victim.c, client.c, client.py. */
-#ifndef MISHAP_H
-#define MISHAP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -52,5 +51,3 @@ void mishap_begin(const struct nccl *nccl);
 /** mishap_middle() - between two calls, by any thread, as often as one likes: the first time it
  * happens. */
 void mishap_middle(void);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Made-up machines whose true times are known, and measurements of them as people make them. */
-#ifndef WORLDS_H
-#define WORLDS_H
+#pragma once
 
 #include "profiles/import/import.h"
 
@@ -74,5 +73,3 @@ double world_truth(const struct world *w, int k, double bytes);
 /** world_place_truth() - the same in one place (enum capo_place). */
 double world_place_truth(const struct world *w, int k, double bytes, int place);
 int world_own(const struct world *w, double bytes);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changing a log so that its readers get past the checksums. */
-#ifndef CAPO_FUZZ_FRAMES_H
-#define CAPO_FUZZ_FRAMES_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -19,5 +18,3 @@ size_t fuzz_frames_next(const uint8_t *data, size_t size, size_t at);
 /** fuzz_frames_job() - the logs in @data as a job. NULL: none of them could be read, each for a
  * reason that was said. */
 struct capo_job *fuzz_frames_job(const uint8_t *data, size_t size);
-
-#endif

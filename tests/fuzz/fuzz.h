@@ -6,8 +6,7 @@
  * program; in any build it is a test that goes through its corpus (replay.c). Nothing here forks or
  * touches a disk: files are in memory.
  */
-#ifndef CAPO_FUZZ_H
-#define CAPO_FUZZ_H
+#pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ const char *fuzz_file(unsigned which, const void *data, size_t size);
 
 /** fuzz_folder() - a folder of this process in /dev/shm, removed at its end with what is in it. */
 const char *fuzz_folder(void);
-
-#endif

@@ -5,8 +5,7 @@
  * how far each host's clock is off). Everything follows from the numbers given; the same call makes
  * the same bytes.
  */
-#ifndef CAPO_GEN_LOG_H
-#define CAPO_GEN_LOG_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdio.h>
@@ -92,5 +91,3 @@ uint64_t gen_job_write(const struct gen_job *job);
 /** gen_mixed_write() - four logs with something of everything: splits, groups, p2p, captured and
  * failed calls, many sizes, three clocks, rules, sites, drops. */
 void gen_mixed_write(const char *dir);
-
-#endif

@@ -5,8 +5,7 @@
  * ranks as wanted, with a fault whose truth is known. Everything follows from the numbers given;
  * the same call makes the same bytes.
  */
-#ifndef CAPO_GEN_PATTERN_H
-#define CAPO_GEN_PATTERN_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -76,5 +75,3 @@ struct pattern_job {
 /** pattern_write() - one log per rank in job->dir, which exists. Returns the records written, over
  * all logs. */
 uint64_t pattern_write(const struct pattern *p, const struct pattern_job *job);
-
-#endif

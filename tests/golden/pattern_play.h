@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which calls of a pattern belong together, at which beat of a round each is made, and what ends in
  * a round with a fault. */
-#ifndef CAPO_PATTERN_PLAY_H
-#define CAPO_PATTERN_PLAY_H
+#pragma once
 
 #include "tests/golden/gen_pattern.h"
 
@@ -56,5 +55,3 @@ static inline uint32_t pattern_tick_at(const struct pattern_play *play, unsigned
 {
         return play->tick_of[rank % play->p->ranks * play->most_calls + i];
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the test jobs share: who am I, how do ranks meet, check every call, count what was issued.
  */
-#ifndef JOB_H
-#define JOB_H
+#pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -66,4 +65,3 @@ void job_report(const struct job *job, FILE *to);
 
 double job_now(void); /* seconds, CLOCK_MONOTONIC */
 size_t job_type_bytes(ncclDataType_t type);
-#endif

@@ -10,8 +10,7 @@
  * recorder inside the call measures is never longer. Without JOB_TRUTH nothing here does anything,
  * and no event is made.
  */
-#ifndef TRUTH_H
-#define TRUTH_H
+#pragma once
 
 #include <stdint.h>
 #include <cuda.h>
@@ -36,4 +35,3 @@ void truth_write(struct truth *t);
 
 /** truth_close() - write all of them; streams have been synchronised. */
 void truth_close(struct truth *t);
-#endif

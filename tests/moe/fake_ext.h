@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef FAKE_EXT_H
-#define FAKE_EXT_H
+#pragma once
 
 #define FAKE_GROUP  0x1000
 #define FAKE_HANDLE 0x2000
@@ -10,5 +9,3 @@ struct fake_ext {
         const void *given[3];
         unsigned n;
 };
-
-#endif

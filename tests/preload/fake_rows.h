@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the tests' small NCCL share: its functions by number, and the count of each. */
-#ifndef CAPO_TESTS_FAKE_ROWS_H
-#define CAPO_TESTS_FAKE_ROWS_H
+#pragma once
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -44,5 +43,3 @@ static inline ncclResult_t fake_collective(int i, size_t count)
         }
         return ncclSuccess;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the stand-in's own test programs: an expectation that says where it failed and lets the test
  * go on. */
-#ifndef STANDIN_CHECK_H
-#define STANDIN_CHECK_H
+#pragma once
 
 #include <stdio.h>
 
@@ -28,5 +27,3 @@ extern int n_checks, n_failures;
 #define DONE(name)                                                                  \
         (fprintf(stderr, "%s: %d checks, %d failed\n", name, n_checks, n_failures), \
          n_failures ? 1 : 0)
-
-#endif

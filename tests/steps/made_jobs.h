@@ -6,8 +6,7 @@
  * is what real jobs have: a start, a cut beginning, log lines, evaluations, uneven epochs, stalls,
  * calls out of order.
  */
-#ifndef CAPO_MADE_JOBS_H
-#define CAPO_MADE_JOBS_H
+#pragma once
 
 #include "analysis/steps/steps.h"
 
@@ -42,5 +41,3 @@ const char *made_name(enum made_kind kind);
 struct made_job made_job(enum made_kind kind, uint64_t seed);
 /** made_plain() - one recorded step after the other, nothing besides: what @pattern has. */
 struct made_job made_plain(enum made_kind kind, uint32_t layers, uint32_t steps);
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plugin, opened and asked as NCCL does it, through any version of its interface. */
-#ifndef CAPO_TEST_PLUGIN_H
-#define CAPO_TEST_PLUGIN_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <dlfcn.h>
@@ -170,5 +169,3 @@ static void __attribute__((unused)) use_profile(const char *text)
         "\", \"channels\": " #channels "}, "
 #define LEAVE_REST   "{\"upto\": \"max\", \"leave\": true}"
 #define RULES(rules) "{\"capo_profile\": 1, \"name\": \"test\", \"rules\": [" rules "]}"
-
-#endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CAPO_TEST_CFI_CODE_H
-#define CAPO_TEST_CFI_CODE_H
+#pragma once
+
 /* The functions of test_cfi.c, for each architecture: what they do, and what their tables say. */
 
 #if defined __x86_64__
@@ -70,6 +70,4 @@ __asm__(".text\n" ENTER("cfi_by_sp") PUSH_PAIR("32") SEE POP_PAIR("32") LEAVE EN
                                                         "16") LEAVE ENTER("cfi_fence")
                                                         PUSH_PAIR("16") " .cfi_def_cfa 29, 16\n adrp x29, cfi_fenced\n ldr x29, [x29, #:lo12:cfi_fenced]\n bl cfi_wrong\n" POP_PAIR(
                                                                 "16") LEAVE);
-#endif
-
 #endif

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef TESTS_UNIT_COMMA_H
-#define TESTS_UNIT_COMMA_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <locale.h>
@@ -29,5 +28,3 @@ static inline void comma_locale(void)
                         "no locale with a comma could be made: the package locales is missing");
         cr_assert_eq(*localeconv()->decimal_point, ',');
 }
-
-#endif

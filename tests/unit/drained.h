@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment with one ring and a drain on it, put together by hand, and its log read back. */
-#ifndef CAPO_DRAINED_H
-#define CAPO_DRAINED_H
+#pragma once
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -131,5 +130,3 @@ static inline int frames(unsigned type, void (*each)(const struct capo_log_frame
         capo_log_close(log);
         return n;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Jobs put together by hand, field by field, for tests of what is concluded from them;
  * capo_job_free() frees all. */
-#ifndef CAPO_MADE_JOB_H
-#define CAPO_MADE_JOB_H
+#pragma once
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -106,5 +105,3 @@ static inline struct capo_skew *made_skew(struct capo_job *job, uint32_t n_calls
         }
         return c->skew;
 }
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A segment of one thread, put together by hand: a ring and four slots, a clock whose ticks are
  * nanoseconds. */
-#ifndef CAPO_ONE_RING_H
-#define CAPO_ONE_RING_H
+#pragma once
 
 #include <criterion/criterion.h>
 
@@ -26,5 +25,3 @@ static inline void one_ring(void)
         seg.header->areas[CAPO_AREA_SLOTS].used = 4;
         ring = capo_area_at(&seg, CAPO_AREA_RINGS, 0);
 }
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A CPython's memory that nobody runs: objects as a release lays them out, one behind the other. */
-#ifndef CAPO_TEST_PY_MEMORY_H
-#define CAPO_TEST_PY_MEMORY_H
+#pragma once
 
 #include <string.h>
 
@@ -133,5 +132,3 @@ static inline uint64_t py_frame(const struct capo_py *py, uint64_t code, int int
                 py_put(at, (size_t)l->owner, &owner, 1);
         return at;
 }
-
-#endif

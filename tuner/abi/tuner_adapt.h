@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that several versions of the tuner interface share. In a header, because each
  * file of a version stands alone: in the plugin, and in those that tests and capo plan make. */
-#ifndef CAPO_TUNER_ADAPT_H
-#define CAPO_TUNER_ADAPT_H
+#pragma once
 
 #include "tuner/choose.h"
 
@@ -158,5 +157,3 @@ static inline capo_nccl_result capo_their_mark(const void *plugin, void *context
         return p->get_coll_info(context, func, bytes, pipe_ops, (float **)table, n_algos, n_protos,
                                 reg_buff, channels);
 }
-
-#endif

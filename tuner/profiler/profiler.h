@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What NCCL really ran: the one body behind all profiler interfaces. */
-#ifndef CAPO_PROFILER_H
-#define CAPO_PROFILER_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -48,5 +47,3 @@ capo_nccl_result capo_profiler_start_v5(void *context, void **handle,
 capo_nccl_result capo_profiler_stop(void *handle);
 capo_nccl_result capo_profiler_state(void *handle, int state, const void *args);
 capo_nccl_result capo_profiler_finish(void *profiler);
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that several versions of the profiler interface share. In a header, because each
  * file of a version stands alone: in the plugin, and in those that tests make. */
-#ifndef CAPO_PROFILER_ADAPT_H
-#define CAPO_PROFILER_ADAPT_H
+#pragma once
 
 #include "capo/kernels.h"
 #include "tuner/profiler/profiler.h"
@@ -77,5 +76,3 @@ uint8_t capo_event_algo_proto(const char *algo, const char *proto);
                                 .count = (d)->ce.count,                \
                                 .call = capo_event_call((d)->ce.func), \
                                 .algo_proto = CAPO_KERNEL_COPY_ENGINE})
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by the driver half and the runtime half of the virtual CUDA. */
-#ifndef CAPO_PLAN_CUDA_VIRTUAL_H
-#define CAPO_PLAN_CUDA_VIRTUAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -14,5 +13,3 @@ int plan_cuda_launched(unsigned grid, unsigned block, void **args);
 /* Does the runtime in this libnccl pass a status pointer to cudaGetDriverEntryPoint (CUDA 12 and
  * later)? */
 extern bool plan_cuda_has_status;
-
-#endif

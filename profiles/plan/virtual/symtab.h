@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds and patches functions of a loaded shared object that it does not export. */
-#ifndef CAPO_PLAN_SYMTAB_H
-#define CAPO_PLAN_SYMTAB_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -55,5 +54,3 @@ size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *
  * Return: number of calls; -ERANGE: a call cannot reach @spare; negative errno.
  */
 int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare);
-
-#endif

@@ -3,8 +3,7 @@
  * Internals of capo-plan-virtual.so, which simulates the machine for a real libnccl: CUDA runtime
  * and driver, NVML, network, profiler and tuner. It exists only in worker processes.
  */
-#ifndef CAPO_PLAN_VIRTUAL_H
-#define CAPO_PLAN_VIRTUAL_H
+#pragma once
 
 #include <stdbool.h>
 
@@ -152,5 +151,3 @@ void plan_poll_pause(unsigned *polls);
 
 /* The CUDA device that is current on this thread. */
 extern _Thread_local int plan_device;
-
-#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the stand-in driver share: contexts, streams, events, captures. */
-#ifndef STANDIN_FAKE_H
-#define STANDIN_FAKE_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -128,5 +127,3 @@ CUresult capture_event(CUstream stream, CUevent event, bool external, const stru
                        bool *taken);
 CUresult capture_wait(CUstream stream, CUevent event, bool *taken);
 void capture_forget(CUstream stream);
-
-#endif

@@ -4,8 +4,7 @@
  * has a segment with a mailbox of two slots for every rank that sends to it. A stream's tasks write
  * and read them, as the kernels of the real library do, so NCCL sees nothing of it.
  */
-#ifndef STANDIN_EP_H
-#define STANDIN_EP_H
+#pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -103,5 +102,3 @@ size_t ep_type_bytes(ncclDataType_t type);
 
 /* the driver's stand-in: the context of this task is lost, as after a kernel's trap */
 void standin_lost(void);
-
-#endif

@@ -5,8 +5,7 @@
  * without a toolkit. standin_cuda.def is the list of functions; tests/standin/abi_check.c compares
  * both with the toolkit's cuda.h where there is one.
  */
-#ifndef STANDIN_CUDA_H
-#define STANDIN_CUDA_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -207,6 +206,4 @@ enum {
 #define cuMemsetD8                cuMemsetD8_v2
 #define cuStreamWriteValue32      cuStreamWriteValue32_v2
 #define cuMemsetD32               cuMemsetD32_v2
-#endif
-
 #endif

@@ -4,8 +4,7 @@
  * that the stand-in has, so that it and the test jobs build without a toolkit. standin_nccl.def is
  * the list of functions; tests/standin/abi_check.c compares both with an installed nccl.h.
  */
-#ifndef STANDIN_NCCL_H
-#define STANDIN_NCCL_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -146,5 +145,3 @@ typedef struct {
         result nccl##name params;         \
         result pnccl##name params;
 #include "standin_nccl.def"
-
-#endif

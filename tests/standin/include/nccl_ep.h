@@ -3,8 +3,7 @@
  * The host interface of NCCL EP 0.2.0 (package nccl-extensions 0.1.0) in our own words.
  * standin_nccl_ext.def lists the functions; abi_ext.sh compares both with an installed header.
  */
-#ifndef STANDIN_NCCL_EP_H
-#define STANDIN_NCCL_EP_H
+#pragma once
 
 #include <stddef.h>
 #include <stdint.h>
@@ -147,5 +146,3 @@ typedef struct ncclEpCompleteConfig {
 #define EP(result, name, params) result ncclEp##name params;
 #define M2N(result, name, params)
 #include "standin_nccl_ext.def"
-
-#endif

@@ -3,8 +3,7 @@
  * The host interface of NCCL M2N 0.2.0 (package nccl-extensions 0.1.0) in our own words.
  * standin_nccl_ext.def lists the functions; abi_ext.sh compares both with an installed header.
  */
-#ifndef STANDIN_NCCL_M2N_H
-#define STANDIN_NCCL_M2N_H
+#pragma once
 
 #include <limits.h>
 #include <stddef.h>
@@ -45,5 +44,3 @@ typedef struct ncclM2nConfig_v2 {
 #define EP(result, name, params)
 #define M2N(result, name, params) result nccl##name params;
 #include "standin_nccl_ext.def"
-
-#endif

@@ -9,13 +9,10 @@
  * At the end of a file STANDIN_PART says which rows of standin_nccl.def it has the bodies of: an
  * alias must stand where its function does.
  */
-#ifndef STANDIN_API_H
-#define STANDIN_API_H
+#pragma once
 
 #include "std.h"
 
 #define API                               __attribute__((visibility("default")))
 #define NCCL(result, name, since, params) API __typeof__(nccl##name) pnccl##name;
 #include "standin_nccl.def"
-
-#endif

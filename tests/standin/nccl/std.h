@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the files of the stand-in NCCL share. */
-#ifndef STANDIN_STD_H
-#define STANDIN_STD_H
+#pragma once
 
 #include <netinet/in.h>
 #include <pthread.h>
@@ -416,5 +415,3 @@ extern struct driver {
 ncclResult_t driver_open(void);
 ncclResult_t driver_device(int *device); /* the calling thread's current device; 0's primary context
                                             when it has none */
-
-#endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What CUDA's headers want of their compiler's header of this name, which their package does not
  * bring; for gcc. */
-#ifndef STANDIN_HOST_DEFINES_H
-#define STANDIN_HOST_DEFINES_H
+#pragma once
 
 #define CUDARTAPI
 #define CUDARTAPI_CDECL
@@ -23,5 +22,3 @@
 #define __builtin_align__(n) __align__(n)
 #define __specialization_static
 #define __location__(a) a
-
-#endif
