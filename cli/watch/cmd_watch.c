@@ -229,9 +229,9 @@ static pid_t start_user(const struct watch *all, const struct watch_user *user)
         if (pid)
                 return pid < 0 ? 0 : pid;
         prctl(PR_SET_PDEATHSIG, SIGTERM);
+        setrlimit(RLIMIT_AS, &memory);
         snprintf(name, sizeof name, "watch-%u", user->uid);
         prctl(PR_SET_NAME, name);
-        setrlimit(RLIMIT_AS, &memory);
         strcpy(w.node, all->node);
         exit(watch_until_end(&w));
 }

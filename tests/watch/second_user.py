@@ -302,9 +302,10 @@ def get(port, path, **headers):
 
 def check_listen(folder):
     """Idle connections of another user, a page in a browser, a token."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    kept = socket.socket()  # nobody else is given its port; the watch reuses it
+    kept.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    kept.bind(("127.0.0.1", 0))
+    port = kept.getsockname()[1]
     token = os.path.join(folder, "token")
     with open(token, "w") as f:
         f.write("s3cret\n")
@@ -334,6 +335,7 @@ def check_listen(folder):
     finally:
         served.terminate()
         served.wait()
+        kept.close()
 
 
 def talk(port, request):
