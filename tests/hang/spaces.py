@@ -17,7 +17,7 @@ from job import Job, check  # noqa: E402
 
 CAPO = sys.argv[1]
 UNSHARE = ["unshare", "--pid", "--fork", "--kill-child"]
-SCRIPT = "0 coll 0 allreduce 1000 7 0 0 0\n1 until ever\n1 coll 0 allreduce 1000 7 0 0 0\n0 mark\n0 sync 0\n1 mark\n1 sync 0\n"
+SCRIPT = "0 coll 0 allreduce 1000 7 0 0 0\n1 mark\n1 until ever\n1 coll 0 allreduce 1000 7 0 0 0\n0 mark\n0 sync 0\n1 sync 0\n"
 
 
 if not shutil.which("unshare") or subprocess.run(UNSHARE + ["true"], capture_output=True).returncode:
@@ -25,7 +25,7 @@ if not shutil.which("unshare") or subprocess.run(UNSHARE + ["true"], capture_out
     sys.exit(77)
 job = Job(SCRIPT, 2, UNSHARE + [os.path.join(sys.argv[2], "tests/hang/player"), "FOLDER/script"], CAPO_HANG="0", FI_PROVIDER="tcp;ofi_rxm")
 try:
-    job.wait("place", lambda: os.path.exists(job.path("script.place.0")))
+    job.wait("place", lambda: all(os.path.exists(job.path("script.place.%d" % r)) for r in range(2)))
 
     def page(*more):
         out = subprocess.run([CAPO, "hang", "--json", "--after", "0.1", *more, job.logs], capture_output=True, text=True)

@@ -19,7 +19,7 @@ def check(result):
 
 def wait_for(name):
     while not os.path.exists(os.path.join(folder, name)):
-        time.sleep(0.05)
+        time.sleep(0.25)
 
 
 def load_batch():

@@ -8,6 +8,7 @@ trap   a rank does not come, and after NCCL_EP_TIMEOUT_MS the kernels end the pr
 import glob
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -45,21 +46,19 @@ def wait_for(what, asked):
         time.sleep(0.2)
 
 
-def has(*words):
+def has(pattern, *words):
     def asked():
         text = ask(*words)
-        return text if "EpDispatch" in text else ""
+        return text if re.search(pattern, text, re.S) else ""
     return asked
 
 
 def pages(folder):
     job, logs = start(folder, "first", "live"), os.path.join(folder, "first")
     try:
-        top = wait_for("EpDispatch in capo top", has("top", "--once", "--dir", logs))
-        check("top: %s" % top, "ep-ll" in top and "EpCombine" in top)
-        metrics = wait_for("EpDispatch in the metrics", has("watch", "--once", "--hang", "0", "--dir", logs))
-        lines = [line for line in metrics.splitlines() if "EpDispatch" in line and "ep-ll" in line]
-        check("metrics: %s" % metrics, any(line.startswith("capo_calls_total") and float(line.split()[-1]) > 0 for line in lines))
+        for call in "EpDispatch", "EpCombine":
+            wait_for(call + " of the group in capo top", has(r"ep-ll\s+" + call, "top", "--once", "--dir", logs))
+        wait_for("EpDispatch in the metrics", has(r'\ncapo_calls_total\{[^\n]*ep-ll[^\n]*EpDispatch[^\n]*\} [1-9]', "watch", "--once", "--hang", "0", "--dir", logs))
     finally:
         open(os.path.join(folder, "end"), "w").close()
         job.communicate(timeout=LIMIT_S)
