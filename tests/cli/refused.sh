@@ -71,7 +71,7 @@ refused "report capo-logs@0" "there is no job 0"
 grep -q 'empty: nothing could be read' err || fail "diagnose of an empty folder: $(cat err)"
 mkfifo fifo
 for verb in diagnose fit expect; do
-        timeout 20 "$capo" $verb fifo >out 2>err </dev/null
+        timeout 300 "$capo" $verb fifo >out 2>err </dev/null
         [ $? -lt 124 ] || fail "capo $verb waits for the writer of a named pipe"
         grep -q 'named pipe\|not a regular file' out err || fail "capo $verb fifo: not said: $(cat out err)"
 done

@@ -32,7 +32,7 @@ export SLURM_JOB_ID=48213 SLURM_JOB_NAME=train SLURM_PROCID=0 SLURM_LOCALID=0 SL
 $launch true
 "$capo" run --quiet -- $launch "$jobs/ddp_train" --epochs 1 >out 2>&1 || fail "first job: $(cat out)"
 page capo-logs 4
-"$capo" run --quiet -- "$jobs/launch" -n 2 --timeout 120 -- "$jobs/ddp_train" --epochs 2 >out 2>&1 || fail "second job: $(cat out)"
+"$capo" run --quiet -- "$jobs/launch" -n 2 --timeout 600 -- "$jobs/ddp_train" --epochs 2 >out 2>&1 || fail "second job: $(cat out)"
 [ "$(ls capo-logs)" = 48213 ] && [ "$(ls capo-logs/48213 | wc -l)" = 6 ] || fail "not as Slurm's jobs are: $(find capo-logs)"
 for what in capo-logs/48213 capo-logs; do
         page $what 2

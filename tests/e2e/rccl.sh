@@ -22,7 +22,7 @@ JSON
 for way in plain tuned; do
         set -- --quiet --trace all --sample 1 --dir "$work/$way"
         [ $way = plain ] || set -- "$@" --profile "$work/p.json"
-        "$capo" run "$@" -- "$jobs/launch" -n 3 --timeout 60 -- "$jobs/coll_perf_rccl" allreduce -b 64K -e 1M -f 16 -n 8 -w 1 \
+        "$capo" run "$@" -- "$jobs/launch" -n 3 --timeout 600 -- "$jobs/coll_perf_rccl" allreduce -b 64K -e 1M -f 16 -n 8 -w 1 \
                 >"$work/out" 2>"$work/err" || fail "$way: $(cat "$work/err" "$work/out")"
         "$capo" report --json "$work/$way" >"$work/$way.json" || fail "no JSON of $way"
 done

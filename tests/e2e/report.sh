@@ -13,14 +13,14 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 fail() { echo "report: $*"; bad=1; }
 
-"$capo" run --quiet --trace all --sample 1 --dir "$work/logs" -- "$jobs/launch" --layout 1+3 --timeout 60 -- \
+"$capo" run --quiet --trace all --sample 1 --dir "$work/logs" -- "$jobs/launch" --layout 1+3 --timeout 600 -- \
         "$jobs/ddp_train" --epochs 4 >"$work/out" 2>"$work/err" || fail "the job fails: $(cat "$work/err")"
 "$capo" report "$work/logs" >"$work/txt" 2>"$work/err" || fail "no page: $(cat "$work/err")"
 grep -q '4 ranks on 2 nodes (1+3)' "$work/txt" || fail "no layout"
 grep -q '^WAITING' "$work/txt" || fail "nobody waits"
 grep -q '^CALLED FROM' "$work/txt" || fail "no call sites"
 grep '^!' "$work/txt" && fail "problems in a healthy job"
-"$capo" run --quiet --dir "$work/plain" -- "$jobs/launch" --layout 1+3 --timeout 60 -- \
+"$capo" run --quiet --dir "$work/plain" -- "$jobs/launch" --layout 1+3 --timeout 600 -- \
         "$jobs/ddp_train" --epochs 4 >/dev/null 2>"$work/err" || fail "the job fails: $(cat "$work/err")"
 "$capo" report --wide "$work/plain" | grep -q '^WAITING .* data-parallel: .* calls compared' || fail "nobody waits in a plain recording"
 "$capo" report --json "$work/logs" >"$work/json" || fail "no JSON"

@@ -19,7 +19,7 @@ printf '# defaults\nCAPO_DIR=%s/logs\nCAPO_TRACE=all\n' "$work" >capo.conf
 chmod 644 capo.conf
 export CAPO_CONF="$work/capo.conf"
 
-job() { LD_PRELOAD=$("$capo" env --preload) "$@" "$jobs/launch" -n 2 --timeout 120 -- "$jobs/ddp_train" --epochs 1 >out 2>&1 || fail "job: $(cat out)"; }
+job() { LD_PRELOAD=$("$capo" env --preload) "$@" "$jobs/launch" -n 2 --timeout 600 -- "$jobs/ddp_train" --epochs 1 >out 2>&1 || fail "job: $(cat out)"; }
 job env
 [ "$(ls logs 2>/dev/null | wc -l)" = 2 ] || fail "the file's folder has no logs: $(ls logs; cat out)"
 "$capo" dump "$(echo logs/*.capo | cut -d' ' -f1)" | grep -q AllReduce || fail "no calls"
@@ -33,7 +33,7 @@ said='capo.conf:4: expected NAME=VALUE with a name of capo env, found "CAPO_HNAG
 job env
 [ "$(grep -c "$said" out)" = 2 ] || fail "a wrong line is not said once by each rank: $(cat out)"
 # capo run says it for its own node's file; another node's is said by the ranks there
-run() { "$capo" run --quiet --no-watch --dir run -- "$jobs/launch" -n 2 --timeout 120 -- env "$@" "$jobs/ddp_train" --epochs 1 >out 2>&1 || fail "capo run: $(cat out)"; }
+run() { "$capo" run --quiet --no-watch --dir run -- "$jobs/launch" -n 2 --timeout 600 -- env "$@" "$jobs/ddp_train" --epochs 1 >out 2>&1 || fail "capo run: $(cat out)"; }
 run A=1
 [ "$(grep -c "$said" out)" = 1 ] || fail "a wrong line is not said once by capo run: $(cat out)"
 sed 's/HNAG/GHAN/' capo.conf >there.conf

@@ -18,7 +18,7 @@ cat >p.json <<'END'
  "allreduce": [{"upto": "4K", "ctas": 3},
                {"upto": "max", "algo": "ring", "proto": "ll", "ctas": 2, "kernel": "symk RSxLD_AGxST", "cta_policy": "efficiency"}]}]}
 END
-ways="$jobs/launch -n 2 --timeout 120 -- $jobs/ways"
+ways="$jobs/launch -n 2 --timeout 600 -- $jobs/ways"
 bad=0
 fail() {
         echo "FAIL $*"

@@ -19,7 +19,7 @@ export CAPO_PROFILER=on CAPO_KERNEL_TIME=1
 run() {
         name=$1 release=$2
         shift 2
-        CAPO_STANDIN_NCCL_VERSION=$release "$capo" run --quiet --trace all --dir "$work/$name" -- "$jobs/launch" -n 3 --timeout 60 -- \
+        CAPO_STANDIN_NCCL_VERSION=$release "$capo" run --quiet --trace all --dir "$work/$name" -- "$jobs/launch" -n 3 --timeout 600 -- \
                 "$jobs/coll_perf" "$@" -b 192K -e 3M -f 16 -n 8 -w 1 >"$work/out" 2>"$work/err" || fail "$name: $(cat "$work/err" "$work/out")"
         "$capo" report --json "$work/$name" >"$work/$name.json" || fail "no JSON of $name"
 }

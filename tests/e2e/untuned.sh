@@ -15,7 +15,7 @@ export LD_LIBRARY_PATH="$build/tests/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH
 cat >p.json <<'END'
 {"capo_profile": 1, "rules": [{"when": {}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll", "channels": 1}]}]}
 END
-perf="$jobs/launch -n 2 --timeout 120 -- $jobs/coll_perf allreduce -b 1M -e 1M -n 3 -w 1"
+perf="$jobs/launch -n 2 --timeout 600 -- $jobs/coll_perf allreduce -b 1M -e 1M -n 3 -w 1"
 bad=0
 fail() {
         echo "FAIL $*"

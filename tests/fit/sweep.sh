@@ -13,7 +13,7 @@ fail() { echo "FAIL: $*"; bad=1; }
 [ -x "$jobs/coll_perf" ] && [ -x "$jobs/launch" ] || { echo "SKIPPED: no test jobs in this build"; exit 77; }
 LD_LIBRARY_PATH=$build/tests/standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}
 export LD_LIBRARY_PATH
-launch="$jobs/launch -n 3 --timeout 60 --"
+launch="$jobs/launch -n 3 --timeout 600 --"
 
 "$capo" sweep --quiet --dir "$tmp/one" --coll all_reduce --channels 0,1 -- $launch "$jobs/coll_perf" allreduce -b 1K -e 256K -f 16 -n 60 -c 1 > "$tmp/out" 2> "$tmp/err" ||
         fail "the job under sweep fails: $(cat "$tmp/err")"
@@ -75,7 +75,7 @@ NCCL_PROTO=Simple "$capo" sweep --quiet --dir "$tmp/closed" -- $launch "$jobs/co
 "$capo" export "$tmp/closed" | awk -F, 'NR > 1 && $17 != "" && $17 != "Simple" {other++} END {exit other > 0}' || fail "a closed cell was revived"
 
 # Killed in the middle, when something was measured: that can be fitted.
-"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 100 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1 &
+"$capo" sweep --quiet --dir "$tmp/killed" -- "$jobs/launch" -n 3 --timeout 600 -- "$jobs/coll_perf" allreduce -b 4K -e 64K -f 4 -n 100000 > /dev/null 2>&1 &
 pid=$! # capo becomes the launcher
 for _ in $(seq 900); do
         [ "$("$capo" export "$tmp/killed" 2> /dev/null | wc -l)" -gt 100 ] && break

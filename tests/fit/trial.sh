@@ -120,7 +120,7 @@ fi
 
 # Without the recorder nobody knows which call it is.
 NCCL_TUNER_PLUGIN="$build/tuner/libnccl-tuner-capo.so" CAPO_PROFILE="$mine/p.json" CAPO_ALLOW_MODELLED=1 CAPO_TRIAL=predicted \
-        "$build/tests/jobs/launch" -n 2 --timeout 60 -- "$build/tests/jobs/coll_perf" allreduce -b 1K -e 1K -n 2 > "$tmp/out" 2>&1 &&
+        "$build/tests/jobs/launch" -n 2 --timeout 600 -- "$build/tests/jobs/coll_perf" allreduce -b 1K -e 1K -n 2 > "$tmp/out" 2>&1 &&
         fail "a trial without the recorder runs"
 grep -q 'is it preloaded' "$tmp/out" || fail "why not: $(cat "$tmp/out")"
 if timed; then

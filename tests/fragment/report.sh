@@ -13,7 +13,7 @@ trap 'rm -rf "$work"' EXIT
 bad=0
 fail() { echo "report: $*"; bad=1; }
 
-"$capo" run --quiet --trace all --sample 1 --dir "$work/logs" -- "$jobs/launch" -n 4 --timeout 60 -- \
+"$capo" run --quiet --trace all --sample 1 --dir "$work/logs" -- "$jobs/launch" -n 4 --timeout 600 -- \
         "$jobs/ddp_train" --epochs 2 >"$work/out" 2>"$work/err" || fail "the job fails: $(cat "$work/err")"
 "$capo" report --wide --topo "$topo" "$work/logs" >"$work/page" 2>&1 || fail "no page: $(cat "$work/page")"
 grep -q '^CEILINGS .*standin-dgx1v.xml' "$work/page" || fail "no ceilings: $(cat "$work/page")"
@@ -65,7 +65,7 @@ nic() { # BUSID NAME NUMBER
 sed -e "/busid=\"0000:f3:00.0\"/s|\$|$(nic 0000:0a:00.0 near0 7)|" -e "/busid=\"0000:f8:00.0\"/s|\$|$(nic 0000:0b:00.0 used0 8)|" "$topo" >"$work/nics.xml"
 mkdir -p "$work/sys/class/net/lo" "$work/sys/devices/pci0000:00/0000:f8:00.0/0000:0b:00.0"
 ln -s "$work/sys/devices/pci0000:00/0000:f8:00.0/0000:0b:00.0" "$work/sys/class/net/lo/device"
-CAPO_SYSFS=$work/sys "$capo" run --quiet --dir "$work/nics" -- "$jobs/launch" --layout 1+3 --timeout 60 -- \
+CAPO_SYSFS=$work/sys "$capo" run --quiet --dir "$work/nics" -- "$jobs/launch" --layout 1+3 --timeout 600 -- \
         "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the job fails: $(cat "$work/err")"
 "$capo" report --topo "$work/nics.xml" --json "$work/nics" >"$work/json" || fail "no JSON with NICs"
 python3 -c '
@@ -130,13 +130,13 @@ grep -q 'above 100 %: what the description says is less' "$work/page" || fail "m
 
 "$capo" report --wide --topo /nosuch "$work/logs" >"$work/page" 2>&1 && fail "a topology that is not there"
 # GPU timing off: the bus ids are there all the same
-"$capo" run --quiet --sample 0 --dir "$work/untimed" -- "$jobs/launch" -n 4 --timeout 60 -- \
+"$capo" run --quiet --sample 0 --dir "$work/untimed" -- "$jobs/launch" -n 4 --timeout 600 -- \
         "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the untimed job fails: $(cat "$work/err")"
 "$capo" report --topo "$topo" --json "$work/untimed" >"$work/json" || fail "no JSON of the untimed job"
 grep -q '"dgx1v/4-ring2"' "$work/json" || fail "no class without GPU timing"
 # MIG slices have no NVLink: one of each GPU; two of each
 for each in 1 2; do
-        CAPO_STANDIN_MIG=$each "$capo" run --quiet --dir "$work/mig$each" -- "$jobs/launch" -n 4 --timeout 60 -- \
+        CAPO_STANDIN_MIG=$each "$capo" run --quiet --dir "$work/mig$each" -- "$jobs/launch" -n 4 --timeout 600 -- \
                 "$jobs/ddp_train" --epochs 1 >"$work/out" 2>"$work/err" || fail "the job on slices fails: $(cat "$work/err")"
         "$capo" report --topo "$topo" --json "$work/mig$each" >"$work/json" || fail "no JSON of slices"
         grep -q '4 of 4 processes run on MIG slices' "$work/json" || fail "the slices are not said"

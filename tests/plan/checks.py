@@ -476,7 +476,7 @@ def tuner_that_hangs():
     t = time.time()
     done = run("--platform", "dgx1v", "--sizes", "1M", "--tuner", misbehave, "--timeout", "2", env={"PLAN_TEST": "hang"})
     assert done.returncode == 1 and "no answer within 2.0 s" in done.stderr, done.stderr
-    assert time.time() - t < 15
+    assert time.time() - t < 100
 
 
 def tuner_that_crashes():

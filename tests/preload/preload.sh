@@ -563,7 +563,7 @@ link) # no symbolic link is followed, no file overwritten
         mkdir "$CAPO_DIR"
         cat >"$tmp/link.sh" <<'END'
 : >"$CAPO_DIR/precious"
-ln -s precious "$CAPO_DIR/$(hostname).$$.capo"
+ln -s precious "$CAPO_DIR/$(uname -n).$$.capo"
 exec "$1" basic
 END
         LD_PRELOAD=$lib sh "$tmp/link.sh" "$bin/app" >"$tmp/out" 2>"$tmp/err" || fail "status $?"
@@ -620,7 +620,7 @@ small-exit) # exit() by a thread of 16 KB, and by a signal's handler with a stac
 hung) # a folder in which writes never return: the end of the process waits five seconds for them, and no call is lost
         for later in 0 1; do
                 rm -rf "$CAPO_DIR"
-                LD_PRELOAD="$lib $bin/libhung.so" timeout -s KILL 25 "$bin/app" hung $later >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+                LD_PRELOAD="$lib $bin/libhung.so" timeout -s KILL 300 "$bin/app" hung $later >"$tmp/out" 2>"$tmp/err" || fail "status $?"
                 lines 'the log cannot be finished now; capo report --recover will do it'
                 "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
                 "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
@@ -639,7 +639,7 @@ wrapped) # other libraries that wrap NCCL, in front of the recorder, behind it, 
                         for order in "$bin/libwrap_$wrap.so $lib" "$lib $bin/libwrap_$wrap.so"; do
                                 rm -rf "$CAPO_DIR"
                                 # shellcheck disable=SC2086
-                                LD_PRELOAD=$order timeout 20 $program >"$tmp/out" 2>"$tmp/err" || fail "status $?: $order $program"
+                                LD_PRELOAD=$order timeout 300 $program >"$tmp/out" 2>"$tmp/err" || fail "status $?: $order $program"
                                 cmp -s "$tmp/bare.out" "$tmp/out" || fail "$order $program: $(cat "$tmp/out")"
                                 quiet
                                 # where the tool has asked for NCCL itself, that is a second copy
@@ -649,7 +649,7 @@ wrapped) # other libraries that wrap NCCL, in front of the recorder, behind it, 
                 done
         done
         rm -rf "$CAPO_DIR"
-        both timeout 20 "$bin/app_dlopen" plugin "$bin/libplugin_wrapped.so" basic
+        both timeout 300 "$bin/app_dlopen" plugin "$bin/libplugin_wrapped.so" basic
         basic_log
         ;;
 write-errors) # a server that is away for a while, or for good; no descriptor is left
@@ -709,7 +709,7 @@ write-errors) # a server that is away for a while, or for good; no descriptor is
         ;;
 locked-exit) # a handler's exit() while its thread holds a lock of ours
         echo '1 world' >"$tmp/names"
-        LD_PRELOAD="$lib $bin/libhung.so" CAPO_COMM_NAMES=$tmp/names timeout -s KILL 25 "$bin/app" locked-exit >"$tmp/out" 2>"$tmp/err" || fail "status $?"
+        LD_PRELOAD="$lib $bin/libhung.so" CAPO_COMM_NAMES=$tmp/names timeout -s KILL 300 "$bin/app" locked-exit >"$tmp/out" 2>"$tmp/err" || fail "status $?"
         lines 'the log cannot be finished now; capo report --recover will do it'
         "$bin/log_text" --recover "$CAPO_SHM" >"$tmp/recovered" 2>&1
         "$bin/log_text" "$CAPO_DIR"/*.capo >"$tmp/log" 2>&1
@@ -717,7 +717,7 @@ locked-exit) # a handler's exit() while its thread holds a lock of ours
         gone
         ;;
 last-thread) # the first thread ends by pthread_exit(): the process ends with the last one that is the program's
-        both timeout -s KILL 40 "$bin/app" last-thread
+        both timeout -s KILL 300 "$bin/app" last-thread
         quiet
         want 1 '^end calls=9 dropped=0 .* clean=1'
         gone
@@ -741,7 +741,7 @@ fork-loader) # fork() while the recorder's thread has the loader's lock: the chi
         gone
         ;;
 jump-loader) # siglongjmp() out of a call, while the recorder asks the loader: its lock is not held afterwards
-        LD_PRELOAD="$lib $bin/libslow_walk.so" timeout 30 "$bin/app" jump-loader >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
+        LD_PRELOAD="$lib $bin/libslow_walk.so" timeout 300 "$bin/app" jump-loader >"$tmp/out" 2>"$tmp/err" || fail "status $?: $(cat "$tmp/out")"
         grep -q '^done jump-loader' "$tmp/out" || fail "$(cat "$tmp/out")"
         ;;
 environment) # it is read while the job is in a call of its own, so not while the job changes it
@@ -865,7 +865,7 @@ gpu)
         gone
         ;;
 gpu-cancel) # a thread may still be cancelled after its calls were timed
-        CAPO_GPU_SAMPLE=1 both timeout 20 "$bin/app_gpu" cancel
+        CAPO_GPU_SAMPLE=1 both timeout 300 "$bin/app_gpu" cancel
         want 1 '^cell AllReduce comm=1 bytes=1048576 count=20 '
         gone
         ;;

@@ -30,7 +30,7 @@ def run(tmp, *args, preload=True):
     env = {k: v for k, v in os.environ.items() if not k.startswith('CAPO_') and k != 'LD_PRELOAD'}
     env.update(CAPO_DIR=tmp + '/logs', CAPO_SHM=tmp + '/shm', **({'LD_PRELOAD': lib} if preload else {}))
     os.makedirs(tmp + '/shm', exist_ok=True)
-    return subprocess.run([os.path.join(bins, 'app_sandbox'), *map(str, args)], env=env, capture_output=True, text=True, timeout=50)
+    return subprocess.run([os.path.join(bins, 'app_sandbox'), *map(str, args)], env=env, capture_output=True, text=True, timeout=300)
 
 
 def check(good, *text):

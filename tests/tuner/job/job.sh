@@ -8,7 +8,7 @@ launch=$1 perf=$2 plugin=$3 capo=$4
 work=$(mktemp -d "${TMPDIR:-/tmp}/capo-job.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 export LD_LIBRARY_PATH="$(dirname "$perf")/../standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export NCCL_TUNER_PLUGIN=$plugin CAPO_STANDIN_TIMEOUT=40
+export NCCL_TUNER_PLUGIN=$plugin CAPO_STANDIN_TIMEOUT=300
 unset CAPO_PROFILE CAPO_PROFILE_DIGEST CAPO_ALLOW_MODELLED CAPO_STRICT CAPO_TUNER CAPO_LAYOUT
 bad=0
 
@@ -42,7 +42,7 @@ try() {
         name=$1 expected=$2 word=$3
         shift 3
         begin=$(date +%s)
-        env "$@" "$launch" -n 3 --timeout 150 -- "$work/rank" "$perf" allreduce -b 1K -e 16K -f 4 -n 2 -w 1 >"$work/out" 2>&1
+        env "$@" "$launch" -n 3 --timeout 600 -- "$work/rank" "$perf" allreduce -b 1K -e 16K -f 4 -n 2 -w 1 >"$work/out" 2>&1
         rc=$?
         seconds=$(($(date +%s) - begin))
         case $expected:$rc in

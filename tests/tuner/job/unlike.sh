@@ -9,12 +9,12 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/capo-unlike.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/shm"
 export LD_LIBRARY_PATH="$(dirname "$unlike")/../standin${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}"
-export CAPO_STANDIN_TIMEOUT=60 CAPO_STANDIN_NCCL_VERSION=2.30.7 CAPO_SHM=$work/shm
+export CAPO_STANDIN_TIMEOUT=300 CAPO_STANDIN_NCCL_VERSION=2.30.7 CAPO_SHM=$work/shm
 unset CAPO_PROFILE CAPO_PROFILE_DIGEST CAPO_TUNER CAPO_LAYOUT CAPO_DIR RANK WORLD_SIZE LOCAL_RANK LOCAL_WORLD_SIZE
 bad=0
 
 for what in others sends grown mixed simulated; do
-        "$capo" sweep --dir "$work/$what" -- "$launch" -n 3 --timeout 240 -- "$unlike" $what >"$work/out" 2>&1 || {
+        "$capo" sweep --dir "$work/$what" -- "$launch" -n 3 --timeout 600 -- "$unlike" $what >"$work/out" 2>&1 || {
                 echo "FAIL $what: ended with status $?"
                 head -20 "$work/out"
                 bad=1
@@ -49,7 +49,7 @@ cat >"$work/p.json" <<'END'
 END
 for what in others grown mixed simulated; do
         export XDG_CONFIG_HOME="$work/config-$what"
-        "$capo" run --dir "$work/trial-$what" --profile "$work/p.json" --allow-predicted --budget 50 -- "$launch" -n 3 --timeout 240 -- "$unlike" $what >"$work/out" 2>&1 || {
+        "$capo" run --dir "$work/trial-$what" --profile "$work/p.json" --allow-predicted --budget 50 -- "$launch" -n 3 --timeout 600 -- "$unlike" $what >"$work/out" 2>&1 || {
                 echo "FAIL trials of $what: ended with status $?"
                 head -20 "$work/out"
                 bad=1
