@@ -137,7 +137,7 @@ build_with() {
 }
 
 # Tests of a build that ./dev made, or of a sanitizer's: two at a time per processor, because many tests wait half of their time.
-# One that fails is run again by itself, and named if it passes then.
+# One that fails is run again by itself, twice at most, and named if it passes then.
 run_tests() { # folder options...
         local dir=$1 multiplier
         shift

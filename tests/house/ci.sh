@@ -47,24 +47,35 @@ for marks in '✀  ――――' '8< ----'; do
 done
 made 0 check tests true
 [ ! -e "$dir/tree/build-ci/tests.log" ] || fail "the output of a failure, after it passed"
-# A failed test is run again by itself. One that passes then is named, with what it said; one that fails again fails.
+# A failed test is run again by itself, twice at most. One that passes then is named, with what it said; one that fails always fails.
 mkdir -p "$dir/tree/tests" "$dir/again"
 cp "$1/tests/again.py" "$dir/tree/tests/"
 cat >"$dir/again/meson.build" <<'END'
 project('again')
 run = find_program('run.sh')
 test('once', run, args: 'once', suite: 'unit')
+test('twice', run, args: 'twice', suite: 'unit')
 test('always', run, args: 'always', suite: 'unit')
 test('once', run, args: 'always', suite: 'other')
 END
-printf '#!/bin/sh\n[ "$1" = once ] && [ -e "%s/came" ] && exit 0\n: >"%s/came"\necho why\nexit 1\n' "$dir" "$dir" >"$dir/again/run.sh"
+# fails in the first run, in the first two, always
+cat >"$dir/again/run.sh" <<'END'
+#!/bin/sh
+echo >>"$0.$1"
+[ "$1" = once ] && [ "$(wc -l <"$0.$1")" -gt 1 ] && exit 0
+[ "$1" = twice ] && [ "$(wc -l <"$0.$1")" -gt 2 ] && exit 0
+echo why
+exit 1
+END
 chmod +x "$dir/again/run.sh"
 meson setup "$dir/again/build" "$dir/again" >"$dir/said" 2>&1 || fail "a project of two tests"
 export MESON_TESTTHREADS=2
 made 1 check unsteady run_tests "$dir/again/build" --suite unit
-rm "$dir/came"
-made 0 check unsteady run_tests "$dir/again/build" --suite unit once # not its namesake
-grep -q 'unsteady: once' "$dir/said" && grep -q ' why$' "$dir/said" || fail "an unsteady one"
+[ "$(cat "$dir"/again/run.sh.always | wc -l)" = 3 ] || fail "runs of one that always fails"
+rm "$dir"/again/run.sh.*
+made 0 check unsteady run_tests "$dir/again/build" --suite unit once twice # not its namesake
+grep -q 'unsteady: once .* in run 1 of 2' "$dir/said" && grep -q 'unsteady: twice .* in run 2 of 2' "$dir/said" && grep -q ' why$' "$dir/said" ||
+        fail "unsteady ones"
 # A warning fails, whether or not its build takes warnings for errors; without one nothing does.
 unset logs
 mkdir "$dir/warned"
