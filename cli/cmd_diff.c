@@ -162,7 +162,7 @@ static const char *const verdicts[] = {"noise", "small", "faster", "slower", "no
         F("rule", COUNT, of->rule_b)                                                \
         F("rule_at", TEXT, rule_place(in->d, of, room))                             \
         F("ran", TEXT, what_ran(of, room))                                          \
-        F(NULL, TEXT, ran_text(in->d, of, room), "what ran", "l~/a")
+        F(NULL, TEXT, ran_text(in->d, of, room), "algorithm", "l~/a")
 CLI_ENTITY(change, struct capo_diff_row, struct changes, CHANGE_FIELDS);
 
 /* What is compared beside the calls. */
@@ -333,7 +333,7 @@ const struct cli_command diff_command = {
         .about =
                 "Compares recordings of the same job. Each job in the folder BEFORE, or in "
                 "folders below it, is a run, and so with AFTER; FOLDER@1 is the first alone. "
-                "Several runs a side are best made in turn (before, after, before, ...). A row "
+                "Several runs a side are best made alternately (before, after, before, ...). A row "
                 "shows, per communicator, collective and size:\n"
                 "  the median time before and after; of several runs the geometric mean of "
                 "their medians\n"

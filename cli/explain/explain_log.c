@@ -142,7 +142,7 @@ static const char *ran_text(uint16_t ran, char *room)
         F("bytes", RANK, of->row->bytes, "bytes", "r")                                 \
         F("algo", TEXT, capo_ran_algo(of->row->algo_proto))                            \
         F("proto", TEXT, capo_ran_proto(of->row->algo_proto))                          \
-        F(NULL, TEXT, ran_text(of->row->algo_proto, room), "ran", "l")                 \
+        F(NULL, TEXT, ran_text(of->row->algo_proto, room), "algorithm", "l")           \
         F("channels", RANK, of->row->channels, "ch", "r/c")                            \
         F("count", COUNT, of->row->count, "calls", "r/d")                              \
         F(NULL, DURATION, capo_sampled_quantile(&of->times, 0.5), "p50", "r")          \

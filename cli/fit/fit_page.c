@@ -134,12 +134,13 @@ static void note_unchecked(struct cli_page *page, const struct capo_fit *fit)
         }
         if (apart)
                 cli_page_problem(
-                        page, "NCCL's own choice and the candidates were not measured in turn: a "
-                              "slow hour would look like a gain; capo sweep takes turns");
+                        page,
+                        "NCCL's own choice and the candidates were not measured alternately: a "
+                        "slow hour would look like a gain; capo sweep alternates");
         if (unknown)
                 cli_section_note(page, NULL,
-                                 "whether NCCL's own choice and the candidates were measured in "
-                                 "turn is not recorded; capo sweep takes turns");
+                                 "whether NCCL's own choice and the candidates were measured "
+                                 "alternately is not recorded; capo sweep alternates");
         if (unchecked)
                 cli_section_note(page, NULL,
                                  "not checked against what links can carry: --platform NAME or "
@@ -372,8 +373,11 @@ static void add_heading(struct cli_page *page, const struct capo_samples *set,
 
 static void add_beside(struct cli_page *page, const struct capo_fit *fit)
 {
-        static const struct cli_column columns[] = {
-                {"collective", "l"}, {"size", "l"}, {"ran", "l"}, {"clock", "l"}, {"us", "r"}};
+        static const struct cli_column columns[] = {{"collective", "l"},
+                                                    {"size", "l"},
+                                                    {"algorithm", "l"},
+                                                    {"clock", "l"},
+                                                    {"us", "r"}};
         struct cli_section *t =
                 cli_page_section(page, "BESIDE NCCL'S TABLE", columns, N_ELEMENTS(columns));
         char from[16], to[16];

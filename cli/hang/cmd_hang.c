@@ -101,8 +101,8 @@ const struct cli_command hang_command = {
                 "without capo only its lines of Python are printed.",
         .options = options,
         .after = "  capo hang\n"
-                 "  capo hang 48213\n"
-                 "  capo hang --stacks 48213\n"
+                 "  capo hang 3121\n"
+                 "  capo hang --stacks 3121\n"
                  "  capo hang capo-logs/JOB",
         .status =
                 "0 nothing hangs; 1 a hang was found, or a rank ended first and not well; 2 wrong command line; 3 not enough is recorded to say.",

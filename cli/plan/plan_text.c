@@ -189,7 +189,7 @@ static void add_costs(struct cli_section *s, const char *call, const char *size,
 static void add_spy(struct cli_page *page, const struct capo_plan_answer *a, bool wrapped)
 {
         static const struct cli_column columns[] = {
-                {"call", "l"}, {"size", "r"}, {"us, of the cells that are available", "l~"}};
+                {"call", "l"}, {"size", "r"}, {"us, of the available choices", "l~"}};
         struct cli_section *s = cli_page_section(page, "SPY", lines_only, 1);
         char domains[80] = "";
 

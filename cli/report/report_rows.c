@@ -162,7 +162,7 @@ static int64_t count_channels(const struct row *r)
           ceiling_json(of, of->row->ceiling > 0 ? of->row->ceiling : -1))                          \
         F("ceiling_on", JSON, ceiling_on_json(of))                                                 \
         F("reached", JSON, ceiling_json(of, of->row->reached))                                     \
-        F(NULL, WORD, ran_text(of->cell->algo_proto, room), "ran", "l/e")                          \
+        F(NULL, WORD, ran_text(of->cell->algo_proto, room), "algorithm", "l/e")                    \
         F("algo", WORD, capo_ran_algo(of->cell->algo_proto), NULL, NULL, "algo")                   \
         F("proto", WORD, capo_ran_proto(of->cell->algo_proto), NULL, NULL, "proto")                \
         F("channels", COUNT, count_channels(of), "ch", "r/b", "channels")                          \

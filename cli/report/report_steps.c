@@ -89,8 +89,9 @@ static void add_slow(const struct capo_page *r, const struct capo_slow_step *slo
         else
                 snprintf(who, sizeof who, "%s",
                          slow->known ? "; no rank explains it" : "; who was late is not known");
-        cli_section_cell(s, "slow: %s at %.1f s, %s%s%s", step_text(&r->steps, slow->number, step),
-                         slow->at_s, capo_text_duration((double)slow->ns, b),
+        cli_section_cell(s, "slow: %s began at %.1f s and took %s%s%s",
+                         step_text(&r->steps, slow->number, step), slow->at_s,
+                         capo_text_duration((double)slow->ns, b),
                          r->steps.steps.step[slow->number].plain ? "" : ", with other calls", who);
 }
 
