@@ -7,22 +7,191 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/hang/gpu_ended.h"
+#include "analysis/hang/hang_judge.h"
+#include "analysis/hang/hang_load.h"
+#include "analysis/hang/hang_verdict.h"
+#include "analysis/job/log_calls.h"
+#include "analysis/log/hang_frame_read.h"
+#include "analysis/report/job_judge.h"
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "analysis/log/hang_frame_read.h"
-#include "core/log/unfinished.h"
-#include "analysis/hang/gpu_ended.h"
-#include "analysis/hang/hang_life.h"
-#include "analysis/hang/hang_load.h"
-#include "analysis/hang/last_calls.h"
-#include "analysis/job/log_calls.h"
-#include "analysis/report/job_judge.h"
 #include "core/log/info.h"
+#include "core/log/unfinished.h"
+
+/* The last calls of one log. A few older ones are kept for each communicator, because another
+ * thread of the process may have made all of the last ones. */
+
+enum { CAPO_HANG_OLDER = 8 };
+
+struct hang_older_calls {
+        uint32_t n; /* a ring buffer */
+        struct capo_record v[CAPO_HANG_OLDER];
+};
+
+struct hang_last_calls {
+        struct capo_record *v; /* CAPO_HANG_CALLS, a ring buffer; allocated by the caller */
+        uint64_t n;
+        uint64_t first_ns;              /* begin of the oldest call seen */
+        struct hang_older_calls *older; /* by id of the communicator */
+        uint32_t n_older;
+};
+static void keep_older(struct hang_last_calls *l, const struct capo_record *r)
+{
+        struct hang_older_calls *o;
+
+        if (!r->comm || !r->seq || r->call == CAPO_CALL_GROUP)
+                return;
+        while (l->n_older <= r->comm) {
+                xarray_room(&l->older, l->n_older, sizeof *l->older);
+                l->older[l->n_older++].n = 0;
+        }
+        o = &l->older[r->comm];
+        o->v[o->n++ % CAPO_HANG_OLDER] = *r;
+}
+
+/* Add the next call of the log. */
+static void hang_last_take(struct hang_last_calls *l, const struct capo_record *r, unsigned thread)
+{
+        struct capo_record *place = &l->v[l->n % CAPO_HANG_CALLS];
+
+        if (l->n >= CAPO_HANG_CALLS)
+                keep_older(l, place);
+        if (!l->n || r->t_begin < l->first_ns)
+                l->first_ns = r->t_begin;
+        *place = *r;
+        place->thread = (uint16_t)thread;
+        l->n++;
+}
+
+/* Walk the kept calls, older ones first. @at: starts with 0. NULL after the
+ * last. */
+static const struct capo_record *hang_last_next(const struct hang_last_calls *l, uint64_t *at)
+{
+        const uint64_t older = (uint64_t)l->n_older * CAPO_HANG_OLDER,
+                       n = l->n < CAPO_HANG_CALLS ? l->n : CAPO_HANG_CALLS;
+
+        for (; *at < older; ++*at) {
+                const struct hang_older_calls *o = &l->older[*at / CAPO_HANG_OLDER];
+
+                if (*at % CAPO_HANG_OLDER < o->n)
+                        return &o->v[(*at)++ % CAPO_HANG_OLDER];
+        }
+        if (*at - older >= n)
+                return NULL;
+        return &l->v[(l->n - n + ((*at)++ - older)) % CAPO_HANG_CALLS];
+}
+
+/* Remove all, before the next log. */
+static void hang_last_clear(struct hang_last_calls *l)
+{
+        free(steal(&l->older));
+        l->n_older = 0;
+        l->n = l->first_ns = 0;
+}
+
+static void hang_last_finish(struct hang_last_calls *l)
+{
+        free(steal(&l->older));
+        free(steal(&l->v));
+}
+
+/* The last HANG frame of an incomplete log, if the process recorded no call after it. */
+struct hang_moment {
+        uint64_t at_ns; /* since 1970; 0: none */
+        uint64_t offset;
+};
+
+static bool is_final(const struct capo_job_process *p, uint8_t known)
+{
+        return known != CAPO_HANG_BY_LOG || (p->has_end && p->end.clean);
+}
+
+/* Find the last HANG frame after which no call was recorded. */
+static void find_frame(const struct capo_job_process *jp, struct hang_moment *out)
+{
+        struct capo_log *log = jp->log;
+        struct capo_hang_text t = {0}, read;
+        struct capo_log_frame f;
+        struct capo_log_end end;
+
+        capo_log_rewind(log);
+        while (capo_log_next(log, &f) > 0) {
+                if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &read) == 0) {
+                        t = read;
+                        out->offset = f.offset;
+                } else if (f.type == CAPO_FRAME_END && t.at_ns && capo_log_end(&f, &end) == 0 &&
+                           end.calls != t.calls) {
+                        t.at_ns = 0; /* it made calls later */
+                }
+        }
+        capo_log_park(log);
+        out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
+}
+
+static int exit_status_of(const struct capo_job_process *p)
+{
+        const char *text = capo_job_info(p, CAPO_INFO_EXIT);
+
+        return text ? atoi(text) : -1;
+}
+
+/* Fill life, ending and times of @out->processes, and the job's fields that
+ * follow from them. @moments: zeroed array, by process; filled. */
+static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
+                       struct capo_hang_job *out, struct hang_moment *moments)
+{
+        bool alive = false, over = true;
+        uint64_t last = 0;
+
+        for (uint32_t i = 0; i < out->n_processes; i++) {
+                const struct capo_job_process *jp = &job->processes[i];
+                struct capo_hang_process *p = &out->processes[i];
+
+                p->rank = jp->rank;
+                if (!is_final(jp, known[i]))
+                        find_frame(jp, &moments[i]);
+                p->stale = !is_final(jp, known[i]) && !moments[i].at_ns;
+                p->end_ns = jp->header.t0_real_ns + jp->last_ns;
+                p->life = known[i] == CAPO_HANG_IS_ALIVE     ? CAPO_HANG_ALIVE
+                          : known[i] == CAPO_HANG_IS_STOPPED ? CAPO_HANG_STOPPED
+                          : capo_process_ended(job, jp)      ? CAPO_HANG_EXITED
+                                                             : CAPO_HANG_KILLED;
+                p->ending = p->life == CAPO_HANG_EXITED   ? CAPO_HANG_BY_EXIT
+                            : p->life == CAPO_HANG_KILLED ? CAPO_HANG_BY_KILL
+                                                          : CAPO_HANG_RUNS;
+                p->exit_status = exit_status_of(jp);
+                if (p->stale)
+                        p->ending = CAPO_HANG_RUNS;
+                if (p->life <= CAPO_HANG_STOPPED) {
+                        p->end_ns = now_ns;
+                        alive = true;
+                }
+                if (moments[i].at_ns) { /* it may be on another node; nothing newer is known */
+                        p->life = CAPO_HANG_ALIVE;
+                        p->ending = CAPO_HANG_RUNS;
+                        p->end_ns = moments[i].at_ns;
+                }
+                over &= p->ending != CAPO_HANG_RUNS;
+                if (!p->stale && p->end_ns > last)
+                        last = p->end_ns;
+        }
+        out->over = over && out->n_processes;
+        out->cut = !over && !alive;
+        out->now_ns = alive ? now_ns : last;
+        for (uint32_t i = 0; i < out->n_processes && !alive; i++) {
+                struct capo_hang_process *p = &out->processes[i];
+
+                if (p->life >= CAPO_HANG_EXITED && p->end_ns + HANG_TOGETHER_NS >= last)
+                        p->life = CAPO_HANG_ALIVE;
+        }
+}
 
 #define HEARTBEAT_NS 100000000 /* possible age of a GPU state */
 
@@ -484,7 +653,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         out->n_processes = job->n_processes;
         out->n_ranks = job->n_ranks;
         out->dropped = job->dropped;
-        hang_tell_lives(job, known, now_ns, out, rd.frames);
+        tell_lives(job, known, now_ns, out, rd.frames);
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 char text[700], id[160];
 

@@ -3,7 +3,16 @@
  * of capo_hang_judge(). */
 #pragma once
 
-#include "analysis/hang/hang_life.h"
+#include "analysis/hang/hang_verdict.h"
+#include "analysis/job/job.h"
+
+/* What is known of a process besides its log. */
+enum capo_hang_known {
+        CAPO_HANG_BY_LOG,   /* nothing */
+        CAPO_HANG_IS_ALIVE, /* it runs, and its log is current */
+        CAPO_HANG_IS_STOPPED,
+        CAPO_HANG_IS_DEAD, /* its log has how and when it ended */
+};
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
 

@@ -7,7 +7,7 @@
  *
  *      ras_ask.c   asks a socket     -> text
  *      ras.c       JSON -> samples; two samples, some time apart -> struct capo_hang_job
- *      ras_text.c  text -> samples
+ *      ras.c       text -> samples
  */
 #pragma once
 
@@ -55,9 +55,6 @@ int ras_call_of(const char *name);
 int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room);
 void ras_snapshot_finish(struct ras_snapshot *snapshot);
 
-/** ras_read_text(), ras_comm_new(), ras_rank_new() - only for ras_read(). NULL, -ENOMEM: no memory.
- */
-void ras_read_text(char *text, struct ras_snapshot *out);
 struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,
                               int32_t size);
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);

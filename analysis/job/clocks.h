@@ -3,7 +3,7 @@
  * Converts times of a log to the real-time clock of its host. All processes of a host share its
  * clock. Clocks of different hosts are not corrected, because nothing in a log bounds how far they
  * are apart: a host time is when a call was made, which says nothing about when other ranks made
- * theirs. (host_clocks.c corrects those that are more than a minute apart.)
+ * theirs. (stats_finish.c corrects those that are more than a minute apart.)
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by skew.c (which rank the others wait for), skew_lay.c (start times of a call on all
- * ranks) and skew_charge.c (waiting that each rank caused). */
+ * ranks) and skew.c (waiting that each rank caused). */
 #pragma once
 
 #include "analysis/job/clocks.h"
@@ -75,9 +75,3 @@ double skew_quantile(double *v, size_t n, double q);
  * of the job. */
 void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                   struct skew_laid *l);
-
-/** skew_charge_ranks() - estimate the waiting that each rank caused in the whole job, with its
- * interval; sets skew->ranks[].caused_ns and skew->worst. */
-void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
-                       struct capo_skew *skew, const struct skew_laid *l,
-                       const struct capo_meet *m);

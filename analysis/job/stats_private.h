@@ -92,13 +92,6 @@ void job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_
 void job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
                           const uint32_t *comms);
 
-/**
- * job_set_clocks() - convert times of hosts whose clocks are more than a minute apart to one clock
- * (host_clocks.c). After the last log, when processes have nodes. Changes header.t0_real_ns and
- * ahead_ns of processes, and creation and end times of members.
- */
-void job_set_clocks(struct capo_job *job);
-
 /** job_meet_long() - fetch the calls after long silences that the sample lacks; after the last log,
  * when communicators are sorted. */
 void job_meet_long(struct capo_job *job);

@@ -12,7 +12,7 @@
  *
  * A step is the shortest repeated sequence of calls that contains what a step needs. A repeated
  * layer or micro-batch is not a step if a reduction of gradients follows k of them
- * (analysis/steps/steps_level.c). Some cases cannot be decided from calls alone: k short repeats
+ * (analysis/steps/steps_find.c). Some cases cannot be decided from calls alone: k short repeats
  * and a small all-reduce may be k steps and a log line, or one step of k micro-batches. Those are
  * UNCERTAIN.
  */

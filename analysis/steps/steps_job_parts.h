@@ -26,13 +26,3 @@ void step_log_free(struct step_log *log);
 
 /** step_log_comms() - fill @comms, 65,536 items: id in the process -> 1 + index in job->comms. */
 void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comms);
-
-/** steps_ran_ahead() - did the host make the calls so far ahead of the GPU that host times do not
- * show the steps? Decided by calls timed on the GPU; if there are none in the log, by the time of
- * the shortest call of a step in the whole job. */
-bool steps_ran_ahead(const struct capo_job *job, const struct step_log *log,
-                     const struct capo_steps *s);
-
-/** job_slow_steps() - fill s->slow. @log: of s->process. */
-void job_slow_steps(const struct capo_job *job, const struct step_log *log,
-                    struct capo_job_steps *s);

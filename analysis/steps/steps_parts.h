@@ -17,12 +17,6 @@ struct step_tokens {
         uint32_t from; /* marks are searched from this call on */
 };
 
-/** step_tokens_make() - @merge: 0: sizes count; 1: sizes of sends, receives and all-to-all are
- * ignored; 2: all sizes are ignored; each only for kinds with many sizes. */
-void step_tokens_make(const struct capo_step_call *calls, uint32_t n, unsigned merge,
-                      struct step_tokens *out);
-void step_tokens_free(struct step_tokens *t);
-
 #define STEP_ALL_COMMS UINT32_MAX
 
 /* A repeated sequence of @length calls. The calls from one occurrence to the next are a repeat. */
@@ -49,15 +43,6 @@ void step_marks_free(struct step_marks *m);
 
 /** step_mark_follow() - find it in all calls, not only from t->from on. */
 void step_mark_follow(const struct step_tokens *t, struct step_mark *m);
-
-/** step_level_choose() - choose the mark whose repeats are steps. Sets known, why, period, inner,
- * outer and covered of @out. Return: its index; -1: none; -ENOMEM. */
-int step_level_choose(const struct step_tokens *t, struct step_marks *m, struct capo_steps *out);
-
-/** step_is_plain() - do the @n calls from @first contain the calls of the repeat at @of (@n_of
- * calls) and little more? @counts: one per token, all 0; left all 0. */
-bool step_is_plain(const struct step_tokens *t, uint32_t of, uint32_t n_of, uint32_t first,
-                   uint32_t n, int32_t *counts);
 
 /** step_times() - fill the times in @s. */
 void step_times(struct capo_steps *s);

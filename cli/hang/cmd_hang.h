@@ -111,13 +111,6 @@ void hang_text_below(const struct hang_page *page, const struct capo_hang_culpri
  * nothing if there are none. */
 void hang_text_network(const struct hang_page *page, FILE *out);
 
-/**
- * hang_unrecorded() - the page of a process that capo does not record; prints errors.
- *
- * Return: 0; -ESRCH: no such process; -EIO.
- */
-int hang_unrecorded(int pid, bool stacks, bool json, FILE *out);
-
 /** hang_text_stacks() - print the stacks of the threads of @pid from process_stacks(), or why there
  * are none. Return: are there any? */
 bool hang_text_stacks(int pid, FILE *out);
@@ -142,5 +135,4 @@ void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out
 
 /** hang_text(), hang_markdown(), hang_json() - print the page. Return: 0; -ENOMEM; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);
-int hang_markdown(const struct hang_page *page, FILE *out);
 int hang_json(const struct hang_page *page, FILE *out);

@@ -26,11 +26,3 @@ struct cli_machine_source;
  * of
  * --topo or --platform. Return: 0; negative errno, printed. */
 int report_ceilings(struct capo_page *page, const struct report_options *o);
-
-/** report_predict() - set NCCL's predictions for communicator @comm, whose ranks are on @gpus; if
- * NCCL cannot be asked, page->predicted_by is the reason. Return: 0; -ENOMEM. */
-int report_predict(struct capo_page *page, uint32_t comm, const struct capo_plan_gpu *gpus,
-                   const struct capo_topology *t, const struct cli_machine_source *source);
-
-/** report_near() - fill page->near from the job's machine. */
-void report_near(struct capo_page *page, const struct capo_topology *t);

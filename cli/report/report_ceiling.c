@@ -4,9 +4,11 @@
  * topology has the GPUs at these, and capo topo computes the rest. If one rank's log is missing, or
  * a GPU is not in the topology, the communicator has no ceiling.
  */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/log/info_read.h"
 #include "capo/call_ids.h"
 #include "capo/collectives.h"
 #include "cli/base/cli_machine.h"
@@ -14,9 +16,154 @@
 #include "cli/report/cmd_report.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
+#include "core/log/info.h"
 #include "profiles/fragment/bound.h"
+#include "profiles/machine/topology.h"
+
+/* NCCL's predictions for the sizes of a communicator, from virtual GPUs: the picture of the HTML
+ * page shows them beside the measurements. */
+enum { ASKS_MOST = 128 };
+
+/* Each size of each collective of @comm, once. */
+static size_t gather_asks(const struct capo_job *job, uint32_t comm, struct capo_plan_ask *asks)
+{
+        size_t n = 0, k;
+
+        for (uint32_t i = 0; i < job->n_rows && n < ASKS_MOST; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+                int coll = row->comm == comm ? capo_coll_of_call(row->call) : -1;
+
+                for (k = 0; k < n; k++) {
+                        if ((int)asks[k].coll == coll && asks[k].bytes == row->bytes)
+                                break;
+                }
+                if (coll >= 0 && row->bytes && k == n)
+                        asks[n++] = (struct capo_plan_ask){coll, row->bytes};
+        }
+        return n;
+}
+
+/* Set NCCL's predictions for communicator @comm, whose ranks are on @gpus; if
+ * NCCL cannot be asked, page->predicted_by is the reason. Return: 0; -ENOMEM. */
+static int report_predict(struct capo_page *r, uint32_t comm, const struct capo_plan_gpu *gpus,
+                          const struct capo_topology *t, const struct cli_machine_source *source)
+{
+        _cleanup_free_ struct cli_machine_asker *asker = xcalloc(1, sizeof *asker);
+        struct capo_plan_ask asks[ASKS_MOST];
+        struct capo_plan_answer answer;
+        size_t n = gather_asks(r->job, comm, asks);
+        char release[16];
+        int e;
+
+        if (!n)
+                return 0;
+        e = cli_machine_asker(source, t, NULL, asker, r->predicted_by, sizeof r->predicted_by);
+        if (e == 0)
+                e = fragment_ask(&asker->machine, gpus, r->job->comms[comm].n_ranks, asks, n,
+                                 &answer, r->predicted_by, sizeof r->predicted_by);
+        if (e != 0)
+                return 0;
+        snprintf(r->predicted_by, sizeof r->predicted_by, "NCCL %s",
+                 capo_nccl_text((uint32_t)answer.version, release, sizeof release));
+        for (size_t i = 0; i < answer.n_rows && e == 0; i++) {
+                if (!(answer.rows[i].busbw_gbs > 0) || isinf(answer.rows[i].busbw_gbs))
+                        continue;
+                xarray_room(&r->predicted, r->n_predicted, sizeof *r->predicted);
+                e = 0;
+                if (e == 0)
+                        r->predicted[r->n_predicted++] = (struct capo_page_predicted){
+                                .comm = comm,
+                                .call = (uint8_t)capo_coll_call(answer.rows[i].coll),
+                                .bytes = answer.rows[i].bytes,
+                                .busbw_gbs = answer.rows[i].busbw_gbs};
+        }
+        capo_plan_answer_finish(&answer);
+        return e;
+}
+
+/*
+ * The distance between the NIC that a rank used and its GPU, and whether a nearer NIC was
+ * available. The log has the PCI addresses of both; the path between them comes from the topology
+ * (a file, or hwloc on this machine). The recorder only notes NUMA nodes from sysfs, because
+ * walking the PCI tree would slow down the job.
+ */
+static int nic_at(const struct capo_topology *t, const char *address)
+{
+        char busid[CAPO_BUSID_ROOM];
+
+        if (capo_busid_canonical(address, busid) < 0)
+                return -1;
+        for (size_t k = 0; k < t->n_nics; k++) {
+                if (t->nics[k].pci >= 0 && !strcmp(t->pcis[t->nics[k].pci].busid, busid))
+                        return (int)k;
+        }
+        return -1;
+}
+
+/* @used: by NIC: did any rank on this link's node use it? */
+static void find_nearer_nic(const struct capo_job_process *p, const struct capo_topology *t,
+                            const struct capo_fabric_link *l, const bool *used,
+                            struct capo_page_near *out)
+{
+        enum capo_path nearest = CAPO_PATH_UNKNOWN, nearer = CAPO_PATH_UNKNOWN;
+        int nic = nic_at(t, l->domain->nic), gpu = -1;
+
+        for (uint32_t i = 0; i < p->n_info && nic >= 0; i++) {
+                int g = capo_info_index(p->info[i].key, CAPO_INFO_GPU_BUSID) < 0
+                                ? -1
+                                : capo_topology_gpu_by_busid(t, p->info[i].value);
+
+                if (g >= 0 && t->nic_path[(size_t)g * t->n_nics + (size_t)nic] < nearest) {
+                        nearest = t->nic_path[(size_t)g * t->n_nics + (size_t)nic];
+                        gpu = g;
+                }
+        }
+        if (gpu < 0)
+                return;
+        out->path = capo_path_name(nearest);
+        out->far = nearest == CAPO_PATH_SYS;
+        for (int k = 0; k < (int)t->n_nics; k++) {
+                enum capo_path path = t->nic_path[(size_t)gpu * t->n_nics + (size_t)k];
+                bool idle;
+
+                /* a slower one, such as a management port, is no advice */
+                if (t->nics[k].pci < 0 || path >= nearest || t->nics[k].gbs < t->nics[nic].gbs)
+                        continue;
+                idle = !used[k];
+                if (*out->nearer && (path > nearer || (path == nearer && out->nearer_idle >= idle)))
+                        continue;
+                snprintf(out->nearer, sizeof out->nearer, "%s",
+                         *t->nics[k].name ? t->nics[k].name : t->pcis[t->nics[k].pci].busid);
+                nearer = path;
+                out->nearer_path = capo_path_name(path);
+                out->nearer_idle = idle;
+        }
+}
+
+/* Fill page->near from the job's machine. */
+static void report_near(struct capo_page *r, const struct capo_topology *t)
+{
+        size_t n = r->fabric ? r->fabric->n_links : 0;
+        _cleanup_free_ bool *used = xcalloc((r->job->n_nodes + 1) * (t->n_nics + 1), sizeof *used);
+
+        r->near = xcalloc(n + 1, sizeof *r->near);
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_fabric_link *l = &r->fabric->links[i];
+                int nic = nic_at(t, l->domain->nic);
+
+                if (l->ops && nic >= 0)
+                        used[r->job->processes[l->process].node * t->n_nics + (size_t)nic] = true;
+        }
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_fabric_link *l = &r->fabric->links[i];
+                const struct capo_job_process *p = &r->job->processes[l->process];
+
+                find_nearer_nic(p, t, l, used + p->node * t->n_nics, &r->near[i]);
+        }
+}
 
 /* Limits for ceilings over PCIe and NICs without an explicit topology: 16 ranks take 70 ms, 32 a
  * third of a second, 64 two. There is one largest communicator, and there may be many others. */

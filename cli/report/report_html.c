@@ -1,17 +1,426 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The report with pictures: one self-contained HTML file, light or dark as the reader's system
- * prefers. It prints the sections of the text page, next steps first, and the pictures of
- * report_charts.c.
+ * prefers. It prints the sections of the text page, next steps first, and pictures.
  */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "analysis/job/figures.h"
+#include "analysis/timeline/timeline.h"
 #include "cli/base/svg_draw.h"
-#include "cli/report/report_charts.h"
+#include "cli/report/report_formats.h"
 #include "cli/report/report_page.h"
-#include "cli/report/report_timeline.h"
+#include "core/base/calls.h"
 #include "core/base/markup.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
+
+/*
+ * The time line of the HTML page. Shares of equal parts of time are written as letters with 64
+ * values and drawn on a canvas by a script: there are too many ranks and parts for HTML elements.
+ */
+enum { PARTS = 2048, CELLS = 320000 }; /* two letters each: the file stays below 1 MB */
+
+/* Letters without a meaning in HTML. */
+static const char letters[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_";
+
+static void put_shares(const float *share, uint32_t n, FILE *out)
+{
+        for (uint32_t i = 0; i < n; i++)
+                fputc(letters[(int)lround(63 * fmin(1, fmax(0, share[i])))], out);
+}
+
+static void put_rank(const struct capo_page *r, const struct capo_timeline *t,
+                     const struct capo_timeline_rank *rank, FILE *out)
+{
+        const struct capo_job_process *p = &r->job->processes[rank->process];
+        char name[400];
+
+        if (p->rank >= 0)
+                snprintf(name, sizeof name, "rank %d  %.300s", p->rank, p->host);
+        else
+                snprintf(name, sizeof name, "%.300s pid %u", p->host, p->header.pid);
+        fputs("<i data-n=\"", out);
+        capo_markup_text(out, name);
+        fputs("\" data-b=\"", out);
+        put_shares(rank->busy, t->n_parts, out);
+        fputs("\" data-w=\"", out);
+        put_shares(rank->waiting, t->n_parts, out);
+        fputs("\"></i>\n", out);
+}
+
+/* Begins of steps, in thousandths of a part of the time line. */
+static void put_steps(const struct capo_page *r, const struct capo_timeline *t, FILE *out)
+{
+        const struct capo_job_steps *s = &r->steps;
+        double at_s = 0, span = t->to_s - t->from_s;
+        uint32_t each = s->steps.n / 4096 + 1;
+
+        for (uint32_t i = 0; i < s->steps.n; i += each) {
+                at_s = ((double)(r->job->processes[s->process].header.t0_real_ns -
+                                 r->job->t_begin_ns) +
+                        (double)s->steps.step[i].t_ns) /
+                       1e9;
+                if (at_s >= t->from_s && at_s <= t->to_s)
+                        fprintf(out, "%llu:%.5f ", (unsigned long long)capo_job_step_number(s, i),
+                                (at_s - t->from_s) / span);
+        }
+}
+
+/* The ranks over time, as a picture that can be zoomed with mouse, touch
+ * or keys. @about: struct report_view. */
+static void chart_timeline(const void *about, FILE *out)
+{
+        const struct report_view *view = about;
+        const struct capo_page *r = view->page;
+        struct capo_timeline t;
+        char text[32];
+
+        capo_timeline_make(r->job, PARTS, CELLS, &t);
+        if (t.n_ranks) {
+                fprintf(out,
+                        "<section><h2>Time line</h2>\n<p class=\"note\"><b class=\"k busy\"></b> %s "
+                        "<b class=\"k wait\"></b> waiting for late ranks <b class=\"k idle\"></b> %s</p>\n",
+                        t.gpu ? "a call on the GPU" : "the host is in an NCCL call",
+                        t.gpu ? "no call on the GPU" : "outside of NCCL");
+                fprintf(out,
+                        "<div id=\"tl\" data-from=\"%.6f\" data-to=\"%.6f\" data-parts=\"%u\" "
+                        "data-steps=\"",
+                        t.from_s, t.to_s, t.n_parts);
+                put_steps(r, &t, out);
+                fputs("\">\n", out);
+                for (uint32_t i = 0; i < t.n_ranks; i++)
+                        put_rank(r, &t, &t.rank[i], out);
+                fputs("<canvas tabindex=\"0\" role=\"img\" aria-label=\"time line of the "
+                      "ranks\"></canvas><output>&#160;</output></div>\n",
+                      out);
+                if (t.n_ranks < r->job->n_processes)
+                        fprintf(out, "<p class=\"note\">%u of %s ranks.</p>\n", t.n_ranks,
+                                capo_text_count(r->job->n_processes, text));
+                fputs("<p class=\"note\">Wheel or pinch: zoom. Drag: move. + - and arrows: the same. "
+                      "Double click: all. Of the time of which the logs keep single calls. Calls that "
+                      "were not timed are taken to last as long as their like. capo trace draws "
+                      "each call.</p>\n</section>\n",
+                      out);
+        }
+        capo_timeline_finish(&t);
+}
+
+static const char timeline_script[] =
+        "(()=>{const T=document.getElementById('tl');if(!T)return;\n"
+        "const L='0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz-_',"
+        "D=T.dataset,F=+D.from,S=D.to-F,P=+D.parts,c=T.querySelector('canvas'),o=T.querySelector('output'),g=c.getContext('2d'),\n"
+        "K=D.steps.trim().split(' ').filter(x=>x).map(x=>x.split(':').map(Number)),\n"
+        "R=[...T.querySelectorAll('i')].map(e=>({n:e.dataset.n,b:[...e.dataset.b].map(x=>L.indexOf(x)/63),w:[...e.dataset.w].map(x=>L.indexOf(x)/63)}));\n"
+        "let a=0,z=1,X=150,H=R.length>64?Math.max(2,Math.floor(1152/R.length)):18,G=H>6?1:0,B=H-2*G,W=0,hold=null,two=0;\n"
+        "const css=n=>getComputedStyle(document.documentElement).getPropertyValue(n).trim(),"
+        "sec=s=>s<1e-3?(s*1e6).toFixed(0)+' us':s<1?(s*1e3).toFixed(s<.01?3:1)+' ms':s.toFixed(s<100?3:1)+' s';\n"
+        "const clamp=()=>{z=Math.min(1,Math.max(8/P,z));a=Math.min(1-z,Math.max(0,a))};\n"
+        /* the mean share of rank r from part x to part y */
+        "const mean=(v,x,y)=>{let s=0,n=0;for(let i=Math.floor(x);i<y&&i<P;i++){s+=v[i];n++}return n?s/n:0};\n"
+        "function draw(){clamp();const d=window.devicePixelRatio||1;W=T.clientWidth;X=W<560?70:150;"
+        "const h=R.length*H+34;c.style.width=W+'px';c.style.height=h+'px';c.width=W*d;c.height=h*d;g.setTransform(d,0,0,d,0,0);\n"
+        "g.font='12px system-ui,sans-serif';g.textBaseline='middle';const w=W-X-4,ink=css('--ink'),soft=css('--soft');\n"
+        "R.forEach((r,i)=>{const y=i*H;g.fillStyle=css('--idle');g.fillRect(X,y+G,w,B);\n"
+        "for(let x=0;x<w;x++){const p=(a+z*x/w)*P,q=Math.max((a+z*(x+1)/w)*P,p+1e-6),b=mean(r.b,p,q),v=mean(r.w,p,q);\n"
+        "if(b>0){g.fillStyle=css2.b;g.globalAlpha=1;g.fillRect(X+x,y+H-G-B*(b+v),1,B*b)}"
+        "if(v>0){g.fillStyle=css2.w;g.fillRect(X+x,y+H-G-B*v,1,B*v)}}\n"
+        "if(i%Math.ceil(14/H))return;g.fillStyle=ink;g.textAlign='left';g.fillText(W<560?r.n.split('  ')[0]:r.n,2,y+Math.max(H/2,6),X-8)});\n"
+        "g.fillStyle=soft;g.strokeStyle=soft;const top=R.length*H;let last=-99;\n"
+        "K.forEach(([n,t])=>{const x=X+(t-a)/z*w;if(x<X||x>X+w)return;g.globalAlpha=.5;g.fillRect(x,top,1,5);g.globalAlpha=1;\n"
+        "if(x-last>70){g.textAlign='center';g.fillText('step '+n.toLocaleString('en'),Math.min(Math.max(x,X+28),X+w-30),top+11);last=x}});\n"
+        "const n=W<560?2:4;for(let i=0;i<=n;i++){const x=X+w*i/n;g.textAlign=i?i<n?'center':'right':'left';g.fillText(sec(F+S*(a+z*i/n)),x,top+26)}\n"
+        "T.dataset.drawn=R.length}\n"
+        "let css2={};const paint=()=>{css2={b:css('--busy'),w:css('--wait')};draw()};\n"
+        "const at=e=>{const b=c.getBoundingClientRect();return[(e.clientX-b.left-X)/(W-X-4),Math.floor((e.clientY-b.top)/H)]};\n"
+        "function show(e){const[x,i]=at(e),r=R[i];if(!r||x<0||x>1){o.innerHTML='&nbsp;';return}const t=a+z*x,p=t*P,q=p+z*P/(W-X-4);\n"
+        "const b=mean(r.b,p,q),v=mean(r.w,p,q),s=K.filter(k=>k[1]<=t).pop();"
+        "o.textContent=r.n+'   '+sec(F+S*t)+(s?'   step '+s[0].toLocaleString('en'):'')+'   busy '+Math.round(100*b)+' %   waiting '+Math.round(100*v)+' %   idle '+Math.max(0,Math.round(100*(1-b-v)))+' %'}\n"
+        "const zoom=(x,f)=>{const t=a+z*x;z*=f;clamp();a=t-z*x;draw()};\n"
+        "c.addEventListener('wheel',e=>{e.preventDefault();zoom(Math.min(1,Math.max(0,at(e)[0])),e.deltaY>0?1.25:.8)},{passive:false});\n"
+        "c.addEventListener('pointerdown',e=>{hold=[e.clientX,a]});"
+        "addEventListener('pointerup',()=>hold=null);\n"
+        "c.addEventListener('pointermove',e=>{if(hold&&e.pointerType!='touch'){a=hold[1]-(e.clientX-hold[0])/(W-X-4)*z;draw()}show(e)});"
+        "c.addEventListener('pointerleave',()=>o.innerHTML='&nbsp;');\n"
+        "c.addEventListener('touchmove',e=>{const t=e.touches;if(t.length==2){e.preventDefault();const d=Math.abs(t[0].clientX-t[1].clientX);if(two)zoom(.5,two/Math.max(1,d));two=d}else if(hold&&z<1){e.preventDefault();a=hold[1]-(t[0].clientX-hold[0])/(W-X-4)*z;draw()}},{passive:false});\n"
+        "c.addEventListener('touchend',()=>two=0);"
+        "c.addEventListener('dblclick',()=>{a=0;z=1;draw()});\n"
+        "c.addEventListener('keydown',e=>{const k=e.key;if(k=='+')zoom(.5,.8);else if(k=='-')zoom(.5,1.25);else if(k=='ArrowLeft'){a-=z/8;draw()}else if(k=='ArrowRight'){a+=z/8;draw()}else return;e.preventDefault()});\n"
+        "addEventListener('resize',paint);matchMedia('(prefers-color-scheme:dark)').addEventListener('change',paint);matchMedia('print').addEventListener('change',paint);paint()})();\n";
+
+/* The pictures of the HTML page. Bars are table rows: their labels are never cut, and phones and
+ * printers can fold them. */
+
+enum { MOST_BARS = 40, MOST_COMMS = 12, MOST_SERIES = 8, MOST_POINTS = 256 };
+
+/* One bar: @value of @most, in the colour of @class ("g", "h", "w"). */
+static void write_bar(FILE *out, const char *label, double value, double most, const char *class,
+                      const char *figure)
+{
+        fputs("<tr><td>", out);
+        capo_markup_text(out, label);
+        fprintf(out, "</td><td><span class=\"bar %s\" style=\"width:%.1f%%\"></span></td><td>",
+                class, most > 0 && value > 0 ? fmin(100 * value / most, 100) : 0);
+        capo_markup_text(out, figure);
+        fputs("</td></tr>\n", out);
+}
+
+/* A unique label for row @i. */
+static void label_row(const struct report_view *view, uint32_t i, unsigned more, char *label,
+                      size_t room)
+{
+        const struct capo_page_row *row = &view->page->rows.row[i];
+        char call[64], size[64];
+
+        snprintf(label, room, "%s %s %s", capo_page_comm(view->page, row->row.comm),
+                 capo_page_call(&row->row, call, sizeof call),
+                 report_size(view, row, size, sizeof size));
+        if (row->row.algo_proto)
+                capo_append(label, room, " %s %s", capo_ran_algo(row->row.algo_proto),
+                            capo_ran_proto(row->row.algo_proto));
+        if (more > 0)
+                capo_append(label, room, ", %u channels", row->row.channels);
+        if (more > 1)
+                capo_append(label, room, ", row %u", i + 1);
+}
+
+static void name_row(const struct report_view *view, uint32_t i, char *label, size_t room)
+{
+        char other[1024];
+        bool again = true;
+
+        for (unsigned more = 0; again; more++) {
+                label_row(view, i, more, label, room);
+                again = false;
+                for (uint32_t k = 0; k < view->page->rows.n && more < 2 && !again; k++) {
+                        label_row(view, k, more, other, sizeof other);
+                        again = k != i && !strcmp(label, other);
+                }
+        }
+}
+
+static void write_row_bar(const struct report_view *view, uint32_t i, double most, FILE *out)
+{
+        const struct capo_page_row *row = &view->page->rows.row[i];
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
+        bool gpu = row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL;
+        char label[1024], figure[256], p50[32], all[32], c[32];
+
+        name_row(view, i, label, sizeof label);
+        capo_text_duration(row->total_ns, all);
+        capo_text_duration(capo_sampled_quantile(&s, 0.5), p50);
+        if (row->clock == CAPO_CLOCK_NONE)
+                snprintf(figure, sizeof figure, "not timed by itself");
+        else if (row->has_bandwidth)
+                snprintf(figure, sizeof figure, "%s, p50 %s, busbw %s GB/s", all, p50,
+                         capo_text_gbs(row->busbw, c));
+        else
+                snprintf(figure, sizeof figure, "%s, p50 %s (%s)", all, p50,
+                         capo_clock_name(row->clock));
+        write_bar(out, label, row->total_ns, most, gpu ? "g" : "h", figure);
+}
+
+/* The rows of one call of one communicator, by size. */
+struct series {
+        uint32_t comm;
+        uint8_t call;
+        size_t n;
+        double bytes[MOST_POINTS], gbs[MOST_POINTS], predicted[MOST_POINTS], ceiling;
+        bool any_predicted;
+};
+
+static int by_bytes(const void *a, const void *b)
+{
+        const struct capo_page_row *x = *(const struct capo_page_row *const *)a,
+                                   *y = *(const struct capo_page_row *const *)b;
+
+        return (x->row.bytes > y->row.bytes) - (x->row.bytes < y->row.bytes);
+}
+
+/* From NCCL's model; NAN: not known. */
+static double find_predicted(const struct capo_page *r, const struct capo_job_row *row)
+{
+        for (size_t i = 0; i < r->n_predicted; i++) {
+                const struct capo_page_predicted *p = &r->predicted[i];
+
+                if (p->comm == row->comm && p->call == row->call && p->bytes == row->bytes)
+                        return p->busbw_gbs;
+        }
+        return NAN;
+}
+
+/* Group the rows with a bandwidth into series of at least two sizes. Return: how many. */
+static size_t gather_series(const struct capo_page *r, struct series *series)
+{
+        _cleanup_free_ const struct capo_page_row **rows = xcalloc(r->rows.n + 1, sizeof *rows);
+        size_t n_rows = 0, n = 0, kept = 0;
+
+        for (uint32_t i = 0; i < r->rows.n; i++) {
+                if (r->rows.row[i].has_bandwidth && r->rows.row[i].busbw > 0 &&
+                    r->rows.row[i].row.bytes)
+                        rows[n_rows++] = &r->rows.row[i];
+        }
+        if (n_rows)
+                qsort(rows, n_rows, sizeof *rows, by_bytes);
+        for (size_t i = 0; i < n_rows; i++) {
+                struct series *s = series;
+
+                while (s < series + n &&
+                       (s->comm != rows[i]->row.comm || s->call != rows[i]->row.call))
+                        s++;
+                if (s == series + n && n == MOST_SERIES)
+                        continue;
+                if (s == series + n)
+                        *s = (struct series){.comm = rows[i]->row.comm, .call = rows[i]->row.call},
+                        n++;
+                if (s->n == MOST_POINTS)
+                        continue;
+                s->bytes[s->n] = (double)rows[i]->row.bytes;
+                s->predicted[s->n] = find_predicted(r, &rows[i]->row);
+                s->any_predicted |= !isnan(s->predicted[s->n]);
+                s->gbs[s->n++] = rows[i]->busbw;
+                s->ceiling = rows[i]->ceiling;
+        }
+        for (size_t i = 0; i < n; i++) {
+                if (series[i].n > 1)
+                        series[kept++] = series[i];
+        }
+        return kept;
+}
+
+static void draw_bandwidth(const struct report_view *view, FILE *out)
+{
+        enum { WIDTH = 860, HEIGHT = 340, LEFT = 64, RIGHT = 16 };
+        struct capo_svg_frame f = {.left = LEFT,
+                                   .top = 16,
+                                   .width = WIDTH - LEFT - RIGHT,
+                                   .height = HEIGHT - 64,
+                                   .x = {CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"},
+                                   .y = {CAPO_SVG_LOG, INFINITY, -INFINITY, "busbw GB/s"}};
+        _cleanup_free_ struct series *series = xcalloc(MOST_SERIES, sizeof *series);
+        size_t n = gather_series(view->page, series);
+
+        if (!n)
+                return;
+        for (size_t i = 0; i < n; i++) {
+                for (size_t k = 0; k < series[i].n; k++) {
+                        capo_svg_widen(&f.x, series[i].bytes[k]);
+                        capo_svg_widen(&f.y, series[i].gbs[k]);
+                        capo_svg_widen(&f.y, series[i].predicted[k]);
+                }
+                if (series[i].ceiling > 0)
+                        capo_svg_widen(&f.y, series[i].ceiling);
+        }
+        capo_svg_round(&f.x);
+        capo_svg_round(&f.y);
+        fputs("<h3>Bandwidth by size</h3>\n<div class=\"scroll chart\">", out);
+        capo_svg_begin(out, WIDTH, HEIGHT, "bandwidth by size", false);
+        capo_svg_axes(out, &f);
+        for (size_t i = 0; i < n; i++) {
+                const struct series *s = &series[i];
+                const char *class = capo_svg_series((unsigned)i + 1);
+                double ends[2] = {s->bytes[0], s->bytes[s->n - 1]},
+                       most[2] = {s->ceiling, s->ceiling};
+
+                capo_svg_line(out, &f, s->bytes, s->gbs, s->n, class, NULL);
+                if (s->any_predicted)
+                        capo_svg_line(out, &f, s->bytes, s->predicted, s->n, class,
+                                      "stroke-dasharray=\"1 4\"");
+                if (s->ceiling > 0)
+                        capo_svg_line(out, &f, ends, most, 2, class, "stroke-dasharray=\"5 3\"");
+        }
+        capo_svg_end(out);
+        fputs("</div><ul class=\"key\">", out);
+        for (size_t i = 0; i < n; i++) {
+                fprintf(out,
+                        "<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><path class=\"%s "
+                        "line\" d=\"M0 5H24\"/></svg> ",
+                        capo_svg_series((unsigned)i + 1));
+                capo_markup_text(out, capo_page_comm(view->page, series[i].comm));
+                fprintf(out, " %s%s%s%s</li>", capo_call_name(series[i].call),
+                        series[i].any_predicted ? ", dotted: predicted by " : "",
+                        series[i].any_predicted ? view->page->predicted_by : "",
+                        series[i].ceiling > 0 ? ", dashed: what the links allow" : "");
+        }
+        fputs("</ul>\n", out);
+        if (!view->page->n_predicted && *view->page->predicted_by) {
+                fputs("<p class=\"note\">NCCL's prediction: ", out);
+                capo_markup_text(out, view->page->predicted_by);
+                fputs("</p>\n", out);
+        }
+}
+
+/* Total time of each row as bars, and bandwidth by size. */
+static void chart_times(const void *about, FILE *out)
+{
+        const struct report_view *view = about;
+        const struct capo_page_rows *rows = &view->page->rows;
+        uint32_t n = rows->n < MOST_BARS ? rows->n : MOST_BARS;
+        double most = 0;
+
+        for (uint32_t i = 0; i < n; i++)
+                most = fmax(most, rows->row[i].total_ns);
+        if (n)
+                fputs("<h3>Total time over all ranks</h3>\n<p class=\"note\">Dark: GPU time; light: host "
+                      "time, only how long calls took to return.</p>\n<table class=\"bars\">\n",
+                      out);
+        for (uint32_t i = 0; i < n; i++)
+                write_row_bar(view, i, most, out);
+        fputs(n ? "</table>\n" : "", out);
+        if (n < rows->n)
+                fprintf(out, "<p>%u more rows: --all has a table of them.</p>\n", rows->n - n);
+        draw_bandwidth(view, out);
+}
+
+/* Bars of the text page's measure. The named rank is highlighted. */
+static void write_wait_bars(const struct capo_page *r, const struct capo_page_wait *w, FILE *out)
+{
+        const struct capo_job_comm *c = &r->job->comms[w->comm];
+        uint32_t n = c->n_members < MOST_BARS ? c->n_members : MOST_BARS, skip;
+        double most = 0;
+
+        /* with many ranks, those around the named one */
+        skip = w->last < n / 2                      ? 0
+               : w->last - n / 2 > c->n_members - n ? c->n_members - n
+                                                    : w->last - n / 2;
+        for (uint32_t k = 0; k < n; k++)
+                most = fmax(most, c->skew->ranks[skip + k].caused_ns);
+        fputs("<table class=\"bars\">\n", out);
+        for (uint32_t k = 0; k < n; k++) {
+                const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
+                const struct capo_job_member *m = &c->members[skip + k];
+                char label[600], figure[256], who[300], a[32], b[32];
+
+                snprintf(label, sizeof label, "%s %s", capo_job_member_text(c, m, who),
+                         r->job->processes[m->process].host);
+                snprintf(figure, sizeof figure, "%s, last in %.1f %%, p50 %s after the first",
+                         capo_text_duration(rank->caused_ns, a),
+                         100.0 * rank->last / c->skew->n_calls,
+                         capo_text_duration(rank->late_p50_ns, b));
+                write_bar(out, label, rank->caused_ns, most,
+                          w->stands_out && skip + k == w->last ? "w" : "g", figure);
+        }
+        fputs("</table>\n", out);
+        if (n < c->n_members)
+                fprintf(out, "<p>%u of %u ranks.</p>\n", n, c->n_members);
+}
+
+/* Per communicator, the waiting that each rank caused. */
+static void chart_waiting(const void *about, FILE *out)
+{
+        const struct capo_page *r = ((const struct report_view *)about)->page;
+
+        for (uint32_t i = 0; i < r->n_waits && i < MOST_COMMS; i++) {
+                fputs("<h3>Waiting that each rank of ", out);
+                capo_markup_text(out, r->job->comms[r->waits[i].comm].name);
+                fputs(" caused, summed over the others</h3>\n", out);
+                write_wait_bars(r, &r->waits[i], out);
+        }
+}
 
 static void write_style(FILE *out)
 {
@@ -70,9 +479,9 @@ int report_html(const struct report_view *view, FILE *out)
         _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
         char title[1200];
 
-        add_picture(page, "TIME BY CALL", view, report_time_chart);
-        add_picture(page, "WAITING", view, report_waiting_chart);
-        page->picture = report_timeline_chart;
+        add_picture(page, "TIME BY CALL", view, chart_times);
+        add_picture(page, "WAITING", view, chart_waiting);
+        page->picture = chart_timeline;
         page->about = view;
         fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
               "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
@@ -86,7 +495,7 @@ int report_html(const struct report_view *view, FILE *out)
         fputs("</h1>\n", out);
         cli_page_html(page, out);
         fprintf(out, "<script>\n%s", script);
-        report_timeline_script(out);
+        fputs(timeline_script, out);
         fputs("</script></body></html>\n", out);
         return 0;
 }

@@ -13,9 +13,6 @@ struct cli_page *report_page(const struct report_view *view);
 /** report_rows() - TIME BY CALL. */
 struct cli_section *report_rows(const struct report_view *view, struct cli_page *page);
 
-/** report_allocation() - ALLOCATION, for uneven or reduced ones. */
-void report_allocation(const struct report_view *view, struct cli_page *page);
-
 /** report_ceiling_rows() - CEILINGS. */
 void report_ceiling_rows(const struct report_view *view, struct cli_page *page);
 

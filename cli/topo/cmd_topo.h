@@ -26,6 +26,3 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
 json_t *topo_json(const struct capo_topology *t, const struct capo_alloc *a,
                   const struct capo_ceilings *c, const struct fragment_nccl *nccl,
                   const char *said);
-/** topo_svg() - write the picture. Return: 0; negative errno, printed. */
-int topo_svg(const char *path, const struct capo_topology *t, const struct capo_alloc *a,
-             const struct capo_ceilings *c);

@@ -17,23 +17,3 @@ struct capo_describe {
         uint32_t named;       /* sites that have been looked at by capo_describe_name_site() */
         char text[96u << 10]; /* the largest piece of text */
 };
-
-/** capo_describe_texts() - text that waits in the segment; with again all of it that still stands
- * there. */
-void capo_describe_texts(struct capo_describe *d);
-
-/** capo_describe_kept() - what a dead process would have said of itself next. */
-void capo_describe_kept(struct capo_describe *d);
-
-/** capo_describe_name_site() - the text of the next new site, if there is one, into the segment:
- * when the process is killed nobody else can name its addresses. */
-void capo_describe_name_site(struct capo_describe *d);
-
-/** capo_describe_things() - communicators and sites that changed. */
-void capo_describe_things(struct capo_describe *d);
-
-/** capo_describe_dropped() - calls that found no room. */
-uint64_t capo_describe_dropped(const struct capo_describe *d);
-
-/** capo_describe_end() - @clean: see struct capo_log_end. */
-void capo_describe_end(struct capo_describe *d, unsigned clean);

@@ -47,9 +47,3 @@ int topology_add_switch(struct topology_build *b, const char *busid); /* finds o
  * platform. @r: 0, or the error of reading. Return: 0 and *out; or an error, with everything freed.
  */
 int topology_build_end(struct topology_build *b, int r, struct capo_topology **out);
-
-int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,
-                        struct capo_topology **out, char *why,
-                        size_t room); /* path NULL: this machine */
-int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
-                      struct capo_topology **out, char *why, size_t room);

@@ -117,7 +117,7 @@ enum fi_object_type {
 
 struct fi_domain;
 
-/* outstanding.c's, and of the drain thread alone: an object at its last count. */
+/* fabric_text.c's, and of the drain thread alone: an object at its last count. */
 struct fi_noted {
         uint32_t id; /* which object that was: its memory is used again */
         union {
@@ -439,28 +439,10 @@ static inline unsigned fi_slot_of(const void *context)
         return ((v >> 4) ^ (v >> 10) ^ (v >> 16)) % FI_SLOTS;
 }
 
-/* ---- outstanding.c
- * ---------------------------------------------------------------------------------------------------
- */
-
 extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* windows.c: the bytes leave, or are fetched
                                                        by, this side */
 
-/** capo_fi_outstanding_count() - count anew, at most every 20 ms; the drain thread's rounds call
- * this. */
-void capo_fi_outstanding_count(void);
-
-/** capo_fi_outstanding() - what was posted to leave and had not completed on @c at the last count;
- * @unsure: that is not known, 0. */
-uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure);
-
-/** capo_fi_outstanding_at() - CLOCK_MONOTONIC of the last count; 0 none. */
-uint64_t capo_fi_outstanding_at(void);
-
-/** capo_fi_outstanding_forget() - in a new child process, forget the parent's. */
-void capo_fi_outstanding_forget(void);
-
-/* ---- windows.c, device.c, fabric_text.c
+/* ---- windows.c, fabric_text.c
  * --------------------------------------------------------------------------------- */
 
 /** capo_fi_blind() - add what @e posted of receives whose length nobody will know. */
@@ -472,9 +454,6 @@ void capo_fi_windows_start(void);
 void capo_fi_windows_poll(bool last);
 /** capo_fi_windows_put() - a line each. */
 void capo_fi_windows_put(struct capo_fabric_text *t);
-
-/** capo_fi_device() - fill device, pci, numa and speed of @d from @info and sysfs. */
-void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version);
 
 /**
  * capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a

@@ -45,13 +45,6 @@ struct capo_gpu_driver {
 /** capo_gpu_driver() - that of this process, while calls are timed; NULL: they are not. */
 const struct capo_gpu_driver *capo_gpu_driver(void);
 
-/** capo_driver_cuda() - what may be missing of libcuda.so.1, opened as @lib; the rest by
- * capo_driver_cuda_timing(). */
-void capo_driver_cuda(void *lib, struct capo_gpu_driver *out);
-
-/** capo_driver_cuda_timing() - Return: NULL, or the function that it does not have. */
-const char *capo_driver_cuda_timing(void *lib, struct capo_gpu_driver *out);
-
 /** capo_hip_open() - libamdhip64.so if some release of it is loaded; NULL: not. */
 void *capo_hip_open(void);
 

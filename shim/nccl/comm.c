@@ -37,7 +37,7 @@
 
 _Atomic unsigned capo_comms_pending;
 
-enum { COLOR_GUEST = -1000003 }; /* as the colours of comm_creation.h */
+enum { COLOR_GUEST = -1000003 }; /* as the colours of wrap_nccl.c */
 
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static bool settings_logged; /* once more than when the recorder began */

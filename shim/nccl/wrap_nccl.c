@@ -10,11 +10,60 @@
 
 #include "capo/call_ids.h"
 #include "capo/record.h"
-#include "shim/nccl/comm_creation.h"
-#include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"
+#include "shim/nccl/comm.h"
 #include "shim/record/left.h"
 #include "shim/record/recorder.h"
+
+/* What is known of a communicator while NCCL creates it. */
+
+/* What is known of a communicator while NCCL creates it. */
+
+enum {
+        COLOR_SHRINK = -1000001,
+        COLOR_GROW = -1000002
+}; /* no colour of a split: those are not negative */
+/* Nothing is known but where NCCL puts it. */
+static struct capo_creation begin_creation(ncclComm_t *where, struct capo_nccl *lib)
+{
+        return (struct capo_creation){
+                .where = where, .lib = lib, .rank = -1, .n_ranks = -1, .device = -1, .color = -1};
+}
+
+/* One without a parent. @id NULL: not known. @grown: neither its new ranks
+ * nor its old ones can say what NCCL's hash of it will be. */
+static struct capo_creation create_first(struct capo_nccl *lib, ncclComm_t *where,
+                                         const ncclUniqueId *id, int n_ranks, int rank,
+                                         const ncclConfig_t *config, bool grown)
+{
+        struct capo_creation creation = begin_creation(where, lib);
+
+        creation.uid = id ? capo_uid_of(id) : 0;
+        creation.nccl_hash = id ? capo_override_hash(id) : 0;
+        creation.n_ranks = n_ranks;
+        creation.rank = rank;
+        creation.apart = grown;
+        capo_comm_config(&creation, config);
+        return creation;
+}
+
+/* Of Split, Shrink and Grow. @n_ranks: -1 not known. */
+static struct capo_creation create_child(struct capo_comm *parent, ncclComm_t *where, int color,
+                                         int n_ranks, const ncclConfig_t *config)
+{
+        struct capo_creation creation = begin_creation(where, parent->lib);
+
+        creation.parent = parent;
+        creation.apart = parent->apart || color == COLOR_GROW;
+        creation.uid = capo_uid_child(parent->uid, parent->children++, color);
+        if (color >= 0) /* a split: what a shrink's and a grow's is, is not worked out */
+                creation.nccl_hash =
+                        capo_override_hash_split(parent->nccl_hash, (int)parent->children, color);
+        creation.color = color < 0 ? -1 : color;
+        creation.n_ranks = n_ranks;
+        capo_comm_config(&creation, config);
+        return creation;
+}
 
 /* Has the call this thread was in been left without a return? Asked by anybody but NCCL's own code,
  * which is called by it. */
@@ -248,33 +297,33 @@ static void show_creation(struct capo_tls *t, const struct capo_creation *creati
         }
 CREATE(ncclCommInitRank, CAPO_CALL_COMMINIT, true,
        (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank), (comm, nranks, commId, rank),
-       capo_creation_first(lib, comm, &commId, nranks, rank, NULL, false))
+       create_first(lib, comm, &commId, nranks, rank, NULL, false))
 CREATE(ncclCommInitRankConfig, CAPO_CALL_COMMINIT, true,
        (ncclComm_t * comm, int nranks, ncclUniqueId commId, int rank, ncclConfig_t *config),
        (comm, nranks, commId, rank, config),
-       capo_creation_first(lib, comm, &commId, nranks, rank, config, false))
+       create_first(lib, comm, &commId, nranks, rank, config, false))
 /* the same ids in the same order on every rank */
 CREATE(ncclCommInitRankScalable, CAPO_CALL_COMMINIT, true,
        (ncclComm_t * newcomm, int nranks, int myrank, int nId, ncclUniqueId *commIds,
         ncclConfig_t *config),
        (newcomm, nranks, myrank, nId, commIds, config),
-       capo_creation_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
+       create_first(lib, newcomm, nId > 0 ? commIds : NULL, nranks, myrank, config, false))
 #define PARENT capo_comm_find(t, comm, which, caller)
 CREATE(ncclCommSplit, CAPO_CALL_COMMSPLIT, comm,
        (ncclComm_t comm, int color, int key, ncclComm_t *newcomm, ncclConfig_t *config),
-       (comm, color, key, newcomm, config), capo_creation_child(PARENT, newcomm, color, -1, config))
+       (comm, color, key, newcomm, config), create_child(PARENT, newcomm, color, -1, config))
 CREATE(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
        (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
         ncclConfig_t *config, int shrinkFlags),
        (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
-       capo_creation_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
+       create_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
 /* a new rank has no parent */
 CREATE(ncclCommGrow, CAPO_CALL_COMMGROW, true,
        (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,
         ncclConfig_t *config),
        (comm, nRanks, uniqueId, rank, newcomm, config),
-       comm ? capo_creation_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
-            : capo_creation_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
+       comm ? create_child(PARENT, newcomm, COLOR_GROW, nRanks, config)
+            : create_first(lib, newcomm, uniqueId, nRanks, rank, config, true))
 #undef PARENT
 
 static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const void *frame,
@@ -290,7 +339,7 @@ static ncclResult_t hand_ncclCommInitAll(int which, const void *caller, const vo
         if (capo_call_passes(t, which, caller, frame, &lib))
                 return lib->ncclCommInitAll(comm, ndev, devlist);
         lib = capo_lib(t, which, caller);
-        creation = capo_creation_of(comm, lib);
+        creation = begin_creation(comm, lib);
         t->unique_hash = t->unique_nccl = 0;
         begin = enter_nccl(t, lib, NULL, CAPO_CALL_COMMINIT);
         rc = lib->ncclCommInitAll(comm, ndev, devlist);

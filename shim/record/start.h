@@ -82,10 +82,6 @@ long capo_launcher_rank(void);
 void capo_hang_begin(void);
 bool capo_hang_check(void);
 
-/** capo_cost_measure() - what a recorded call costs here, ns (cost.c); on the drain thread, once,
- * about 100 us. */
-double capo_cost_measure(void);
-
 /** capo_site_text() - pc[] to text (site.c); on the drain thread. */
 unsigned capo_site_text(const struct capo_seg_site *site, char *text, unsigned room);
 
