@@ -97,13 +97,12 @@ static void take_desync(const char *at, const char *line, uint32_t number, void 
 
 static void read_desync(struct capo_evidence *e)
 {
-        static const char *const words[] = {NOT_JOINED, NOT_FINISHED};
         struct barrier b = {.e = e};
         char who[128], which[40];
 
-        for (size_t i = 0; i < N_ELEMENTS(words) && !b.f; i++) {
-                capo_evidence_all(e, words[i], take_desync, &b, &b.text);
-        }
+        capo_evidence_all(e, NOT_JOINED, take_desync, &b, &b.text);
+        if (!b.f)
+                capo_evidence_all(e, NOT_FINISHED, take_desync, &b, &b.text);
         if (!b.f)
                 return;
         b.f->rank = b.f->n_ranks ? CAPO_RANK_HANG : CAPO_RANK_UNDECIDED;

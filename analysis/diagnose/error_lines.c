@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/diagnose/error_lines.h"
+#include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -330,17 +330,11 @@ static void take_wait(const char *at, const char *line, uint32_t number, void *a
 /* Is it an exception that follows from another rank's failure, or from ending the job? */
 static bool is_consequence(const char *exception)
 {
-        static const char *const words[] = {
-                "NCCL",   "Dist",       "c10d",    "loo/",       "Socket",    "TCPStore",
-                "Signal", "Interrupt",  "Connect", "ChildFail",  "Broken",    "imed out",
-                "imeout", "SystemExit", "ray.",    "CUDA error", "HIP error", "Warning"};
-        size_t size = strcspn(exception, "\n");
-
-        for (size_t i = 0; i < N_ELEMENTS(words); i++) {
-                if (memmem(exception, size, words[i], strlen(words[i])))
-                        return true;
-        }
-        return !memmem(exception, size, "Error", 5) && !memmem(exception, size, "Exception", 9);
+        return capo_line_has(
+                       exception,
+                       "NCCL|Dist|c10d|loo/|Socket|TCPStore|Signal|Interrupt|Connect|ChildFail|"
+                       "Broken|imed out|imeout|SystemExit|ray.|CUDA error|HIP error|Warning") ||
+               !capo_line_has(exception, "Error|Exception");
 }
 
 static void take_traceback(const char *at, const char *line, uint32_t number, void *arg)

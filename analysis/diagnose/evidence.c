@@ -9,7 +9,6 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
-#include "analysis/diagnose/grams.h"
 
 enum { MOST_RANKS = 1 << 20 };
 
@@ -30,6 +29,50 @@ const char *capo_evidence_words(enum capo_evidence_kind kind)
         return kinds[kind].words;
 }
 
+/* ---- words that a large text cannot contain ---- */
+
+/* Most texts have few of the words that are searched. One pass notes all sequences of four letters; a
+ * word can occur only if all of its sequences do. NULL: any word may be in the text. */
+enum {
+        GRAM = 4,
+        GRAM_BITS = 22,       /* 512 KiB for each text */
+        SHORT_TEXT = 1 << 16, /* a shorter text is searched faster than it is indexed */
+};
+
+/* Hash of the four letters at @at, GRAM_BITS bits. */
+static uint32_t hash_gram(const char *at)
+{
+        uint32_t letters;
+
+        memcpy(&letters, at, sizeof letters);
+        return (letters * 2654435761u) >> (32 - GRAM_BITS);
+}
+
+static uint64_t *read_grams(const char *text, size_t size)
+{
+        uint64_t *grams = size < SHORT_TEXT ? NULL : xcalloc(1 << (GRAM_BITS - 6), sizeof *grams);
+
+        for (size_t i = 0; grams && i + GRAM <= size; i++) {
+                uint32_t hash = hash_gram(text + i);
+
+                grams[hash >> 6] |= UINT64_C(1) << (hash & 63);
+        }
+        return grams;
+}
+
+static bool may_have(const uint64_t *grams, const char *word)
+{
+        size_t n = strlen(word);
+
+        for (size_t i = 0; grams && i + GRAM <= n; i++) {
+                uint32_t hash = hash_gram(word + i);
+
+                if (!(grams[hash >> 6] >> (hash & 63) & 1))
+                        return false;
+        }
+        return true;
+}
+
 uint32_t capo_evidence_add(struct capo_evidence *e, const char *name, char *text)
 {
         _cleanup_free_ char *given = text, *copy = xstrdup(name);
@@ -43,7 +86,7 @@ uint32_t capo_evidence_add(struct capo_evidence *e, const char *name, char *text
         t->name = steal(&copy);
         t->text = t->records.text;
         if (t->text)
-                t->grams = capo_grams_read(t->text, t->records.size);
+                t->grams = read_grams(t->text, t->records.size);
         return e->n_texts++;
 }
 
@@ -71,7 +114,7 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
         const struct capo_evidence_text *t = &e->texts[text];
         int n = 0;
 
-        if (!t->text || !*word || !capo_grams_may_have(t->grams, word))
+        if (!t->text || !*word || !may_have(t->grams, word))
                 return 0;
         for (const char *at = t->text; (at = strstr(at, word)); at += strlen(word), n++) {
                 const struct capo_record *r = found ? capo_record_at(&t->records, at) : NULL;
@@ -90,9 +133,32 @@ void capo_evidence_all(const struct capo_evidence *e, const char *word,
                 capo_evidence_each(e, *text, word, found, arg);
 }
 
+struct first {
+        struct capo_diagnose_finding *f;
+        uint32_t text;
+};
+
+static void take_first(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct first *first = arg;
+
+        if (!first->f->n_marks) {
+                capo_quote(line, first->f->detail, sizeof first->f->detail);
+                capo_finding_mark(first->f, (struct capo_evidence_mark){first->text, number});
+        }
+}
+
+void capo_evidence_find(const struct capo_evidence *e, const char *word,
+                        struct capo_diagnose_finding *f)
+{
+        struct first first = {.f = f};
+
+        capo_evidence_all(e, word, take_first, &first, &first.text);
+}
+
 bool capo_text_has(const struct capo_evidence_text *t, const char *word)
 {
-        return t->text && capo_grams_may_have(t->grams, word) && strstr(t->text, word);
+        return t->text && may_have(t->grams, word) && strstr(t->text, word);
 }
 
 bool capo_evidence_has(const char *text, void *evidence)
@@ -108,6 +174,18 @@ bool capo_evidence_has(const char *text, void *evidence)
         }
         for (uint32_t i = 0; i < e->n_texts && *text != '@'; i++) {
                 if (capo_text_has(&e->texts[i], text))
+                        return true;
+        }
+        return false;
+}
+
+bool capo_line_has(const char *at, const char *words)
+{
+        size_t size = strcspn(at, "\n");
+
+        for (size_t n; *words; words += n + (words[n] == '|')) {
+                n = strcspn(words, "|");
+                if (memmem(at, size, words, n))
                         return true;
         }
         return false;

@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
+#include "analysis/diagnose/known_bugs.h"
 #include "analysis/diagnose/records.h"
 #include "core/base/text.h"
 
@@ -38,7 +39,7 @@ struct capo_evidence_mark {
 struct capo_evidence_text {
         char *name;      /* as given by the user */
         char *text;      /* that of the records; NULL: a binary, or passed on to another reader */
-        uint64_t *grams; /* of the text (grams.h); NULL: none */
+        uint64_t *grams; /* sequences of four letters; NULL: any */
         uint32_t n[CAPO_EVIDENCE_KINDS]; /* lines or items of each kind */
         struct capo_records records;
 };
@@ -79,6 +80,7 @@ struct capo_tests_run {
         char gpu[48];        /* "NVIDIA H100 80GB HBM3"; "": not known */
         uint64_t bytes;
         double busbw;             /* GB/s, the better of out of place and in place */
+        double expected;          /* GB/s that the NICs of a node carry; 0: not known */
         int32_t n_ranks, n_nodes; /* 0: not known */
         int nccl;
         bool ended;
@@ -113,6 +115,9 @@ bool capo_evidence_has(const char *text, void *evidence);
 
 void capo_evidence_finish(struct capo_evidence *e);
 
+/** capo_line_has() - does the rest of the line at @at contain one of the words, "|" between? */
+bool capo_line_has(const char *at, const char *words);
+
 /** capo_evidence_name() - "watchdog"; capo_evidence_words() - "PyTorch watchdog lines". */
 const char *capo_evidence_name(enum capo_evidence_kind kind);
 const char *capo_evidence_words(enum capo_evidence_kind kind);
@@ -127,6 +132,10 @@ int capo_evidence_each(const struct capo_evidence *e, uint32_t text, const char 
 void capo_evidence_all(const struct capo_evidence *e, const char *word,
                        void (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg, uint32_t *text);
+
+/** capo_evidence_find() - quote and mark the first line with @word, where @f has no mark. */
+void capo_evidence_find(const struct capo_evidence *e, const char *word,
+                        struct capo_diagnose_finding *f);
 
 /** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one. */
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e);
@@ -158,6 +167,16 @@ void capo_quote(const char *line, char *out, size_t room);
 /** capo_rank_seen() - note that there is a line of @rank. */
 void capo_rank_seen(struct capo_evidence *e, int32_t rank);
 
+#define CAPO_TIMEOUT_LINE "Watchdog caught collective operation timeout"
+
+/** capo_exception_line() - the exception of a traceback whose first line is @line: the first line
+ * after it that is not indented. All lines may have the prefix before @at ("[rank0]: "). Return: that
+ * line; @line if the traceback is cut. */
+const char *capo_exception_line(const char *at, const char *line);
+
+/** capo_torchrun_rank() - the rank of the block of torchrun's report that @line is in; -1: none. */
+int32_t capo_torchrun_rank(const char *text, const char *line);
+
 /* The readers, which evidence_judge.c calls: each adds its findings. */
 void capo_recognise(struct capo_evidence *e);
 void capo_facts_read(struct capo_evidence *e);
@@ -177,3 +196,25 @@ void capo_tests_read(struct capo_evidence *e);
 void capo_tried_read(struct capo_evidence *e);
 /** capo_tried_tell() - a run did not end without @setting and ended with it. */
 void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_evidence_mark at);
+void capo_slurm_nodes_name(struct capo_evidence *e); /* add them to findings about nodes */
+void capo_exceptions_read(struct capo_evidence *e);
+void capo_errors_read(struct capo_evidence *e); /* the tables of whole lines */
+
+/** capo_lines_read() - the words of line_words.def: call it where no reader has a verdict. @weak: one
+ * is undecided, and only a cause from before it counts. */
+void capo_lines_read(struct capo_evidence *e, bool weak);
+
+/** capo_last_errors_read() - what only says that something failed: call it when nothing else was
+ * found. */
+void capo_last_errors_read(struct capo_evidence *e);
+void capo_words_read(struct capo_evidence *e); /* lines that nobody knows; call it last */
+
+/** capo_evidence_judge() - read all texts; call it after the last one was added. */
+void capo_evidence_judge(struct capo_evidence *e);
+
+/** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
+const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
+
+/** capo_evidence_bug() - does the bug fit? One without its symptom only if it has the effect that the
+ * verdict shows. */
+enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo_known_bug *bug);

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/diagnose/evidence_judge.h"
-#include "analysis/diagnose/line_table.h"
+#include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -195,6 +194,15 @@ static bool explains_finding(const struct capo_evidence *e,
         return false;
 }
 
+static bool has_run(const struct capo_evidence *e, uint32_t text)
+{
+        bool has = false;
+
+        for (uint32_t i = 0; i < e->n_runs; i++)
+                has |= e->runs[i].text == text && e->runs[i].bytes;
+        return has;
+}
+
 static void order_findings(struct capo_evidence *e)
 {
         for (uint32_t i = 0; i < e->n_findings; i++) {
@@ -205,9 +213,18 @@ static void order_findings(struct capo_evidence *e)
         }
         for (uint32_t i = 0; i < e->n_findings; i++) {
                 for (uint32_t k = 0; k < e->n_findings; k++) {
-                        if (explains_finding(e, &e->findings[k], &e->findings[i]))
-                                e->findings[i].rank = CAPO_RANK_NOTE;
+                        if (!explains_finding(e, &e->findings[k], &e->findings[i]))
+                                continue;
+                        e->findings[i].rank = CAPO_RANK_NOTE;
+                        if (is_kind(&e->findings[i], "birth") && /* what works was created */
+                            has_run(e, e->findings[i].marks[0].text))
+                                *e->findings[i].headline = 0;
                 }
+        }
+        for (uint32_t i = e->n_findings; i-- > 0;) {
+                if (!*e->findings[i].headline)
+                        memmove(&e->findings[i], &e->findings[i + 1],
+                                (--e->n_findings - i) * sizeof *e->findings);
         }
 }
 
@@ -274,16 +291,6 @@ enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo
         return m;
 }
 
-static void take_symptom(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct capo_diagnose_finding *f = arg;
-
-        if (!f->n_marks) {
-                capo_quote(line, f->detail, sizeof f->detail);
-                capo_finding_mark(f, (struct capo_evidence_mark){f->ranks[0] - 1, number});
-        }
-}
-
 /* Did a job stop before its end: a watchdog says so, or nccl-tests did not end? */
 static bool is_stuck(const struct capo_evidence *e)
 {
@@ -327,11 +334,8 @@ static void read_bugs(struct capo_evidence *e)
                 if (bug->fixed < CAPO_NCCL_LAST)
                         ADD(f->next, " (fixed in %s)",
                             capo_nccl_text((uint32_t)bug->fixed, fixed, sizeof fixed));
-                for (uint32_t k = 0; k < e->n_texts && *symptom != '@' && !f->n_marks; k++) {
-                        f->ranks[0] = (int32_t)k + 1;
-                        capo_evidence_each(e, k, symptom, take_symptom, f);
-                }
-                f->ranks[0] = 0;
+                if (*symptom != '@')
+                        capo_evidence_find(e, symptom, f);
                 ADD(f->detail, "%s%s", *f->detail ? "\n" : "", bug->link);
                 return;
         }

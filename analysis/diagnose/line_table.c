@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "analysis/diagnose/error_lines.h"
-#include "analysis/diagnose/line_table.h"
+#include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 
@@ -94,26 +93,17 @@ struct search {
         uint32_t unknown; /* the finding of warnings that are not known, + 1; 0: none so far */
 };
 
-static bool line_has(const char *line, const char *word)
-{
-        return memmem(line, strcspn(line, "\n"), word, strlen(word));
-}
-
 /* Programs quote NCCL's message in their own error, often on the line after "Last error:". */
 static bool is_quoted(const char *text, const char *line)
 {
-        static const char *const quotes[] = {
-                "Last error:",       "NCCL error",   "Test NCCL failure", "ncclSystemError",
-                "Test CUDA failure", "Cuda failure", "ncclRemoteError",   "ncclUnhandledCudaError"};
         const char *before = line;
 
         while (before > text && (before == line || before[-1] != '\n'))
                 before--;
-        for (size_t i = 0; i < N_ELEMENTS(quotes); i++) {
-                if (line_has(line, quotes[i]))
-                        return true;
-        }
-        return line_has(before, "Last error:");
+        return capo_line_has(before, "Last error:") ||
+               capo_line_has(line, "Last error:|NCCL error|Test NCCL failure|ncclSystemError|"
+                                   "Test CUDA failure|Cuda failure|ncclRemoteError|"
+                                   "ncclUnhandledCudaError");
 }
 
 /* Is it a real match, and not a similar word? */
@@ -121,19 +111,19 @@ static bool is_instance(const struct search *s, const char *at, const char *line
 {
         const struct capo_evidence_text *t = &s->e->texts[s->text];
 
-        if (*s->behind && !line_has(at, s->behind))
+        if (*s->behind && !capo_line_has(at, s->behind))
                 return false;
         if (s->whole && isdigit((unsigned char)at[strlen(s->word)]))
                 return false;
         if (!strncmp(at, "Traceback",
                      9)) /* the launcher's traceback only says that a process failed */
-                return !line_has(capo_exception_line(at, line), "ChildFailedError");
+                return !capo_line_has(capo_exception_line(at, line), "ChildFailedError");
         if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" means nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
         if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints about NICs has no prefix */
-                return line_has(line, "NCCL WARN") || line_has(line, "NCCL ERROR") ||
+                return capo_line_has(line, "NCCL WARN") || capo_line_has(line, "NCCL ERROR") ||
                        is_quoted(t->text, line) ||
-                       (!strncmp(at, "Got completion", 14) && line_has(line, "NET/IB"));
+                       (!strncmp(at, "Got completion", 14) && capo_line_has(line, "NET/IB"));
         return true;
 }
 
@@ -202,7 +192,7 @@ static void add_line(struct search *s, const char *at, const char *line, uint32_
         }
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
-        if (!line_has(line, "local_rank")) /* numbers within a node, not within the job */
+        if (!capo_line_has(line, "local_rank")) /* numbers within a node, not within the job */
                 capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
 }
@@ -299,16 +289,10 @@ static enum meaning find_meaning(const char *said, unsigned from, size_t *covere
 /* Whose line it is, by its prefix. */
 static unsigned find_source(const char *line)
 {
-        static const char *const slurm[] = {"slurmstepd: ", "srun: ",   "slurmd",
-                                            "slurmctld",    "sbatch: ", "salloc: "};
-
-        if (line_has(line, "NET/OFI") || line_has(line, "libfabric:"))
-                return FROM_FABRIC;
-        for (size_t i = 0; i < N_ELEMENTS(slurm); i++) {
-                if (line_has(line, slurm[i]))
-                        return FROM_SLURM;
-        }
-        return 0;
+        return capo_line_has(line, "NET/OFI|libfabric:") ? FROM_FABRIC
+               : capo_line_has(line, "slurmstepd: |srun: |slurmd|slurmctld|sbatch: |salloc: ")
+                       ? FROM_SLURM
+                       : 0;
 }
 
 /* A warning of NCCL that no other row has. One of the class UNKNOWN is shown itself: it is nearer to
@@ -494,8 +478,8 @@ enum {
 
 static bool is_warning(const char *line)
 {
-        return !line_has(line, "NCCL WARN") && !line_has(line, "FailedScheduling") &&
-               (line_has(line, "arning") || line_has(line, "WARN") || line_has(line, "[W"));
+        return !capo_line_has(line, "NCCL WARN|FailedScheduling") &&
+               capo_line_has(line, "arning|WARN|[W");
 }
 
 /* How many letters of a line the rows of the last resort cover. */
@@ -527,7 +511,7 @@ static void take_words_of(struct search *s, const struct capo_record *record, bo
         enum meaning means;
 
         if ((!failure && !source && !is_failure(line, size, true)) ||
-            line_has(line, "(errno: 97 - "))
+            capo_line_has(line, "(errno: 97 - "))
                 return; /* 97: no IPv6 here; c10d then takes IPv4 */
         means = find_meaning(line, FROM_ANY | source, &covered);
         if (means == MEANS_UNKNOWN || covered < (source    ? 2

@@ -19,8 +19,9 @@
 
 enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };
 
-/* Runs of one test that differ by this factor are not alike; of two releases, by the second. */
-static const double APART = 1.5, RELEASES_APART = 1.25;
+/* Runs of one test that differ by this factor are not alike; of two releases or settings, by the
+ * second. */
+static const double APART = 1.5, CHANGED_APART = 1.25;
 
 struct run {
         struct capo_tests_run r;
@@ -33,43 +34,32 @@ struct run {
 
 /* ---- reading ---- */
 
-/* A row of results: size, count, type, redop, root (not in old releases), then twice time, algbw,
- * busbw and wrong values, which old releases print as an error. */
-static bool read_row(const char *line, size_t size, uint64_t *bytes, double busbw[2],
+/* A row of results: size, count, type, redop (only if the call has one in old releases), root (not in
+ * old releases), then twice time, algbw, busbw and wrong values, which old releases print as an
+ * error. */
+static bool read_row(const char *line, size_t size, bool old, uint64_t *bytes, double busbw[2],
                      double wrong[2])
 {
-        char row[ROW], type[16];
-        unsigned long long b;
-        int n;
+        char row[ROW], *cells[ROW / 2], *rest = row, *save = NULL;
+        size_t n = 0, first;
 
         SAY(row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
-        wrong[0] = wrong[1] = busbw[1] = 0;
-        n = sscanf(row, "%llu %*u %15[a-z0-9_] %*s %*d %*f %*f %lf %lf %*f %*f %lf %lf", &b, type,
-                   &busbw[0], &wrong[0], &busbw[1], &wrong[1]);
-        if (n < 3 || strspn(row, " 0123456789") < 4) {
-                n = sscanf(row, "%llu %*u %15[a-z0-9_] %*s %*f %*f %lf %*s %*f %*f %lf", &b, type,
-                           &busbw[0], &busbw[1]);
+        while ((cells[n] = strtok_r(rest, " \t\r", &save)) && n + 1 < N_ELEMENTS(cells)) {
+                rest = NULL;
+                n++;
         }
-        *bytes = b;
-        return n >= 3 && busbw[0] > 0 && busbw[0] < 1e6 && b >= 4;
-}
-
-/* Old releases have no column "root": then its columns would be read one to the left. */
-static bool read_old_row(const char *line, size_t size, uint64_t *bytes, double busbw[2])
-{
-        char row[ROW];
-        unsigned long long b;
-        int n;
-
-        SAY(row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
-        busbw[1] = 0;
-        n = sscanf(row, "%llu %*u %*15[a-z0-9_] %*s %*f %*f %lf %*s %*f %*f %lf", &b, &busbw[0],
-                   &busbw[1]);
-        if (n < 2 || busbw[0] <= 0) /* a call without an operation */
-                n = sscanf(row, "%llu %*u %*15[a-z0-9_] %*f %*f %lf %*s %*f %*f %lf", &b, &busbw[0],
-                           &busbw[1]);
-        *bytes = n ? b : 0;
-        return n >= 2 && busbw[0] > 0 && busbw[0] < 1e6;
+        if (n < 6 || strspn(cells[0], "0123456789") != strlen(cells[0]) ||
+            !isdigit((unsigned char)*cells[1]) || !islower((unsigned char)*cells[2]))
+                return false;
+        first = 3 + (islower((unsigned char)*cells[3]) != 0);
+        old = old || (first < n && strchr(cells[first], '.'));
+        first += old ? 0 : 1;
+        *bytes = strtoull(cells[0], NULL, 10);
+        for (unsigned i = 0; i < 2; i++, first += 4) {
+                busbw[i] = first + 2 < n ? strtod(cells[first + 2], NULL) : 0;
+                wrong[i] = !old && first + 3 < n ? strtod(cells[first + 3], NULL) : 0;
+        }
+        return *bytes >= 4 && busbw[0] > 0 && busbw[0] < 1e6;
 }
 
 /* "-x NCCL_IB_ECE_ENABLE=0", "NCCL_ALGO=Ring ./all_reduce_perf". */
@@ -80,7 +70,8 @@ static void read_settings(struct run *run, const char *line, size_t size)
 
                 while (n < left && !strchr(" \t\"'", at[n]))
                         n++;
-                if (memchr(at, '=', n) && n < 80 && strlen(run->settings) + n + 2 < SETTINGS)
+                if (memchr(at, '=', n) && n < 80 && strncmp(at, "NCCL_DEBUG", 10) != 0 &&
+                    strlen(run->settings) + n + 2 < SETTINGS)
                         capo_append(run->settings, SETTINGS, "%.*s ", (int)n, at);
                 at += n;
         }
@@ -154,10 +145,9 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
         if (memmem(line, size, "NCCL version ", 13) && !run->r.nccl)
                 run->r.nccl =
                         capo_nccl_named((const char *)memmem(line, size, "NCCL version ", 13) + 13);
-        if (!(!run->old ? read_row(line, size, &bytes, busbw, wrong)
-                        : read_old_row(line, size, &bytes, busbw)))
+        if (!read_row(line, size, run->old, &bytes, busbw, wrong))
                 return;
-        if (!run->old && (wrong[0] > 0 || wrong[1] > 0) && !run->wrong)
+        if ((wrong[0] > 0 || wrong[1] > 0) && !run->wrong)
                 run->wrong = number;
         if (bytes >= run->r.bytes) {
                 run->r.bytes = bytes;
@@ -168,33 +158,18 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
 
 /* ---- one run ---- */
 
-/* @name as a word for a shell; FILE if it is too long. */
-static const char *quote_name(const char *name, char *out, size_t room)
+/* @name as a word for a shell; FILE if it needs quotes. */
+static const char *name_file(const char *name)
 {
-        size_t n = 0;
-
-        if (*name && *name != '-' &&
-            !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-                               "/._-+:@,=%")])
-                return strlen(name) < room ? name : "FILE";
-        out[n++] = '\'';
-        for (; *name && n + 6 < room; name++) {
-                if (*name == '\'')
-                        n += (size_t)snprintf(out + n, room - n, "'\\''");
-                else
-                        out[n++] = *name;
-        }
-        if (*name)
-                return "FILE";
-        out[n++] = '\'';
-        out[n] = 0;
-        return out;
+        return *name != '-' && !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
+                                                  "WXYZ0123456789/._-+:@,=%")]
+                       ? name
+                       : "FILE";
 }
 
 static void judge_run(struct capo_evidence *e, const struct run *run)
 {
         struct capo_diagnose_finding *f = capo_evidence_finding(e);
-        char quoted[300];
 
         f->sure = "certain";
         capo_finding_mark(
@@ -223,7 +198,7 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                             *run->r.test ? run->r.test : "its test", run->r.busbw,
                             (unsigned long long)run->r.bytes);
                 SAY(f->next, "is its bandwidth normal? capo expect %s --platform NAME",
-                    quote_name(e->texts[run->r.text].name, quoted, sizeof quoted));
+                    name_file(e->texts[run->r.text].name));
         } else {
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
                 SAY(f->headline, "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
@@ -239,7 +214,8 @@ static bool is_same_test(const struct run *a, const struct run *b)
 {
         bool sizes = a->r.bytes >= b->r.bytes / 4 && b->r.bytes >= a->r.bytes / 4;
 
-        return sizes && a->r.bytes && b->r.bytes && a->r.n_ranks == b->r.n_ranks &&
+        return sizes && a->r.bytes && b->r.bytes &&
+               (a->r.n_ranks == b->r.n_ranks || !a->r.n_ranks || !b->r.n_ranks) &&
                (!*a->r.test || !*b->r.test || !strcmp(a->r.test, b->r.test));
 }
 
@@ -376,8 +352,10 @@ static void compare_runs(struct capo_evidence *e, const struct run *runs, uint32
                 for (uint32_t k = 0; k < n; k++) {
                         const struct run *a = &runs[i], *b = &runs[k];
 
-                        bool other = a->r.nccl && b->r.nccl && a->r.nccl != b->r.nccl;
-                        double apart = other ? RELEASES_APART : APART;
+                        bool other = (a->r.nccl && b->r.nccl && a->r.nccl != b->r.nccl) ||
+                                     (a->commanded && b->commanded &&
+                                      strcmp(a->settings, b->settings) != 0);
+                        double apart = other ? CHANGED_APART : APART;
 
                         if (i != k && is_same_test(a, b) && a->r.busbw > apart * b->r.busbw &&
                             (!fast || a->r.busbw / b->r.busbw > fast->r.busbw / slow->r.busbw)) {
@@ -449,6 +427,14 @@ static void take_rate(const char *at, const char *line, uint32_t number, void *a
         *most = rate >= 10 && rate <= 800 && rate > *most ? rate : *most;
 }
 
+/* "+ NET[25.0] - NET/0": GB/s, by NCCL. */
+static void take_net(const char *at, const char *line, uint32_t number, void *arg)
+{
+        double rate = 8 * strtod(at + strlen(" + NET["), NULL), *most = arg;
+
+        *most = rate >= 10 && rate <= 1600 && rate > *most ? rate : *most;
+}
+
 static void take_named(const char *at, const char *line, uint32_t number, void *arg)
 {
         uint32_t n = 1;
@@ -459,7 +445,7 @@ static void take_named(const char *at, const char *line, uint32_t number, void *
 }
 
 /* A link's rate by a tool, else by the name of its generation; how many NICs the job uses. */
-static struct nics read_nics(struct capo_evidence *e)
+static struct nics read_nics(struct capo_evidence *e, double measured)
 {
         static const struct {
                 const char *word;
@@ -469,36 +455,33 @@ static struct nics read_nics(struct capo_evidence *e)
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 capo_evidence_each(e, i, "Rate: ", take_rate, &s.gbits);
+                capo_evidence_each(e, i, " + NET[", take_net, &s.gbits);
                 capo_evidence_each(e, i, "NCCL_IB_HCA=mlx5", take_named, &s.n);
         }
         for (uint32_t i = 0; i < e->n_texts && !s.n; i++)
                 capo_evidence_each(e, i, "NET/IB : Using", capo_nics_used, &s.n);
         for (size_t k = 0; k < N_ELEMENTS(kinds) && s.gbits <= 0; k++)
                 s.gbits = capo_evidence_has(kinds[k].word, e) ? kinds[k].gbits : 0;
+        s.gbits = s.gbits > 0 ? s.gbits : measured;
         return s;
 }
 
-/* Calls whose bus bandwidth is at most what the NICs of a node carry. */
-static bool is_ring_call(const char *test)
-{
-        return !strcmp(test, "all_reduce") || !strcmp(test, "all_gather") ||
-               !strcmp(test, "reduce_scatter") || !strcmp(test, "broadcast");
-}
-
-static void judge_by_nics(struct capo_evidence *e, const struct capo_tests_run *run,
+static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
                           const struct nics *nics)
 {
         double most = nics->n * nics->gbits / 8, share = most > 0 ? run->busbw / most : 0;
         bool direct = capo_evidence_has("/GDRDMA", e);
         struct capo_diagnose_finding *f;
 
-        if (share <= 0 || run->bytes < 1 << 24 || !is_ring_call(run->test) ||
+        if (share <= 0 || run->bytes < 1 << 24 || !*run->test ||
+            !strstr("all_reduce all_gather reduce_scatter broadcast", run->test) || /* as a ring */
             (share >= 0.6 && share <= 1.05))
                 return;
         if (share > 1.05) {
                 for (uint32_t i = 0; i < e->n_findings; i++) {
                         f = &e->findings[i];
-                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text)
+                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text ||
+                            f->marks[0].line != run->line)
                                 continue;
                         ADD(f->headline, ": MORE THAN THE NICS CARRY (%.4g GB/s), as with trees",
                             most);
@@ -510,6 +493,7 @@ static void judge_by_nics(struct capo_evidence *e, const struct capo_tests_run *
         f = capo_evidence_finding(e);
         capo_finding_mark(f, (struct capo_evidence_mark){run->text, run->line});
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        run->expected = most;
         SAY(f->headline,
             "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which %u NIC%s of %.4g Gb/s carry%s", run->busbw,
             most, nics->n, nics->n == 1 ? "" : "s", nics->gbits, nics->n == 1 ? "" : " together");
@@ -553,9 +537,8 @@ static bool read_sentence(const char *line, const char **unit, double v[2])
 
 static void read_sentences(struct capo_evidence *e)
 {
-        static const char *const words[] = {"instead", "expect",  "before",  "after",
-                                            "only",    " vs",     "slow",    "should",
-                                            "drop",    "used to", "compared"};
+        static const char words[] =
+                "instead|expect|before|after|only| vs|slow|should|drop|used to|compared";
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *r = &e->texts[i].records;
@@ -563,13 +546,9 @@ static void read_sentences(struct capo_evidence *e)
                 for (uint32_t k = 0; k < r->n; k++) {
                         const char *line = r->text + r->v[k].begin, *unit = "";
                         struct capo_diagnose_finding *f;
-                        bool told = false;
                         double v[2];
 
-                        for (size_t w = 0; w < N_ELEMENTS(words) && !told; w++)
-                                told = memmem(line, strcspn(line, "\n"), words[w],
-                                              strlen(words[w]));
-                        if (!told || !read_sentence(line, &unit, v))
+                        if (!capo_line_has(line, words) || !read_sentence(line, &unit, v))
                                 continue;
                         f = capo_evidence_finding(e);
                         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "unsure");
@@ -587,9 +566,9 @@ static void read_sentences(struct capo_evidence *e)
         }
 }
 
-static void read_rates(struct capo_evidence *e)
+static void read_rates(struct capo_evidence *e, double measured)
 {
-        struct nics nics = read_nics(e);
+        struct nics nics = read_nics(e, measured);
 
         for (uint32_t i = 0; i < e->n_runs; i++) {
                 if (e->runs[i].n_nodes > 1 ||
@@ -624,7 +603,7 @@ static void judge_stuck(struct capo_evidence *e, const struct run *runs, uint32_
                         for (const char *at = well->settings; *at; at += strcspn(at, " ") + 1) {
                                 SAY(one, "%.*s",
                                     (int)(strcspn(at, " ") < 95 ? strcspn(at, " ") : 95), at);
-                                if (!strncmp(one, "NCCL_DEBUG", 10) || strstr(stuck->settings, one))
+                                if (strstr(stuck->settings, one))
                                         continue;
                                 capo_tried_tell(
                                         e, one,
@@ -686,5 +665,5 @@ void capo_tests_read(struct capo_evidence *e)
                 e->runs[e->n_runs++] = runs[i].r;
         }
         free(runs);
-        read_rates(e);
+        read_rates(e, link.got);
 }

@@ -75,18 +75,18 @@ static int32_t number_behind(const char *line, size_t size, const char *const *w
         return -1;
 }
 
-/* The last "Process N: command" before @line; NULL: none. */
-static const char *find_process(const char *text, const char *line)
+/* The number behind the last @mark before @line, "Process N: command", "py-spy dump --pid N  # rank 1";
+ * NULL: none. */
+static const char *find_process(const char *text, const char *line, const char *mark)
 {
-        static const char mark[] = "Process ";
         const char *found = NULL, *from = line - text > PID_ROOM
                                                   ? line - PID_ROOM
                                                   : text; /* search only the last part */
 
-        for (const char *at = from; (at = memmem(at, (size_t)(line - at), mark, sizeof mark - 1));
+        for (const char *at = from; (at = memmem(at, (size_t)(line - at), mark, strlen(mark)));
              at++) {
-                if (at == text || at[-1] == '\n')
-                        found = at;
+                if (*mark == '-' || at == text || at[-1] == '\n')
+                        found = at + strlen(mark);
         }
         return found;
 }
@@ -134,13 +134,19 @@ static void add_process(struct stacks *s, const char *line, uint32_t number)
 {
         static const char *const words[] = {"rank", "Rank", "task", "Worker_TP", "TP", NULL};
         const struct capo_evidence_text *t = &s->e->texts[s->text];
-        const char *frames = line + strcspn(line, "\n"), *process = find_process(t->text, line),
-                   *name = capo_base_name(t->name);
+        const char *frames = line + strcspn(line, "\n"), *name = capo_base_name(t->name);
+        const char *process = find_process(t->text, line, "Process "),
+                   *command = find_process(t->text, line, "--pid ");
         struct stack_process new = {.rank = -1, .mark = {s->text, number}};
 
-        if (process) {
-                new.pid = strtol(process + strlen("Process "), NULL, 10);
+        if (process && process > command) {
+                new.pid = strtol(process, NULL, 10);
                 new.rank = number_behind(process, strcspn(process, "\n"), words);
+        }
+        if (command && (!new.pid || new.pid == strtol(command, NULL, 10))) {
+                new.pid = strtol(command, NULL, 10);
+                if (new.rank < 0)
+                        new.rank = number_behind(command, strcspn(command, "\n"), words);
         }
         if (new.rank < 0)
                 new.rank = number_behind(name, strlen(name), words);

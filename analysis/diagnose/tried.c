@@ -89,16 +89,10 @@ struct tried {
 /* Lines of programs quote settings, too. */
 static bool is_prose(const char *line)
 {
-        static const char *const programs[] = {" NCCL INFO ", " NCCL WARN ", "set by environment",
-                                               "WARNING ",    "INFO:",       "[INFO",
-                                               "INFO "};
-        size_t size = strcspn(line, "\n");
-
-        for (size_t i = 0; i < N_ELEMENTS(programs); i++) {
-                if (memmem(line, size, programs[i], strlen(programs[i])))
-                        return false;
-        }
-        return size < 1000;
+        return strcspn(line, "\n") < 1000 &&
+               !capo_line_has(line,
+                              " NCCL INFO | NCCL WARN |set by environment|WARNING |INFO:|[INFO|"
+                              "INFO ");
 }
 
 static struct capo_diagnose_finding *add_finding(struct tried *t, const char *line, uint32_t number)

@@ -654,6 +654,7 @@ static void judge_silent(struct watches *w)
         static const char dump_signal[] = "dump signal due to a collective timeout",
                           own[] = "Watchdog caught collective operation timeout";
         const char *words = w->e->timed_out ? own : dump_signal;
+        struct line_mark to = {0};
         struct capo_diagnose_finding *f;
 
         for (uint32_t i = 0; i < w->n; i++) {
@@ -663,10 +664,8 @@ static void judge_silent(struct watches *w)
         if (!capo_evidence_has(words, w->e))
                 return;
         f = capo_evidence_finding(w->e);
-        for (uint32_t i = 0; i < w->e->n_texts; i++) {
-                if (w->e->texts[i].text)
-                        capo_evidence_each(w->e, i, words, mark_line, &(struct line_mark){f, i});
-        }
+        to.f = f;
+        capo_evidence_all(w->e, words, mark_line, &to, &to.text);
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
             w->e->timed_out ? "its line has no usable number" : "its line is not here");

@@ -8,80 +8,108 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
-#include "cli/diagnose/diagnose_page.h"
+#include "cli/diagnose/diagnose_inputs.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/fragment/expected.h"
-#include "analysis/diagnose/known_bugs.h"
 
 struct options {
         bool json, markdown;
         const char *bugs;
 };
 
-static uint8_t test_call(const char *test)
+/* The causes of capo expect: those that the texts prove, else those that fit the share. */
+static void tell_causes(struct capo_evidence *e, const struct capo_expected_shape *shape,
+                        const struct capo_expected_row *row, struct capo_diagnose_finding *f)
 {
-        uint8_t call = *test ? (uint8_t)capo_call_find(test) : 0;
+        struct capo_expected_cause causes[CAPO_EXPECTED_CAUSES];
+        unsigned n = capo_expected_causes(shape, row, capo_evidence_has, e, causes), i;
 
-        return call ? call : (uint8_t)CAPO_CALL_ALLREDUCE;
+        for (i = 0; i < n && i < 2 && *causes[i].proof; i++) {
+                struct capo_diagnose_finding place = {.n_marks = 0};
+
+                capo_evidence_find(e, causes[i].proof, &place);
+                ADD(f->detail, "\n%s %s: %s", i ? "or because" : "likely because", causes[i].text,
+                    place.detail);
+                capo_finding_mark(f, place.marks[0]);
+                if (i == 0)
+                        SAY(f->next, "%s", causes[i].next);
+                else
+                        ADD(f->next, "; then: %s", causes[i].next);
+        }
+        if (i)
+                return;
+        SAY(f->missing, "why: these lines do not show it. Collect NCCL_DEBUG=INFO "
+                        "NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET of this run, nvidia-smi topo -m");
+        if (n && shape->layout.n_nodes == 1)
+                SAY(f->next, "perhaps %s: %s", causes[0].text, causes[0].next);
 }
 
-/* A setting in the texts that limits NCCL's choice comes before all other causes of a low rate. */
-static void tell_limit(struct capo_evidence *e, struct capo_diagnose_finding *f)
+/* Is what @run measured normal? Its finding @f then says so. */
+static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run,
+                       struct capo_diagnose_finding *f)
 {
-        static const char *const limits[] = {
-                "NCCL_MAX_NCHANNELS", "NCCL_MAX_CTAS",    "NCCL_ALGO",
-                "NCCL_PROTO",         "NCCL_P2P_DISABLE", "NCCL_NVLS_ENABLE",
-                "NCCL_P2P_LEVEL",     "NCCL_BUFFSIZE",    "NCCL_NTHREADS"};
-        char given[64], read[64];
+        struct capo_expected_shape shape = {.platform = ""};
+        uint8_t call = *run->test ? (uint8_t)capo_call_find(run->test) : 0;
+        struct capo_expected_row row = {.call = call ? call : (uint8_t)CAPO_CALL_ALLREDUCE,
+                                        .bytes = run->bytes,
+                                        .measured = run->busbw};
+        bool one = run->n_nodes == 1;
+        uint32_t nodes = one ? 1 : run->n_nodes > 2 ? (uint32_t)run->n_nodes : 2;
 
-        for (size_t i = 0; i < N_ELEMENTS(limits); i++) {
-                SAY(given, "%s=", limits[i]);
-                SAY(read, "%s set by environment", limits[i]);
-                if (!capo_evidence_has(given, e) && !capo_evidence_has(read, e))
-                        continue;
-                SAY(f->next, "unset %s and measure again: it limits what NCCL may choose",
-                    limits[i]);
+        if (run->n_ranks < 2 || !run->bytes ||
+            capo_layout_add(&shape.layout, (uint32_t)run->n_ranks / nodes, nodes) < 0)
                 return;
+        if (!one) {
+                row.normal = run->expected;
+                if (run->expected > 0 && !strcmp(f->kind, "slow"))
+                        tell_causes(e, &shape, &row, f);
+                return;
+        }
+        if (strcmp(f->kind, "healthy") != 0 || !capo_expected_by_gpu(run->gpu, &shape, &row))
+                return;
+        ADD(f->detail, "\n%d x %s: %.4g GB/s by %s", run->n_ranks, run->gpu, row.normal,
+            row.by == CAPO_BY_PUBLIC ? "public measurements"
+                                     : "the links, which no software reaches");
+        if (row.verdict == CAPO_EXPECTED_NORMAL) {
+                ADD(f->headline, ": ITS BANDWIDTH IS NORMAL");
+                SAY(f->next, "nothing; read busbw, not algbw");
+        } else if (row.verdict == CAPO_EXPECTED_LOW || row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
+                capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+                SAY(f->headline, "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
+                    row.measured, row.normal);
+                tell_causes(e, &shape, &row, f);
         }
 }
 
-/* Is what nccl-tests measured in one node normal for its GPUs? The finding of the run then says so. */
+/* The numbers of nccl-tests, and a verdict on a slow job says how slow it is. */
 static void judge_rates(struct capo_evidence *e)
 {
+        const struct capo_diagnose_finding *v;
+        bool measured = false;
+
         for (uint32_t i = 0; i < e->n_runs; i++) {
                 const struct capo_tests_run *run = &e->runs[i];
-                struct capo_expected_shape shape = {.platform = ""};
-                struct capo_expected_row row = {
-                        .call = test_call(run->test), .bytes = run->bytes, .measured = run->busbw};
 
-                if (run->n_nodes != 1 || run->n_ranks < 2 || !run->bytes ||
-                    capo_layout_add(&shape.layout, (uint32_t)run->n_ranks, 1) < 0 ||
-                    !capo_expected_by_gpu(run->gpu, &shape, &row))
-                        continue;
                 for (uint32_t k = 0; k < e->n_findings; k++) {
                         struct capo_diagnose_finding *f = &e->findings[k];
 
-                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text)
-                                continue;
-                        ADD(f->detail, "\n%d x %s: %.4g GB/s by %s", run->n_ranks, run->gpu,
-                            row.normal,
-                            row.by == CAPO_BY_PUBLIC ? "public measurements"
-                                                     : "the links, which no software reaches");
-                        if (row.verdict == CAPO_EXPECTED_NORMAL) {
-                                ADD(f->headline, ": ITS BANDWIDTH IS NORMAL");
-                                SAY(f->next, "nothing; read busbw, not algbw");
-                        } else if (row.verdict == CAPO_EXPECTED_LOW ||
-                                   row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
-                                capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
-                                SAY(f->headline,
-                                    "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",
-                                    row.measured, row.normal);
-                                tell_limit(e, f);
-                        }
+                        if (run->line && f->n_marks && f->marks[0].text == run->text &&
+                            f->marks[0].line == run->line)
+                                judge_rate(e, run, f);
                 }
+        }
+        v = capo_evidence_verdict(e);
+        for (uint32_t i = 0; i < e->n_findings && v; i++) {
+                struct capo_diagnose_finding *f = &e->findings[i];
+
+                if (v->rank != CAPO_RANK_SLOW || f == v || measured ||
+                    strncmp(f->headline, "NCCL-TESTS ", 11) != 0 || !strstr(f->headline, " GB/s"))
+                        continue;
+                measured = true;
+                ADD(e->findings[v - e->findings].detail, "\n%s", f->headline);
         }
 }
 

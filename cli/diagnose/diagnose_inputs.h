@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "analysis/diagnose/evidence_judge.h"
+#include "analysis/diagnose/evidence.h"
 
 struct diagnose_paths {
         char **v;
@@ -35,3 +35,14 @@ void diagnose_flight(struct diagnose_inputs *in);
 /** diagnose_logs() - add a finding about the job of the capo logs. A job that cannot be judged gives
  * a warning. */
 void diagnose_logs(struct diagnose_inputs *in);
+
+/** diagnose_page(), diagnose_json() - print the page; @markdown: for pasting into an issue.
+ * diagnose_bugs() - print the known bugs of an NCCL release, 0: all. Return: 0; -EIO. */
+int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out);
+int diagnose_json(struct diagnose_inputs *in, FILE *out);
+int diagnose_bugs(int release, bool json, FILE *out);
+
+enum { UNDECIDED_EXIT = 3 };
+
+/** diagnose_exit() - exit status: 0, 1 or 3. */
+int diagnose_exit(const struct diagnose_inputs *in);

@@ -8,7 +8,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_options.h"
-#include "cli/diagnose/diagnose_page.h"
+#include "cli/diagnose/diagnose_inputs.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"

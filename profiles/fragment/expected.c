@@ -19,11 +19,9 @@ const struct capo_public_rate capo_public_rates[] = {
 #undef LOW
 const size_t capo_n_public_rates = N_ELEMENTS(capo_public_rates);
 
-/* From this size on, larger messages are not slower. */
-#define SATURATED (UINT64_C(1) << 30)
-#define SMALL     (UINT64_C(64) << 20)
-#define ABOVE_CEILING \
-        1.05 /* a measurement above it is an error; less can be rounding of link rates */
+#define SATURATED     (UINT64_C(1) << 30) /* from this size on, larger messages are not slower */
+#define SMALL         (UINT64_C(64) << 20)
+#define ABOVE_CEILING 1.05 /* a measurement above it is an error; less can be rounding */
 
 /* ---- what is normal ---- */
 
@@ -128,7 +126,7 @@ void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_ex
 /* ---- causes ---- */
 
 enum nodes { ONE, MANY, ANY };
-enum fits { ANYWAY, FORCED, ONE_NIC, NVLINK, SHARP };
+enum fits { ANYWAY, FORCED, SHARE, ONE_NIC, NVLINK, SHARP };
 
 static const struct cause_row {
         const char *name;
@@ -149,6 +147,9 @@ static bool can_be(const struct cause_row *cause, const struct capo_expected_sha
                 return false;
         if (cause->fits == NVLINK)
                 return shape->nvlink;
+        if (cause->fits == SHARE)
+                return row->measured >= cause->least * row->normal &&
+                       row->measured <= cause->most * row->normal;
         return cause->fits != SHARP || (shape->sharp && row->call == CAPO_CALL_ALLREDUCE);
 }
 
@@ -157,7 +158,8 @@ static bool fits_share(const struct cause_row *cause, const struct capo_expected
 {
         if (cause->fits == ONE_NIC)
                 return shape->n_nics > 1 && fabs(share * (double)shape->n_nics - 1) < 0.5;
-        return cause->fits != FORCED && share >= cause->least && share <= cause->most;
+        return cause->fits != FORCED && cause->fits != SHARE && share >= cause->least &&
+               share <= cause->most;
 }
 
 /* The first of the words that the evidence contains. */

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "analysis/diagnose/evidence_judge.h"
+#include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/known_bugs.h"
 #include "analysis/diagnose/pickle.h"
 #include "tests/fuzz/fuzz.h"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "core/base/util.h"
-#include "analysis/diagnose/evidence_judge.h"
+#include "analysis/diagnose/evidence.h"
 
 static struct capo_evidence judged(const char *text)
 {
