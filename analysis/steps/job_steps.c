@@ -459,6 +459,8 @@ int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
                 s->nccl_share = share_on_gpu(&s->steps, &log);
                 s->wait_share = share_waiting(job, s);
                 job_slow_steps(job, &log, s);
+                s->calls = log.call;
+                log.call = NULL;
         }
         step_log_free(&log);
         return 0;
@@ -467,5 +469,6 @@ int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
 void capo_job_steps_finish(struct capo_job_steps *s)
 {
         capo_steps_finish(&s->steps);
+        free(s->calls);
         *s = (struct capo_job_steps){0};
 }

@@ -27,7 +27,9 @@ struct capo_slow_step {
 };
 
 struct capo_job_steps {
-        struct capo_steps steps; /* of the rank `process` */
+        struct capo_steps steps;      /* of the rank `process` */
+        struct capo_step_call *calls; /* of that rank, which steps.step[].first counts; comm: 1 +
+                                         index in job->comms, 0 none. NULL: steps are not known */
         uint32_t process;
         uint32_t asked,
                 agree; /* number of ranks examined; number of those with steps of the same length */

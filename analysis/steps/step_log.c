@@ -70,7 +70,8 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
                                       .comm = rd->comms[r->comm],
                                       .seq = r->seq,
                                       .peer = r->peer,
-                                      .call = r->call};
+                                      .call = r->call,
+                                      .rule = r->rule};
         return 0;
 }
 

@@ -30,7 +30,8 @@ struct capo_step_call {
         uint32_t comm; /* any number that identifies the communicator */
         uint32_t seq;  /* its number on the communicator */
         int32_t peer;
-        uint8_t call; /* enum capo_call_id */
+        uint8_t call;  /* enum capo_call_id */
+        uint16_t rule; /* capo_record.rule */
 };
 
 enum capo_steps_known {

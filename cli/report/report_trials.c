@@ -4,6 +4,7 @@
  * call (tuner/trial.h). Reads the logs once more, as capo fit does.
  */
 
+#include "analysis/job/figures.h"
 #include "analysis/job/job.h"
 #include "analysis/log/rules_read.h"
 #include "cli/base/cli_fields.h"
@@ -37,8 +38,33 @@ static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t 
         return fit;
 }
 
+/* The row of the profile that made the candidate's calls, by the numbers in the logs. Return:
+ * false: none, or more than one. */
+static bool find_row(const struct capo_job *job, const struct capo_fit_candidate *c,
+                     struct capo_trial_found *f)
+{
+        struct capo_rules_row row;
+        unsigned rule = 0;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *r = &job->rows[i];
+
+                if (!r->rule || r->rule == rule || r->call != f->call || r->bytes != f->bytes ||
+                    !capo_rules_find(job->processes[0].rules, r->rule, &row) ||
+                    row.channels != c->channels || row.chunk != c->chunk ||
+                    strcmp(row.algo, capo_algo_name(c->algo)) ||
+                    strcmp(row.proto, capo_proto_name(c->proto)))
+                        continue;
+                if (rule)
+                        return false;
+                rule = r->rule;
+        }
+        f->row = rule - 1;
+        return rule != 0;
+}
+
 /* Call @add for each candidate at each size. Return: how many. */
-static int for_each_found(const struct capo_fit *fit, void *user,
+static int for_each_found(const struct capo_fit *fit, const struct capo_page *page, void *user,
                           void (*add)(void *user, const char *name,
                                       const struct capo_trial_found *f))
 {
@@ -54,6 +80,8 @@ static int for_each_found(const struct capo_fit *fit, void *user,
 
                                 if (!capo_trial_judge(s, p, c, &f))
                                         continue;
+                                if (find_row(page->job, &s->candidates[c], &f))
+                                        capo_trial_steps(page->job, &page->steps, &f, 1);
                                 add(user,
                                     capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
                                     &f);
@@ -68,14 +96,15 @@ static void add_cells(void *section, const char *name, const struct capo_trial_f
 {
         struct capo_trial_change change = capo_trial_change(f);
         struct cli_section *s = section;
-        char size[16];
+        char size[16], by[160];
 
         cli_section_cell(s, "%s %s, %d ranks", capo_call_name(f->call),
                          capo_size_print(f->bytes, size, sizeof size), f->n_ranks);
         cli_section_cell(
-                s, "%s: %.1f %% %s than NCCL's choice (%.1f to %.1f, 99 %%; %u of %u calls)%s",
+                s, "%s: %.1f %% %s than NCCL's choice (%.1f to %.1f, 99 %%; %u of %u calls)%s%s",
                 name, change.percent, change.word, change.lo, change.hi, f->n_row,
-                f->n_row + f->n_own, f->verdict == CAPO_TRIAL_OPEN ? ": not decided yet" : "");
+                f->n_row + f->n_own, f->verdict == CAPO_TRIAL_OPEN ? ": not decided yet" : ", ",
+                f->verdict == CAPO_TRIAL_OPEN ? "" : capo_trial_by_text(f, by, sizeof by));
         cli_section_end(s);
 }
 
@@ -85,11 +114,13 @@ void report_trials(const struct report_view *view, struct cli_page *page)
         char mode[128];
         struct capo_fit *fit = fit_of(view->page, mode, sizeof mode);
         struct cli_section *s;
+        uint64_t captured;
 
         if (!fit)
                 return;
         s = cli_page_section(page, "TRIALS", columns, N_ELEMENTS(columns));
-        if (for_each_found(fit, s, add_cells))
+        captured = capo_trial_captured(view->page->job);
+        if (for_each_found(fit, view->page, s, add_cells))
                 cli_section_line(s, "the next capo run with %s uses what was decided",
                                  mode[0] == 'g'   ? "--guard"
                                  : mode[0] == 't' ? "--tune"
@@ -101,6 +132,9 @@ void report_trials(const struct report_view *view, struct cli_page *page)
                         "for one, NCCL's own choice is the row, or NCCL does not offer it or predicts "
                         "it to take more than twice the time");
         }
+        if (captured)
+                cli_section_line(s, "not judged: %s by a row captured into CUDA graphs",
+                                 capo_text_plural(captured, "call", NULL));
         capo_fit_free(fit);
 }
 
@@ -121,7 +155,8 @@ struct trial {
         F("gain_high", EXACT, of->f->gain_hi)        \
         F("own_calls", COUNT, of->f->n_own)          \
         F("choice_calls", COUNT, of->f->n_row)       \
-        F("verdict", WORD, verdicts[of->f->verdict])
+        F("verdict", WORD, verdicts[of->f->verdict]) \
+        F("by", WORD, of->f->by_step ? "step" : "call")
 CLI_ENTITY(trial, struct trial, void, TRIAL_FIELDS);
 
 static void add_object(void *list, const char *name, const struct capo_trial_found *f)
@@ -138,7 +173,7 @@ json_t *report_json_trials(const struct capo_page *page)
         struct capo_fit *fit = fit_of(page, mode, sizeof mode);
 
         if (fit)
-                for_each_found(fit, list, add_object);
+                for_each_found(fit, page, list, add_object);
         capo_fit_free(fit);
         return list;
 }

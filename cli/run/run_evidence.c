@@ -26,7 +26,8 @@ static int append_found(struct run_evidence *e, uint64_t job, const struct capo_
 static bool is_possible(const struct capo_trial_found *f)
 {
         return f->bytes && f->n_ranks > 0 && f->own_us > 0 && f->row_us > 0 && f->se > 0 &&
-               isfinite(f->own_us) && isfinite(f->row_us) && isfinite(f->change) && isfinite(f->se);
+               isfinite(f->own_us) && isfinite(f->row_us) && isfinite(f->change) &&
+               isfinite(f->se) && isfinite(f->step_change) && isfinite(f->step_se);
 }
 
 int run_evidence_read(const char *path, struct run_evidence *out)
@@ -42,9 +43,9 @@ int run_evidence_read(const char *path, struct run_evidence *out)
                 uint64_t job;
                 unsigned call;
 
-                if (sscanf(line, "%" SCNx64 " %u %u %d %" SCNu64 " %u %u %lf %lf %lf %lf", &job,
-                           &f.row, &call, &f.n_ranks, &f.bytes, &f.n_row, &f.n_own, &f.row_us,
-                           &f.own_us, &f.change, &f.se) != 11 ||
+                if (sscanf(line, "%" SCNx64 " %u %u %d %" SCNu64 " %u %u %lf %lf %lf %lf %lf %lf",
+                           &job, &f.row, &call, &f.n_ranks, &f.bytes, &f.n_row, &f.n_own, &f.row_us,
+                           &f.own_us, &f.change, &f.se, &f.step_change, &f.step_se) < 11 ||
                     call > UINT8_MAX || !is_possible(&f))
                         continue;
                 f.call = (uint8_t)call;
@@ -89,9 +90,10 @@ int run_evidence_write(const struct run_evidence *e, const char *path)
         for (int i = first; i < e->n; i++) {
                 const struct capo_trial_found *f = &e->found[i];
 
-                fprintf(out.file, "%" PRIx64 " %u %u %d %" PRIu64 " %u %u %.9g %.9g %.9g %.9g\n",
+                fprintf(out.file,
+                        "%" PRIx64 " %u %u %d %" PRIu64 " %u %u %.9g %.9g %.9g %.9g %.9g %.9g\n",
                         e->job[i], f->row, f->call, f->n_ranks, f->bytes, f->n_row, f->n_own,
-                        f->row_us, f->own_us, f->change, f->se);
+                        f->row_us, f->own_us, f->change, f->se, f->step_change, f->step_se);
         }
         return cli_output_close(&out, ferror(out.file) ? -EIO : 0);
 }

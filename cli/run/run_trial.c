@@ -23,7 +23,9 @@
 #include <xxhash.h>
 
 #include "analysis/job/figures.h"
+#include "analysis/steps/job_steps.h"
 #include "capo/msg.h"
+#include "cli/base/cli_job.h"
 #include "cli/base/cli_output.h"
 #include "cli/run/run_evidence.h"
 #include "cli/run/run_trial.h"
@@ -171,17 +173,18 @@ static void say_found(const struct capo_profile *p, const struct capo_trial_foun
 {
         const struct capo_row *row = &p->rows[f->row];
         struct capo_trial_change change = capo_trial_change(f);
-        char size[16];
+        char size[16], by[160];
 
         if (f->verdict == CAPO_TRIAL_OPEN)
                 return;
         capo_info("tried: %s %s on %d ranks by %s %s: %.1f %% %s than NCCL's choice "
-                  "(%.1f to %.1f, %u calls in %s): %s from now on",
+                  "(%.1f to %.1f, %u calls in %s): %s from now on, %s",
                   capo_call_name(f->call), capo_size_print(f->bytes, size, sizeof size), f->n_ranks,
                   capo_algo_name(row->algo), capo_proto_name(row->proto), change.percent,
                   change.word, change.lo, change.hi, f->n_row,
                   capo_text_plural((uint64_t)f->n_jobs, "job", NULL),
-                  f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL");
+                  f->verdict == CAPO_TRIAL_FASTER ? "used" : "left to NCCL",
+                  capo_trial_by_text(f, by, sizeof by));
 }
 
 static bool same_content(const char *path, const char *text, size_t size)
@@ -244,6 +247,8 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
         _cleanup_(capo_fit_freep) struct capo_fit *fit = NULL;
         static const struct capo_fit_options options = {.min_gain = 0.01, .force = true};
         struct capo_samples set = {0};
+        struct capo_job_steps steps;
+        struct capo_job *job;
         struct capo_fault fault;
         char error[512];
         int e = capo_import(dir, NULL, &set, error, sizeof error);
@@ -254,7 +259,16 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
                 e = capo_fit_make(&set, &options, &fit, &fault);
         }
         capo_samples_free(&set);
-        return e == 0 ? capo_fit_trials(fit, p, found) : e == -ENOMEM ? e : 0;
+        if (e < 0)
+                return e == -ENOMEM ? e : 0;
+        e = capo_fit_trials(fit, p, found);
+        if (e > 0 && (job = cli_job_load(dir))) {
+                capo_job_steps(job, &steps);
+                capo_trial_steps(job, &steps, *found, e);
+                capo_job_steps_finish(&steps);
+                capo_job_free(job);
+        }
+        return e;
 }
 
 /* Add what ended jobs found to the evidence. Return: 0; negative errno. */

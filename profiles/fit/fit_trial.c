@@ -6,9 +6,12 @@
  */
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/steps/job_steps.h"
+#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"
@@ -16,10 +19,10 @@
 #include "core/profile/match.h"
 #include "profiles/fit/fit_trial.h"
 
-enum { LEAST_CALLS = 8 }; /* of each */
-#define SURE       2.576  /* standard errors: 99 % */
-#define LEAST_GAIN 0.01   /* as capo fit --min-gain */
-#define LEAST_SE   0.002  /* of ln us: the least error assumed for a median */
+enum { LEAST_CALLS = 8, LEAST_STEPS = 16 }; /* of each */
+#define SURE       2.576                    /* standard errors: 99 % */
+#define LEAST_GAIN 0.01                     /* as capo fit --min-gain */
+#define LEAST_SE   0.002                    /* of ln us: the least error assumed for a median */
 
 static bool holds_for(const struct capo_rule *rule, const struct capo_trial *like)
 {
@@ -49,18 +52,30 @@ static int candidate_of(const struct capo_fit_series *s, const struct capo_row *
         return -1;
 }
 
+/* Does the step decide? It may only where it clearly changes. */
+static void conclude_by_step(struct capo_trial_found *f)
+{
+        if (!(f->step_se > 0) || fabs(f->step_change) < LEAST_GAIN ||
+            fabs(f->step_change) < SURE * f->step_se)
+                return;
+        f->by_step = true;
+        f->verdict = f->step_change < 0 ? CAPO_TRIAL_FASTER : CAPO_TRIAL_NO_GAIN;
+}
+
 static void conclude(struct capo_trial_found *f)
 {
         f->gain = -expm1(f->change);
         f->gain_lo = -expm1(f->change + SURE * f->se);
         f->gain_hi = -expm1(f->change - SURE * f->se);
         f->verdict = CAPO_TRIAL_OPEN;
-        if (f->n_own < LEAST_CALLS || f->n_row < LEAST_CALLS || !isfinite(f->se))
-                return;
-        if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
-                f->verdict = CAPO_TRIAL_FASTER;
-        else if (f->gain_hi < LEAST_GAIN)
-                f->verdict = CAPO_TRIAL_NO_GAIN;
+        f->by_step = false;
+        if (f->n_own >= LEAST_CALLS && f->n_row >= LEAST_CALLS && isfinite(f->se)) {
+                if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
+                        f->verdict = CAPO_TRIAL_FASTER;
+                else if (f->gain_hi < LEAST_GAIN)
+                        f->verdict = CAPO_TRIAL_NO_GAIN;
+        }
+        conclude_by_step(f);
 }
 
 bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
@@ -159,6 +174,104 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
         return once_per_size(*found, n);
 }
 
+/* ---- by the step ---- */
+
+/* Median and its standard error, of values that are nearly normal but for outliers. */
+static double median_of(double *v, int n, double *se)
+{
+        double median;
+
+        qsort(v, (size_t)n, sizeof *v, capo_order_double);
+        median = v[n / 2];
+        for (int i = 0; i < n; i++)
+                v[i] = fabs(v[i] - median);
+        qsort(v, (size_t)n, sizeof *v, capo_order_double);
+        *se = 1.2533 * fmax(1.4826 * v[n / 2], LEAST_SE * median) / sqrt(n);
+        return median;
+}
+
+/* The calls of @step that @f is about, and how many of them the row made. */
+static void count_in_step(const struct capo_job *job, const struct capo_job_steps *s,
+                          const struct capo_step *step, const struct capo_trial_found *f,
+                          int *by_row, int *all)
+{
+        const struct capo_step_call *c = s->calls + step->first;
+
+        for (uint32_t i = 0; i < step->n; i++, c++) {
+                if (c->call != f->call || c->bytes != f->bytes || !c->comm ||
+                    job->comms[c->comm - 1].n_ranks != f->n_ranks)
+                        continue;
+                (*all)++;
+                *by_row += c->rule == f->row + 1;
+        }
+}
+
+static void judge_steps(const struct capo_job *job, const struct capo_job_steps *s,
+                        struct capo_trial_found *f)
+{
+        _cleanup_free_ int *by_row = xcalloc(s->steps.n + 1, sizeof *by_row),
+                           *all = xcalloc(s->steps.n + 1, sizeof *all);
+        _cleanup_free_ double *ns = xcalloc(2 * (size_t)s->steps.n + 1, sizeof *ns);
+        double *in[2] = {ns, ns + s->steps.n}, median[2], se[2], sum = 0, sum_row = 0, turns = 0;
+        int n[2] = {0};
+        bool guard;
+
+        for (uint32_t i = 0; i < s->steps.n; i++) {
+                if (s->steps.step[i].plain)
+                        count_in_step(job, s, &s->steps.step[i], f, &by_row[i], &all[i]);
+                sum += all[i];
+                sum_row += by_row[i];
+        }
+        guard = 2 * sum_row > sum; /* the row is usual, and NCCL's choice has its turn */
+        for (uint32_t i = 0; i < s->steps.n; i++) {
+                int turned = guard ? all[i] - by_row[i] : by_row[i];
+
+                if (!all[i])
+                        continue;
+                in[turned > 0][n[turned > 0]++] = (double)s->steps.step[i].ns;
+                turns += turned;
+        }
+        if (n[0] < LEAST_STEPS || n[1] < LEAST_STEPS)
+                return;
+        for (int k = 0; k < 2; k++)
+                median[k] = median_of(in[k], n[k], &se[k]);
+        turns *= 1e3 * f->own_us / n[1]; /* by call instead of by step, and as a share */
+        f->step_change = (guard ? median[0] - median[1] : median[1] - median[0]) / turns;
+        f->step_se = hypot(se[0], se[1]) / turns;
+        conclude(f);
+}
+
+void capo_trial_steps(const struct capo_job *job, const struct capo_job_steps *s,
+                      struct capo_trial_found *found, int n)
+{
+        for (int i = 0; s->steps.known == CAPO_STEPS_FOUND && s->calls && i < n; i++)
+                judge_steps(job, s, &found[i]);
+}
+
+uint64_t capo_trial_captured(const struct capo_job *job)
+{
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                if (job->rows[i].flags & CAPO_RECORD_CAPTURED && job->rows[i].rule)
+                        n += job->rows[i].count;
+        }
+        return n;
+}
+
+char *capo_trial_by_text(const struct capo_trial_found *f, char *text, size_t room)
+{
+        double share = 100 * fabs(f->step_change), half = 100 * SURE * f->step_se;
+
+        if (f->by_step)
+                snprintf(text, room,
+                         "by the step, which takes %.1f %% of the call's time %s (%.1f to %.1f)",
+                         share, f->step_change < 0 ? "less" : "more", share - half, share + half);
+        else
+                snprintf(text, room, "by the calls' own times");
+        return text;
+}
+
 /* ---- several jobs ---- */
 
 static int by_place(const void *a, const void *b, void *found)
@@ -170,48 +283,58 @@ static int by_place(const void *a, const void *b, void *found)
                CAPO_ORDER(x->n_ranks, y->n_ranks) ?: CAPO_ORDER(*(const int *)a, *(const int *)b);
 }
 
-static double weight_of(const struct capo_trial_found *f, double spread)
+/* Join differences by their weights. The variance between jobs is DerSimonian and Laird's estimate
+ * (Controlled Clinical Trials 7, 1986). */
+static void join_changes(const double *change, const double *se, int n, double *mean, double *error)
 {
-        return 1 / (f->se * f->se + spread * spread);
-}
-
-/* Variance between jobs by DerSimonian and Laird's estimate (Controlled Clinical Trials 7, 1986). */
-static double between_jobs(const struct capo_trial_found *v, const int *of, int n)
-{
-        double w = 0, w2 = 0, mean = 0, q = 0, by;
+        double w = 0, w2 = 0, sum = 0, q = 0, by, spread;
 
         for (int i = 0; i < n; i++) {
-                double x = weight_of(&v[of[i]], 0);
+                double x = 1 / (se[i] * se[i]);
 
                 w += x;
                 w2 += x * x;
-                mean += x * v[of[i]].change;
+                sum += x * change[i];
         }
-        for (int i = 0; i < n; i++) {
-                double d = v[of[i]].change - mean / w;
-
-                q += weight_of(&v[of[i]], 0) * d * d;
-        }
+        for (int i = 0; i < n; i++)
+                q += (change[i] - sum / w) * (change[i] - sum / w) / (se[i] * se[i]);
         by = w - w2 / w;
-        return by > 0 ? fmax(0, (q - (n - 1)) / by) : 0;
+        spread = fmax(by > 0 ? fmax(0, (q - (n - 1)) / by) : 0,
+                      CAPO_TRIAL_JOB_SPREAD * CAPO_TRIAL_JOB_SPREAD);
+        w = sum = 0;
+        for (int i = 0; i < n; i++) {
+                w += 1 / (se[i] * se[i] + spread);
+                sum += change[i] / (se[i] * se[i] + spread);
+        }
+        *mean = sum / w;
+        *error = 1 / sqrt(w);
 }
 
 static struct capo_trial_found join_jobs(const struct capo_trial_found *v, const int *of, int n)
 {
         struct capo_trial_found f = v[of[n - 1]];
-        double spread = fmax(sqrt(between_jobs(v, of, n)), CAPO_TRIAL_JOB_SPREAD), w = 0;
+        _cleanup_free_ double *change = xmalloc((size_t)n * sizeof *change);
+        _cleanup_free_ double *se = xmalloc((size_t)n * sizeof *se);
+        int m = 0;
 
         f.n_row = f.n_own = 0;
-        f.change = 0;
+        f.step_change = f.step_se = 0;
         f.n_jobs = n;
         for (int i = 0; i < n; i++) {
                 f.n_row += v[of[i]].n_row;
                 f.n_own += v[of[i]].n_own;
-                f.change += weight_of(&v[of[i]], spread) * v[of[i]].change;
-                w += weight_of(&v[of[i]], spread);
+                change[i] = v[of[i]].change;
+                se[i] = v[of[i]].se;
         }
-        f.change /= w;
-        f.se = 1 / sqrt(w);
+        join_changes(change, se, n, &f.change, &f.se);
+        for (int i = 0; i < n; i++) {
+                if (v[of[i]].step_se > 0) {
+                        change[m] = v[of[i]].step_change;
+                        se[m++] = v[of[i]].step_se;
+                }
+        }
+        if (m)
+                join_changes(change, se, m, &f.step_change, &f.step_se);
         conclude(&f);
         return f;
 }
@@ -261,7 +384,7 @@ static int put_piece(struct applying *a, const struct capo_row *row, uint64_t up
                 piece.us = (float)(f->verdict == CAPO_TRIAL_FASTER ? f->row_us : f->own_us);
                 piece.spread_us = NAN;
                 piece.samples = f->n_row;
-                piece.gain = (float)f->gain;
+                piece.gain = (float)(f->by_step ? -f->step_change : f->gain);
                 a->changed++;
         }
         if (f && f->verdict == CAPO_TRIAL_NO_GAIN) {

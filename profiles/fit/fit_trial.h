@@ -22,7 +22,10 @@ struct capo_trial_found {
         double own_us, row_us;         /* medians; of several jobs those of the newest */
         double change, se;             /* ln(row_us / own_us), and its standard error */
         double gain, gain_lo, gain_hi; /* share of the time that the row saves; 99 % interval */
+        double step_change, step_se;   /* what one call by the row adds to its step, as a share of
+                                        own_us; step_se 0: not known */
         enum capo_trial_verdict verdict;
+        bool by_step; /* the verdict */
 };
 
 /** capo_trial_judge() - compare @candidate with NCCL's own choice at @point, within one job;
@@ -40,6 +43,28 @@ bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
  */
 int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profile,
                     struct capo_trial_found **found);
+
+struct capo_job_steps;
+
+/**
+ * capo_trial_steps() - judge also by the steps of the job
+ * @steps: of @job. If steps are not certain, nothing changes
+ *
+ * A faster call may take more of the GPU from other kernels, so a step can get longer by it. Steps
+ * in which a call had its turn are compared with the others. If they are longer or shorter with
+ * 99 % confidence, this decides. Else the calls do: the host can be a step ahead of the GPU, so a
+ * difference that is not seen is none.
+ */
+void capo_trial_steps(const struct capo_job *job, const struct capo_job_steps *steps,
+                      struct capo_trial_found *found, int n);
+
+/** capo_trial_captured() - how many calls by a row of the profile one rank captured into CUDA
+ * graphs: nothing times them, so they are not judged. */
+uint64_t capo_trial_captured(const struct capo_job *job);
+
+/** capo_trial_by_text() - "by the calls' own times", or by how much steps change, of a verdict.
+ * Returns @text. */
+char *capo_trial_by_text(const struct capo_trial_found *f, char *text, size_t room);
 
 /**
  * capo_trial_pool() - join what several jobs found, each by itself
