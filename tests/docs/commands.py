@@ -72,7 +72,7 @@ MARK = "-- end of command"
 work = tempfile.mkdtemp(prefix="capo-docs-")
 env = {k: v for k, v in os.environ.items() if not k.startswith(("CAPO_", "NCCL_", "SLURM_"))}
 env.update(PATH=f"{work}/bin:{build}/cli:{build}/tests/jobs:{env['PATH']}", LD_LIBRARY_PATH=f"{build}/tuner", LC_ALL="C.UTF-8", COLUMNS="80",
-           BUILD=build, SOURCE=source, PYTHON=sys.executable, TMPDIR=work, XDG_CACHE_HOME=f"{work}/cache")
+           BUILD=build, SOURCE=source, PYTHON=sys.executable, TMPDIR=work, XDG_CACHE_HOME=f"{work}/cache", XDG_CONFIG_HOME=f"{work}/config")
 bad, ran, skipped, unused = 0, 0, [], dict(NOT_RUN)
 
 
