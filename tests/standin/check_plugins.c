@@ -260,6 +260,7 @@ int main(int argc, char **argv)
         snprintf(path, sizeof path, "%s/plugin_%s_v%d.so", argv[2], tunes ? "tuner" : "profiler",
                  abi);
         snprintf(log_path, sizeof log_path, "/tmp/check_plugins.%d.log", getpid());
+        unlink(log_path); /* of an earlier process of this number */
         setenv(tunes ? "NCCL_TUNER_PLUGIN" : "NCCL_PROFILER_PLUGIN", path, 1);
         setenv("CAPO_STANDIN_NCCL_VERSION", argv[4], 1);
         setenv("NCCL_DEBUG", "INFO", 1);
