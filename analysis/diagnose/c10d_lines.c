@@ -179,8 +179,7 @@ static void take_mismatch(const char *at, const char *line, uint32_t number, voi
                 SAY(f->headline, "RANKS MADE DIFFERENT CALLS as the same one");
         if (counts)
                 SAY(f->missing,
-                    "flight recorder dumps of all ranks: did a rank skip a call, or join "
-                    "later?");
+                    "flight recorder dumps of all ranks: did a rank skip a call, or join later?");
         if (both && !counts) {
                 capo_finding_rank_add(f, (int32_t)one.rank);
                 capo_finding_rank_add(f, (int32_t)other.rank);

@@ -529,11 +529,9 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
         SAY(f->headline, "TWO COMMUNICATORS ARE USED IN OPPOSITE ORDER by %s and %u other%s",
             process_words(d, v->steps[0].process, who), v->n_steps - 1, v->n_steps > 2 ? "s" : "");
         SAY(f->missing,
-            "whether the calls are in one ncclGroup, where the order does not matter: no line "
-            "shows it");
+            "whether the calls are in one ncclGroup, where the order does not matter: no line shows it");
         SAY(f->next,
-            "one order of communicators on all ranks; or wait for the first call before the "
-            "second; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
+            "one order of communicators on all ranks; or wait for the first call before the second; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
 }
 
 static void tell_call(const struct debug *d, const struct capo_hang_job *job,
@@ -673,8 +671,7 @@ static void judge_creations(struct debug *d)
                     n_list ? "the lines of these ranks, or that there are none"
                            : "what follows in the log, or that nothing does");
                 SAY(f->next,
-                    "%sNCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P; then "
-                    "NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 one by one",
+                    "%sNCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P; then NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 one by one",
                     n_list ? "look at the ranks without a line; " : "");
         }
 }

@@ -228,8 +228,8 @@ void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_find
  *
  * "ON node100" in the last line is the sender of the message, not the failed node.
  */
-static const char NAME_CHARS[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                 "0123456789.-_[],";
+static const char NAME_CHARS[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_[],";
 
 enum { NAMES_ROOM = 200 };
 
@@ -332,8 +332,7 @@ static bool is_consequence(const char *exception)
 {
         return capo_line_has(
                        exception,
-                       "NCCL|Dist|c10d|loo/|Socket|TCPStore|Signal|Interrupt|Connect|ChildFail|"
-                       "Broken|imed out|imeout|SystemExit|ray.|CUDA error|HIP error|Warning") ||
+                       "NCCL|Dist|c10d|loo/|Socket|TCPStore|Signal|Interrupt|Connect|ChildFail|Broken|imed out|imeout|SystemExit|ray.|CUDA error|HIP error|Warning") ||
                !capo_line_has(exception, "Error|Exception");
 }
 

@@ -135,6 +135,7 @@ void capo_evidence_all(const struct capo_evidence *e, const char *word,
 
 struct first {
         struct capo_diagnose_finding *f;
+        bool all;
         uint32_t text;
 };
 
@@ -142,16 +143,16 @@ static void take_first(const char *at, const char *line, uint32_t number, void *
 {
         struct first *first = arg;
 
-        if (!first->f->n_marks) {
+        if (!first->f->n_marks)
                 capo_quote(line, first->f->detail, sizeof first->f->detail);
+        if (!first->f->n_marks || first->all)
                 capo_finding_mark(first->f, (struct capo_evidence_mark){first->text, number});
-        }
 }
 
-void capo_evidence_find(const struct capo_evidence *e, const char *word,
+void capo_evidence_find(const struct capo_evidence *e, const char *word, bool all,
                         struct capo_diagnose_finding *f)
 {
-        struct first first = {.f = f};
+        struct first first = {.f = f, .all = all};
 
         capo_evidence_all(e, word, take_first, &first, &first.text);
 }

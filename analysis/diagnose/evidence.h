@@ -133,8 +133,8 @@ void capo_evidence_all(const struct capo_evidence *e, const char *word,
                        void (*found)(const char *at, const char *line, uint32_t number, void *arg),
                        void *arg, uint32_t *text);
 
-/** capo_evidence_find() - quote and mark the first line with @word, where @f has no mark. */
-void capo_evidence_find(const struct capo_evidence *e, const char *word,
+/** capo_evidence_find() - mark the first line with @word, and quote it; @all: mark all of them. */
+void capo_evidence_find(const struct capo_evidence *e, const char *word, bool all,
                         struct capo_diagnose_finding *f);
 
 /** capo_evidence_finding() - append an empty finding. Return: it, valid until the next one. */

@@ -21,9 +21,10 @@ enum { MOST_RANK = 1 << 20, MOST_STORIES = 1000 };
  * share. */
 static void job_key(const char *pod, char key[CAPO_POD_NAME])
 {
-        static const char *const roles[] = {"master", "worker",  "launcher", "leader", "head",
-                                            "node",   "group",   "rank",     "chief",  "ps",
-                                            "server", "trainer", "default",  "w"};
+        static const char roles[] = "|master|worker|launcher|leader|head|node|group|rank|chief|ps|"
+                                    "server|trainer|default|w|";
+        char role[CAPO_POD_NAME + 2];
+
         *key = 0;
         for (const char *at = pod; *at;) {
                 size_t n = strcspn(at, "-_."), digits = strspn(at, "0123456789"),
@@ -31,8 +32,8 @@ static void job_key(const char *pod, char key[CAPO_POD_NAME])
                 bool drop = digits >= n ||
                             (plain >= n && n >= 5 && n <= 10 && strcspn(at, "0123456789") < n);
 
-                for (size_t i = 0; i < N_ELEMENTS(roles) && !drop; i++)
-                        drop = strlen(roles[i]) == n && !strncmp(at, roles[i], n);
+                SAY(role, "|%.*s|", (int)n, at);
+                drop = drop || strstr(roles, role);
                 if (!drop)
                         capo_append(key, CAPO_POD_NAME, "%s%.*s", *key ? "-" : "", (int)n, at);
                 at += n + (at[n] != 0);
@@ -335,7 +336,7 @@ static void read_bugs(struct capo_evidence *e)
                         ADD(f->next, " (fixed in %s)",
                             capo_nccl_text((uint32_t)bug->fixed, fixed, sizeof fixed));
                 if (*symptom != '@')
-                        capo_evidence_find(e, symptom, f);
+                        capo_evidence_find(e, symptom, false, f);
                 ADD(f->detail, "%s%s", *f->detail ? "\n" : "", bug->link);
                 return;
         }

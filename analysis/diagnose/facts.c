@@ -34,36 +34,44 @@ struct hosts {
         bool many, sizes; /* sizes: several */
 };
 
+/* "gn37:18840:18917 [0] NCCL INFO ...": the node is before the first colon. Return: is there one? */
+static bool take_host(const char *line, const char *at, char host[HOST])
+{
+        const char *info = memmem(line, (size_t)(at - line), " NCCL INFO ", 11),
+                   *colon = info ? memchr(line, ':', (size_t)(info - line)) : NULL, *name = colon;
+
+        while (name && name > line && !strchr(" \t>]", name[-1]))
+                name--;
+        if (!name || name == colon || colon - name >= HOST)
+                return false;
+        snprintf(host, HOST, "%.*s", (int)(colon - name), name);
+        return true;
+}
+
 static void take_init(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct hosts *h = arg;
         const char *nranks = memmem(line, (size_t)(at - line), " nranks ", 8),
-                   *rank = memmem(line, (size_t)(at - line), " rank ", 6),
-                   *end = memmem(line, (size_t)(at - line), " NCCL INFO ", 11);
-        const char *colon = end ? memchr(line, ':', (size_t)(end - line)) : NULL, *name = colon;
+                   *rank = memmem(line, (size_t)(at - line), " rank ", 6);
+        char name[HOST];
         long of = nranks ? strtol(nranks + 8, NULL, 10) : 0,
              r = rank ? strtol(rank + 6, NULL, 10) : -1;
         uint32_t i;
 
         h->sizes |= h->most && of && of != h->most;
-        while (name && name > line && !strchr(" \t>]", name[-1]))
-                name--;
-        if (!name || colon - name >= HOST || colon == name || r < 0 || r >= RANKS || of < h->most)
+        if (!take_host(line, at, name) || r < 0 || r >= RANKS || of < h->most)
                 return;
         if (of > h->most) {
                 h->most = of;
                 memset(h->seen, 0, sizeof h->seen);
                 memset(h->n_ranks, 0, sizeof h->n_ranks);
         }
-        for (i = 0; i < h->n; i++) {
-                if (!strncmp(h->names[i], name, (size_t)(colon - name)) &&
-                    !h->names[i][colon - name])
-                        break;
-        }
+        for (i = 0; i < h->n && strcmp(h->names[i], name) != 0;)
+                i++;
         if (i == HOSTS || h->seen[r])
                 return;
         if (i == h->n)
-                snprintf(h->names[h->n++], HOST, "%.*s", (int)(colon - name), name);
+                memcpy(h->names[h->n++], name, HOST);
         h->seen[r] = true;
         h->n_ranks[i]++;
 }
@@ -81,9 +89,9 @@ static void add_fact(struct capo_evidence *e, const char *fact)
 /* In a job of two ranks all groups are of both. */
 static bool is_pair(struct capo_evidence *e)
 {
-        static const char words[] = "Starting with 2 processes|MEMBER: 1/2|nproc-per-node 2 |"
-                                    "nproc_per_node 2 |nproc_per_node=2 |nproc-per-node=2 |"
-                                    "world_size=2 |world size 2\n|-np 2 ";
+        static const char words[] =
+                "Starting with 2 processes|MEMBER: 1/2|nproc-per-node 2 |nproc_per_node 2 |nproc_per_node=2 |nproc-per-node=2 |"
+                "world_size=2 |world size 2\n|-np 2 ";
 
         return capo_bug_any(words, capo_evidence_has, e, NULL) && !capo_evidence_has("nnodes", e) &&
                !capo_evidence_has("[rank2]", e);
@@ -186,12 +194,11 @@ static void take_counter(const char *at, const char *line, uint32_t number, void
 
 static void read_nics(struct capo_evidence *e, uint32_t n_nics)
 {
-        static const char *const counters[] = {
-                "out_of_sequence",    "packet_seq_err",   "local_ack_timeout_err",
-                "roce_adp_retrans",   "rx_discards_phy",  "tx_discards_phy",
-                "SymbolErrorCounter", "symbol_error",     "port_rcv_errors",
-                "PortRcvErrors",      "PortXmitDiscards", "port_xmit_discards",
-                "rx_prio3_discards",  "rnr_nak_retry_err"};
+        static const char counters[] =
+                "out_of_sequence|packet_seq_err|local_ack_timeout_err|roce_adp_retrans|rx_discards_phy|tx_discards_phy|"
+                "SymbolErrorCounter|symbol_error|port_rcv_errors|PortRcvErrors|PortXmitDiscards|port_xmit_discards|"
+                "rx_prio3_discards|rnr_nak_retry_err";
+        char word[40];
         uint32_t used = 0;
         uint64_t rings = 0;
         bool lossy = false;
@@ -199,8 +206,11 @@ static void read_nics(struct capo_evidence *e, uint32_t n_nics)
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 capo_evidence_each(e, i, "NET/IB : Using", capo_nics_used, &used);
                 capo_evidence_each(e, i, " : NET/", take_ring, &rings);
-                for (size_t k = 0; k < sizeof counters / sizeof *counters; k++)
-                        capo_evidence_each(e, i, counters[k], take_counter, &lossy);
+                for (const char *at = counters; *at;
+                     at += strlen(word) + (at[strlen(word)] == '|')) {
+                        SAY(word, "%.*s", (int)strcspn(at, "|"), at);
+                        capo_evidence_each(e, i, word, take_counter, &lossy);
+                }
         }
         if (used && used * 2 < n_nics)
                 add_fact(e, "@few-nics");
@@ -236,7 +246,7 @@ void capo_facts_read(struct capo_evidence *e)
 
 /* What NCCL's lines say of one node and not of another: GPUDirect RDMA, NICs, network, interface. */
 
-enum { NODES = 64, NODE = 64, VALUE = 48 };
+enum { NODES = 64, VALUE = 48 };
 
 enum shape { HAS_GDRDMA, NEXT_WORD, COUNT_NICS };
 
@@ -247,8 +257,7 @@ static const struct property {
         const char *kind, *what, *next;
 } properties[] = {
         {"via NET/IB", HAS_GDRDMA, CAPO_RANK_SLOW, "slow", "channels of NET/IB",
-         "GPUDirect RDMA there: lsmod | grep -i peermem on both nodes (modprobe nvidia-peermem, at boot), "
-         "or DMA-BUF; then all channels show GDRDMA"},
+         "GPUDirect RDMA there: lsmod | grep -i peermem on both nodes (modprobe nvidia-peermem, at boot), or DMA-BUF; then all channels show GDRDMA"},
         {"GPU Direct RDMA ", NEXT_WORD, CAPO_RANK_SLOW, "slow", "GPUDirect RDMA",
          "lsmod | grep -i peermem on both nodes; the same driver, kernel and modules on all"},
         {"Using network ", NEXT_WORD, CAPO_RANK_ERROR, "network", "network",
@@ -262,7 +271,7 @@ static const struct property {
 struct nodes {
         const struct property *p;
         uint32_t n, text;
-        char name[NODES][NODE], value[NODES][VALUE];
+        char name[NODES][HOST], value[NODES][VALUE];
         bool mixed[NODES]; /* its lines have several values */
         struct capo_evidence_mark mark[NODES];
 };
@@ -288,28 +297,21 @@ static void read_value(const struct nodes *s, const char *at, char value[VALUE])
         }
 }
 
-/* "gn37:18840:18917 [0] NCCL INFO ...": the node is before the first colon. */
 static void take_node(const char *at, const char *line, uint32_t number, void *arg)
 {
         struct nodes *s = arg;
-        const char *info = memmem(line, (size_t)(at - line), " NCCL INFO ", 11);
-        const char *colon = info ? memchr(line, ':', (size_t)(info - line)) : NULL, *name = colon;
-        char value[VALUE];
+        char name[HOST], value[VALUE];
         uint32_t i;
 
-        while (name && name > line && !strchr(" \t>]", name[-1]))
-                name--;
-        if (!name || name == colon || colon - name >= NODE)
+        if (!take_host(line, at, name))
                 return;
         read_value(s, at, value);
-        for (i = 0; i < s->n; i++) {
-                if (!strncmp(s->name[i], name, (size_t)(colon - name)) && !s->name[i][colon - name])
-                        break;
-        }
+        for (i = 0; i < s->n && strcmp(s->name[i], name) != 0;)
+                i++;
         if (i == NODES)
                 return;
         if (i == s->n) {
-                snprintf(s->name[s->n++], NODE, "%.*s", (int)(colon - name), name);
+                memcpy(s->name[s->n++], name, HOST);
                 snprintf(s->value[i], VALUE, "%s", value);
                 s->mark[i] = (struct capo_evidence_mark){s->text, number};
         }

@@ -101,9 +101,9 @@ static bool is_quoted(const char *text, const char *line)
         while (before > text && (before == line || before[-1] != '\n'))
                 before--;
         return capo_line_has(before, "Last error:") ||
-               capo_line_has(line, "Last error:|NCCL error|Test NCCL failure|ncclSystemError|"
-                                   "Test CUDA failure|Cuda failure|ncclRemoteError|"
-                                   "ncclUnhandledCudaError");
+               capo_line_has(
+                       line,
+                       "Last error:|NCCL error|Test NCCL failure|ncclSystemError|Test CUDA failure|Cuda failure|ncclRemoteError|ncclUnhandledCudaError");
 }
 
 /* Is it a real match, and not a similar word? */
@@ -329,8 +329,7 @@ static void take_warning(const char *at, const char *line, uint32_t number, void
                 capo_quote(line, s->f->detail, sizeof s->f->detail);
                 SAY(s->f->missing, "what it means: capo has no advice for this line");
                 SAY(s->f->next,
-                    "the lines of this process from just before it, with NCCL_DEBUG=INFO; an "
-                    "exception that follows is its consequence");
+                    "the lines of this process from just before it, with NCCL_DEBUG=INFO; an exception that follows is its consequence");
         }
         capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});

@@ -23,6 +23,14 @@ enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };
  * second. */
 static const double APART = 1.5, CHANGED_APART = 1.25;
 
+static const struct {
+        const char *words, *why;
+} faster[] = {
+#define TRIED(words, kind, headline, next)
+#define FASTER(words, why) {words, why},
+#include "analysis/diagnose/tried_settings.def"
+};
+
 struct run {
         struct capo_tests_run r;
         char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
@@ -77,6 +85,15 @@ static void read_settings(struct run *run, const char *line, size_t size)
         }
 }
 
+static bool has_host(const struct run *run, const char *host)
+{
+        for (uint32_t i = 0; i < run->n_hosts; i++) {
+                if (!strcmp(run->hosts[i], host))
+                        return true;
+        }
+        return false;
+}
+
 static void add_host(struct run *run, const char *name)
 {
         char host[32];
@@ -85,11 +102,7 @@ static void add_host(struct run *run, const char *name)
                             "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_",
                             host, sizeof host))
                 return;
-        for (uint32_t i = 0; i < run->n_hosts; i++) {
-                if (!strcmp(run->hosts[i], host))
-                        return;
-        }
-        if (run->n_hosts < HOSTS)
+        if (run->n_hosts < HOSTS && !has_host(run, host))
                 memcpy(run->hosts[run->n_hosts++], host, sizeof host);
 }
 
@@ -161,8 +174,9 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
 /* @name as a word for a shell; FILE if it needs quotes. */
 static const char *name_file(const char *name)
 {
-        return *name != '-' && !name[strspn(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUV"
-                                                  "WXYZ0123456789/._-+:@,=%")]
+        return *name != '-' && !name[strspn(
+                                       name,
+                                       "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-+:@,=%")]
                        ? name
                        : "FILE";
 }
@@ -177,8 +191,7 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
         if (run->twice) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
                 SAY(f->headline,
-                    "NCCL-TESTS WAS BUILT WITHOUT MPI: each process ran a test of its own, and "
-                    "no number is of the network between them");
+                    "NCCL-TESTS WAS BUILT WITHOUT MPI: each process ran a test of its own, and no number is of the network between them");
                 SAY(f->next,
                     "make clean; make MPI=1 MPI_HOME=...; then all ranks stand in one list");
         } else if (run->wrong) {
@@ -239,15 +252,6 @@ static const char *find_setting(const struct run *runs, uint32_t n, const struct
                         return one;
         }
         return "";
-}
-
-static bool has_host(const struct run *run, const char *host)
-{
-        for (uint32_t i = 0; i < run->n_hosts; i++) {
-                if (!strcmp(run->hosts[i], host))
-                        return true;
-        }
-        return false;
 }
 
 /* A host of slow runs that no fast run has; NULL: none. */
@@ -313,8 +317,7 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                     fast->r.busbw);
                 SAY(f->next,
                     "NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=GRAPH,TUNING of both: channels, NICs, rings "
-                    "and trees; the known bugs of that release: capo diagnose --bugs %s; the other "
-                    "release meanwhile",
+                    "and trees; the known bugs of that release: capo diagnose --bugs %s; the other release meanwhile",
                     capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a));
         } else if (*(setting = find_setting(runs, n, fast, middle, one)) ||
                    *(setting = find_setting(runs, n, slow, middle, one))) {
@@ -325,12 +328,15 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                     of_fast ? slow->r.busbw : fast->r.busbw);
                 SAY(f->next, "%s it; why it matters on this machine is not shown by these numbers",
                     of_fast ? "keep" : "unset");
+                for (size_t i = 0; i < N_ELEMENTS(faster) && of_fast; i++) {
+                        if (strstr(setting, faster[i].words))
+                                SAY(f->next, "keep %s: %s", setting, faster[i].why);
+                }
         } else if (host) {
                 SAY(f->headline, "THE RUNS WITH %s ARE SLOW: %.4g GB/s where others reach %.4g",
                     host, slow->r.busbw, fast->r.busbw);
                 SAY(f->next,
-                    "leave %s out; its NICs, PCIe links, clocks and firmware against a good node; "
-                    "each NIC alone with NCCL_IB_HCA",
+                    "leave %s out; its NICs, PCIe links, clocks and firmware against a good node; each NIC alone with NCCL_IB_HCA",
                     host);
         } else {
                 f->sure = "unsure";
@@ -339,8 +345,7 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                     slow->r.busbw, fast->r.busbw);
                 SAY(f->missing, "what differs between them: nodes, settings, releases, other jobs");
                 SAY(f->next,
-                    "the same run several times on each: does it vary by itself (a shared or unstable "
-                    "network), or by node?");
+                    "the same run several times on each: does it vary by itself (a shared or unstable network), or by node?");
         }
 }
 

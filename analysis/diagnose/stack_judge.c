@@ -392,8 +392,7 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
                         continue;
                 capo_finding_is(f, CAPO_RANK_HANG, "mismatch", "likely");
                 SAY(f->headline,
-                    "%s AND %s ARE AT DIFFERENT PLACES of %s: one makes a call that the other does "
-                    "not make",
+                    "%s AND %s ARE AT DIFFERENT PLACES of %s: one makes a call that the other does not make",
                     capo_rank_shout(process_words(a, who)),
                     capo_rank_shout(process_words(b, other)), name);
                 tell_place(f, a, line);
@@ -401,8 +400,7 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
                 SAY(f->missing, "a second dump a minute later: do these stacks change?");
                 SAY(f->next,
                     "what lies between lines %ld and %ld: a collective under a condition (if rank == "
-                    "0), or a loop that ends earlier on one rank (its data, its sequences): make it "
-                    "on all ranks, as often",
+                    "0), or a loop that ends earlier on one rank (its data, its sequences): make it on all ranks, as often",
                     line < line_other ? line : line_other, line < line_other ? line_other : line);
                 return true;
         }
@@ -432,8 +430,7 @@ static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
                 tell_place(f, a, 0);
                 tell_place(f, b, 0);
                 SAY(f->next,
-                    "why one took another way: a decision by a value that differs between "
-                    "ranks (a loss, a batch, if rank == 0): decide once, and broadcast it");
+                    "why one took another way: a decision by a value that differs between ranks (a loss, a batch, if rank == 0): decide once, and broadcast it");
                 return true;
         }
         return false;
@@ -441,9 +438,9 @@ static bool judge_paths(const struct stacks *s, struct capo_diagnose_finding *f)
 
 static bool is_p2p(const struct stack_process *p)
 {
-        static const char words[] = "p2p_communication|batch_isend_irecv|isend|irecv|_communicate|"
-                                    "ncclSend|ncclRecv|send_forward|recv_forward|_batch_p2p|"
-                                    "send_backward|recv_backward";
+        static const char words[] =
+                "p2p_communication|batch_isend_irecv|isend|irecv|_communicate|ncclSend|ncclRecv|send_forward|recv_forward|_batch_p2p|"
+                "send_backward|recv_backward";
 
         for (uint32_t i = 0; i < p->n_frames; i++) {
                 if (has_any(&p->frames[i], words))
@@ -515,10 +512,8 @@ static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing d
         SAY(f->missing, "a second dump a minute later: does that stack change?");
         SAY(f->next,
             doing == DOING_LEAVES
-                    ? "why did that process end its work before the others: an exception, fewer "
-                      "batches, a call under a condition"
-                    : "look at what that process does: files, network storage, a compilation, data "
-                      "of that rank; a longer timeout if it only takes long");
+                    ? "why did that process end its work before the others: an exception, fewer batches, a call under a condition"
+                    : "look at what that process does: files, network storage, a compilation, data of that rank; a longer timeout if it only takes long");
         return true;
 }
 
@@ -531,13 +526,11 @@ static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_
         for (uint32_t i = 0; i < s->n; i++)
                 capo_finding_mark(f, s->v[i].mark);
         SAY(f->headline,
-            "NOT DECIDED WHO IS THE CAUSE: of %u stacks %u wait in a collective or for their "
-            "GPU",
+            "NOT DECIDED WHO IS THE CAUSE: of %u stacks %u wait in a collective or for their GPU",
             s->n, n[DOING_WAITS]);
         SAY(f->missing, "the stacks of all ranks of the job, each dumped at the same moment");
         SAY(f->next,
-            "py-spy dump --native --pid PID of every rank; flight recorder dumps show which "
-            "call each is in");
+            "py-spy dump --native --pid PID of every rank; flight recorder dumps show which call each is in");
 }
 
 /* ---- where a process crashed ---- */
@@ -587,8 +580,7 @@ void capo_crash_tell(struct capo_evidence *e)
         }
         if (n)
                 SAY(f->next,
-                    "the library of the first function in that stack: its release and known bugs; "
-                    "a core file and gdb show the arguments");
+                    "the library of the first function in that stack: its release and known bugs; a core file and gdb show the arguments");
 }
 
 void capo_stacks_read(struct capo_evidence *e)

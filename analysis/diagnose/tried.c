@@ -18,6 +18,7 @@ static const struct {
         const char *words, *kind, *headline, *next;
 } settings[] = {
 #define TRIED(words, kind, headline, next) {words, kind, headline, next},
+#define FASTER(words, why)
 #include "analysis/diagnose/tried_settings.def"
 };
 
@@ -46,15 +47,13 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
 {
         static const char ends
                 [] = ";.\n|",
-            gone[] = "no hang|not hang|no longer hang|n't hang|"
-                     "without hang|no error|hang is gone|hangs are gone|goes away|went away|"
-                     "fixes|fixed|resolves|resolved|solves|solved",
+            gone[] =
+                    "no hang|not hang|no longer hang|n't hang|without hang|no error|hang is gone|hangs are gone|goes away|went away|"
+                    "fixes|fixed|resolves|resolved|solves|solved",
             good[] =
-                    "works|worked|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|"
-                    "restored|completes|completed|finishes|finished|"
+                    "works|worked|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|restored|completes|completed|finishes|finished|"
                     "succeeds|succeeded|helps|helped|is well|pass",
-            bad[] = "hang|fail|stuck|stop|crash|error|nothing|same|still|not|never|"
-                    "cannot|can't|doesn't|didn't|don't|no effect|no difference|no change|"
+            bad[] = "hang|fail|stuck|stop|crash|error|nothing|same|still|not|never|cannot|can't|doesn't|didn't|don't|no effect|no difference|no change|"
                     "timeout|timed out|wrong";
         const char *from = at, *end = at + n;
         bool flipped, works, fails;
@@ -90,9 +89,9 @@ struct tried {
 static bool is_prose(const char *line)
 {
         return strcspn(line, "\n") < 1000 &&
-               !capo_line_has(line,
-                              " NCCL INFO | NCCL WARN |set by environment|WARNING |INFO:|[INFO|"
-                              "INFO ");
+               !capo_line_has(
+                       line,
+                       " NCCL INFO | NCCL WARN |set by environment|WARNING |INFO:|[INFO|INFO ");
 }
 
 static struct capo_diagnose_finding *add_finding(struct tried *t, const char *line, uint32_t number)
@@ -166,8 +165,7 @@ static void judge_releases(struct capo_evidence *e)
         capo_nccl_text((uint32_t)t.bad, bad, sizeof bad);
         SAY(f->headline, "NCCL %s FAILS WHERE %s WORKS", bad, good);
         SAY(f->next,
-            "use %s meanwhile (LD_LIBRARY_PATH, or the package's release); known bugs of the "
-            "other: capo diagnose --bugs %s",
+            "use %s meanwhile (LD_LIBRARY_PATH, or the package's release); known bugs of the other: capo diagnose --bugs %s",
             good, bad);
 }
 
@@ -218,17 +216,12 @@ static void judge_values(struct capo_evidence *e)
         capo_finding_mark(f, t.mark);
         SAY(f->headline, "ONLY %s FAILS: %u other values work", t.one, t.works);
         SAY(f->next,
-            "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU "
-            "that uses it; leave it out meanwhile");
+            "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU that uses it; leave it out meanwhile");
 }
 
 /* ---- a table of releases and their rates ---- */
 
-/*
- *      NCCL 2.21.5                       max busbw 34.1
- *      NCCL 2.27.3                       max busbw 11.9
- *      NCCL 2.27.3 NCCL_PXN_DISABLE=1    max busbw 34.0
- */
+/* "NCCL 2.27.3 NCCL_PXN_DISABLE=1    max busbw 34.0" */
 enum { RATES = 64 };
 
 static const double APART = 1.3;
@@ -342,8 +335,7 @@ static void judge_rates(struct capo_evidence *e, uint32_t text)
         SAY(f->headline, "NCCL %s IS SLOWER THAN %s: %.5g against %.5g", b, a, slow->value,
             fast->value);
         SAY(f->next,
-            "install NCCL %s (the release that PyTorch was built with is safest), or a newer one; "
-            "known bugs: capo diagnose --bugs %s",
+            "install NCCL %s (the release that PyTorch was built with is safest), or a newer one; known bugs: capo diagnose --bugs %s",
             a, b);
         capo_finding_mark(f, fast->mark);
         capo_finding_mark(f, slow->mark);
@@ -379,6 +371,46 @@ void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_e
         }
 }
 
+/*
+ *      if rank == 0:
+ *          save(model)
+ *          dist.barrier()
+ */
+static void judge_guarded(struct capo_evidence *e, uint32_t text)
+{
+        static const char guards
+                [] = "rank == 0:|rank() == 0:|is_main_process:|rank==0:|is_main_process():|is_global_zero:|is_rank_0():",
+          calls[] =
+                  "barrier(|all_reduce(|all_gather|dist.broadcast(|reduce_scatter|wait_for_everyone(|accelerator.gather(|"
+                  "engine.save_checkpoint(|consolidate_state_dict";
+        const struct capo_records *r = &e->texts[text].records;
+        struct capo_diagnose_finding *f = NULL;
+        uint32_t guard = 0; /* the record behind it; 0: none */
+        size_t indent = 0;
+
+        for (uint32_t k = 0; k < r->n && !f; k++) {
+                const char *line = r->text + r->v[k].begin, *at = line + strspn(line, " \t");
+
+                if ((size_t)(at - line) <= indent || k > guard + 8)
+                        guard = 0;
+                if (guard && *at != '#' && capo_line_has(line, calls)) {
+                        f = capo_evidence_finding(e);
+                        capo_finding_is(f, CAPO_RANK_HANG, "program", "likely");
+                        SAY(f->headline,
+                            "ONLY ONE RANK REACHES A CALL THAT ALL RANKS MUST MAKE: it stands under a condition on the rank");
+                        capo_quote(line, f->detail, sizeof f->detail);
+                        SAY(f->next,
+                            "take that call out of the condition, so that all ranks make it; only what writes or prints belongs to one rank");
+                        capo_finding_mark(f,
+                                          (struct capo_evidence_mark){text, r->v[guard - 1].line});
+                        capo_finding_mark(f, (struct capo_evidence_mark){text, r->v[k].line});
+                } else if (!guard && !strncmp(at, "if ", 3) && capo_line_has(at, guards)) {
+                        guard = k + 1;
+                        indent = (size_t)(at - line);
+                }
+        }
+}
+
 void capo_tried_read(struct capo_evidence *e)
 {
         struct tried t = {.e = e};
@@ -395,7 +427,11 @@ void capo_tried_read(struct capo_evidence *e)
                         words += t.n + (words[t.n] == '|');
                 }
         }
-        for (uint32_t i = 0; i < e->n_texts; i++)
+        for (uint32_t i = 0; i < e->n_texts; i++) {
                 judge_rates(e, i);
+                if (e->timed_out || capo_bug_any("hang|Hang|stuck|timed out|deadlock|freez",
+                                                 capo_evidence_has, e, NULL))
+                        judge_guarded(e, i);
+        }
         judge_releases(e);
 }

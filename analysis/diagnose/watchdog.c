@@ -431,8 +431,7 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
                                        : "which process group each line is of; stacks of ",
             capo_rank_list(f->ranks, f->n_ranks, who));
         SAY(f->next,
-            "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before "
-            "that call",
+            "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before that call",
             who);
 }
 
@@ -491,14 +490,12 @@ static void judge_differs(const struct watches *w, const struct watch *of,
                     capo_rank_shout(who), (long long)front->least, name);
         }
         SAY(f->detail,
-            "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number "
-            "%lld)",
+            "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number %lld)",
             a->rank, a->op, (long long)a->in, (long long)a->stuck, b->rank, b->op, (long long)b->in,
             (long long)b->stuck);
         SAY(f->missing, "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
         SAY(f->next,
-            "what makes one rank call something else: a branch, a shape, or a loop that ends "
-            "earlier there (fewer batches): the same number of steps on all ranks");
+            "what makes one rank call something else: a branch, a shape, or a loop that ends earlier there (fewer batches): the same number of steps on all ranks");
 }
 
 static void take_processes(const char *at, const char *line, uint32_t number, void *arg)
@@ -553,8 +550,8 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
                 SAY(f->headline, "ALL RANKS ARE IN %s number %lld of %s", op,
                     (long long)front->least, name);
                 SAY(f->detail, "a GPU or the network does not end it");
-                SAY(f->next, "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; "
-                             "TORCH_NCCL_TRACE_BUFFER_SIZE=2000");
+                SAY(f->next,
+                    "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; TORCH_NCCL_TRACE_BUFFER_SIZE=2000");
                 return;
         }
         SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: %s wait%s in %s number %lld of %s", waiting,
@@ -563,17 +560,15 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
             is_p2p(op) ? "sends and receives of different ranks have numbers of their own"
                        : "no rank that printed anything is behind or ahead");
         SAY(f->missing,
-            "the lines of the other ranks of this group, or that there are none; dumps of the "
-            "flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
+            "the lines of the other ranks of this group, or that there are none; dumps of the flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
         if (front->least <= 2 && w->e->n_seen && !w->e->seen[0] && n + 1 >= w->e->n_seen)
                 SAY(f->next,
                     "rank 0 prints nothing: does it still prepare data or a model, while the others "
-                    "wait for it? Then a longer timeout (ddp_timeout, init_process_group(timeout=...)), "
-                    "or prepare before the job; else py-spy dump of rank 0");
+                    "wait for it? Then a longer timeout (ddp_timeout, init_process_group(timeout=...)), or prepare before the job; else py-spy dump of rank 0");
         else if (front->least <= 1) /* what every other call needs, too, does not work */
-                SAY(f->next, "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then "
-                             "NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
-                             "NCCL_DEBUG=INFO; did all ranks come so far?");
+                SAY(f->next,
+                    "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
+                    "NCCL_DEBUG=INFO; did all ranks come so far?");
         else if (strstr(of->group, "default_pg") && name_silent(w, of, front->least, waiting)) {
                 ADD(f->headline, "; no line of %s is about it", waiting);
                 SAY(f->missing,
@@ -584,8 +579,7 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
                     waiting);
         } else
                 SAY(f->next,
-                    "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run "
-                    "the job under capo run");
+                    "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run the job under capo run");
 }
 
 /* A collective ends on no rank before all are in it, so ranks of one job are at most a few small
@@ -636,25 +630,12 @@ static void judge_group(const struct watches *w, const struct watch *of)
                 judge_waiting(w, of, &front, f);
 }
 
-struct line_mark {
-        struct capo_diagnose_finding *f;
-        uint32_t text;
-};
-
-static void mark_line(const char *at, const char *line, uint32_t number, void *arg)
-{
-        struct line_mark *to = arg;
-
-        capo_finding_mark(to->f, (struct capo_evidence_mark){to->text, number});
-}
-
 /* Add a finding if ranks timed out or received a dump signal, and none says what it waits in. */
 static void judge_silent(struct watches *w)
 {
         static const char dump_signal[] = "dump signal due to a collective timeout",
                           own[] = "Watchdog caught collective operation timeout";
         const char *words = w->e->timed_out ? own : dump_signal;
-        struct line_mark to = {0};
         struct capo_diagnose_finding *f;
 
         for (uint32_t i = 0; i < w->n; i++) {
@@ -664,8 +645,7 @@ static void judge_silent(struct watches *w)
         if (!capo_evidence_has(words, w->e))
                 return;
         f = capo_evidence_finding(w->e);
-        to.f = f;
-        capo_evidence_all(w->e, words, mark_line, &to, &to.text);
+        capo_evidence_find(w->e, words, true, f);
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
             w->e->timed_out ? "its line has no usable number" : "its line is not here");
@@ -673,8 +653,7 @@ static void judge_silent(struct watches *w)
                 SAY(f->detail, "the line lacks its rank, or PyTorch printed no true SeqNum");
         else if (w->n)
                 SAY(f->detail,
-                    "the ranks that print something have completed all calls of the groups "
-                    "they name");
+                    "the ranks that print something have completed all calls of the groups they name");
         SAY(f->missing, "the lines \"%s\" of all ranks", own);
         SAY(f->next,
             "the log of the rank that timed out; dumps of the flight recorder of all ranks");

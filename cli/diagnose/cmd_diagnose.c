@@ -30,7 +30,7 @@ static void tell_causes(struct capo_evidence *e, const struct capo_expected_shap
         for (i = 0; i < n && i < 2 && *causes[i].proof; i++) {
                 struct capo_diagnose_finding place = {.n_marks = 0};
 
-                capo_evidence_find(e, causes[i].proof, &place);
+                capo_evidence_find(e, causes[i].proof, false, &place);
                 ADD(f->detail, "\n%s %s: %s", i ? "or because" : "likely because", causes[i].text,
                     place.detail);
                 capo_finding_mark(f, place.marks[0]);
@@ -41,8 +41,8 @@ static void tell_causes(struct capo_evidence *e, const struct capo_expected_shap
         }
         if (i)
                 return;
-        SAY(f->missing, "why: these lines do not show it. Collect NCCL_DEBUG=INFO "
-                        "NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET of this run, nvidia-smi topo -m");
+        SAY(f->missing,
+            "why: these lines do not show it. Collect NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET of this run, nvidia-smi topo -m");
         if (n && shape->layout.n_nodes == 1)
                 SAY(f->next, "perhaps %s: %s", causes[0].text, causes[0].next);
 }
@@ -137,9 +137,9 @@ static void tell_unused(const struct diagnose_inputs *in, int n, char **words)
 
                 for (int k = 0; k < n && !t->n[CAPO_EVIDENCE_LOG]; k++) {
                         if (!strcmp(words[k], t->name))
-                                capo_warn("not used: %s: no line is one that capo knows as an "
-                                          "error; the logs alone are judged",
-                                          t->name);
+                                capo_warn(
+                                        "not used: %s: no line is one that capo knows as an error; the logs alone are judged",
+                                        t->name);
                 }
         }
 }

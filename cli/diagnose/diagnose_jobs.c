@@ -97,9 +97,9 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
                             last->comm < hang->n_comms ? hang->comms[last->comm].name : "?");
         }
         SAY(f->next, "%s",
-            hang->counted ? "stacks of these ranks: py-spy dump --pid PID on their nodes; a "
-                            "second answer of RAS a minute later shows whether they move"
-                          : capo_hang_next(job, v, next));
+            hang->counted
+                    ? "stacks of these ranks: py-spy dump --pid PID on their nodes; a second answer of RAS a minute later shows whether they move"
+                    : capo_hang_next(job, v, next));
 }
 
 /* ---- logs of capo ---- */
@@ -273,8 +273,7 @@ void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
                             "NOT DECIDED: RAS shows no rank behind, which is no proof");
                         SAY(f->detail, "RAS counts calls that were launched, not calls that ended");
                         SAY(f->next,
-                            "stacks of all ranks (py-spy dump), or flight recorder dumps; ask "
-                            "RAS twice: capo hang --ras HOST");
+                            "stacks of all ranks (py-spy dump), or flight recorder dumps; ask RAS twice: capo hang --ras HOST");
                 }
                 SAY(f->missing,
                     "which call each rank is in: flight recorder dumps, or a run under capo");

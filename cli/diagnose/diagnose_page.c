@@ -256,14 +256,16 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
         if (v && *v->next)
                 cli_section_cell(next, "%s", v->next);
         if (!v) {
-                cli_section_cell(missing, "the output of all ranks from before the failure on; the "
-                                          "watchdog's lines; NCCL_DEBUG=INFO");
-                cli_section_cell(missing,
-                                 "flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000 "
-                                 "TORCH_NCCL_DUMP_ON_TIMEOUT=1)");
+                cli_section_cell(
+                        missing,
+                        "the output of all ranks from before the failure on; the watchdog's lines; NCCL_DEBUG=INFO");
+                cli_section_cell(
+                        missing,
+                        "flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1)");
                 cli_section_cell(missing, "dmesg of the nodes, the end of the launcher's output");
-                cli_section_cell(next, "run the job under capo run: its logs say which rank each "
-                                       "other rank waited for");
+                cli_section_cell(
+                        next,
+                        "run the job under capo run: its logs say which rank each other rank waited for");
         }
         if (in->logs.n)
                 cli_section_cell(next, "capo hang %s%s: %s", in->logs.v[0],
@@ -360,8 +362,7 @@ int diagnose_bugs(int release, bool json, FILE *out)
 
         if (release > capo_bugs_newest() && !json)
                 fprintf(out,
-                        "NCCL %s is newer than %s, the newest release that these bugs name: it may "
-                        "have others, and some of these may be fixed in it\n",
+                        "NCCL %s is newer than %s, the newest release that these bugs name: it may have others, and some of these may be fixed in it\n",
                         capo_nccl_text((uint32_t)release, asked, sizeof asked),
                         capo_nccl_text((uint32_t)capo_bugs_newest(), first, sizeof first));
         for (size_t i = 0; i < capo_n_known_bugs; i++) {
