@@ -26,9 +26,7 @@ const bool capo_fabric_kind_sends[CAPO_FI_KIND_ROOM] = {
 
 enum { OVERRUN = 268 }; /* FI_EOVERRUN (rdma/fi_errno.h) */
 
-/* ---- values
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- values ---- */
 
 /* Read a number that is followed by @after (0: end of the value); *@at moves past both. */
 static bool number_read(const char **at, char after, uint64_t *out)
@@ -167,9 +165,7 @@ static bool pair_read(enum capo_fabric_line line, const char *key, const char *v
         return true;
 }
 
-/* ---- lines
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- lines ---- */
 
 /* The next key=value. Cuts the line into strings while it walks. False at the end. */
 static bool next_pair(char **at, char **key, char **value)
@@ -258,9 +254,7 @@ static unsigned line_read(struct capo_fabric *f, enum capo_fabric_line line, cha
         return !good;
 }
 
-/* ---- the whole
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- the whole ---- */
 
 /* N if the line is @word, a tab and N; else 0. */
 static uint64_t snapshot_of(const char *line, const char *word)

@@ -82,9 +82,7 @@ void capo_fabric_end(struct capo_fabric_text *t)
         flush_lines(t);
 }
 
-/* ---- values
- * ------------------------------------------------------------------------------------------------------
- */
+/* ---- values ---- */
 
 static void put_key(struct capo_fabric_text *t, const char *key)
 {

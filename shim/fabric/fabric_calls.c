@@ -101,8 +101,7 @@ static void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint
 
 __thread struct fi_thread capo_fi_me __attribute__((tls_model("initial-exec")));
 
-/* ---- close, for every type
- * --------------------------------------------------------------------------------------- */
+/* ---- close, for every type ---- */
 
 static int ours_close(struct fid *fid);
 static int ours_bind(struct fid *fid, struct fid *with, uint64_t flags);
@@ -158,9 +157,7 @@ static int ours_close(struct fid *fid)
         return r;
 }
 
-/* ---- endpoints
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- endpoints ---- */
 
 static struct fi_cq *cq_of(struct fid *fid)
 {
@@ -272,8 +269,7 @@ static int ours_control(struct fid *fid, int command, void *arg)
         return r;
 }
 
-/* ---- what is around a call, by its row
- * --------------------------------------------------------------------------- */
+/* ---- what is around a call, by its row ---- */
 
 static uint64_t enter_flagged(void *s, const void *frame, const void *caller)
 {
@@ -306,8 +302,7 @@ static void leave_bare(void *s)
 {
 }
 
-/* ---- what was opened
- * --------------------------------------------------------------------------------------------- */
+/* ---- what was opened ---- */
 
 static enum fi_ep_type type_of(const struct fi_info *info)
 {
@@ -421,9 +416,7 @@ void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_att
         capo_fi_follow(&f->o);
 }
 
-/* ---- the entries
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- the entries ---- */
 
 /* The shadow whose stand-in @table is, at @offset in it; or, where it is none (FI_ENTRY in
  * stand_in.h and inplace.c say when), the one of @fid by the list. */

@@ -219,8 +219,7 @@ static void capo_fi_outstanding_forget(void)
 #define KEEP_EVERY_NS 250000000u
 #define KEEP_ONE_IN   1000 /* of the drain thread's time at most, for making them */
 
-/* ---- one line per object
- * ----------------------------------------------------------------------------------------- */
+/* ---- one line per object ---- */
 
 const char *(*capo_fi_strerror)(int code);
 
@@ -425,9 +424,7 @@ static void put_outstanding_time(struct capo_fabric_text *t)
                 capo_fabric_put(t, CAPO_FABRIC_LOOKED, &last_count);
 }
 
-/* ---- machine
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- machine ---- */
 
 /* Devices made for what is underneath a training job, whether or not anybody uses them: as many as
  * fit. */
@@ -461,9 +458,7 @@ static void read_machine(void)
         read_devices("net", machine.net, sizeof machine.net);
 }
 
-/* ---- the callbacks
- * -----------------------------------------------------------------------------------------------
- */
+/* ---- the callbacks ---- */
 
 /* Word by word, as other threads add to it. */
 static void copy_folded(struct fi_folded *to, const struct fi_folded *from)

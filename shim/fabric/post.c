@@ -26,9 +26,7 @@ static inline struct fi_cq *cq_of(const struct fi_ep *e, bool rx)
         return atomic_load_explicit(&e->cq[rx], memory_order_relaxed);
 }
 
-/* ---- timed posts
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- timed posts ---- */
 
 #define SAMPLE_OLD_NS \
         10000000000u /* a slot this old is taken for a completion that never comes \
@@ -144,9 +142,7 @@ bool capo_fi_sample_done(struct fi_cq *cq, void *context, bool failed)
         return rx == FI_SLOT_PEEK;
 }
 
-/* ---- counting
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- counting ---- */
 
 static __attribute__((noinline)) struct fi_post_set *set_claim(struct fi_ep *e)
 {
@@ -269,9 +265,7 @@ static inline void post_end(struct fi_ep *e, struct fi_post_set *set, enum capo_
                 count_post(set, kind, bytes, false);
 }
 
-/* ---- sizes
- * -------------------------------------------------------------------------------------------------------
- */
+/* ---- sizes ---- */
 
 static size_t type_bytes(enum fi_datatype type)
 {
@@ -324,9 +318,7 @@ static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enu
                !(cq && atomic_load_explicit(&cq->watched, memory_order_relaxed));
 }
 
-/* ---- the entries
- * -------------------------------------------------------------------------------------------------
- */
+/* ---- the entries ---- */
 
 #define POST(table, op, kind, params, args, bytes_of, context_of)                                  \
         static __attribute__((noinline))                                                           \

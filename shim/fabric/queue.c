@@ -175,9 +175,7 @@ const struct fi_ops_cq *capo_fi_cq_entries(const struct fi_ops_cq *real)
                        : &entries;
 }
 
-/* ---- counters
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- counters ---- */
 
 FI_ENTRY(uint64_t, cntr_read, struct fi_cntr, FI_T_CNTR, cntr, ops, ops.ops, read,
          (struct fid_cntr * cntr), (cntr), cntr_read_body)
@@ -209,9 +207,7 @@ FI_ENTRY(int, cntr_wait, struct fi_cntr, FI_T_CNTR, cntr, ops, ops.ops, wait,
 
 const struct fi_ops_cntr capo_fi_cntr = {.read = cntr_read, .wait = cntr_wait};
 
-/* ---- event queues
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- event queues ---- */
 
 static void count_event(struct fi_eq *q, ssize_t n, const uint32_t *what, const void *buf)
 {

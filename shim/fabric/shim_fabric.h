@@ -42,9 +42,7 @@
 #include "shim/fabric/stand_in.h"
 #include "shim/fabric/whose.h"
 
-/* ---- counters
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- counters ---- */
 
 /*
  * Counters have one writer and are read by anybody: FI_SETS - 1 sets belong to the first threads
@@ -102,9 +100,7 @@ struct fi_hist {
         _Atomic uint32_t bucket[CAPO_HIST_BUCKETS]; /* capo/log.h */
 };
 
-/* ---- shadows
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- shadows ---- */
 
 enum fi_object_type {
 #define OBJECT(object, shadow, recycles) FI_T_##object,
@@ -267,9 +263,7 @@ struct fi_pep {
         _Atomic uint64_t listens, rejects;
 };
 
-/* ---- fabric_object.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- fabric_object.c ---- */
 
 extern struct fi_object *_Atomic capo_fi_objects;
 extern pthread_mutex_t capo_fi_lock; /* making and closing objects */
@@ -302,9 +296,7 @@ void capo_fi_error(struct fi_errors *e, int code, uint64_t n);
 /** capo_fi_errors_add() - @to += @from. */
 void capo_fi_errors_add(struct fi_errors *to, const struct fi_errors *from);
 
-/* ---- tables.c
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- tables.c ---- */
 
 /** capo_fi_shadow() - put @t in the place of the table *@slot
  * @slot:   address of a table pointer inside an object
@@ -330,9 +322,7 @@ void capo_fi_tables(struct fi_object *o, bool ours);
  * could not be seen. */
 void capo_fi_follow(struct fi_object *o);
 
-/* ---- inplace.c
- * ---------------------------------------------------------------------------------------------------
- */
+/* ---- inplace.c ---- */
 
 /**
  * capo_fi_put_in() - write the entries of @ours that a provider's @table has into that table
@@ -347,9 +337,7 @@ const void *capo_fi_put_in(const void *table, const void *ours, size_t size);
 /** capo_fi_was() - what stood in @table before; NULL: it is none that was written to. */
 const void *capo_fi_was(const void *table);
 
-/* ---- fabric_calls.c
- * -----------------------------------------------------------------------------------------------------
- */
+/* ---- fabric_calls.c ---- */
 
 extern const struct fi_ops capo_fi_base,
         capo_fi_ep_base; /* fid.ops of any object, and of an endpoint */
@@ -369,8 +357,7 @@ void capo_fi_fabric_opened(struct fid_fabric *fabric, const struct fi_fabric_att
 /** capo_fi_ep_of() - the shadow of a fid, or NULL when it is not followed. */
 struct fi_ep *capo_fi_ep_of(struct fid *fid);
 
-/* ---- post.c, queue.c
- * --------------------------------------------------------------------------------------- */
+/* ---- post.c, queue.c ---- */
 
 struct fi_posts {
         struct fi_ops_msg msg;
@@ -442,8 +429,7 @@ static inline unsigned fi_slot_of(const void *context)
 extern const bool capo_fi_transmits[CAPO_FI_KINDS]; /* windows.c: the bytes leave, or are fetched
                                                        by, this side */
 
-/* ---- windows.c, fabric_text.c
- * --------------------------------------------------------------------------------- */
+/* ---- windows.c, fabric_text.c ---- */
 
 /** capo_fi_blind() - add what @e posted of receives whose length nobody will know. */
 void capo_fi_blind(const struct fi_ep *e, uint64_t *count, uint64_t *bytes);

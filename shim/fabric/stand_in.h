@@ -9,8 +9,7 @@
 
 #include "core/base/util.h"
 
-/* ---- a table and its stand-in
- * ------------------------------------------------------------------------------------ */
+/* ---- a table and its stand-in ---- */
 
 #define FI_TABLE_ROOM 256 /* bytes; the largest table so far (fi_ops_atomic) has 112 */
 

@@ -78,8 +78,7 @@ void capo_fi_restore(void *slot, void *table)
                 __atomic_store_n(at, t->real, __ATOMIC_RELEASE);
 }
 
-/* ---- all tables of an object
- * ------------------------------------------------------------------------------------- */
+/* ---- all tables of an object ---- */
 
 void capo_fi_tables(struct fi_object *o, bool ours)
 {
