@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The capo command: finds the verb in the table and runs it. */
 #include <errno.h>
+#include <jansson.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@
 #include "cli/commit.h"
 #include "core/base/site_conf.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 
 const struct cli_verb cli_verbs[] = {
 #define VERB_GROUP(id, title)
@@ -142,6 +144,7 @@ static void take_site_defaults(void)
 int main(int argc, char **argv)
 {
         cli_plain_stdout();
+        json_set_alloc_funcs(xmalloc, free);
         if (argc > 1 && strcmp(argv[1], "env") != 0) /* it prints where values come from */
                 take_site_defaults();
         if (argc < 2) {

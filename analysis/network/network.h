@@ -53,15 +53,14 @@ struct capo_fabric_job {
 
 /**
  * capo_fabric_job_new() - collect what the logs of @job tell about libfabric
- * @out: set only on success; keeps a pointer to @job; NULL if no process used libfabric
  *
  * Reads the logs once more for the times of single calls, if they have any (CAPO_TRACE=all: every
  * call; else the last ones of each process). analysis/job/gpu_spans.h derives when each was on the
  * GPU.
  *
- * Return: 0; -ENOMEM.
+ * Return: keeps a pointer to @job; NULL if no process used libfabric.
  */
-int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out);
+struct capo_fabric_job *capo_fabric_job_new(const struct capo_job *job);
 void capo_fabric_job_free(struct capo_fabric_job *f);
 static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
 {

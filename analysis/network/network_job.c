@@ -197,7 +197,7 @@ void fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job)
         qsort_r(f->links, f->n_links, sizeof *f->links, by_rank, (void *)(uintptr_t)job);
 }
 
-int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out)
+struct capo_fabric_job *capo_fabric_job_new(const struct capo_job *job)
 {
         _cleanup_(capo_fabric_job_freep) struct capo_fabric_job *f = xcalloc(1, sizeof *f);
         bool any = false;
@@ -210,14 +210,11 @@ int capo_fabric_job_new(const struct capo_job *job, struct capo_fabric_job **out
                 capo_fabric_parse(job->processes[p].fabric, &f->process[p]);
                 any |= f->process[p]->n_domains > 0;
         }
-        if (!any) {
-                *out = NULL;
-                return 0;
-        }
+        if (!any)
+                return NULL;
         fabric_links_make(f, job);
         fabric_shares_make(f, job);
-        *out = steal(&f);
-        return 0;
+        return steal(&f);
 }
 
 void capo_fabric_job_free(struct capo_fabric_job *f)

@@ -89,8 +89,8 @@ static void gather_process(const struct capo_job *job, struct gathering *g)
         capo_log_park(log);
 }
 
-int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
-                         struct capo_last_ranks *out)
+void capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
+                          struct capo_last_ranks *out)
 {
         _cleanup_free_ uint32_t *comms = xcalloc(CAPO_IDS, sizeof *comms);
         struct gathering g = {.to = out, .comms = comms};
@@ -102,7 +102,6 @@ int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
                 if (wanted[g.process])
                         gather_process(job, &g);
         }
-        return 0;
 }
 
 void capo_last_ranks_finish(struct capo_last_ranks *l)

@@ -32,10 +32,10 @@ struct capo_last_ranks {
         uint32_t n_comms;
 };
 
-/** capo_last_ranks_make() - from the logs of the processes that are @wanted. Return: 0; -ENOMEM.
- * Call capo_last_ranks_finish() in both cases. */
-int capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
-                         struct capo_last_ranks *out);
+/** capo_last_ranks_make() - from the logs of the processes that are @wanted. Call
+ * capo_last_ranks_finish(). */
+void capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
+                          struct capo_last_ranks *out);
 void capo_last_ranks_finish(struct capo_last_ranks *l);
 
 /** capo_last_call() - collective @seq of job->comms[@comm]; NULL if fewer than two ranks timed it.

@@ -154,7 +154,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
                 return -ENOENT;
         }
         capo_job_finish(r->job);
-        capo_fabric_job_new(r->job, &r->fabric);
+        r->fabric = capo_fabric_job_new(r->job);
         if (check_filter(r) < 0)
                 return -ENOENT;
         if (report_ceilings(r, o) < 0)

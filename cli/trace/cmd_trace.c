@@ -96,26 +96,21 @@ static void free_trace(struct trace *t)
         capo_job_free(t->job);
 }
 
-/* Prepare everything except the window. Return: 0; -ENOMEM. */
-static int prepare_trace(struct trace *t)
+/* Prepare everything except the window. */
+static void prepare_trace(struct trace *t)
 {
-        struct capo_fabric_job *fabric = NULL;
         const struct capo_job *job = t->job;
-        int r = 0;
 
         capo_clocks_make(&t->clocks, job, NULL);
         t->comm = xcalloc(job->n_comms + 1, sizeof *t->comm);
         t->flow = xcalloc(job->n_comms + 1, sizeof *t->flow);
         t->wanted = xcalloc(job->n_processes + 1, sizeof *t->wanted);
-        for (uint32_t c = 0; r == 0 && c < job->n_comms; c++) {
+        for (uint32_t c = 0; c < job->n_comms; c++)
                 t->comm[c] = trace_json_text(job->comms[c].name);
-                r = t->comm[c] ? 0 : -ENOMEM;
-        }
-        for (uint32_t i = 0; r == 0 && i < job->n_processes; i++)
+        for (uint32_t i = 0; i < job->n_processes; i++)
                 t->base_ns = fmin(t->base_ns, t->clocks.processes[i].offset);
-        r = r == 0 ? capo_fabric_job_new(job, &fabric) : r;
-        t->fabric = fabric;
-        return r == 0 ? capo_job_steps(job, &t->steps) : r;
+        t->fabric = capo_fabric_job_new(job);
+        capo_job_steps(job, &t->steps);
 }
 
 static uint64_t step_end(const struct trace *t, const struct capo_step *step)
@@ -169,9 +164,10 @@ static int set_window(struct trace *t, const struct trace_options *o, const char
 
 static int write_trace(struct trace *t)
 {
-        int r = capo_last_ranks_make(t->job, t->wanted, &t->last);
+        int r = 0;
 
-        for (uint32_t c = 1; r == 0 && c < t->job->n_comms; c++)
+        capo_last_ranks_make(t->job, t->wanted, &t->last);
+        for (uint32_t c = 1; c < t->job->n_comms; c++)
                 t->flow[c] = t->flow[c - 1] + t->last.comm[c - 1].from + t->last.comm[c - 1].n;
         trace_printf(t, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
         trace_write_steps(t);
@@ -196,7 +192,7 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         struct trace t = {0};
         struct cli_output output;
         char why[512], count[32];
-        int r, status = CAPO_EXIT_FAIL;
+        int r = -ENOMEM, status = CAPO_EXIT_FAIL;
 
         if (capo_log_find(words, n, &paths, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", verb, why);
@@ -205,18 +201,18 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         t.job = cli_job_load_paths(words[0], &paths);
         if (!t.job)
                 return CAPO_EXIT_FAIL;
-        if (prepare_trace(&t) < 0)
-                capo_error("%s: no memory", verb);
-        else if (set_window(&t, o, verb) < 0)
+        prepare_trace(&t);
+        if (set_window(&t, o, verb) < 0) {
                 status = CAPO_EXIT_USAGE;
-        else if ((is_gzip(o->out) ? cli_output_open_bytes : cli_output_open)(&output, o->out) ==
-                 0) {
+        } else if ((is_gzip(o->out) ? cli_output_open_bytes : cli_output_open)(&output, o->out) ==
+                   0) {
                 t.out = trace_out_new(output.file, is_gzip(o->out));
-                r = t.out ? write_trace(&t) : -ENOMEM;
                 if (t.out) {
-                        int e = trace_out_end(t.out);
+                        int e;
 
-                        r = r ? r : e;
+                        r = write_trace(&t);
+                        e = trace_out_end(t.out);
+                        r = r ?: e;
                 }
                 status = cli_output_close(&output, r) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }

@@ -55,11 +55,10 @@ void trace_event(struct trace *t);
 /** trace_printf() - write text, up to 4 KiB. */
 void trace_printf(struct trace *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** trace_json_text() - a quoted JSON string with valid UTF-8, owned by the caller; NULL: no memory.
- */
+/** trace_json_text() - a quoted JSON string with valid UTF-8, owned by the caller. */
 char *trace_json_text(const char *text);
 
-/** trace_write_process() - write everything of one process. Return: 0; -ENOMEM. */
+/** trace_write_process() - write everything of one process. Return: 0; the error of reading. */
 int trace_write_process(struct trace *t, uint32_t process);
 
 /** trace_write_steps() - write the job's steps; trace_write_network() - write the traffic of a

@@ -55,15 +55,6 @@ void trace_out_take(struct trace_out *o, size_t n)
         o->used += n;
 }
 
-void trace_out_text(struct trace_out *o, const char *text, size_t n)
-{
-        for (size_t part; n; n -= part, text += part) {
-                part = n < SPARE ? n : SPARE;
-                memcpy(trace_out_room(o, part), text, part);
-                trace_out_take(o, part);
-        }
-}
-
 struct trace_out *trace_out_new(FILE *file, bool gzip)
 {
         struct trace_out *o = xcalloc(1, sizeof *o);

@@ -20,9 +20,6 @@ int trace_out_end(struct trace_out *o);
 char *trace_out_room(struct trace_out *o, size_t n);
 void trace_out_take(struct trace_out *o, size_t n);
 
-/** trace_out_text() - write @n bytes of @text. */
-void trace_out_text(struct trace_out *o, const char *text, size_t n);
-
 /** trace_put_us() - @ns as microseconds with three decimals; trace_put_number() - @n. Return: the
  * end of the text. */
 char *trace_put_us(char *to, uint64_t ns);

@@ -8,18 +8,66 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "capo/record.h"
+#include "analysis/causes/machine_series.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/report/job_page.h"
 #include "capo/frame_types.h"
+#include "capo/record.h"
 #include "cli/trace/trace.h"
-#include "cli/trace/trace_machine.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
+
+/* Readings of the machine as counters. */
+struct machine_lines {
+        struct trace *t;
+        uint32_t process;
+};
+
+static void put_reading(const struct machine_lines *m, const struct capo_machine_object *o,
+                        const struct capo_machine_reading *r, uint64_t at, double value)
+{
+        char name[200], us[32], *json;
+
+        if (!trace_is_seen(m->t, at, at))
+                return;
+        snprintf(name, sizeof name, "%s %s %s %s%s", capo_machine_scopes[o->scope], o->name,
+                 r->name, r->unit, r->kind == CAPO_MACHINE_COUNTER ? "/s" : "");
+        json = trace_json_text(name);
+        trace_event(m->t);
+        trace_printf(m->t, "{\"ph\":\"C\",\"name\":%s,\"pid\":%u,\"tid\":0", json, m->process + 1);
+        *trace_put_us(us, at) = 0;
+        trace_printf(m->t, ",\"ts\":%s", us);
+        trace_printf(m->t, ",\"args\":{\"value\":%.3f}}", value);
+        free(json);
+}
+
+/* A counter as its rate from the reading before on; it is 0 unless the next one says otherwise. */
+static void write_reading(void *arg, const struct capo_machine_object *o,
+                          const struct capo_machine_reading *r, uint64_t from_ns, uint64_t at_ns,
+                          uint64_t value, uint64_t grew)
+{
+        const struct machine_lines *m = arg;
+        uint64_t from = trace_ns(m->t, m->process, from_ns), at = trace_ns(m->t, m->process, at_ns);
+
+        if (r->kind == CAPO_MACHINE_GAUGE) {
+                put_reading(m, o, r, at, (double)value);
+        } else if (grew && at > from) {
+                put_reading(m, o, r, from, (double)grew * 1e9 / (double)(at - from));
+                put_reading(m, o, r, at, 0);
+        }
+}
+
+/* Write the readings of the machine by a process. */
+static void trace_write_machine(struct trace *t, uint32_t process)
+{
+        struct machine_lines m = {t, process};
+
+        capo_machine_visit(&t->job->processes[process], write_reading, &m);
+}
 
 enum { PREFIXES = 4096, PREFIX_TEXT = 1600, THREADS = 1024, TAIL = 256 };
 
@@ -68,7 +116,7 @@ static uint64_t hash_key(const struct key *k)
 }
 
 /* The line for a communicator's calls on a stream. */
-static int line_of(struct writer *w, uint32_t comm, uint32_t stream, size_t *line)
+static size_t line_of(struct writer *w, uint32_t comm, uint32_t stream)
 {
         uint32_t i = 0;
 
@@ -78,16 +126,14 @@ static int line_of(struct writer *w, uint32_t comm, uint32_t stream, size_t *lin
                 xarray_room(&w->streams, i, sizeof *w->streams);
                 w->streams[w->n_streams++] = (struct stream){comm, stream, 0};
         }
-        *line = TRACE_STREAM_LINE + i;
-        return 0;
+        return TRACE_STREAM_LINE + i;
 }
 
-static int fill_prefix(struct writer *w, struct prefix *p, const struct key *key)
+static void fill_prefix(struct writer *w, struct prefix *p, const struct key *key)
 {
         uint32_t comm = w->comms[key->comm];
         const char *name = comm ? w->t->comm[comm - 1] : "", *site = w->site[key->site];
         char text[PREFIX_TEXT], size[32];
-        int r = 0;
 
         snprintf(
                 text, sizeof text,
@@ -109,14 +155,11 @@ static int fill_prefix(struct writer *w, struct prefix *p, const struct key *key
         if (key->flags & CAPO_RECORD_CAPTURED)
                 capo_append(text, sizeof text, ",\"captured\":true");
         if (key->on_gpu)
-                r = line_of(w, comm, key->stream, &p->line);
+                p->line = line_of(w, comm, key->stream);
         free(p->text);
         p->text = xstrdup(text);
-        if (r < 0)
-                return -ENOMEM;
         p->n = strlen(text);
         p->key = *key;
-        return 0;
 }
 
 static struct prefix *prefix_of(struct writer *w, const struct capo_record *r, bool on_gpu)
@@ -132,9 +175,9 @@ static struct prefix *prefix_of(struct writer *w, const struct capo_record *r, b
                           .on_gpu = on_gpu};
         struct prefix *p = &w->prefixes[hash_key(&key) % PREFIXES];
 
-        if (p->text && !memcmp(&p->key, &key, sizeof key))
-                return p;
-        return fill_prefix(w, p, &key) < 0 ? NULL : p;
+        if (!p->text || memcmp(&p->key, &key, sizeof key))
+                fill_prefix(w, p, &key);
+        return p;
 }
 
 static char *put_word(char *to, const char *word, size_t n)
@@ -174,20 +217,17 @@ static void end_call(struct writer *w, const struct prefix *p, char *to, size_t 
         trace_out_take(w->t->out, (size_t)(to - start));
 }
 
-static int put_host_call(struct writer *w, const struct capo_record *r, unsigned thread)
+static void put_host_call(struct writer *w, const struct capo_record *r, unsigned thread)
 {
         uint64_t begin = trace_ns(w->t, w->process, r->t_begin), ns = r->t_end - r->t_begin;
         struct prefix *p;
 
         if (!trace_is_seen(w->t, begin, begin + ns))
-                return 0;
+                return;
         p = prefix_of(w, r, false);
-        if (!p)
-                return -ENOMEM;
         w->thread[thread % THREADS] = true;
         end_call(w, p, begin_call(w, p, r->seq), thread % THREADS, begin, ns);
         w->t->n_calls++;
-        return 0;
 }
 
 /* Mark the part of a GPU call in which it waited for the last rank, and draw an arrow from there.
@@ -235,8 +275,8 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
                 w->process == end ? ",\"bp\":\"e\"" : "");
 }
 
-static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t t_begin,
-                        enum capo_span_by by)
+static void put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t t_begin,
+                         enum capo_span_by by)
 {
         uint64_t begin = trace_ns(w->t, w->process, t_begin);
         uint64_t ns = r->gpu_ns;
@@ -245,10 +285,8 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
         char *to;
 
         if (!trace_is_seen(w->t, begin, begin + ns))
-                return 0;
+                return;
         p = prefix_of(w, r, true);
-        if (!p)
-                return -ENOMEM;
         s = &w->streams[p->line - TRACE_STREAM_LINE];
         /* Derived begins can only be too early, so the bar moves and keeps its length. */
         if (begin < s->until && begin + ns > s->until)
@@ -261,18 +299,16 @@ static int put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t 
         *to++ = '"';
         end_call(w, p, to, p->line, begin, ns);
         put_waiting(w, r, p, begin, ns);
-        return 0;
 }
 
 /* Keep a call whose place on the GPU is derived from its stream's order. */
-static int keep_call(struct writer *w, const struct capo_record *r)
+static void keep_call(struct writer *w, const struct capo_record *r)
 {
         xarray_room(&w->calls, w->n, sizeof *w->calls);
         xarray_room(&w->spans, w->n, sizeof *w->spans);
         w->calls[w->n] = *r;
         w->spans[w->n] = capo_gpu_span_of(r, (uint32_t)w->n);
         w->n++;
-        return 0;
 }
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
@@ -280,28 +316,26 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         struct writer *w = arg;
         bool timed = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL;
         uint64_t begin;
-        int e = r->t_end < r->t_begin ? 0 : put_host_call(w, r, thread);
 
-        if (e < 0 || r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
-                return e;
+        if (r->t_end >= r->t_begin)
+                put_host_call(w, r, thread);
+        if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
+                return 0;
         if (w->t->last.by_order[w->process])
-                return keep_call(w, r);
-        return timed && capo_record_gpu_begin(r, &begin)
-                       ? put_gpu_call(w, r, begin, CAPO_SPAN_BY_EVENT)
-                       : 0;
+                keep_call(w, r);
+        else if (timed && capo_record_gpu_begin(r, &begin))
+                put_gpu_call(w, r, begin, CAPO_SPAN_BY_EVENT);
+        return 0;
 }
 
-static int put_placed(struct writer *w)
+static void put_placed(struct writer *w)
 {
-        int r = 0;
-
         capo_gpu_spans(w->spans, w->n);
-        for (size_t i = 0; i < w->n && r == 0; i++) {
+        for (size_t i = 0; i < w->n; i++) {
                 if (w->spans[i].measured)
-                        r = put_gpu_call(w, &w->calls[w->spans[i].nth], w->spans[i].begin,
-                                         w->spans[i].by);
+                        put_gpu_call(w, &w->calls[w->spans[i].nth], w->spans[i].begin,
+                                     w->spans[i].by);
         }
-        return r;
 }
 
 /* Number of streams on which the communicator has calls in this process. */
@@ -314,7 +348,7 @@ static unsigned streams_of(const struct writer *w, uint32_t comm)
         return n;
 }
 
-static int put_names(struct writer *w)
+static void put_names(struct writer *w)
 {
         const struct capo_job_process *p = &w->t->job->processes[w->process];
         char text[512];
@@ -326,8 +360,6 @@ static int put_names(struct writer *w)
         else
                 snprintf(text, sizeof text, "%.300s pid %u", p->host, p->header.pid);
         json = trace_json_text(text);
-        if (!json)
-                return -ENOMEM;
         trace_write_name(w->t, "process_name", w->process, 0, json,
                          p->rank >= 0 ? (size_t)p->rank + 1 : w->process + 1u);
         free(json);
@@ -344,17 +376,14 @@ static int put_names(struct writer *w)
                 if (streams_of(w, s->comm) > 1)
                         capo_append(text, sizeof text, ", stream %u", i + 1);
                 json = trace_json_text(text);
-                if (!json)
-                        return -ENOMEM;
                 trace_write_name(w->t, "thread_name", w->process, TRACE_STREAM_LINE + i, json,
                                  TRACE_STREAM_LINE + i);
                 free(json);
         }
-        return 0;
 }
 
-/* Read call sites as one line each; a later frame replaces an earlier one. Return: 0; -ENOMEM. */
-static int read_sites(struct writer *w, struct capo_log *log)
+/* Read call sites as one line each; a later frame replaces an earlier one. */
+static void read_sites(struct writer *w, struct capo_log *log)
 {
         struct capo_log_frame f;
 
@@ -372,36 +401,34 @@ static int read_sites(struct writer *w, struct capo_log *log)
                 w->site[site.id] = *line ? trace_json_text(line) : NULL;
         }
         capo_log_rewind(log);
-        return 0;
 }
 
 int trace_write_process(struct trace *t, uint32_t process)
 {
         struct capo_log *log = capo_job_log(t->job, process);
         struct writer *w = xcalloc(1, sizeof *w);
-        int r = w ? 0 : -ENOMEM;
+        int r;
 
-        if (r == 0) {
-                w->t = t;
-                w->process = process;
-                capo_comms_of(t->job, process, w->comms, w->ranks);
-                r = read_sites(w, log);
-                r = r == 0 ? capo_log_calls_each(log, take_call, w) : r;
-                r = r == 0 || r == -EIO ? put_placed(w) : r;
-                r = r == 0 ? put_names(w) : r;
-                trace_write_network(t, process);
-                trace_write_machine(t, process);
-                capo_log_park(log);
+        w->t = t;
+        w->process = process;
+        capo_comms_of(t->job, process, w->comms, w->ranks);
+        read_sites(w, log);
+        r = capo_log_calls_each(log, take_call, w);
+        if (r == 0 || r == -EIO) { /* a damaged log ends early */
+                r = 0;
+                put_placed(w);
+                put_names(w);
         }
-        for (size_t i = 0; w && i < PREFIXES; i++)
+        trace_write_network(t, process);
+        trace_write_machine(t, process);
+        capo_log_park(log);
+        for (size_t i = 0; i < PREFIXES; i++)
                 free(w->prefixes[i].text);
-        for (size_t i = 0; w && i < CAPO_IDS; i++)
+        for (size_t i = 0; i < CAPO_IDS; i++)
                 free(w->site[i]);
-        if (w) {
-                free(w->streams);
-                free(w->spans);
-                free(w->calls);
-        }
+        free(w->streams);
+        free(w->spans);
+        free(w->calls);
         free(w);
         return r;
 }

@@ -35,7 +35,7 @@ void trace_printf(struct trace *t, const char *format, ...)
 char *trace_json_text(const char *text)
 {
         json_t *j = cli_json_text(text);
-        char *json = j ? json_dumps(j, JSON_ENCODE_ANY) : NULL;
+        char *json = json_dumps(j, JSON_ENCODE_ANY);
 
         json_decref(j);
         return json;

@@ -161,7 +161,8 @@ static int read_job(struct watch *w, struct watch_job *j)
                 capo_job_steps(j->page.job, &j->page.late.steps);
                 keep_steps(j);
         }
-        r = r ?: capo_fabric_job_new(j->page.job, &j->fabric);
+        if (r == 0)
+                j->fabric = capo_fabric_job_new(j->page.job);
         if (r == 0 && is_new) {
                 const char *own = j->logs.paths.path[0], *slash = strrchr(own, '/');
 

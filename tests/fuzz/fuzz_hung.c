@@ -3,7 +3,7 @@
  * Any bytes as the logs of a job that stands still, read a second time for capo hang: their last
  * calls, HANG frames, and the verdict. Input: what is known of each process beside its log (u8, two
  * bits each), whether now is later than all of it (u8), the logs one behind another. Frames are
- * changed as in log.c.
+ * changed as in fuzz_log.c.
  */
 #include <stdlib.h>
 #include <string.h>

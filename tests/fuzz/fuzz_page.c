@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Any bytes as logs, one behind another, as the job that capo report makes a page of. Frames are
- * changed as in log.c.
+ * changed as in fuzz_log.c.
  */
 #include "analysis/log/rules_read.h"
 #include "analysis/network/network.h"
@@ -29,7 +29,7 @@ static void judge(struct capo_job *job)
                         capo_rules_find(rules, k, &row);
                 }
         }
-        must(capo_fabric_job_new(job, &page.fabric) == 0);
+        page.fabric = capo_fabric_job_new(job);
         capo_judge(&page);
         for (uint32_t i = 0; i < page.rows.n; i++) {
                 double algbw, busbw;

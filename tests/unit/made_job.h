@@ -60,7 +60,7 @@ static inline void made_info(struct capo_job_process *p, const char *key, const 
         p->info[p->n_info++] = (struct capo_job_info){strdup(key), strdup(value)};
 }
 
-/* @calls of the first communicator, timed by @clock: each took @ns. */
+/* A row of @call of the first communicator, timed by @clock: each took @ns. */
 static inline struct capo_job_row *made_row(struct capo_job *job, unsigned call, uint64_t bytes,
                                             uint64_t count, enum capo_clock clock, uint64_t ns)
 {
