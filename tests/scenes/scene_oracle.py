@@ -265,6 +265,16 @@ class Oracle:
                              not any(op is comm.calls[m, number] for op in play.ranks[m].open or []))
         return self.agree(fact)
 
+    def waiting(self, name, number):
+        """Those of them that are not through, such as a root whose data is buffered."""
+        def fact(play):
+            comms = self.comms_named(play, name)
+            if len(comms) != 1:
+                return None
+            comm = comms.pop()
+            return frozenset(m for m in comm.members if not comm.calls.get((m, number), {"done": True})["done"])
+        return self.agree(fact)
+
     def members(self, name):
         def fact(play):
             comms = self.comms_named(play, name)

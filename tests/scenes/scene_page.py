@@ -92,8 +92,9 @@ def check_calls(scene, oracle, text):
             yield "%s: of these %s are in it" % (said[0], sorted(ranks_of(said[1]) & entered))
         wait = WAIT.search(text, said.end())
         if wait and text[said.end():wait.start()].count("\n") == 0:
-            if int(wait[1]) != len(entered) or int(wait[2]) != len(members):
-                yield "%s: truth %d of %d" % (wait[0], len(entered), len(members))
+            waiting = oracle.waiting(said[4], number(said[3]))
+            if int(wait[2]) != len(members) or (waiting is not None and int(wait[1]) != len(waiting)):
+                yield "%s: truth %s of %d" % (wait[0], sorted(waiting or ()), len(members))
     for line in text.splitlines():
         call = CALL.search(line)
         if "all have entered" in line and call:

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """stranger_check.py PLAYER STANDIN FILE.scenes [NAME...]: plays each scene without capo and
 compares what the program did, by its own clock and counts (clock.RANK, ended.RANK), with the facts
-beside the truth: `# in`, `# calls`, `# errors`, `# ended`, `# late`, `# alive`, `# calls-move`."""
+beside the truth: `# in`, `# calls`, `# errors`, `# ended`, `# late`, `# late-from`, `# alive`, `# calls-move`."""
 import concurrent.futures
 import glob
 import os
@@ -145,6 +145,12 @@ class Play:
                 self.need(0.8 * float(ms) <= said <= 1.35 * float(ms) + 5,
                           "rank %d is late by %.0f ms per %s, not %s", r, said, how, ms)
 
+        for text in self.facts("late-from"):
+            r, low, high = (int(v) for v in text.split())
+            a, b = first[r], last[r]
+            said = (b["host_ms"] - a["host_ms"]) / max(1, b["turns"] - a["turns"])
+            self.need(low <= said <= high, "rank %d is late by %.0f ms per turn", r, said)
+
     def finish(self):
         for pid in list(self.pids().values()):
             try:
@@ -245,7 +251,7 @@ def main():
     player, standin, path, *names = sys.argv[1:]
     scenes = [s for s in read_scenes(path) if not names or s["name"] in names]
     wrong = 0
-    with concurrent.futures.ThreadPoolExecutor(5) as pool:
+    with concurrent.futures.ThreadPoolExecutor(int(os.environ.get("STRANGER_JOBS", "5"))) as pool:
         for done in concurrent.futures.as_completed(
                 [pool.submit(one, s, os.path.abspath(player), standin) for s in scenes]):
             scene, seconds, bad = done.result()

@@ -4,7 +4,8 @@
 
 As scene_launch.py, and: GPUS ranks in each process (DRIVE: each, one); NODES: 2+2, pretended hosts
 by NCCL_HOSTID (- : one). LIKE is torchrun, kill, srun, or cancel:SECONDS (SIGTERM to all ranks
-so long after all marks are there, SIGKILL 3 s later). How each process ended, and when
+so long after all marks are there, SIGKILL 3 s later), cancel:SECONDS:GAP (the
+ranks of each further node GAP seconds behind those of the node before). How each process ended, and when
 (CLOCK_MONOTONIC), is written to ended.RANK beside the script."""
 import os
 import signal
@@ -19,9 +20,12 @@ class Launcher:
     def __init__(self, like, n, unrecorded, gpus, drive, nodes, command):
         self.like, self.deadline, self.status = like, None, 0
         self.folder, self.n = os.path.dirname(command[-1]), n
-        self.cancel_at = None
+        self.cancel_at, self.next_node = None, 0
+        seconds, _, gap = like[7:].partition(":") if like.startswith("cancel:") else ("0", "", "")
+        self.cancel_s, self.gap_s = float(seconds), float(gap or 0)
         places = [(node, i) for node, k in enumerate(nodes or [n // gpus]) for i in range(k)]
         self.ranks, self.over = [], set()
+        self.nodes = [node for node, _ in places]
         for r in range(n // gpus):
             node, local = places[r]
             env = dict(os.environ, RANK=str(r), LOCAL_RANK=str(local), WORLD_SIZE=str(n // gpus),
@@ -45,6 +49,16 @@ class Launcher:
             self.send(signal.SIGTERM)
             self.deadline = time.monotonic() + GRACE_S
 
+    def stop_node(self):
+        """All ranks at once, or those of the next node."""
+        if not self.gap_s:
+            self.stop()
+        elif time.monotonic() > self.cancel_at + self.next_node * self.gap_s:
+            for node, p in zip(self.nodes, self.ranks):
+                if node == self.next_node and p.poll() is None:
+                    p.send_signal(signal.SIGTERM)
+            self.next_node += 1
+
     def note_endings(self):
         for r, p in enumerate(self.ranks):
             if r not in self.over and p.poll() is not None:
@@ -58,7 +72,7 @@ class Launcher:
         if self.cancel_at is None:
             if all(os.path.exists(os.path.join(self.folder, "place.%d" % r))
                    for r in range(self.n)):
-                self.cancel_at = time.monotonic() + float(self.like[7:])
+                self.cancel_at = time.monotonic() + self.cancel_s
             return False
         return time.monotonic() > self.cancel_at
 
@@ -73,7 +87,7 @@ class Launcher:
                 elif self.like == "torchrun":
                     self.stop()
             if self.time_to_cancel():
-                self.stop()
+                self.stop_node()
             if self.deadline and time.monotonic() > self.deadline:
                 self.send(signal.SIGKILL)
             time.sleep(0.005)

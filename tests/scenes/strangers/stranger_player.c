@@ -15,13 +15,17 @@
  *      badroot C | badnull C | badpeer C    calls that NCCL refuses
  *      freeze MS                    stopped by SIGSTOP; a child continues it after MS
  *      burn MS                      computes
+ *      drift FROM STEP MOST         sleeps FROM ms, STEP ms more each time it is played, up to MOST
+ *      every N K MS                 sleeps MS in play K, K + N, K + 2N, ... of all "every" of the rank
+ *      jitter LEAST MOST            sleeps a time between the two, another one for each rank and time
+ *      gate                         a barrier over files, as often as it is played: no NCCL
  *      lock | unlock                a lock of all ranks on a file
  *      readpipe                     reads a pipe that nobody writes
  *      deadlock                     locks a mutex that another thread never unlocks
  *      kill RANK SIG | segv
  *      meet NAME                    a barrier over files: no NCCL
  *      kinds of coll: allreduce allreduce16 allreduce64 allreduceint allreducemax allgather
- *                     broadcast reduce reducescatter
+ *                     broadcast reduce reducescatter alltoall gather
  * clock.RANK (binary): where each thread is, calls per communicator, ms in host code, turns.
  */
 #include <cuda.h>
@@ -289,6 +293,10 @@ static void call_collective(const struct step *s, int c, size_t n, CUstream stre
                 r = ncclReduce(in, out, n, ncclFloat, ncclSum, root, comm, stream);
         else if (!strcmp(k, "allgather"))
                 r = ncclAllGather(in, out, n, ncclFloat, comm, stream);
+        else if (!strcmp(k, "alltoall"))
+                r = ncclAlltoAll(in, out, n, ncclFloat, comm, stream);
+        else if (!strcmp(k, "gather"))
+                r = ncclGather(in, out, n, ncclFloat, root, comm, stream);
         else if (!strcmp(k, "reducescatter"))
                 r = ncclReduceScatter(in, out, n, ncclFloat, ncclSum, comm, stream);
         note(r, c);
@@ -424,6 +432,36 @@ static void meet(const char *name)
                         usleep(2000);
 }
 
+/* The counts are of the rank: no scene has two of these words in two threads. */
+static long vary(const struct step *s)
+{
+        static long drifts, everies, jitters;
+        unsigned long seed;
+
+        if (*s->word == 'd') {
+                long ms = s->arg[0] + s->arg[1] * drifts++;
+
+                return ms < s->arg[2] ? ms : s->arg[2];
+        }
+        if (*s->word == 'e')
+                return everies++ % s->arg[0] == s->arg[1] ? s->arg[2] : 0;
+        seed = (unsigned long)(my->rank + 1) * 2654435761UL + (unsigned long)jitters++ * 40503UL;
+        seed ^= seed >> 13;
+        seed *= 2246822519UL;
+        seed ^= seed >> 16;
+        return s->arg[0] + (long)(seed % (unsigned long)(s->arg[1] - s->arg[0] + 1));
+}
+
+static void gate(void)
+{
+        static long passed;
+
+        write_number("gate", my->rank, ++passed);
+        for (int r = 0; r < my->n; r++)
+                while (read_number("gate", r) < passed)
+                        usleep(2000);
+}
+
 static void use_host(const struct step *s)
 {
         double begin = now();
@@ -435,6 +473,8 @@ static void use_host(const struct step *s)
                 usleep((useconds_t)s->arg[0] * 1000);
         else if (!strcmp(s->word, "burn"))
                 burn(s->arg[0]);
+        else if (strstr("drift every jitter", s->word))
+                usleep((useconds_t)vary(s) * 1000);
         else if (!strcmp(s->word, "freeze"))
                 freeze(s->arg[0]);
         else if (!strcmp(s->word, "lock") || !strcmp(s->word, "unlock"))
@@ -475,6 +515,8 @@ static bool use_process(const struct step *s)
                 write_number("place", my->rank, getpid());
         else if (!strcmp(s->word, "meet"))
                 meet(s->kind);
+        else if (!strcmp(s->word, "gate"))
+                gate();
         else
                 return false;
         return true;
@@ -588,7 +630,9 @@ static void play_one(const struct step *s)
         else if (!strcmp(w, "reopen")) {
                 close_comms(my);
                 open_comms();
-        } else if (strstr("sleep burn freeze lock unlock pause readpipe deadlock spin", w))
+        } else if (
+                strstr("sleep burn drift every jitter freeze lock unlock pause readpipe deadlock spin",
+                       w))
                 use_host(s);
         else if (!use_process(s))
                 call_nccl(s);
