@@ -250,6 +250,53 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
         return NULL;
 }
 
+/* @n is a send or receive without its other half. Does another rank wait for the same from the rank
+ * that makes it? Then that other rank names the wrong peer. NULL: no. */
+static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
+                                               const struct hang_node *n)
+{
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                const struct hang_node *o = &g->nodes[k];
+
+                if (n->kind == CAPO_HANG_P2P && o->kind == CAPO_HANG_P2P && n->n_in && n->n_on &&
+                    o->n_in && o->n_on && o->comm == n->comm && o->call->call != n->call->call &&
+                    o->call->bytes == n->call->bytes && o->on[0].process == n->in[0] &&
+                    o->in[0] != n->on[0].process && o->on[0].stand == CAPO_STAND_MISSING &&
+                    n->on[0].stand == CAPO_STAND_MISSING)
+                        return o;
+        }
+        return NULL;
+}
+
+static void accuse_peer(const struct hang_graph *g, struct capo_hang_verdict *v,
+                        const struct hang_node *n, const struct hang_node *waits)
+{
+        hang_acquit(v);
+        set_subject(v, g->job, waits);
+        v->kind = CAPO_HANG_P2P;
+        v->sure = CAPO_HANG_LIKELY;
+        hang_accuse(v, n->in[0], CAPO_HANG_WHY_PEER, n->call);
+}
+
+/* Ranks wait for each other in messages that have no other half, because one of them names the wrong
+ * peers. */
+static void accuse_wrong_peer(const struct hang_graph *g, struct capo_hang_verdict *v)
+{
+        const struct hang_node *n = NULL, *waits = NULL, *found;
+        bool one = true;
+
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                found = find_wrong_peer(g, &g->nodes[k]);
+                if (!found)
+                        continue;
+                one &= !n || n->in[0] == g->nodes[k].in[0];
+                n = n ? n : &g->nodes[k];
+                waits = waits ? waits : found;
+        }
+        if (n && one && v->accused[n->in[0]])
+                accuse_peer(g, v, n, waits);
+}
+
 /* If a send or receive in the circle has no other half, the rank that owes that half is the cause;
  * the others only wait. */
 static void accuse_missing_half(const struct hang_graph *g, struct capo_hang_verdict *v)
@@ -267,6 +314,8 @@ static void accuse_missing_half(const struct hang_graph *g, struct capo_hang_ver
                         n++;
                 }
         }
+        if (n > 1)
+                accuse_wrong_peer(g, v);
         if (n != 1)
                 return;
         hang_acquit(v);
@@ -341,33 +390,12 @@ static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_no
         who->n_waiting = n->n_in;
 }
 
-/* @n is a send or receive without its other half. Does another rank wait for the same from the rank
- * that makes it? Then that other rank names the wrong peer. NULL: no. */
-static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
-                                               const struct hang_node *n)
-{
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                const struct hang_node *o = &g->nodes[k];
-
-                if (n->kind == CAPO_HANG_P2P && o->kind == CAPO_HANG_P2P && n->n_in && n->n_on &&
-                    o->n_in && o->n_on && o->comm == n->comm && o->call->call != n->call->call &&
-                    o->call->bytes == n->call->bytes && o->on[0].process == n->in[0] &&
-                    o->in[0] != n->on[0].process && o->on[0].stand == CAPO_STAND_MISSING &&
-                    n->on[0].stand == CAPO_STAND_MISSING)
-                        return o;
-        }
-        return NULL;
-}
-
 static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *n = node_about(g), *waits = find_wrong_peer(g, n);
 
         if (waits) {
-                set_subject(v, g->job, waits);
-                v->kind = CAPO_HANG_P2P;
-                v->sure = CAPO_HANG_LIKELY;
-                hang_accuse(v, n->in[0], CAPO_HANG_WHY_PEER, n->call);
+                accuse_peer(g, v, n, waits);
                 return;
         }
         set_subject(v, g->job, n);
@@ -465,7 +493,9 @@ static void read_graph(const struct capo_hang_job *job, bool lenient, uint64_t u
 static void compare_readings(struct capo_hang_verdict *strict,
                              const struct capo_hang_verdict *lenient)
 {
-        bool within = strict->kind == lenient->kind;
+        /* without the sends, the circle is smaller, and who is wrong in it not known */
+        bool circle = strict->kind == CAPO_HANG_P2P && lenient->kind == CAPO_HANG_ORDER;
+        bool within = strict->kind == lenient->kind || circle;
 
         for (uint32_t i = 0; i < strict->n_culprits && within; i++)
                 within = lenient->accused[strict->culprits[i].process];

@@ -117,7 +117,7 @@ static void print_undecided(const struct hang_page *p, const char *who, const ch
                         waiting_text(v->n_waiting, over ? "waited" : "waits",
                                      over ? "waited" : "wait", waiting),
                         at);
-        else if (v->still_ns < p->hang.after_ns || over)
+        else if (v->still_ns < p->hang.after_ns || (over && !v->call))
                 fputs("nothing is seen to hang, but not all ranks are known", out);
         else if (v->call)
                 fprintf(out, "no progress in %s", at);

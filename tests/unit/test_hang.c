@@ -1189,6 +1189,21 @@ Test(hang, a_wrong_peer)
         says(CAPO_HANG_P2P, "2", CAPO_HANG_WHY_HOST);
 }
 
+/* A ring, in groups; 2 takes the wrong way round. Messages that 0 waits for are there. */
+Test(hang, a_ring_turned_on_one_rank)
+{
+        static const uint32_t to[] = {1, 2, 1, 0}, from[] = {3, 0, 3, 2};
+
+        ranks(4);
+        everybody(0, 900);
+        for (uint32_t i = 0; i < 4; i++) {
+                message(i, 0, CAPO_CALL_SEND, (int32_t)to[i], 950)->group = 5;
+                message(i, 0, CAPO_CALL_RECV, (int32_t)from[i], 950)->group = 5;
+        }
+        says(CAPO_HANG_P2P, "2", CAPO_HANG_WHY_PEER);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+}
+
 /* No call was timed, but the GPUs were asked. */
 Test(hang, streams_that_were_asked)
 {
