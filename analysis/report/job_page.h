@@ -118,6 +118,7 @@ struct capo_page_wait {
         bool by_order; /* the time is not known, but the rank was last in nearly all calls compared:
                            the text names it */
         bool follows;  /* the rank was late because it waited elsewhere: none is named here */
+        bool alike;    /* most ranks come as late: the others come early, and none is named */
         bool handed_on;   /* a message may have made the rank late: none is named */
         bool by_messages; /* most of the time is in sends and receives, which are not compared */
         bool by_clocks;   /* differences of host times may be due to the hosts' clocks: no rank is

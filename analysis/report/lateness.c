@@ -40,6 +40,15 @@ static bool stands_out(const struct capo_job_comm *c)
                (k->worst_sure || most - k->ranks[k->worst].caused_pm_ns > chance * sum);
 }
 
+/* Was the worst rank last far more often than chance would have it (three standard deviations)? */
+static bool is_last_too_often(const struct capo_job_comm *c)
+{
+        double n = c->skew->n_calls, chance = 1.0 / c->n_members;
+
+        return (double)c->skew->ranks[c->skew->worst].last >
+               n * chance + 3 * sqrt(n * chance * (1 - chance));
+}
+
 /*
  * How far the members' clocks can differ: communicator creation returns on all of them at about the
  * same time. INFINITY: not known.
@@ -148,6 +157,15 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                         capo_text_count(rank->last, n), capo_text_plural(k->n_calls, "call", NULL),
                         capo_text_time(k->worst_p50_ns, a), doubt);
+        }
+        if (w->alike) {
+                return xprintf(
+                        "%s: no rank stands out in %s compared: %s, %s came together, p50 %s "
+                        "after the first",
+                        c->name, capo_text_plural(k->n_calls, "call", NULL),
+                        list_alike(c, w->last, who),
+                        capo_job_member_text(c, &c->members[w->last], cause),
+                        capo_text_time(k->worst_p50_ns, a));
         }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
@@ -369,7 +387,8 @@ void capo_judge_waits(struct capo_page *r)
                 w->wide = capo_interval_is_wide(w->caused, most);
                 w->caused.high =
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
-                w->wide |= !w->stands_out && capo_interval_is_wide(w->caused, most);
+                w->wide |= w->stands_out ? !(w->caused.low > 0)
+                                         : capo_interval_is_wide(w->caused, most);
                 w->by_messages = part_in_messages(r, i) > 0.5;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
@@ -380,10 +399,17 @@ void capo_judge_waits(struct capo_page *r)
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->handed_on =
                         w->stands_out && !w->by_clocks && !w->follows && may_be_handed_on(r, i);
-                w->by_order = w->wide && !w->by_clocks && !w->follows &&
-                              k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
-                              (w->last_share >= ORDER_SHARE || (k->worst_sure && w->stands_out));
-                w->stands_out &= !w->wide && !w->by_clocks && !w->follows && !w->handed_on;
+                w->alike = w->stands_out && !w->by_clocks && !w->follows && !w->handed_on &&
+                           !(k->ranks[k->worst].stopped_ns > 0) &&
+                           2 * capo_skew_alike(&r->job->comms[i], k->worst) >
+                                   r->job->comms[i].n_members;
+                w->by_order =
+                        w->wide && !w->by_clocks && !w->follows &&
+                        k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
+                        (w->last_share >= ORDER_SHARE ||
+                         (k->worst_sure && w->stands_out && is_last_too_often(&r->job->comms[i])));
+                w->stands_out &=
+                        !w->wide && !w->by_clocks && !w->follows && !w->handed_on && !w->alike;
                 if (w->stands_out)
                         w->cause = capo_late_cause(r->job, i, w->last,
                                                    capo_wait_counts(w) ? r->clocks_now : NULL);

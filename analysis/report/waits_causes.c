@@ -14,6 +14,7 @@
 #define LATE_SOME   0.03
 #define LATE_ALWAYS 0.9 /* of the calls compared */
 #define LATE_KNOWN  3   /* the interval's end over the estimate */
+#define LATE_CALLS  5   /* as long as the longest: fewer long calls are chance on a busy machine */
 
 /* Of the late rank's own time, not of the sum over those that waited. */
 static double lost_by(const struct capo_job_comm *c, uint32_t member)
@@ -206,5 +207,5 @@ bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *
                 return !w->by_messages &&
                        capo_wait_counts(w); /* it may have waited for a message */
         return (w->caused_share >= LATE_SOME || w->last_share >= LATE_ALWAYS) &&
-               w->caused.high <= LATE_KNOWN * caused && one_call < caused / 2;
+               w->caused.high <= LATE_KNOWN * caused && LATE_CALLS * one_call < caused;
 }

@@ -101,6 +101,54 @@ Test(lateness, few_messages_hand_little_on)
         cr_assert(wait()->stands_out);
 }
 
+/* One rank comes early, and the others together: none of them is late. */
+Test(lateness, most_ranks_come_together)
+{
+        struct capo_skew *k = made_skew(page.job, 10000, (uint32_t[]){0, 1000, 2000, 7000}, NULL);
+
+        are_late(k, 1);
+        cr_assert_not(wait()->stands_out);
+        cr_assert_str_eq(page.waits[0].text,
+                         "dp: no rank stands out in 10,000 calls compared: rank 1, rank 2, rank 3 "
+                         "came together, p50 50 us after the first");
+        cr_assert_not(capo_wait_is_sure(page.job, page.waits));
+}
+
+/* ... unless the process of one of them was stopped. */
+Test(lateness, a_stop_is_of_one_rank)
+{
+        struct capo_skew *k = made_skew(page.job, 10000, (uint32_t[]){0, 1000, 2000, 7000}, NULL);
+
+        are_late(k, 1);
+        k->ranks[3].stopped_ns = 1e9;
+        cr_assert(wait()->stands_out);
+}
+
+/* An interval from 0 on names a rank only if it was last more often than by chance. */
+Test(lateness, an_interval_from_zero)
+{
+        struct capo_skew *k = made_skew(page.job, 40, (uint32_t[]){10, 10, 9, 11},
+                                        (double[]){1e7, 1e7, 1e7, 9e8});
+
+        k->worst_sure = true;
+        k->ranks[3].caused_pm_ns = 9e8;
+        cr_assert_not(wait()->stands_out);
+        cr_assert(strstr(page.waits[0].text, "dp: not known"));
+        cr_assert_not(strstr(page.waits[0].text, "rank 3"));
+}
+
+Test(lateness, an_interval_from_zero_of_a_rank_that_is_often_last)
+{
+        struct capo_skew *k =
+                made_skew(page.job, 40, (uint32_t[]){5, 5, 5, 25}, (double[]){1e7, 1e7, 1e7, 9e8});
+
+        k->worst_sure = true;
+        k->ranks[3].caused_pm_ns = 9e8;
+        cr_assert_not(wait()->stands_out);
+        cr_assert(strstr(page.waits[0].text, "came last in 25 of 40"));
+        cr_assert(strstr(page.waits[0].text, "how long the others waited in all is not known"));
+}
+
 /* Last nearly always, but what others cost at times is more. */
 Test(lateness, last_in_most_calls_and_not_most_of_the_waiting)
 {
