@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <search.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "analysis/hang/foreign.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "analysis/hang/foreign.h"
 
 int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
                                   uint32_t pid)
@@ -122,4 +123,39 @@ int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
         find_nodes(job, &hosts);
         capo_index_finish(&hosts);
         return 0;
+}
+
+struct numbered {
+        const void *key;
+        int (*order)(const void *,
+                     const void *); /* in each entry, because tsearch() passes nothing else */
+        uint32_t number;
+};
+
+static int by_key(const void *a, const void *b)
+{
+        const struct numbered *x = a, *y = b;
+
+        return x->order(x->key, y->key);
+}
+
+uint32_t capo_index_number(struct capo_index *index, const void *key,
+                           int (*order)(const void *, const void *), uint32_t number)
+{
+        struct numbered *mine = xmalloc(sizeof *mine), **found;
+
+        *mine = (struct numbered){.key = key, .order = order, .number = number};
+        found = tsearch(mine, &index->root, by_key);
+        if (!found)
+                return number;
+        number = (*found)->number;
+        if (*found != mine)
+                free(mine);
+        return number;
+}
+
+void capo_index_finish(struct capo_index *index)
+{
+        tdestroy(index->root, free);
+        index->root = NULL;
 }

@@ -268,33 +268,27 @@ static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
         return NULL;
 }
 
-static void accuse_peer(const struct hang_graph *g, struct capo_hang_verdict *v,
-                        const struct hang_node *n, const struct hang_node *waits)
+/* Messages have no other half, because one rank names the wrong peers. False: not so, or several do. */
+static bool accuse_wrong_peer(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
+        const struct hang_node *n = NULL, *waits = NULL, *found;
+
+        for (uint32_t k = 0; k < g->n_nodes; k++) {
+                if (!(found = find_wrong_peer(g, &g->nodes[k])))
+                        continue;
+                if (n && n->in[0] != g->nodes[k].in[0])
+                        return false;
+                n = n ? n : &g->nodes[k];
+                waits = waits ? waits : found;
+        }
+        if (!n)
+                return false;
         hang_acquit(v);
         set_subject(v, g->job, waits);
         v->kind = CAPO_HANG_P2P;
         v->sure = CAPO_HANG_LIKELY;
         hang_accuse(v, n->in[0], CAPO_HANG_WHY_PEER, n->call);
-}
-
-/* Ranks wait for each other in messages that have no other half, because one of them names the wrong
- * peers. */
-static void accuse_wrong_peer(const struct hang_graph *g, struct capo_hang_verdict *v)
-{
-        const struct hang_node *n = NULL, *waits = NULL, *found;
-        bool one = true;
-
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                found = find_wrong_peer(g, &g->nodes[k]);
-                if (!found)
-                        continue;
-                one &= !n || n->in[0] == g->nodes[k].in[0];
-                n = n ? n : &g->nodes[k];
-                waits = waits ? waits : found;
-        }
-        if (n && one && v->accused[n->in[0]])
-                accuse_peer(g, v, n, waits);
+        return true;
 }
 
 /* If a send or receive in the circle has no other half, the rank that owes that half is the cause;
@@ -314,10 +308,11 @@ static void accuse_missing_half(const struct hang_graph *g, struct capo_hang_ver
                         n++;
                 }
         }
-        if (n > 1)
-                accuse_wrong_peer(g, v);
-        if (n != 1)
+        if (n != 1) {
+                if (n)
+                        accuse_wrong_peer(g, v);
                 return;
+        }
         hang_acquit(v);
         set_subject(v, g->job, owing);
         v->kind = CAPO_HANG_P2P;
@@ -392,12 +387,10 @@ static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_no
 
 static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
-        const struct hang_node *n = node_about(g), *waits = find_wrong_peer(g, n);
+        const struct hang_node *n = node_about(g);
 
-        if (waits) {
-                accuse_peer(g, v, n, waits);
+        if (accuse_wrong_peer(g, v))
                 return;
-        }
         set_subject(v, g->job, n);
         v->kind = n->kind;
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;

@@ -133,7 +133,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
         char who[900], a[32], b[32], d[32], e[32], n[32], pm[CAPO_TEXT_INTERVAL],
-                of[64] = "", from[80] = "", cause[512], *text;
+                of[64] = "", from[80] = "", cause[512], more[1000] = "";
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from],
@@ -206,8 +206,18 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
-        text = xprintf("%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
-                       "after the first%s%s%s%s",
+        /* what a stop cost is not in the compared calls, by which the others are as late */
+        if (rank->stopped_ns > 0)
+                capo_append(
+                        more, sizeof more,
+                        "; its process did not run for %s (stopped, or without a processor), and "
+                        "the others made no call meanwhile%s",
+                        capo_text_time(rank->stopped_ns, n),
+                        job->n_comms > 1 ? ", in any communicator" : "");
+        else if (capo_skew_alike(c, w->last) > 1)
+                capo_append(more, sizeof more, "; as late: %s", list_alike(c, w->last, who));
+        return xprintf("%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
+                       "after the first%s%s%s%s%s",
                        c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                        k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
                                                        : "made the others wait",
@@ -216,24 +226,8 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                        capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
                        *cause ? "; " : "", cause,
                        w->by_messages ? "; or it waited for a message: most of the time is in those"
-                                      : "");
-        /* what a stop cost is not in the compared calls, by which the others are as late */
-        if (!(rank->stopped_ns > 0) && capo_skew_alike(c, w->last) > 1) {
-                char *more = xprintf("%s; as late: %s", text, list_alike(c, w->last, who));
-
-                free(text);
-                text = more;
-        }
-        if (rank->stopped_ns > 0) {
-                char *more = xprintf("%s; its process did not run for %s (stopped, or without a "
-                                     "processor), and the others made no call meanwhile%s",
-                                     text, capo_text_time(rank->stopped_ns, d),
-                                     job->n_comms > 1 ? ", in any communicator" : "");
-
-                free(text);
-                text = more;
-        }
-        return text;
+                                      : "",
+                       more);
 }
 
 static double wait_cost(const struct capo_job *job, const struct capo_page_wait *w)

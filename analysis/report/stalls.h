@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Times in which no rank made a call. */
+/* Times in which no rank made a call, and calls that were not seen to end. */
 #pragma once
 
 #include "analysis/report/job_page.h"
@@ -16,3 +16,7 @@ double capo_unseen_waiting(const struct capo_page *r);
 /** capo_silent_at_end_ns() - how long no rank made a call before a process of the job ended badly; 0:
  * less than 1 s. */
 double capo_silent_at_end_ns(const struct capo_page *r);
+
+/** capo_unended_share() - the part of the ranks' time for which a call was under way that was not
+ * seen to end, as far as known; 0 to 1. Times on the GPU leave such calls out. */
+double capo_unended_share(const struct capo_job *job);

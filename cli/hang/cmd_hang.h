@@ -136,3 +136,7 @@ void hang_text_threads(const struct hang_page *page, uint32_t process, FILE *out
 /** hang_text(), hang_markdown(), hang_json() - print the page. Return: 0; -ENOMEM; -EIO. */
 int hang_text(const struct hang_page *page, FILE *out);
 int hang_json(const struct hang_page *page, FILE *out);
+
+/** hang_of_running() - the verdict on the job that @words mean (as in capo hang), in one line without
+ * its newline. NULL: none of it runs here, or nothing is seen to stand. free() it. */
+char *hang_of_running(int n, char **words);

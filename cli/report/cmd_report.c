@@ -17,7 +17,7 @@
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
-#include "cli/hang/hang_running.h"
+#include "cli/hang/cmd_hang.h"
 #include "cli/report/cmd_report.h"
 #include "cli/report/report_recover.h"
 #include "core/base/calls.h"

@@ -9,7 +9,6 @@
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/stalls.h"
-#include "analysis/report/unended.h"
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/base/cli_fields.h"

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 
 #include "analysis/job/job.h"
-#include "analysis/report/unended.h"
+#include "analysis/report/stalls.h"
 #include "tests/log_numbers.h"
 
 static struct capo_job *job;
