@@ -276,7 +276,7 @@ static int run_diff(void *options, int n, char **paths)
         size_t n_a, n_b;
         struct capo_diff d;
         struct beside beside;
-        int status = CAPO_EXIT_USAGE;
+        int status = CAPO_EXIT_UNKNOWN;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
                 return diff_files(paths[0], paths[1], o->min_change, o->all, o->form);
@@ -352,8 +352,8 @@ const struct cli_command diff_command = {
                 "\n"
                 "  capo diff before/ after/",
         .status =
-                "0 the same or faster; 1 something is slower by more than the noise; 2 wrong command line "
-                "or nothing to compare",
+                "0 the same or faster; 1 something is slower by more than the noise; 2 wrong command line; "
+                "3 nothing to compare",
         .operand = "DIR",
         .missing = "two recordings are needed",
         .least = 2,

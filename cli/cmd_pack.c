@@ -103,7 +103,7 @@ static int pack_run(void *options, int n, char **words)
                 if (stat(words[i], &st) < 0)
                         return capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", words[i], strerror(errno));
                 if (pack->undo != !S_ISDIR(st.st_mode))
-                        return capo_fail(CAPO_EXIT_USAGE, "pack: %s: expected %s", words[i],
+                        return capo_fail(CAPO_EXIT_FAIL, "pack: %s: expected %s", words[i],
                                          pack->undo ? "a file *" CAPO_PACK_SUFFIX
                                                     : "a folder of logs");
                 if (!pack->undo) {

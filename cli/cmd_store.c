@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo store: keeps measurements across runs, clusters and releases. */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/job/figures.h"
 #include "capo/msg.h"
@@ -158,6 +160,8 @@ static int remove_import(void *options, int n, char **words)
                         CAPO_EXIT_USAGE,
                         "store rm: expected the number of an import (capo store list), found \"%s\"",
                         words[1]);
+        if (access(words[0], F_OK) < 0) /* opened for writing, it would be made */
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
         r = capo_store_open(words[0], true, &store, why, sizeof why);
         if (r >= 0)
                 r = capo_store_remove(store, id, why, sizeof why);

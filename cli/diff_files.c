@@ -240,11 +240,11 @@ static int say_nothing_common(const char *before, const char *after, const struc
                               const struct capo_samples *b)
 {
         if (a->runs[0].n_ranks != b->runs[0].n_ranks)
-                return capo_fail(CAPO_EXIT_USAGE,
+                return capo_fail(CAPO_EXIT_UNKNOWN,
                                  "diff: %s ran on %d ranks, %s on %d: the time of a collective "
                                  "depends on their number",
                                  before, a->runs[0].n_ranks, after, b->runs[0].n_ranks);
-        return capo_fail(CAPO_EXIT_USAGE,
+        return capo_fail(CAPO_EXIT_UNKNOWN,
                          "diff: %s and %s have no size of a collective in common that was measured "
                          "the same way",
                          before, after);
@@ -256,7 +256,7 @@ int diff_files(const char *before, const char *after, double min_change, bool al
         struct capo_samples a = {0}, b = {0};
         struct found f = {.page = cli_page_new(), .rows = json_array(), .all = all};
         bool seen[256] = {false};
-        int one_a, one_b, status = CAPO_EXIT_USAGE, e = f.page && f.rows ? 0 : -ENOMEM;
+        int one_a, one_b, status = CAPO_EXIT_UNKNOWN, e = f.page && f.rows ? 0 : -ENOMEM;
 
         if (e < 0 || read_file(before, &a) < 0 || read_file(after, &b) < 0)
                 goto end;

@@ -23,8 +23,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Exit statuses of all verbs: success; failure, or the answer is "no"; wrong command line. */
-enum { CAPO_EXIT_OK = 0, CAPO_EXIT_FAIL = 1, CAPO_EXIT_USAGE = 2 };
+/* Exit statuses of all verbs: success; failure, or the answer is "no"; wrong command line; of verbs
+ * that judge: nothing to judge. docs/stability.md has the table. */
+enum { CAPO_EXIT_OK = 0, CAPO_EXIT_FAIL = 1, CAPO_EXIT_USAGE = 2, CAPO_EXIT_UNKNOWN = 3 };
 
 enum cli_kind {
         CLI_KIND_END, /* end of a table */

@@ -170,8 +170,10 @@ void cli_section_note(struct cli_page *page, struct cli_section *s, const char *
 
         PRINT(text);
         append_text(&page->notes, text);
-        if (s && page->notes.n <= CLI_NOTES_MAX)
-                s->notes[s->n_notes++] = (unsigned)page->notes.n;
+        if (!s || page->notes.n > CLI_NOTES_MAX)
+                return;
+        s->notes[s->n_notes++] = (unsigned)page->notes.n;
+        page->marked |= 1u << (page->notes.n - 1);
 }
 
 bool cli_section_empty(const struct cli_section *s)
@@ -341,9 +343,10 @@ static void print_notes(const struct cli_page *page, FILE *out, const struct sty
         if (shown)
                 fputc('\n', out);
         for (size_t i = 0; i < shown; i++) {
-                char mark[32];
+                char mark[32] = "";
 
-                snprintf(mark, sizeof mark, "[%zu] ", i + 1);
+                if (i < CLI_NOTES_MAX && page->marked >> i & 1)
+                        snprintf(mark, sizeof mark, "[%zu] ", i + 1);
                 print_hanging(out, mark, page->notes.text[i]);
         }
         t = page->all_notes ? capo_table_new("ll~") : NULL;

@@ -78,7 +78,8 @@ struct cli_page {
         void (*picture)(const void *about,
                         FILE *out); /* HTML: a picture after the leading sections */
         const void *about;
-        bool all_notes; /* --notes: print all notes */
+        unsigned marked; /* bit n: a section carries the number of note n */
+        bool all_notes;  /* --notes: print all notes */
 };
 
 #define CLI_FORMAT(at) __attribute__((format(printf, at, at + 1)))
@@ -119,7 +120,7 @@ void cli_section_row(struct cli_section *s, const char *format, ...) CLI_FORMAT(
 void cli_section_line(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
 
 /** cli_section_note() - add a one-line caveat, numbered and printed at the end of the page; beyond
- * CLI_NOTES_MAX only with --notes. @s NULL: for the whole page. */
+ * CLI_NOTES_MAX only with --notes. @s NULL: for the whole page, and without a number. */
 void cli_section_note(struct cli_page *page, struct cli_section *s, const char *format, ...)
         CLI_FORMAT(3);
 

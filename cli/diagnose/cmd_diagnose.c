@@ -160,7 +160,7 @@ static int run_diagnose(void *options, int n, char **words)
                 }
                 r = diagnose_bugs(release, o->json, o->json ? stdout : cli_screen_begin(stdout));
                 return r < 0                          ? CAPO_EXIT_FAIL
-                       : release > capo_bugs_newest() ? UNDECIDED_EXIT
+                       : release > capo_bugs_newest() ? CAPO_EXIT_UNKNOWN
                                                       : CAPO_EXIT_OK;
         }
         if (!n) {
@@ -173,7 +173,7 @@ static int run_diagnose(void *options, int n, char **words)
                 diagnose_flight(&in);
                 judge_rates(&in.evidence);
         }
-        status = r < 0 ? UNDECIDED_EXIT : diagnose_exit(&in);
+        status = r < 0 ? CAPO_EXIT_UNKNOWN : diagnose_exit(&in);
         together = r == 0 && in.logs.n && capo_evidence_verdict(&in.evidence);
         if (together) {
                 diagnose_logs(&in);
@@ -187,7 +187,7 @@ static int run_diagnose(void *options, int n, char **words)
         diagnose_finish(&in);
         if (fflush(stdout) != 0 || ferror(stdout)) /* main() prints why */
                 return CAPO_EXIT_FAIL;
-        return r < 0 ? UNDECIDED_EXIT : status;
+        return r < 0 ? CAPO_EXIT_UNKNOWN : status;
 }
 
 static const struct cli_option options[] = {

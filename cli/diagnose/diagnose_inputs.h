@@ -42,7 +42,5 @@ int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out);
 int diagnose_json(struct diagnose_inputs *in, FILE *out);
 int diagnose_bugs(int release, bool json, FILE *out);
 
-enum { UNDECIDED_EXIT = 3 };
-
 /** diagnose_exit() - exit status: 0, 1 or 3. */
 int diagnose_exit(const struct diagnose_inputs *in);

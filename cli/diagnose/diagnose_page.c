@@ -398,6 +398,6 @@ int diagnose_exit(const struct diagnose_inputs *in)
         const struct capo_diagnose_finding *verdict = capo_evidence_verdict(&in->evidence);
 
         if (!verdict || verdict->rank == CAPO_RANK_UNDECIDED || !strcmp(verdict->sure, "unsure"))
-                return UNDECIDED_EXIT;
+                return CAPO_EXIT_UNKNOWN;
         return verdict->rank == CAPO_RANK_HEALTHY ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }

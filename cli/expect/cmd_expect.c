@@ -22,7 +22,7 @@
 #include "profiles/fragment/nccl_model.h"
 
 /* Ceilings for more ranks take minutes; NCCL on virtual GPUs also has this limit. */
-enum { CEILING_RANKS = 32, UNKNOWN_EXIT = 3, ASKS_MOST = 64, EVIDENCE_BYTES = 1 << 26 };
+enum { CEILING_RANKS = 32, ASKS_MOST = 64, EVIDENCE_BYTES = 1 << 26 };
 
 struct options {
         struct cli_inputs inputs;
@@ -270,7 +270,7 @@ static int expect_one(const struct options *o, const struct cli_inputs *inputs,
 {
         struct expect_page page = {.shape.platform = ""};
         const struct capo_expected_row *row;
-        int r, status = UNKNOWN_EXIT;
+        int r, status = CAPO_EXIT_UNKNOWN;
 
         if (inputs->n)
                 page.what = inputs->v[0].path;
@@ -287,7 +287,7 @@ static int expect_one(const struct options *o, const struct cli_inputs *inputs,
         if (row && row->verdict != CAPO_EXPECTED_UNKNOWN)
                 status = row->verdict == CAPO_EXPECTED_NORMAL ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
         expect_finish(&page);
-        return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? UNKNOWN_EXIT : status;
+        return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? CAPO_EXIT_UNKNOWN : status;
 }
 
 /* Several tests never become one number: each has its page. Texts without numbers are evidence of

@@ -193,8 +193,6 @@ static int hang_unrecorded(int pid, bool stacks, bool as_json, FILE *out)
         return ferror(out) ? -EIO : 0;
 }
 
-enum { HANG_UNDECIDED_EXIT = 3 };
-
 struct options {
         bool stacks;
         enum cli_form form;
@@ -209,7 +207,7 @@ static int run_hang(void *options, int n, char **words)
         struct hang_logs logs = {0};
         struct hang_page page = {
                 .logs = &logs, .after_s = o->after, .newest = !n && !o->ras, .stacks = o->stacks};
-        int r, status = xalloc_status = HANG_UNDECIDED_EXIT;
+        int r, status = xalloc_status = CAPO_EXIT_UNKNOWN;
 
         if ((o->ras && (n || o->flight)) || (o->flight && !n)) {
                 capo_error(o->ras ? "--ras takes no operands"
@@ -228,7 +226,7 @@ static int run_hang(void *options, int n, char **words)
                 hang_logs_finish(&logs);
                 hang_unrecorded(logs.unrecorded_pid, o->stacks, o->form == CLI_FORM_JSON,
                                 stdout); /* 3 in any case, also without a job */
-                return HANG_UNDECIDED_EXIT;
+                return CAPO_EXIT_UNKNOWN;
         }
         if (r == 0) {
                 hang_page_judge(&page);
@@ -241,7 +239,7 @@ static int run_hang(void *options, int n, char **words)
         hang_logs_finish(&logs);
         if (r == -EDOM && o->ras) /* the address */
                 return CAPO_EXIT_USAGE;
-        return r < 0 ? HANG_UNDECIDED_EXIT : status;
+        return r < 0 ? CAPO_EXIT_UNKNOWN : status;
 }
 
 static const struct options defaults = {.after = 10, .timeout = 5};

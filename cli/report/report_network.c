@@ -201,8 +201,8 @@ static const char *notes_text(const struct capo_page_link *notes, char *text)
         F("recv_exact", FLAG, of->link->received_exact)                                            \
         F(NULL, TEXT, most_text(!of->link->received_exact, of->link->received, room), "recv", "r") \
         F(NULL, COUNT, of->link->ops, "ops", "r/c")                                                \
-        F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r/d")                                \
-        F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r")                                  \
+        F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r")                                  \
+        F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r/d")                                \
         COUNTS_FIELDS(F, &of->domain->n)                                                           \
         F("latency_us", JSON, LATENCY(&of->domain->tx))                                            \
         F("recv_wait_us", JSON, LATENCY(&of->domain->rx))                                          \
@@ -246,7 +246,7 @@ static void add_links(const struct report_view *view, struct cli_page *page)
         if (shown > LINKS_SHOWN && !view->page->all)
                 cli_section_line(s, "%u more: --all", shown - LINKS_SHOWN);
         if (shown && sample > 1)
-                cli_section_note(page, s, "p50, p99: of 1 send in %u", sample);
+                cli_section_note(page, s, "times: of 1 send in %u", sample);
 }
 
 /* ---- traffic by call ---- */

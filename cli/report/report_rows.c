@@ -150,7 +150,7 @@ static int64_t count_channels(const struct row *r)
         F("share", SHARE, of->row->share, "time", "r", "share")                                    \
         F("p50_us", DURATION, QUANTILE(0.50), "p50", "r", "p50_us")                                \
         F("p95_us", DURATION, QUANTILE(0.95), "p95", "r/d", "p95_us")                              \
-        F("p99_us", DURATION, QUANTILE(0.99), "p99", "r", "p99_us")                                \
+        F("p99_us", DURATION, QUANTILE(0.99), "p99", "r/f", "p99_us")                              \
         F("max_us", DURATION, of->times ? (double)of->times->max_ns : -1, "max", "r/d", "max_us")  \
         F(NULL, DURATION, of->row->clock == CAPO_CLOCK_KERNEL ? waited_mean(of) : -1, "waited",    \
           "r/c")                                                                                   \

@@ -393,15 +393,15 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
         bool old = false;
         int rc, e;
 
-        if (!write && access(path, F_OK) < 0) {
-                rc = capo_why(-ENOENT, why, room, "%s: %s", path, strerror(errno));
+        e = stat(path, &st) < 0 ? -errno : 0;
+        if (e < 0 ? !write
+                  : S_ISDIR(st.st_mode) || (!write && S_ISREG(st.st_mode) && !st.st_size)) {
                 free(s);
-                return rc;
-        }
-        if (!write && stat(path, &st) == 0 && S_ISREG(st.st_mode) && st.st_size == 0) {
-                free(s);
-                return capo_why(-EBADMSG, why, room,
-                                "%s: is empty, not a store; capo store add makes one", path);
+                return capo_why(e < 0 ? -ENOENT : -EBADMSG, why, room, "%s: %s", path,
+                                e < 0 ? strerror(-e)
+                                : S_ISDIR(st.st_mode)
+                                        ? "is a folder, expected a store"
+                                        : "is empty, not a store; capo store add makes one");
         }
         rc = sqlite3_open_v2(
                 path, &s->db,

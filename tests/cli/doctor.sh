@@ -38,6 +38,13 @@ if echo 'int main(void) { return 0; }' | ${CC:-cc} -static -x c -o alone - 2>/de
         expect 1 'FAIL *nccl .*statically linked' -- -- ./alone
 fi
 expect 1 'no such command' -- -- ./nothing
+for there in logs . logs/of/a/job "$dir"; do # the recorder makes folders
+        CAPO_DIR=$there expect 0 'is linked' -- -- ./linked
+done
+[ ! -e logs ] && [ -z "$(find . -name '.capo-*')" ] || { echo "capo doctor leaves a folder: $(ls -A)"; bad=1; }
+for there in /proc /proc/a/b; do # where not even root writes
+        CAPO_DIR=$there expect 1 "CAPO_DIR=$there: no log can be written there" -- -- ./linked
+done
 echo 'int main(void) { return 0; }' >q.c
 ${CC:-cc} -o other q.c
 expect 0 'note *nccl *.*other does not name NCCL' -- -- ./other

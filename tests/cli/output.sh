@@ -73,7 +73,7 @@ rm tests.log
 # A file where a folder is expected is called that, also when we are root.
 "$capo" run --quiet --dir bad.capo -- true 2>err && fail "run --dir FILE: status 0"
 grep -q 'bad.capo: cannot be used for logs: a file is there' err || fail "run --dir FILE: $(cat err)"
-CAPO_DIR=$PWD/bad.capo "$capo" doctor 2>/dev/null | grep -q 'CAPO_DIR=.*bad.capo: a file is there' || fail "doctor: CAPO_DIR is a file"
+CAPO_DIR=$PWD/bad.capo "$capo" doctor 2>/dev/null | grep -q 'CAPO_DIR=.*bad.capo: no log can be written there: Not a directory' || fail "doctor: CAPO_DIR is a file"
 rm -f trace.json bad.capo out
 SOURCE_DATE_EPOCH=0
 export SOURCE_DATE_EPOCH

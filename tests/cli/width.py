@@ -50,8 +50,11 @@ def check(words):
     if status not in (0, 1) or not page:
         print("left out (status %d): %s" % (status, " ".join(words)))
         return
-    for columns in (80, 100, 132):
+    for columns in (60, 80, 100, 132):
         text = terminal(words, columns)
+        notes = re.findall(r"^\[(\d+)\] ", text, re.M)
+        marks = re.findall(r"\[(\d+)\]", re.sub(r"^\[\d+\] .*", "", text, flags=re.M))
+        bad.extend("%s: %d columns: note [%s] belongs to nothing" % (" ".join(words), columns, n) for n in notes if n not in marks)
         # an address is never broken: it is a line's last word, and may stand out of it
         wide = [line for line in text.split("\n") if len(line) > columns and not re.search(r"https?://\S+$", line)]
         if wide:

@@ -50,7 +50,7 @@ grep -q 'capo-logs/48213@3: there is no job 3 in that folder' err || fail "a thi
 [ $? -lt 2 ] || fail "diff of a job in a folder: $(cat err)"
 for before in capo-logs/48213@1 capo-logs/48213; do # a folder of two jobs is two runs
         "$capo" diff $before capo-logs/48213@2 >json 2>err
-        [ $? = 2 ] || fail "diff of 4 with 2 ranks is not refused"
+        [ $? = 3 ] || fail "diff of 4 with 2 ranks is not refused"
         grep -q 'ran on 4 ranks, capo-logs/48213@2 on 2' err || fail "diff of 4 with 2 ranks: $(cat err)"
 done
 "$capo" export capo-logs/48213 2>/dev/null | grep -q ",20[0-9-]*T[0-9:]*Z,48213,$(id -u)\$" || fail "export: whose job it is, and when it began"

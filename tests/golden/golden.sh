@@ -58,6 +58,7 @@ expect many.txt "$capo" report many
 expect slow.txt "$capo" report slow
 expect slow.csv "$capo" report --csv slow
 expect mixed.txt "$capo" report mixed
+expect mixed-narrow.txt env COLUMNS=60 "$capo" report mixed
 expect mixed-all.txt "$capo" report --all mixed
 expect mixed-notes.txt "$capo" report --notes --bytes --wide mixed
 expect mixed.md "$capo" report --markdown mixed
@@ -102,6 +103,7 @@ for sample in "$here"/sample-*; do
         [ -d "$sample" ] || continue
         ln -s "$sample" "$(basename "$sample")"
         expect "$(basename "$sample").txt" "$capo" report --no-recover "$(basename "$sample")"
+        expect "$(basename "$sample")-narrow.txt" env COLUMNS=60 "$capo" report --no-recover "$(basename "$sample")"
         expect "$(basename "$sample").json" "$capo" report --no-recover --json "$(basename "$sample")"
 done
 # So do profiles of every format: the same digest, the same rules in capo's own words, the same choices.
