@@ -9,7 +9,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/near_word.h"
-#include "profiles/fragment/fragment_orders.h"
 #include "cli/base/plan_tools.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
@@ -139,8 +138,8 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
         return 0;
 }
 
-char *cli_machine_order(const struct cli_machine_words *words, const char *alloc, bool counts,
-                        const char *libnccl, char *text, size_t room)
+void cli_machine_advise(const struct cli_machine_words *words, const char *alloc, bool counts,
+                        const char *libnccl, bool settings, struct fragment_advice *out)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
@@ -148,11 +147,20 @@ char *cli_machine_order(const struct cli_machine_words *words, const char *alloc
         struct capo_alloc a = {0};
         char why[512];
 
-        *text = 0;
+        *out = (struct fragment_advice){0};
         if (cli_machine_load("plan", words, &t, &source) == 0 &&
-            capo_alloc_parse(t, alloc, counts, &a, why, sizeof why) == 0 && a.n_nodes > 2 &&
+            capo_alloc_parse(t, alloc, counts, &a, why, sizeof why) == 0 &&
+            fragment_nodes_differ(&a) &&
             cli_machine_asker(&source, t, libnccl, asker, why, sizeof why) == 0)
-                fragment_orders_ask(&asker->machine, &a, text, room);
+                fragment_advise(&asker->machine, &a, settings, out);
         capo_alloc_free(&a);
-        return text;
+}
+
+json_t *cli_beyond_json(const struct fragment_beyond *beyond)
+{
+        json_t *list = json_array();
+
+        for (int i = 0; beyond && i < beyond->n; i++)
+                json_array_append_new(list, json_string(beyond->text[i]));
+        return list;
 }

@@ -2,7 +2,9 @@
 /* The machine named by --topo or --platform, or this one, for verbs about allocations. */
 #pragma once
 
-#include "profiles/fragment/nccl_model.h"
+#include <jansson.h>
+
+#include "profiles/fragment/fragment_beyond.h"
 
 struct cli_machine_words {
         const char *topo, *platform; /* both NULL: this machine, by hwloc */
@@ -37,7 +39,10 @@ struct cli_machine_asker {
 int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
                       const char *libnccl, struct cli_machine_asker *out, char *why, size_t room);
 
-/** cli_machine_order() - the best order of the nodes of an allocation (fragment_orders_ask()), "" if
- * it does not matter or cannot be known. @counts: as capo_alloc_parse(). Returns @text. */
-char *cli_machine_order(const struct cli_machine_words *words, const char *alloc, bool counts,
-                        const char *libnccl, char *text, size_t room);
+/** cli_machine_advise() - fragment_advise(), where nodes use different GPUs. Else, and where
+ * nothing is known, @out is empty. @counts: as capo_alloc_parse(). */
+void cli_machine_advise(const struct cli_machine_words *words, const char *alloc, bool counts,
+                        const char *libnccl, bool settings, struct fragment_advice *out);
+
+/** cli_beyond_json() - the list of experiments. @beyond may be NULL. */
+json_t *cli_beyond_json(const struct fragment_beyond *beyond);

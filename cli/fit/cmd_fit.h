@@ -5,6 +5,7 @@
 #include <jansson.h>
 #include <stdbool.h>
 
+#include "profiles/fragment/fragment_beyond.h"
 #include "cli/base/cli_page.h"
 #include "profiles/fit/fit_model.h"
 
@@ -37,6 +38,7 @@ struct fit_models_shown {
         const struct capo_topology *t;
         const struct capo_alloc *a;
         const struct capo_fit_fragment *f;
+        const struct fragment_beyond *beyond; /* NULL: not asked */
 };
 void fit_models_page(struct cli_page *page, const struct fit_models_shown *s);
 /** fit_models_line() - the same as a row of the page's first section. */

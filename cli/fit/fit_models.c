@@ -127,6 +127,7 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
                            bool exact, bool brief)
 {
         const struct fragment_machine *machine = k->machine;
+        struct fragment_beyond beyond;
         struct capo_fit_fragment f;
         struct fit_models_shown s = {
                 .text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
@@ -142,6 +143,10 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
                     : *machine->t->platform           ? machine->t->platform
                     : k->m->platform                  ? k->m->platform
                                                       : machine->t->name;
+        if (!brief) {
+                fragment_beyond(machine, a, &f.model, f.orders.row, &beyond);
+                s.beyond = &beyond;
+        }
         if (k->profile->n_notes[CAPO_PLATFORM] == 0)
                 r = note_model(&s, k->profile);
         if (r == 0 && json_array_append_new(k->list, fit_models_json(&s)) < 0)

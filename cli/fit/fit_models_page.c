@@ -8,6 +8,7 @@
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/base/cli_json.h"
+#include "cli/base/cli_machine.h"
 #include "cli/fit/cmd_fit.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
@@ -316,43 +317,15 @@ static void add_order(struct cli_page *page, const struct fit_models_shown *s)
         cli_section_row(t, "%s", FRAGMENT_ORDER_HOW);
 }
 
-/* What the links allow beyond every choice of NCCL's table. Channels are not in its cost model
- * (NCCL_MIN_NCHANNELS applies after the search), so nothing is predicted: one experiment. */
-static void add_beyond(struct cli_page *page, const struct fit_models_shown *s)
+/* Settings to try, where no choice of NCCL's table has what the links allow. */
+static void add_beyond(struct cli_page *page, const struct fragment_beyond *beyond)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
-        const struct fragment_model *m = &s->f->model;
-        size_t row = s->f->orders.row;
-        const struct capo_plan_row *r = m->nccl.n_rows ? &m->nccl.rows[row] : NULL;
-        uint8_t best = r ? fragment_model_best(m, row) : 0;
-        const char *of = "";
-        struct cli_section *t;
-        double most, gbs, bus;
-        int channels;
-        char size[16], text[40];
+        struct cli_section *t =
+                beyond && beyond->n ? cli_page_section(page, "BEYOND", columns, 1) : NULL;
 
-        if (!best || *m->why_not || m->n_nodes < 2 || r->coll != CAPO_COLL_ALLREDUCE)
-                return;
-        channels = r->channels > m->channels ? r->channels
-                                             : m->channels; /* NCCL doubles its graph's */
-        bus = bus_factor(s, r);
-        most = bus * find_ceiling(s, r->coll, best >> 4, &of);
-        gbs = bus * (double)r->bytes /
-              fmin((double)m->links[row][(best >> 4) - 1][(best & 15) - 1],
-                   get_corrected_cost(m, row, best)) /
-              1000;
-        if (!(most > (1 + CAPO_MODEL_MARGIN) * gbs))
-                return;
-        t = cli_page_section(page, "BEYOND", columns, 1);
-        cli_section_row(t,
-                        "the links allow %.1f GB/s of bus bandwidth at %s, NCCL's best choice, %s, "
-                        "%.1f with %d channels: no choice of its table has the rest",
-                        most, capo_size_print(r->bytes, size, sizeof size),
-                        choice_text(best, text, sizeof text), gbs, channels);
-        cli_section_row(t,
-                        "one experiment, not predicted: NCCL_MIN_NCHANNELS=%d capo run --dir more "
-                        "-- COMMAND; then capo diff LOGS more",
-                        channels >= 16 ? 32 : 2 * channels);
+        for (int i = 0; t && i < beyond->n; i++)
+                cli_section_row(t, "%s", beyond->text[i]);
 }
 
 static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
@@ -396,7 +369,7 @@ void fit_models_page(struct cli_page *page, const struct fit_models_shown *s)
                         ;
                 add_collective(page, s, i, end);
         }
-        add_beyond(page, s);
+        add_beyond(page, s->beyond);
         add_rule(page, s);
 }
 
@@ -508,7 +481,7 @@ json_t *fit_models_json(const struct fit_models_shown *s)
         for (size_t i = 0; i < m->nccl.n_rows; i++)
                 json_array_append_new(rows, row_json(s, i));
         return json_pack(
-                "{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o, s:o}",
+                "{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o, s:o, s:o}",
                 "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
                 "layout", s->f->layout, "trays", s->f->trays, "basis", "modelled", "nodes",
                 m->n_nodes, "largest", m->max_local, "mean", m->mean_local, "channels", m->channels,
@@ -517,5 +490,5 @@ json_t *fit_models_json(const struct fit_models_shown *s)
                 capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",
                 m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "tree_cap_gbs",
                 m->tree_cap, "rows_written", s->f->n_rows, "why_not", m->why_not, "orders",
-                orders_json(&s->f->orders), "rows", rows);
+                orders_json(&s->f->orders), "beyond", cli_beyond_json(s->beyond), "rows", rows);
 }

@@ -4,6 +4,7 @@
 
 #include <jansson.h>
 
+#include "cli/base/cli_machine.h"
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_question.h"
 #include "profiles/plan/plan_judge.h"
@@ -14,8 +15,8 @@ struct plan_options {
         double timeout_s;   /* 0: the default */
         enum cli_form form;
         bool graph, all;
-        char order[512]; /* the best order of the nodes; "": none is better */
-        bool by_rules;   /* the profile was read here (it is no stored one's name): differences name
+        struct fragment_advice advice;
+        bool by_rules; /* the profile was read here (it is no stored one's name): differences name
                           its rows */
 };
 

@@ -134,8 +134,8 @@ json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *p
                                                                sizeof version)));
                 json_object_set_new(root, "libnccl_2", json_string(o->q.libnccl_2));
         }
-        if (*o->order)
-                json_object_set_new(root, "best_order", json_string(o->order));
+        if (*o->advice.order)
+                json_object_set_new(root, "best_order", json_string(o->advice.order));
         if (c->no_match)
                 json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
         if (o->graph)

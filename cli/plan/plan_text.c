@@ -6,7 +6,6 @@
 
 #include "capo/algorithms.h"
 #include "cli/plan/cmd_plan.h"
-#include "profiles/fragment/fragment_orders.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/size.h"
@@ -321,8 +320,10 @@ static void add_notes(struct cli_page *page, const struct plan_options *o,
                       const struct capo_plan_answer *plain, const struct capo_plan_comparison *c)
 {
         add_unloaded(page, o, (uint32_t)plain->version);
-        if (*o->order)
-                cli_section_note(page, NULL, "%s; %s", o->order, FRAGMENT_ORDER_HOW);
+        if (*o->advice.order)
+                cli_section_note(page, NULL, "%s; %s", o->advice.order, FRAGMENT_ORDER_HOW);
+        for (int i = 0; i < o->advice.beyond.n; i++)
+                cli_section_note(page, NULL, "%s", o->advice.beyond.text[i]);
         if (c->no_match)
                 cli_page_problem(page, "no rule of %s can hold here: %s",
                                  capo_base_name(o->q.profile), c->no_match);

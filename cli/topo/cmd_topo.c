@@ -257,13 +257,15 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
 /* Ask NCCL; if that is not possible, nccl->why_not is the reason. */
 static void topo_ask(const struct topo_options *o, const struct cli_machine_source *s,
                      const struct capo_topology *t, const struct capo_alloc *a,
-                     struct fragment_nccl *nccl)
+                     struct fragment_nccl *nccl, struct fragment_advice *advice)
 {
         _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
 
         if (cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0 &&
-            fragment_nccl_ask(&asker->machine, a, nccl) == 0)
-                fragment_orders_ask(&asker->machine, a, nccl->order, sizeof nccl->order);
+            fragment_nccl_ask(&asker->machine, a, nccl) == 0) {
+                fragment_advise(&asker->machine, a, true, advice);
+                nccl->advice = advice;
+        }
 }
 
 static int print_allocation(const struct topo_options *o, struct capo_topology *t,
@@ -272,6 +274,7 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
         struct capo_alloc a;
         struct capo_ceilings c;
         struct fragment_nccl nccl = {0};
+        struct fragment_advice advice;
         char why[1600] = "out of memory", said[1024];
         int r = find_allocation(o, t, &a, said, sizeof said, why, sizeof why),
             status = CAPO_EXIT_OK;
@@ -280,7 +283,7 @@ static int print_allocation(const struct topo_options *o, struct capo_topology *
                 return capo_fail(CAPO_EXIT_FAIL, "topo: %s", why);
         r = capo_ceilings(t, &a, CAPO_CEILING_RINGS | CAPO_CEILING_HYBRID, &c);
         if (!r && (o->predict || o->libnccl))
-                topo_ask(o, s, t, &a, &nccl); /* the page prints nccl->why_not */
+                topo_ask(o, s, t, &a, &nccl, &advice); /* the page prints nccl->why_not */
         if (!r) {
                 r = CLI_FORM_PRINT(o->form, topo_page(t, &a, &c, &nccl, said),
                                    topo_json(t, &a, &c, &nccl, said),

@@ -8,7 +8,6 @@
 #include "capo/collectives.h"
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
-#include "profiles/fragment/fragment_orders.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 
@@ -286,8 +285,10 @@ static void add_rates(struct cli_page *page, const struct capo_topology *t,
                         capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none",
                         capo_text_plural((unsigned)nccl->nodes, "node", NULL));
-        if (*nccl->order)
-                cli_section_line(rates, "%s; %s", nccl->order, FRAGMENT_ORDER_HOW);
+        if (nccl->advice && *nccl->advice->order)
+                cli_section_line(rates, "%s; %s", nccl->advice->order, FRAGMENT_ORDER_HOW);
+        for (int i = 0; nccl->advice && i < nccl->advice->beyond.n; i++)
+                cli_section_line(rates, "%s", nccl->advice->beyond.text[i]);
         if (*nccl->why_not)
                 cli_section_note(page, rates, "NCCL was not asked: %s", nccl->why_not);
 }
@@ -392,12 +393,14 @@ json_t *topo_json(const struct capo_topology *t, const struct capo_alloc *a,
         for (size_t i = 0; i < N_ELEMENTS(rates); i++)
                 json_object_set_new(page, rates[i].key, cli_json_known(rates[i].gbs));
         if (nccl->version)
-                json_object_set_new(page, "nccl_model",
-                                    json_pack("{s:i, s:o, s:o, s:o, s:s, s:s}", "version",
-                                              nccl->version, "broadcast_gbs",
-                                              cli_json_known(nccl->broadcast.gbs), "allgather_gbs",
-                                              cli_json_known(nccl->allgather.gbs), "allreduce_gbs",
-                                              cli_json_known(nccl->allreduce.gbs), "allreduce",
-                                              nccl->allreduce.what, "order", nccl->order));
+                json_object_set_new(
+                        page, "nccl_model",
+                        json_pack("{s:i, s:o, s:o, s:o, s:s, s:s, s:o}", "version", nccl->version,
+                                  "broadcast_gbs", cli_json_known(nccl->broadcast.gbs),
+                                  "allgather_gbs", cli_json_known(nccl->allgather.gbs),
+                                  "allreduce_gbs", cli_json_known(nccl->allreduce.gbs), "allreduce",
+                                  nccl->allreduce.what, "order",
+                                  nccl->advice ? nccl->advice->order : "", "beyond",
+                                  cli_beyond_json(nccl->advice ? &nccl->advice->beyond : NULL)));
         return page;
 }

@@ -30,6 +30,15 @@ static bool nodes_alike(const struct capo_alloc *a, int x, int y)
         }
 }
 
+bool fragment_nodes_differ(const struct capo_alloc *a)
+{
+        for (int i = 1; i < a->n_nodes; i++) {
+                if (!nodes_alike(a, 0, i))
+                        return true;
+        }
+        return false;
+}
+
 /* The same machines in another order. */
 static int reorder_alloc(const struct capo_alloc *a, const int *nodes, struct capo_alloc *out)
 {
@@ -194,24 +203,5 @@ char *fragment_orders_text(const struct fragment_orders *o, const struct fragmen
                         best->layout, size, capo_ran_algo(best->best), capo_ran_proto(best->best),
                         bus / best->best_us, bus / asked->best_us,
                         100 * (1 - best->best_us / asked->best_us), capo_ran_algo(best->best));
-        return text;
-}
-
-char *fragment_orders_ask(const struct fragment_machine *m, const struct capo_alloc *a, char *text,
-                          size_t room)
-{
-        uint64_t bytes = (1ull << 30) / (unsigned)a->n_ranks * (unsigned)a->n_ranks;
-        const struct capo_plan_ask ask = {CAPO_COLL_ALLREDUCE, bytes};
-        _cleanup_free_ struct fragment_orders *orders = xcalloc(1, sizeof *orders);
-        struct fragment_model f;
-        char why[512];
-
-        *text = 0;
-        if (!orders || a->n_nodes < 3 || a->n_nodes > FRAGMENT_ORDER_NODES || m->domain > 1 ||
-            !list_orders(a, orders) || fragment_model(m, a, &ask, 1, &f, why, sizeof why) < 0)
-                return text;
-        if (fragment_orders(&f, m->t, a, NULL, NULL, orders) == 0)
-                fragment_orders_text(orders, &f, a->n_ranks, text, room);
-        fragment_model_finish(&f);
         return text;
 }

@@ -42,6 +42,9 @@ int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
                     int (*each)(void *user, const struct fragment_order *order), void *user,
                     struct fragment_orders *out);
 
+/** fragment_nodes_differ() - do two nodes use different GPUs? */
+bool fragment_nodes_differ(const struct capo_alloc *a);
+
 /** fragment_orders_matter() - is another order than the one asked more than 1 % faster? */
 bool fragment_orders_matter(const struct fragment_orders *o);
 
@@ -49,13 +52,6 @@ bool fragment_orders_matter(const struct fragment_orders *o);
  */
 char *fragment_orders_text(const struct fragment_orders *o, const struct fragment_model *f,
                            int n_ranks, char *text, size_t room);
-/**
- * fragment_orders_ask() - ask NCCL about an all-reduce of 1 GiB on @a, and say which order is best
- * @text: "" where the order does not matter, or NCCL has no answer. Returns @text. A second or more,
- * unless all nodes are alike or there are fewer than three.
- */
-char *fragment_orders_ask(const struct fragment_machine *m, const struct capo_alloc *a, char *text,
-                          size_t room);
 #define FRAGMENT_ORDER_TEXT 512
 
 #define FRAGMENT_ORDER_HOW                                                                   \

@@ -17,6 +17,8 @@ struct fragment_machine {
                 *tray; /* `t` is a domain of these machines (fragment_trays.h); else NULL */
 };
 
+struct fragment_advice;
+
 struct fragment_nccl {
         int version; /* 22809; 0: not asked, with the reason in why_not */
         int nodes;   /* as NCCL counts them: a machine whose parts are not connected by NVLink may
@@ -25,8 +27,8 @@ struct fragment_nccl {
                 double gbs; /* algorithm bandwidth by NCCL's model at 1 GiB; negative: not known */
                 char what[40]; /* "Ring Simple 4 ch" */
         } broadcast, allgather, allreduce;
-        char ring[80], tree[80]; /* "2 x 20 GB/s NVB" */
-        char order[512];         /* the best order of the nodes, in a sentence; "" none is better */
+        char ring[80], tree[80];              /* "2 x 20 GB/s NVB" */
+        const struct fragment_advice *advice; /* NULL: not asked */
         char why_not[512];
 };
 

@@ -205,6 +205,27 @@ def nothing_to_gain():
     assert "nothing to gain by choice" in text and "not written" in text and not os.path.exists(path), text
 
 
+def beyond():
+    """Settings outside of NCCL's table: each experiment is asked of NCCL by itself, and the page says what it answers."""
+    for alloc, setting, channels in [("3+5", "NCCL_PXN_DISABLE=1", None), ("1+7", "NCCL_MIN_CTAS=8", 8)]:
+        where = ["--platform", "hgxh100", "--alloc", alloc]
+        tried = json.loads(run("fit", *where[:2], "--model", alloc, "--sizes", "1G", "--json"))[0]["beyond"]
+        assert [t.split(":")[0] for t in tried] == [setting], tried
+        assert f"{setting} capo run --dir with" in tried[0], tried
+        assert json.loads(run("topo", *where, "--predict", "--json"))["nccl_model"]["beyond"] == tried
+        assert setting in run("plan", *where, "--sizes", "1G", "--wide")
+        name, value = setting.split("=")
+        now, then = (json.loads(run("plan", *where, "--sizes", "1G", "--json", **e))["rows"][0]["default"] for e in ({}, {name: value}))
+        if channels:  # more channels, and the model does not notice
+            assert now["channels"] < then["channels"] == channels and now["us"] == then["us"], (now, then)
+        else:
+            assert f"NCCL then picks {then['algo']} {then['proto']} with {then['channels']} channels" in tried[0], (then, tried)
+            assert f"instead of {now['algo']} {now['proto']} with {now['channels']}," in tried[0] and then["us"] < now["us"], (now, tried)
+        again = json.loads(run("fit", *where[:2], "--model", alloc, "--sizes", "1G", "--json", **{name: value}))[0]["beyond"]
+        assert setting not in str(again), again  # it is set already
+    assert not json.loads(run("fit", *where[:2], "--model", "8", "--sizes", "1G", "--json"))[0]["beyond"], "one node"
+
+
 def refusals():
     machine = ["--platform", "dgx1v"]
     for words, status, says in [
@@ -253,7 +274,7 @@ def orders():
         assert not named, text
 
 
-TESTS = (orders, fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, trays_of_a_rack, nothing_to_gain, refusals)
+TESTS = (orders, fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, trays_of_a_rack, nothing_to_gain, beyond, refusals)
 wanted = [t for t in TESTS if t.__name__ in sys.argv[3:]] if sys.argv[3:] else TESTS
 assert len(wanted) == len(sys.argv[3:] or TESTS), sys.argv
 try:

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
+#include "capo/profile.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
+#include "core/base/util.h"
+#include "core/base/xalloc.h"
+#include "profiles/fragment/fragment_beyond.h"
+#include "profiles/import/import.h"
+
+enum { CTAS_SINCE = 21700, CHANNELS_MOST = 32, RANKS_MOST = 16 };
+
+static double bus_factor(const struct fragment_model *f, size_t row, int n_ranks)
+{
+        return capo_busbw_factor(capo_coll_kind(f->nccl.rows[row].coll), (unsigned)n_ranks);
+}
+
+/* Bus bandwidth of a choice by NCCL's formula, or by the links alone. */
+static double rate_of(const struct fragment_model *f, size_t row, int n_ranks, uint8_t choice,
+                      bool links)
+{
+        return choice >> 4 && choice & 15
+                       ? bus_factor(f, row, n_ranks) * (double)f->nccl.rows[row].bytes / 1000 /
+                                 (double)(links ? f->links : f->cost)[row][(choice >> 4) - 1]
+                                                                     [(choice & 15) - 1]
+                       : NAN;
+}
+
+static uint8_t own_choice(const struct fragment_model *f, size_t row)
+{
+        return CAPO_ALGO_PROTO(f->nccl.rows[row].algo, f->nccl.rows[row].proto);
+}
+
+/* Ask NCCL again with one setting more, and compare with the best choice of the table now. */
+static void try_setting(const char *name, const char *value, const struct fragment_machine *m,
+                        const struct capo_alloc *a, const struct fragment_model *f, size_t row,
+                        struct fragment_beyond *out)
+{
+        const struct capo_plan_row *now = &f->nccl.rows[row];
+        const struct capo_plan_ask ask = {now->coll, now->bytes};
+        struct fragment_model g;
+        double gbs, links, gain;
+        uint8_t then;
+        char why[512];
+        int r, n = a->n_ranks;
+
+        if (getenv(name))
+                return;
+        setenv(name, value, 1);
+        r = fragment_model(m, a, &ask, 1, &g, why, sizeof why);
+        unsetenv(name);
+        if (r < 0)
+                return;
+        then = own_choice(&g, 0);
+        gbs = rate_of(&g, 0, n, then, false);
+        links = rate_of(&g, 0, n, then, true);
+        gain = fmax(1 - rate_of(f, row, n, fragment_model_best(f, row), false) / gbs,
+                    1 - rate_of(f, row, n, fragment_links_best(f, row), true) / links);
+        if (gain >= FRAGMENT_BEYOND_GAIN)
+                snprintf(
+                        out->text[out->n++], FRAGMENT_BEYOND_TEXT,
+                        "%s=%s: NCCL then picks %s %s with %u channels, %.1f GB/s of bus bandwidth "
+                        "by its formula, %.1f by its links, instead of %s %s with %u, %.1f: up to "
+                        "%.0f %% less time than any choice of its table now. One experiment: "
+                        "%s=%s capo run --dir with -- COMMAND; then capo diff LOGS with",
+                        name, value, capo_ran_algo(then), capo_ran_proto(then),
+                        g.nccl.rows[0].channels, gbs, links, capo_algo_name(now->algo),
+                        capo_proto_name(now->proto), now->channels,
+                        rate_of(f, row, n, own_choice(f, row), false), 100 * gain, name, value);
+        fragment_model_finish(&g);
+}
+
+/* The best choice is far from what the links allow, and has few channels. */
+static void try_channels(const struct fragment_machine *m, const struct capo_alloc *a,
+                         const struct fragment_model *f, size_t row, struct fragment_beyond *out)
+{
+        const struct capo_plan_row *r = &f->nccl.rows[row];
+        const char *name = f->nccl.version >= CTAS_SINCE ? "NCCL_MIN_CTAS" : "NCCL_MIN_NCHANNELS";
+        uint8_t best = fragment_model_best(f, row);
+        int channels =
+                    r->channels > f->channels ? r->channels : f->channels, /* NCCL doubles them */
+                more = channels >= CHANNELS_MOST / 2 ? CHANNELS_MOST : 2 * channels;
+        struct capo_ceilings c;
+        enum capo_ceiling_of of;
+        double most, gbs = rate_of(f, row, a->n_ranks, best, false);
+        char size[16];
+
+        if (!best || getenv(name) || m->tray || a->n_ranks > RANKS_MOST || more == channels ||
+            best >> 4 == CAPO_ALGO_NVLS_TREE || /* no ceiling includes adding in several switches */
+            capo_ceilings(m->t, a, CAPO_CEILING_HYBRID, &c) < 0)
+                return;
+        most = bus_factor(f, row, a->n_ranks) * capo_ceiling(&c, r->coll, &of);
+        if (most * (1 - FRAGMENT_BEYOND_GAIN) > gbs)
+                snprintf(out->text[out->n++], FRAGMENT_BEYOND_TEXT,
+                         "%s=%d: the links allow %.1f GB/s of bus bandwidth at %s. NCCL's best "
+                         "choice, %s %s, has %.1f by its formula with %d channels. More channels "
+                         "are not in its model, so the gain is not predicted. One experiment: "
+                         "%s=%d capo run --dir with -- COMMAND; then capo diff LOGS with",
+                         name, more, most, capo_size_print(r->bytes, size, sizeof size),
+                         capo_ran_algo(best), capo_ran_proto(best), gbs, channels, name, more);
+}
+
+void fragment_beyond(const struct fragment_machine *m, const struct capo_alloc *a,
+                     const struct fragment_model *f, size_t row, struct fragment_beyond *out)
+{
+        unsigned algo;
+
+        *out = (struct fragment_beyond){0};
+        if (row >= f->nccl.n_rows || f->nccl.rows[row].coll != CAPO_COLL_ALLREDUCE ||
+            f->n_nodes < 2 || *f->why_not)
+                return;
+        algo = f->nccl.rows[row].algo;
+        try_setting("NCCL_PXN_DISABLE", "1", m, a, f, row, out);
+        if (algo == CAPO_ALGO_NVLS || algo == CAPO_ALGO_NVLS_TREE)
+                try_setting("NCCL_NVLS_ENABLE", "0", m, a, f, row, out);
+        try_channels(m, a, f, row, out);
+}
+
+void fragment_advise(const struct fragment_machine *m, const struct capo_alloc *a, bool settings,
+                     struct fragment_advice *out)
+{
+        uint64_t bytes = (1ull << 30) / (unsigned)a->n_ranks * (unsigned)a->n_ranks;
+        const struct capo_plan_ask ask = {CAPO_COLL_ALLREDUCE, bytes};
+        _cleanup_free_ struct fragment_orders *orders = xcalloc(1, sizeof *orders);
+        struct fragment_model f;
+        char why[512];
+
+        *out = (struct fragment_advice){0};
+        if (a->n_nodes < 2 || m->domain > 1 || (!settings && a->n_nodes < 3) ||
+            fragment_model(m, a, &ask, 1, &f, why, sizeof why) < 0)
+                return;
+        if (fragment_orders(&f, m->t, a, NULL, NULL, orders) == 0)
+                fragment_orders_text(orders, &f, a->n_ranks, out->order, sizeof out->order);
+        if (settings)
+                fragment_beyond(m, a, &f, 0, &out->beyond);
+        fragment_model_finish(&f);
+}
