@@ -92,8 +92,8 @@ static void compare_processes(const struct capo_job *a, const struct capo_job_pr
 
         if (!rank && !same)
                 return;
-        sa = capo_machine_series(pa, 0, UINT64_MAX);
-        sb = capo_machine_series(pb, 0, UINT64_MAX);
+        sa = capo_machine_series(pa, 0, UINT64_MAX, false);
+        sb = capo_machine_series(pb, 0, UINT64_MAX, false);
         for (uint32_t i = 0; sa && sb && i < sa->n_objects; i++) {
                 const struct capo_machine_object *o = &sa->object[i];
 

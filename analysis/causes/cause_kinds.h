@@ -13,10 +13,12 @@ enum capo_why {
 
 struct capo_cause_found {
         enum capo_why why;
-        bool is_cause;       /* false: also seen */
-        uint32_t process;    /* whose it is */
-        double explained_ns; /* of lost_ns; < 0: its counters have no time */
-        double events;       /* what these counted; 0: it is a state */
-        bool lasting;        /* it was as much so before the episode: not its cause */
-        char text[512];      /* the evidence, a sentence without its subject's rank */
+        bool is_cause;           /* false: also seen */
+        uint32_t process;        /* whose it is */
+        bool of_node;            /* it is its node's, and none of the ranks there is late */
+        double explained_ns;     /* of lost_ns; < 0: its counters have no time */
+        double events;           /* what these counted; 0: it is a state */
+        uint64_t from_ns, to_ns; /* when these grew, since 1970; 0: it has none */
+        bool lasting;            /* it was as much so before the episode: not its cause */
+        char text[512];          /* the evidence, a sentence without its subject's rank */
 };

@@ -3,15 +3,20 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
+#include "capo/record.h"
 #include "analysis/causes/causes.h"
 #include "analysis/causes/find_causes.h"
+#include "analysis/job/log_calls.h"
 
+enum { FEW = 8 };    /* ranks with which a late one is compared call by call */
 #define ENOUGH   0.5 /* of the lost time */
+#define THEN     0.2 /* of it, while its counters grew: other noise may be besides */
 #define TOO_MUCH 3   /* times of what steps take longer: it is not what made them so */
 
 static const struct {
@@ -36,8 +41,14 @@ const char *capo_why_advice(enum capo_why why)
         return whys[why].advice;
 }
 
+int32_t capo_why_rank(const struct capo_job *job, const struct capo_cause_found *found)
+{
+        return found->of_node ? -1 : job->processes[found->process].rank;
+}
+
+/* @through: to the reading behind @to_ns; else to that before. */
 static struct capo_machine_series **read_window(const struct capo_job *job, uint64_t from_ns,
-                                                uint64_t to_ns)
+                                                uint64_t to_ns, bool through)
 {
         struct capo_machine_series **all = xcalloc(job->n_processes + 1, sizeof *all);
         bool any = false;
@@ -46,7 +57,7 @@ static struct capo_machine_series **read_window(const struct capo_job *job, uint
                 uint64_t t0 = job->processes[i].header.t0_real_ns;
 
                 all[i] = capo_machine_series(&job->processes[i], from_ns > t0 ? from_ns - t0 : 0,
-                                             to_ns > t0 ? to_ns - t0 : 0);
+                                             to_ns > t0 ? to_ns - t0 : 0, through);
                 any |= all[i] != NULL;
         }
         if (any)
@@ -56,10 +67,11 @@ static struct capo_machine_series **read_window(const struct capo_job *job, uint
 }
 
 struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t begin_ns,
-                                       uint64_t from_ns)
+                                       uint64_t from_ns, uint64_t to_ns)
 {
-        return (struct capo_why_readings){read_window(job, from_ns, UINT64_MAX),
-                                          from_ns ? read_window(job, begin_ns, from_ns) : NULL};
+        return (struct capo_why_readings){read_window(job, from_ns, to_ns ?: UINT64_MAX, true),
+                                          from_ns ? read_window(job, begin_ns, from_ns, false)
+                                                  : NULL};
 }
 
 static void free_window(struct capo_machine_series **all, uint32_t n)
@@ -135,6 +147,64 @@ static void choose_causes(struct capo_causes *out, bool on_gpu)
         qsort(out->found, out->n, sizeof *out->found, by_weight);
 }
 
+/* Time of calls on the GPU while the counters of a cause grew, and besides. */
+struct call_times {
+        uint64_t from_ns, to_ns, first_ns, last_ns; /* of the log */
+        double in_ns, out_ns, calls, timed;
+};
+
+static int add_call(const struct capo_record *r, unsigned thread, void *arg)
+{
+        struct call_times *t = arg;
+        uint64_t end = r->t_begin + r->gpu_ns;
+
+        if (r->seq < 2 || r->flags & CAPO_RECORD_MEMBER)
+                return 0;
+        t->calls++;
+        if (!r->gpu_ns)
+                return 0;
+        t->timed++;
+        t->first_ns = t->first_ns ? MIN(t->first_ns, r->t_begin) : r->t_begin;
+        t->last_ns = MAX(t->last_ns, end);
+        *(end > t->from_ns && r->t_begin < t->to_ns ? &t->in_ns : &t->out_ns) += (double)r->gpu_ns;
+        return 0;
+}
+
+/* How much longer the calls of @process took while @f grew than besides, of all calls; NAN: not
+ * known, or it grew nearly all the time. */
+static double longer_then(const struct capo_job *job, const struct capo_cause_found *f,
+                          uint32_t process)
+{
+        uint64_t t0 = job->processes[process].header.t0_real_ns;
+        struct capo_log *log = f->from_ns ? capo_job_log(job, process) : NULL;
+        struct call_times t = {f->from_ns - t0, f->to_ns - t0};
+        double in, out;
+
+        if (!log)
+                return NAN;
+        capo_log_calls_each(log, add_call, &t);
+        capo_log_park(log);
+        in = (double)MIN(t.to_ns, t.last_ns) - (double)MAX(t.from_ns, t.first_ns);
+        out = (double)(t.last_ns - t.first_ns) - in;
+        return in > 0 && out > in / 8 ? (t.in_ns - t.out_ns * in / out) * t.calls / t.timed : NAN;
+}
+
+/* A rank that is late has shorter calls than the others. */
+static double later_then(const struct capo_job *job, const struct capo_cause_found *f,
+                         const struct capo_job_comm *c, uint32_t process)
+{
+        double sum = 0;
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < c->n_members && n < FEW; i++) {
+                if (c->members[i].process == process || c->members[i].process >= job->n_processes)
+                        continue;
+                sum += longer_then(job, f, c->members[i].process);
+                n++;
+        }
+        return n ? sum / n - longer_then(job, f, process) : NAN;
+}
+
 /* Was it as much so before? Then what began since has another cause. */
 static bool was_before(const struct why_asked *a, struct capo_machine_series **before,
                        const struct capo_cause_found *f)
@@ -206,7 +276,15 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
                 return;
         out->not_between = all[process]->samples && !(capo_why_between(&a) >= ENOUGH * lost_ns);
         find_all(&a, readings->before, out);
+        for (unsigned i = 0; i < out->n && !readings->before; i++)
+                out->found[i].lasting |= later_then(job, &out->found[i], &job->comms[comm],
+                                                    process) < THEN * lost_ns;
         choose_causes(out, on_gpu);
+}
+
+static bool is_of_node(enum capo_why why)
+{
+        return why == CAPO_WHY_steal || (why >= CAPO_WHY_nic_errors && why <= CAPO_WHY_tcp_loss);
 }
 
 /* What a rank does between its calls makes it late, and no call slow. */
@@ -236,6 +314,8 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
                         f->is_cause = lost_ns > 0 && !f->lasting &&
                                       f->explained_ns >= ENOUGH * lost_ns &&
                                       !(before && f->explained_ns > TOO_MUCH * lost_ns);
+                        f->lasting |=
+                                !before && lost_ns > 0 && longer_then(job, f, p) < THEN * lost_ns;
                         f->explained_ns = fmin(f->explained_ns, lost_ns);
                         for (unsigned k = 0; k < out->n; k++)
                                 had = out->found[k].why == f->why ? &out->found[k] : had;
@@ -251,6 +331,7 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
         }
         for (unsigned i = 0; i < out->n; i++) {
                 measured |= out->found[i].is_cause;
+                out->found[i].of_node = is_of_node(out->found[i].why);
                 out->found[i].is_cause |= !before && is_lasting(out->found[i].why);
         }
         if (!measured)

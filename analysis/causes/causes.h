@@ -15,9 +15,8 @@ struct capo_causes {
         uint32_t comm;   /* CAPO_NO_COMM: no rank is late; the calls of all are slow */
         uint32_t member; /* of it: who is late */
         uint32_t process;
-        uint64_t
-                since_ns; /* of steps that take longer for good: since 1970; 0: of something else */
-        double longer;    /* by this share */
+        uint64_t since_ns, until_ns; /* since 1970; 0: from the beginning, to the end */
+        double longer;    /* steps take longer since then, by this share; 0: a rank is late */
         bool not_between; /* it was sampled, and what it did between its calls is not why */
         double lost_ns;   /* by how much it was late in all, of its own time */
         struct capo_cause_found found[CAPO_WHYS]; /* causes first, by explained time */
@@ -33,10 +32,10 @@ struct capo_why_readings {
         struct capo_machine_series **before; /* before it; NULL: it is the whole job */
 };
 
-/** capo_why_read() - the readings for the functions below, of an episode that lasts from @from_ns,
- * since 1970, to the end of the job; 0: the whole job. What it is compared with begins at @begin_ns. */
+/** capo_why_read() - the readings for the functions below, of an episode from @from_ns (0: the
+ * beginning) to @to_ns (0: the end), since 1970. What it is compared with begins at @begin_ns. */
 struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t begin_ns,
-                                       uint64_t from_ns);
+                                       uint64_t from_ns, uint64_t to_ns);
 void capo_why_free(struct capo_why_readings *readings, uint32_t n_processes);
 
 /**
@@ -54,6 +53,9 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
  * slower since then. */
 void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *readings,
                    double lost_ns, struct capo_causes *out);
+
+/** capo_why_rank() - the rank that @found is of; -1: it is its node's. */
+int32_t capo_why_rank(const struct capo_job *job, const struct capo_cause_found *found);
 
 /** capo_why_name(), _words(), _advice() - "cpu_limit"; the other two as in the list. */
 const char *capo_why_name(enum capo_why why);

@@ -318,12 +318,13 @@ static bool tell_cause(struct capo_cause_found *f, double explained, const char 
 
 /* The counters of @ids that grew on the ports of the node, with the port and the time: "mlx5_0/1:
  * packet_seq_err +4,830, ... since 14:02:11". */
-static char *list_ports(const struct why_asked *a, const enum capo_machine_id *ids, size_t n,
-                        char *text, size_t room)
+static char *list_ports(const struct why_asked *a, struct capo_cause_found *f,
+                        const enum capo_machine_id *ids, size_t n, char *text, size_t room)
 {
         uint32_t node = a->job->processes[a->process].node;
-        uint64_t since = UINT64_MAX;
+        uint64_t since = UINT64_MAX, until = 0;
         unsigned shown = 0;
+        bool over = true;
         char count[32], at[32];
 
         *text = 0;
@@ -346,13 +347,21 @@ static char *list_ports(const struct why_asked *a, const enum capo_machine_id *i
                                         capo_text_count(capo_machine_of(o, ids[i])->grew, count));
                                 since = MIN(since, a->job->processes[p].header.t0_real_ns +
                                                            capo_machine_of(o, ids[i])->since_ns);
+                                until = MAX(until, a->job->processes[p].header.t0_real_ns +
+                                                           capo_machine_of(o, ids[i])->until_ns);
+                                over &= capo_machine_of(o, ids[i])->until_ns < s->last_ns;
                                 begun = true;
                                 shown++;
                         }
                 }
         }
         if (shown)
-                capo_append(text, room, " since %s", capo_text_when(since, "%H:%M:%S", at));
+                capo_append(text, room, " %s %s", over ? "from" : "since",
+                            capo_text_when(since, "%H:%M:%S", at));
+        f->from_ns = shown ? since : 0;
+        f->to_ns = until;
+        if (shown && over)
+                capo_append(text, room, " to %s", capo_text_when(until, "%H:%M:%S", at));
         return text;
 }
 
@@ -702,7 +711,7 @@ static bool find_nic_errors(const struct why_asked *a, struct capo_cause_found *
         f->events = own;
         return own >= FEW_EVENTS && !(own < OFTEN * other) &&
                tell_cause(f, -1, "packets are lost or damaged on %s: %s", node_name(a),
-                          list_ports(a, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
+                          list_ports(a, f, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
 }
 
 /* The slowest port of a node. */
@@ -759,7 +768,7 @@ static bool find_congestion(const struct why_asked *a, struct capo_cause_found *
         f->events = own;
         return own >= MANY_MARKS && !(own < OFTEN * other) &&
                tell_cause(f, -1, "the network is congested at %s: %s", node_name(a),
-                          list_ports(a, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
+                          list_ports(a, f, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
 }
 
 static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)

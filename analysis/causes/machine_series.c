@@ -243,11 +243,12 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
 /* Is it the first line of a reading after the window? */
 static bool is_past(const struct capo_machine_series *s, const char *line)
 {
-        return !strncmp(line, "at\t", 3) && strtoull(line + 3, NULL, 10) > s->to_ns;
+        return !strncmp(line, "at\t", 3) && strtoull(line + 3, NULL, 10) > s->to_ns &&
+               !(s->through && s->last_ns < s->to_ns);
 }
 
 static struct capo_machine_series *read_series(const struct capo_job_process *process,
-                                               uint64_t from_ns, uint64_t to_ns,
+                                               uint64_t from_ns, uint64_t to_ns, bool through,
                                                capo_machine_visitor *visit, void *arg)
 {
         _cleanup_free_ char *copy = process->machine ? xstrdup(process->machine) : NULL;
@@ -261,6 +262,7 @@ static struct capo_machine_series *read_series(const struct capo_job_process *pr
         s->arg = arg;
         s->from_ns = from_ns;
         s->to_ns = to_ns;
+        s->through = through;
         while ((line = strsep(&text, "\n")) && !is_past(s, line))
                 read_line(s, line, &before_ns);
         if (s->begun_ns || !s->readings)
@@ -270,15 +272,15 @@ static struct capo_machine_series *read_series(const struct capo_job_process *pr
 }
 
 struct capo_machine_series *capo_machine_series(const struct capo_job_process *process,
-                                                uint64_t from_ns, uint64_t to_ns)
+                                                uint64_t from_ns, uint64_t to_ns, bool through)
 {
-        return read_series(process, from_ns, to_ns, NULL, NULL);
+        return read_series(process, from_ns, to_ns, through, NULL, NULL);
 }
 
 void capo_machine_visit(const struct capo_job_process *process, capo_machine_visitor *visit,
                         void *arg)
 {
-        capo_machine_series_free(read_series(process, 0, UINT64_MAX, visit, arg));
+        capo_machine_series_free(read_series(process, 0, UINT64_MAX, false, visit, arg));
 }
 
 void capo_machine_series_free(struct capo_machine_series *s)

@@ -52,6 +52,7 @@ struct capo_machine_series {
         struct capo_machine_stack *stack;
         uint32_t n_stacks;
         uint64_t from_ns, to_ns; /* the window: readings between these */
+        bool through;            /* and one behind */
         uint64_t begun_ns;       /* the first reading in it */
         uint64_t readings, first_ns, last_ns;
         uint64_t samples, inside;    /* taken; of them inside of NCCL calls */
@@ -62,10 +63,10 @@ struct capo_machine_series {
         char left[200]; /* the first source that was left out, and why; "": none */
 };
 
-/** capo_machine_series() - of @process, from the reading before @from_ns to that at @to_ns, ns since
- * the log's epoch. NULL: it has none there. */
+/** capo_machine_series() - of @process, from the reading before @from_ns to that at @to_ns or before
+ * (@through: or behind), ns since the log's epoch. NULL: it has none there. */
 struct capo_machine_series *capo_machine_series(const struct capo_job_process *process,
-                                                uint64_t from_ns, uint64_t to_ns);
+                                                uint64_t from_ns, uint64_t to_ns, bool through);
 
 #define CAPO_MACHINE_IDLE 1 /* a bit of GPU_REASONS: its clock says nothing */
 

@@ -154,13 +154,14 @@ struct capo_skew {
         double worst_max_ns;
         uint32_t worst_from_seq; /* from this call on it was last in most; 0: from the beginning, as
                                     far as known */
-        uint64_t worst_from_ns;  /* when it made that call, since 1970 */
-        double others_p50_ns;    /* spread of the other ranks in the same calls */
-        double wait_share;       /* time spent waiting for the last rank, as a share of the job's
+        uint32_t worst_to_seq;   /* until this one; 0: to the end */
+        uint64_t worst_from_ns, worst_to_ns; /* when it made those calls, since 1970; 0: as above */
+        double others_p50_ns;                /* spread of the other ranks in the same calls */
+        double wait_share;   /* time spent waiting for the last rank, as a share of the job's
                                     duration: mean over ranks, scaled from the sample to all calls; < 0:
                                     not known (host times) */
-        double wait_pm;          /* half of its 95 % interval */
-        double waited_pm_ns;     /* the same for the sum of caused_ns over all ranks */
+        double wait_pm;      /* half of its 95 % interval */
+        double waited_pm_ns; /* the same for the sum of caused_ns over all ranks */
         struct capo_skew_rank *ranks; /* n_members of the communicator */
 };
 

@@ -382,21 +382,27 @@ static int by_seq(const void *a, const void *b)
         return CAPO_ORDER(x->seq, y->seq);
 }
 
+static uint64_t begun_ns(const struct capo_job *job, const struct capo_job_member *member,
+                         const struct capo_meet *m, const struct capo_meet_row *row)
+{
+        return job->processes[member->process].header.t0_real_ns +
+               m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)member->rank].begin;
+}
+
 /*
- * From which call on skew->worst was last in most calls. Weigh calls in which it was last against
- * the others, so that the weights balance at half way between its chance and certainty; the turn is
- * where the sum behind it is largest. If the result is not clear, or the others waited for it before,
- * too, it is 0: from the beginning.
+ * In which run of calls skew->worst was last in most. Weigh calls in which it was last against the
+ * others, so that the weights balance at half way between its chance and certainty; the run is the
+ * one with the largest sum. If the result is not clear, or the others waited for it besides, too, it
+ * is all of them.
  */
 static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                       struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
 {
         _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0, waited[2] = {0};
-        uint32_t from = l->n_rows;
+        uint32_t from = 0, to = 0, begin = 0, n;
         const struct capo_job_member *worst =
                 &c->members[skew->worst]; /* sorted by rank; members that left a log */
-        const struct capo_meet_row *row;
 
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 bool last = l->call[i].last == skew->worst;
@@ -405,24 +411,35 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                                         last ? l->call[i].waited : 0};
         }
         qsort(turn, l->n_rows, sizeof *turn, by_seq);
-        for (uint32_t i = l->n_rows; i-- > 0;) {
+        for (uint32_t i = 0; i < l->n_rows; i++) {
                 sum += turn[i].worth;
                 if (sum > best) {
                         best = sum;
-                        from = i;
+                        from = begin;
+                        to = i + 1;
+                }
+                if (sum <= 0) {
+                        sum = 0;
+                        begin = i + 1;
                 }
         }
-        if (from < TURN_FEW || from + TURN_FEW > l->n_rows)
+        from = from < TURN_FEW ? 0 : from;
+        to = to + TURN_FEW > l->n_rows ? l->n_rows : to;
+        n = to - from;
+        if (n < TURN_FEW || n == l->n_rows)
                 return;
         for (uint32_t i = 0; i < l->n_rows; i++)
-                waited[i >= from] += turn[i].waited;
-        if (waited[0] / from > TURN_LESS * waited[1] / (l->n_rows - from))
+                waited[i >= from && i < to] += turn[i].waited;
+        if (waited[0] / (l->n_rows - n) > TURN_LESS * waited[1] / n || waited[0] > waited[1])
                 return;
-        row = l->call[turn[from].row].row;
-        skew->worst_from_seq = row->seq;
-        skew->worst_from_ns =
-                job->processes[worst->process].header.t0_real_ns +
-                m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)worst->rank].begin;
+        if (from) {
+                skew->worst_from_seq = l->call[turn[from].row].row->seq;
+                skew->worst_from_ns = begun_ns(job, worst, m, l->call[turn[from].row].row);
+        }
+        if (to < l->n_rows) {
+                skew->worst_to_seq = l->call[turn[to - 1].row].row->seq;
+                skew->worst_to_ns = begun_ns(job, worst, m, l->call[turn[to - 1].row].row);
+        }
 }
 
 /* Median, percentiles and per-rank figures of the calls compared. */

@@ -203,7 +203,11 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         if (w->caused_share >= 0)
                 snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
         capo_cause_print(&w->cause, cause, sizeof cause);
-        if (k->worst_from_seq)
+        if (k->worst_to_seq)
+                snprintf(from, sizeof from, ", most from call #%s to #%s",
+                         capo_text_count(k->worst_from_seq ?: 1, d),
+                         capo_text_count(k->worst_to_seq, e));
+        else if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
         /* what a stop cost is not in the compared calls, by which the others are as late */

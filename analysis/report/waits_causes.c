@@ -65,7 +65,8 @@ static void correct_cause(struct capo_late_cause *cause, const struct capo_cause
 }
 
 /* How much longer than their median the calls took, mean over ranks, without what they waited for
- * ranks that are named; 0: it is no large part of the job. @all: the same, not compared with the median. */
+ * ranks that are named; 0: it is no large part of the job. @all: the same, not compared with the
+ * median. */
 static double slow_by(const struct capo_page *page, double *all)
 {
         const struct capo_job *job = page->job;
@@ -99,7 +100,10 @@ static bool is_named(const struct capo_page *page, const struct capo_cause_found
         for (uint32_t i = 0; i < page->n_causes; i++) {
                 const struct capo_cause_found *first = page->causes[i].found;
 
-                named |= first->is_cause && first->why == f->why && first->process == f->process;
+                named |= first->is_cause && first->why == f->why &&
+                         (first->process == f->process ||
+                          (f->of_node && page->job->processes[first->process].node ==
+                                                 page->job->processes[f->process].node));
         }
         return named;
 }
@@ -121,7 +125,7 @@ static void judge_slow(struct capo_page *page, const struct capo_why_readings *a
 
 void capo_judge_causes(struct capo_page *page)
 {
-        struct capo_why_readings all = capo_why_read(page->job, 0, 0);
+        struct capo_why_readings all = capo_why_read(page->job, 0, 0, 0);
 
         if (!all.in)
                 return;
@@ -135,11 +139,14 @@ void capo_judge_causes(struct capo_page *page)
                 if (!capo_wait_counts(w) && !(w->stands_out && w->caused_share < 0) &&
                     !is_likely(c, w))
                         continue;
-                if (c->skew->worst_from_seq)
-                        since = capo_why_read(page->job, 0, c->skew->worst_from_ns);
+                if (c->skew->worst_from_ns || c->skew->worst_to_ns)
+                        since = capo_why_read(page->job, 0, c->skew->worst_from_ns,
+                                              c->skew->worst_to_ns);
                 capo_why_late(page->job, since.in ? &since : &all, w->comm, w->last,
                               lost_by(c, w->last), !c->skew->host_late, causes);
                 capo_why_free(&since, page->job->n_processes);
+                causes->since_ns = c->skew->worst_from_ns;
+                causes->until_ns = c->skew->worst_to_ns;
                 correct_cause(&w->cause, causes);
                 page->n_causes += w->stands_out || (causes->n && causes->found[0].is_cause &&
                                                     causes->found[0].why != CAPO_WHY_program);
@@ -159,7 +166,7 @@ void capo_judge_change(struct capo_page *page)
                 return;
         t0 = page->job->processes[page->steps.process].header.t0_real_ns;
         from_ns = t0 + s->step[s->changed].t_ns;
-        since = capo_why_read(page->job, t0 + s->step[0].t_ns, from_ns);
+        since = capo_why_read(page->job, t0 + s->step[0].t_ns, from_ns, 0);
         if (since.in && since.before) {
                 capo_why_slow(page->job, &since, (s->after_ns - s->before_ns) * (s->n - s->changed),
                               c);

@@ -260,15 +260,16 @@ CLI_ENTITY(wait_step, struct capo_hang_step, struct hang_page, STEP_FIELDS);
         F("caused_s", EXACT, LATE_SKEW->ranks[of->last].caused_ns / 1e9)                  \
         F("from_call", COUNT, LATE_SKEW->worst_from_seq)                                  \
         F("since", EXACT, (double)LATE_SKEW->worst_from_ns / 1e9)                         \
+        F("until", EXACT, (double)LATE_SKEW->worst_to_ns / 1e9)                           \
         F("host", FLAG, LATE_SKEW->from == CAPO_SKEW_HOST_START || LATE_SKEW->n_host > 0) \
         F("cause", JSON, cli_json_cause(&of->cause))
 CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
 
 /* What the machine says meanwhile: of the late ranks, or of all. */
-#define SEEN_FIELDS(F)                                        \
-        F("kind", WORD, capo_why_name(of->why))               \
-        F("rank", RANK, in->job->processes[of->process].rank) \
-        F("cause", FLAG, of->is_cause)                        \
+#define SEEN_FIELDS(F)                              \
+        F("kind", WORD, capo_why_name(of->why))     \
+        F("rank", RANK, capo_why_rank(in->job, of)) \
+        F("cause", FLAG, of->is_cause)              \
         F("text", TEXT, of->text)
 CLI_ENTITY(seen, struct capo_cause_found, struct hang_page, SEEN_FIELDS);
 

@@ -8,6 +8,8 @@
 #include "cli/hang/cmd_hang.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/waits_causes.h"
+#include "analysis/steps/job_steps.h"
 #include "profiles/machine/nvml.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
@@ -86,6 +88,8 @@ void hang_page_judge(struct hang_page *page)
         page->late.job = page->job;
         page->late.clocks_now = page->logs->live ? clocks_now : NULL;
         capo_judge_waits(&page->late);
+        capo_job_steps(page->job, &page->late.steps);
+        capo_judge_change(&page->late);
 }
 
 void hang_page_finish(struct hang_page *page)

@@ -45,12 +45,21 @@ static uint32_t find_host(const struct capo_job *job, const uint32_t *first, uin
 /* Nobody is late: what the machine says of the ranks and nodes meanwhile. */
 static void print_seen(const struct hang_page *p, FILE *out)
 {
+        char text[32], at[32];
+
         for (uint32_t i = 0, n = 0; i < p->late.n_causes; i++) {
                 const struct capo_causes *c = &p->late.causes[i];
 
-                for (unsigned k = 0; k < c->n && n < LATE; k++, n++)
-                        fprintf(out, "  machine: rank %d: %s\n",
-                                p->job->processes[c->found[k].process].rank, c->found[k].text);
+                for (unsigned k = 0; k < c->n && n < LATE; k++, n++) {
+                        fprintf(out, "  machine: ");
+                        if (c->longer > 0)
+                                fprintf(out, "steps take %s longer since %s: ",
+                                        capo_text_percent(c->longer, text),
+                                        capo_text_when(c->since_ns, "%H:%M:%S", at));
+                        if (capo_why_rank(p->job, &c->found[k]) >= 0)
+                                fprintf(out, "rank %d: ", capo_why_rank(p->job, &c->found[k]));
+                        fprintf(out, "%s\n", c->found[k].text);
+                }
         }
 }
 

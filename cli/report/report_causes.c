@@ -8,14 +8,9 @@
 #include "cli/report/report_causes.h"
 #include "core/base/text.h"
 
-static int32_t rank_of(const struct capo_page *page, const struct capo_cause_found *f)
-{
-        return page->job->processes[f->process].rank;
-}
-
 #define FOUND_FIELDS(F)                                                            \
         F("kind", WORD, capo_why_name(of->why))                                    \
-        F("rank", RANK, rank_of(in, of))                                           \
+        F("rank", RANK, capo_why_rank(in->job, of))                                \
         F("node", TEXT, in->job->nodes[in->job->processes[of->process].node].name) \
         F("explained_s", DURATION, of->explained_ns)                               \
         F("evidence", TEXT, of->text)                                              \
@@ -37,7 +32,8 @@ static unsigned n_causes(const struct capo_causes *c)
         F("rank", RANK, of->comm == CAPO_NO_COMM ? -1 : in->job->processes[of->process].rank) \
         F("lost_s", DURATION, of->lost_ns)                                                    \
         F("since", TIME, (int64_t)of->since_ns)                                               \
-        F("longer", SHARE, of->since_ns ? of->longer : -1)                                    \
+        F("until", TIME, (int64_t)of->until_ns)                                               \
+        F("longer", SHARE, of->longer > 0 ? of->longer : -1)                                  \
         F("found", JSON, CLI_ENTITIES(found, in, of->found, n_causes(of)))                    \
         F("asked", TEXT, *of->asked ? of->asked : NULL)                                       \
         F("not_asked", TEXT, *of->not_asked ? of->not_asked : NULL)
@@ -50,18 +46,26 @@ CLI_ENTITY_SHARED(report_seen, struct capo_causes, struct capo_page, SEEN_FIELDS
 
 static void add_found(const struct capo_page *r, const struct capo_causes *c, struct cli_section *s)
 {
-        char who[300], text[32], share[48];
+        char who[32] = "", text[32], share[120], at[32];
+        int32_t rank;
 
         for (unsigned i = 0; i < c->n; i++) {
                 const struct capo_cause_found *f = &c->found[i];
 
-                snprintf(who, sizeof who, "rank %d", rank_of(r, f));
+                rank = capo_why_rank(r->job, f);
+                snprintf(who, sizeof who, rank >= 0 ? "rank %d: " : "", rank);
                 if (f->explained_ns >= 0 && c->lost_ns > 0)
-                        snprintf(share, sizeof share, " (%s)",
+                        snprintf(share, sizeof share, " (%s",
                                  capo_text_percent(f->explained_ns / c->lost_ns, text));
                 else
-                        snprintf(share, sizeof share, " (its time is not known)");
-                cli_section_cell(s, "%s%s: %s%s", f->is_cause ? "" : "also seen: ", who, f->text,
+                        snprintf(share, sizeof share, " (its time is not known");
+                if (c->since_ns && !(c->longer > 0))
+                        capo_append(share, sizeof share, ", %s %s", c->until_ns ? "from" : "since",
+                                    capo_text_when(c->since_ns, "%H:%M:%S", at));
+                if (c->until_ns)
+                        capo_append(share, sizeof share, " %s %s", c->since_ns ? "to" : "until",
+                                    capo_text_when(c->until_ns, "%H:%M:%S", at));
+                cli_section_cell(s, "%s%s%s%s)", f->is_cause ? "" : "also seen: ", who, f->text,
                                  share);
         }
 }
@@ -81,7 +85,7 @@ void report_causes(const struct report_view *view, struct cli_page *page)
         for (uint32_t i = 0; i < r->n_causes; i++) {
                 const struct capo_causes *c = &r->causes[i];
 
-                if (c->since_ns)
+                if (c->longer > 0)
                         cli_section_cell(s, "steps take %s longer since %s:",
                                          capo_text_percent(c->longer, text),
                                          capo_text_when(c->since_ns, "%H:%M:%S", at));

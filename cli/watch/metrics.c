@@ -163,9 +163,22 @@ static void put_causes(struct metrics_put *p)
 
                 snprintf(rank, sizeof rank, "%d",
                          c->comm == CAPO_NO_COMM ? -1 : page->job->processes[c->process].rank);
-                for (unsigned k = 0; k < c->n && c->found[k].is_cause; k++)
+                for (unsigned k = 0; k < c->n && c->found[k].is_cause && !(c->longer > 0); k++)
                         metrics_point(p, "", 1, "rank", rank, "cause",
                                       capo_why_name(c->found[k].why), NULL);
+        }
+}
+
+static void put_longer(struct metrics_put *p)
+{
+        const struct capo_page *page = &p->job->page.late;
+
+        for (uint32_t i = 0; i < page->n_causes; i++) {
+                const struct capo_causes *c = &page->causes[i];
+
+                for (unsigned k = 0; k < c->n && c->found[k].is_cause && c->longer > 0; k++)
+                        metrics_point(p, "", c->longer, "cause", capo_why_name(c->found[k].why),
+                                      NULL);
         }
 }
 

@@ -158,7 +158,6 @@ static int read_job(struct watch *w, struct watch_job *j)
                 hang_page_judge(&j->page);
                 give_ceilings(j);
                 capo_judge_rows(&j->page.late);
-                capo_job_steps(j->page.job, &j->page.late.steps);
                 keep_steps(j);
         }
         if (r == 0)

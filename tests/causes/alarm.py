@@ -14,7 +14,7 @@ from job import CAPO, Job, check
 
 PORT = "sys/class/infiniband/mlx5_1/ports/1/"
 LOST = "packets are lost or damaged on "
-PORTS = ": mlx5_1/1: packet_seq_err +4,830 since "
+PORTS = ": mlx5_1/1: packet_seq_err +4,830 "
 
 
 def write(root, **counters):
@@ -45,10 +45,10 @@ def stuck(root):
         job.watch(2)
         job.wait("alarm", lambda: re.search("RANK 1 IS MISSING.*\n", job.read("watch.stderr")))  # behind hang.txt and hang.json
         text = job.read("logs/hang.txt")
-        said = re.findall("\n  machine: rank .*", text)  # of a busy machine it may say three other things
+        said = re.findall("\n  machine: .*", text)  # of a busy machine it may say three other things
         check(text, len(said) == 3 or any(LOST in line and PORTS in line for line in said))
         alarm = [line for line in job.read("watch.stderr").splitlines() if "RANK 1 IS MISSING" in line]
-        check(job.read("watch.stderr"), len(alarm) == 1 and "; machine: rank " in alarm[0])  # on a busy machine it may have more to say
+        check(job.read("watch.stderr"), len(alarm) == 1 and "; machine: " in alarm[0])  # on a busy machine it may have more to say
         seen = json.loads(job.read("logs/hang.json"))["machine"]
         check(seen, [s for s in seen if s["kind"] == "nic_errors" and PORTS in s["text"]])
         job.go("end")

@@ -23,8 +23,13 @@ static struct capo_job job = {.processes = processes,
                               .comms = &comm,
                               .n_comms = 1};
 
-static struct capo_causes judge_since(uint64_t from_s, const char *late, const char *others,
-                                      double lost_s, bool on_gpu)
+static uint64_t second(uint64_t s)
+{
+        return s ? (100 + s) * 1000000000 : 0;
+}
+
+static struct capo_causes judge_window(uint64_t from_s, uint64_t to_s, const char *late,
+                                       const char *others, double lost_s, bool on_gpu)
 {
         struct capo_why_readings all;
         struct capo_causes c;
@@ -37,11 +42,17 @@ static struct capo_causes judge_since(uint64_t from_s, const char *late, const c
                                                   .machine = (char *)(i == 3 ? late : others)};
                 members[i] = (struct capo_job_member){.rank = (int)i, .process = i};
         }
-        all = capo_why_read(&job, 0, from_s ? 100000000000 + from_s * 1000000000 : 0);
+        all = capo_why_read(&job, 0, second(from_s), second(to_s));
         cr_assert(all.in);
         capo_why_late(&job, &all, 0, 3, lost_s * 1e9, on_gpu, &c);
         capo_why_free(&all, RANKS);
         return c;
+}
+
+static struct capo_causes judge_since(uint64_t from_s, const char *late, const char *others,
+                                      double lost_s, bool on_gpu)
+{
+        return judge_window(from_s, 0, late, others, lost_s, on_gpu);
 }
 
 static struct capo_causes judge(const char *late, const char *others, double lost_s, bool on_gpu)
@@ -62,7 +73,7 @@ Test(causes, counters)
                                     "nic\ta/1\tpacket_seq_err=4\tsymbol_error=7\tlink_downed=3\n"
                                     "left\tgpu\t0:1b\tit took 900 ms to answer\n");
         struct capo_job_process p = {.machine = text};
-        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX);
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX, false);
         double sum;
 
         cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
@@ -86,7 +97,7 @@ Test(causes, short_lines)
                 "at\t3000\n#3\t10=15\t10:symbol_error=4\t77:x=1\n#4\t0=1410\nstack\t0\tsleep\tin sleep\ndid\t0\t4\n"
                 "samples\t10\t2\t100000000\t5\nat\t4000\ndid\t0\t1\t77\nsamples\t10\t1\n#\n#3\nnic\n";
         struct capo_job_process p = {.machine = text};
-        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX);
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX, false);
         double sum;
 
         cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
@@ -105,7 +116,7 @@ Test(causes, short_lines)
 static double sum_of(const char *text, enum capo_machine_id id)
 {
         struct capo_job_process p = {.machine = (char *)(uintptr_t)text};
-        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX);
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX, false);
         double sum;
 
         cr_assert(capo_machine_sum(s, id, NULL, &sum));
@@ -141,7 +152,7 @@ Test(causes, nic_renamed)
                 SEQ("2", "150") "at\t3\nnic\ta/1\tpacket_seq_err=-\nnic\tb/1\tpacket_seq_err=4000\n"
                                 "at\t4\nnic\tb/1\tpacket_seq_err=4001\n";
         struct capo_job_process p = {.machine = (char *)(uintptr_t)text};
-        struct capo_machine_series *s = capo_machine_series(&p, 2, UINT64_MAX);
+        struct capo_machine_series *s = capo_machine_series(&p, 2, UINT64_MAX, false);
         double sum;
 
         cr_expect_eq(sum_of(text, CAPO_M_NIC_SEQ), 51,
@@ -150,11 +161,12 @@ Test(causes, nic_renamed)
         cr_expect_eq(sum, 1, "behind the second reading");
         cr_expect(s->first_ns == 2 && s->last_ns == 4);
         capo_machine_series_free(s);
-        s = capo_machine_series(&p, 0, 2);
+        s = capo_machine_series(&p, 0, 2, false);
         cr_assert(capo_machine_sum(s, CAPO_M_NIC_SEQ, NULL, &sum));
         cr_expect_eq(sum, 50, "until the second reading");
         capo_machine_series_free(s);
-        cr_expect_null(capo_machine_series(&p, 4, UINT64_MAX), "no reading is behind the last");
+        cr_expect_null(capo_machine_series(&p, 4, UINT64_MAX, false),
+                       "no reading is behind the last");
 }
 
 /* Of 64 ports the one with errors is named, and no text is longer than its room. */
@@ -319,13 +331,48 @@ Test(causes, from_the_middle_on)
         cr_expect(c.n == 1 && c.found[0].is_cause, "%u found", c.n);
 }
 
+/* It is late from the tenth second to the 18th; the reading behind that is the 20th's. */
+Test(causes, in_the_middle)
+{
+        static const char late[] =
+                THREE("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                      "thread\t7:calls:job\trun=1\twait=100000\n",
+                      "thread\t7:calls:job\trun=2\twait=4100000\n"
+                      "at\t30000000000\nthread\t7:calls:job\trun=3\twait=9100000\n");
+
+        expect(judge_window(10, 18, late, WAITS("0", "0"), 5, false), CAPO_WHY_cpu_contention, 4);
+        expect(judge_window(0, 18, late, WAITS("0", "0"), 5, false), CAPO_WHY_cpu_contention, 4.1);
+        expect(judge_window(10, 0, late, WAITS("0", "0"), 9, false), CAPO_WHY_cpu_contention, 9);
+}
+
+/* Nobody is late: what a node has is of none of its ranks. */
+Test(causes, slow_calls_of_a_node)
+{
+        static const char lost[] = THREE("nic\tmlx5_0/1\tpacket_seq_err=5\n",
+                                         "nic\tmlx5_0/1\tpacket_seq_err=505\n", "");
+        struct capo_why_readings all;
+        struct capo_causes c;
+
+        c = judge(lost, QUIET, 5, true);
+        cr_assert_eq(c.n, 1);
+        cr_expect_eq(capo_why_rank(&job, c.found), 3, "it is late");
+        cr_expect(strstr(c.found[0].text, "packet_seq_err +500 from ") &&
+                          strstr(c.found[0].text, " to "),
+                  "%s", c.found[0].text);
+        all = capo_why_read(&job, 0, 0, 0);
+        capo_why_slow(&job, &all, 5e9, &c);
+        capo_why_free(&all, RANKS);
+        cr_assert(c.n == 1 && c.found[0].is_cause);
+        cr_expect_eq(capo_why_rank(&job, c.found), -1);
+}
+
 static struct capo_causes judge_change(const char *frames, double lost_s)
 {
         struct capo_why_readings all;
         struct capo_causes c;
 
         judge(frames, frames, 0, false);
-        all = capo_why_read(&job, 0, 110000000000);
+        all = capo_why_read(&job, 0, 110000000000, 0);
         cr_assert(all.in && all.before);
         capo_why_slow(&job, &all, lost_s * 1e9, &c);
         capo_why_free(&all, RANKS);

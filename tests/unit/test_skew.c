@@ -652,6 +652,37 @@ Test(skew, from_when_on_a_rank_is_the_late_one)
         cr_assert_eq((k->worst_from_ns - 7000000000) / (5ull * MS), k->worst_from_seq);
 }
 
+Test(skew, until_when_a_rank_is_the_late_one)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 300; seq++)
+                call(seq, false, seq % 3 == 0 ? 2000 : 0, seq % 3 == 1 ? 2000 : 0,
+                     seq > 100 && seq <= 200 ? 90000
+                     : seq % 3 == 2          ? 2000
+                                             : 0);
+        k = solve();
+        cr_assert_eq(k->worst, 2);
+        cr_assert(k->worst_from_seq >= 99 && k->worst_from_seq <= 101, "%u", k->worst_from_seq);
+        cr_assert(k->worst_to_seq >= 200 && k->worst_to_seq <= 203, "%u", k->worst_to_seq);
+        cr_assert_eq((k->worst_to_ns - k->worst_from_ns) / (5ull * MS),
+                     k->worst_to_seq - k->worst_from_seq);
+}
+
+Test(skew, only_at_first_a_rank_is_the_late_one)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, seq % 3 == 0 ? 2000 : 0, seq % 3 == 1 ? 2000 : 0,
+                     seq <= 100     ? 90000
+                     : seq % 3 == 2 ? 2000
+                                    : 0);
+        k = solve();
+        cr_assert(k->worst == 2 && !k->worst_from_seq && !k->worst_from_ns);
+        cr_assert(k->worst_to_seq >= 100 && k->worst_to_seq <= 102, "%u", k->worst_to_seq);
+}
+
 /* The one that is late is the second with a log, and the third rank. */
 Test(skew, from_when_on_where_a_rank_left_no_log)
 {
