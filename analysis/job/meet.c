@@ -151,24 +151,32 @@ static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
                 row->mismatch = true;
         *a = (struct capo_meet_arrival){.begin = r->t_begin};
         next = &m->recent[(r->seq + 1) % CAPO_MEET_RECENT];
-        if (next->seq == r->seq + 1 && next->rank == rank)
+        if (next->seq == r->seq + 1 && next->rank == rank) {
                 set_next(a, next->begin);
+                row->further |= next->group && next->group == capo_meet_group(r);
+        }
+        m->added = (struct capo_meet_recent){0, r->seq, rank, capo_meet_group(r)};
         set_gpu(m, a - m->arrivals, r);
         row->apart |= ends_apart(r->algo_proto);
         row->n_seen++;
         return a - m->arrivals;
 }
 
-void capo_meet_follow(struct capo_meet *m, uint32_t rank, uint32_t seq, uint64_t begin)
+void capo_meet_follow(struct capo_meet *m, uint32_t rank, uint32_t seq, uint64_t begin,
+                      uint32_t group)
 {
         uint32_t *slot;
 
         if (seq < 2 || rank >= m->n_ranks)
                 return;
-        m->recent[seq % CAPO_MEET_RECENT] = (struct capo_meet_recent){begin, seq, rank};
+        m->recent[seq % CAPO_MEET_RECENT] = (struct capo_meet_recent){begin, seq, rank, group};
         slot = slot_of(m, seq - 1);
-        if (*slot && m->arrivals[(size_t)(*slot - 1) * m->n_ranks + rank].begin != CAPO_MEET_ABSENT)
-                set_next(&m->arrivals[(size_t)(*slot - 1) * m->n_ranks + rank], begin);
+        if (!*slot ||
+            m->arrivals[(size_t)(*slot - 1) * m->n_ranks + rank].begin == CAPO_MEET_ABSENT)
+                return;
+        set_next(&m->arrivals[(size_t)(*slot - 1) * m->n_ranks + rank], begin);
+        m->rows[*slot - 1].further |= group && m->added.group == group && m->added.seq == seq - 1 &&
+                                      m->added.rank == rank;
 }
 
 int64_t capo_meet_add(struct capo_meet *m, uint32_t rank, const struct capo_record *r)

@@ -17,7 +17,8 @@
 
 #include "capo/call_kinds.h"
 
-struct capo_record;
+#include "capo/record.h"
+
 
 #define CAPO_MEET_ABSENT UINT64_MAX
 #define CAPO_MEET_LONG   32 /* number of calls noted for the silence before them */
@@ -48,6 +49,7 @@ struct capo_meet_row {
         uint8_t call;
         bool mismatch; /* its kind or size differs between ranks */
         bool apart;    /* by its algorithm it ends earlier on some ranks than on others */
+        bool further;  /* the next call is in the same group: the times are of the whole group */
         bool extra;    /* not in the hashed sample: noted for the silence before it */
 };
 
@@ -75,8 +77,8 @@ struct capo_meet {
         /* The last calls of the rank that is added: timed ones come later than those behind them. */
         struct capo_meet_recent {
                 uint64_t begin;
-                uint32_t seq, rank;
-        } recent[CAPO_MEET_RECENT];
+                uint32_t seq, rank, group;
+        } recent[CAPO_MEET_RECENT], added;
         uint64_t
                 most_missed_ns; /* silences before calls that are not noted are at most this long */
 };
@@ -99,9 +101,16 @@ static inline uint32_t capo_meet_hash(uint32_t seq)
         return (seq >> 1) * 2654435769u;
 }
 
-/** capo_meet_follow() - @rank's host made call @seq at @begin: it is the next one of another. Of all
+/** capo_meet_group() - the group that a call is a member of; 0: none. */
+static inline uint32_t capo_meet_group(const struct capo_record *r)
+{
+        return r->flags & CAPO_RECORD_MEMBER ? 1 + r->group : 0;
+}
+
+/** capo_meet_follow() - @rank's host made call @seq at @begin, in @group: it is the next one of another. Of all
  * calls, before capo_meet_add(). */
-void capo_meet_follow(struct capo_meet *meet, uint32_t rank, uint32_t seq, uint64_t begin);
+void capo_meet_follow(struct capo_meet *meet, uint32_t rank, uint32_t seq, uint64_t begin,
+                      uint32_t group);
 
 /** capo_meet_add() - one call of @rank; the times in @r are ns since its log's epoch. Calls above
  * the limit and ranks out of range are ignored. Return: a handle for capo_meet_set_gpu(); -1: not

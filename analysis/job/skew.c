@@ -455,7 +455,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
 
                 skew->max_ns = fmax(skew->max_ns, l->call[i].spread);
                 skew->ranks[l->call[i].last].last++;
-                for (uint32_t k = 0; k < n; k++)
+                for (uint32_t k = 0; k < n && (!l->call[i].row->further || l->call[i].by_host); k++)
                         skew->ranks[k].wait_ns += (t[l->call[i].last] - t[k]) / l->n_rows;
                 if (!l->call[i].row->extra)
                         column[n_even++] = l->call[i].spread;

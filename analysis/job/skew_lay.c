@@ -270,7 +270,8 @@ void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_fro
                         continue;
                 bound_starts(to, l->n, (double)capo_job_duration_ns(s->job));
                 at->last = last_of(to, l->n);
-                at->waited = l->n * (to[at->last] - mean_of(to, l->n));
+                if (!at->row->further || at->by_host) /* a group is waited for once */
+                        at->waited = l->n * (to[at->last] - mean_of(to, l->n));
                 at->spread = spread_of(to, l->n);
                 at->part = at->waited > 0 ? lead_of(to, l->n, at->last) / at->waited : 0;
                 l->n_rows++;

@@ -119,12 +119,13 @@ static void meet_call(struct reading *rd, const struct capo_record *r)
         }
 }
 
-static void follow_call(struct reading *rd, uint16_t comm, uint32_t seq, uint64_t begin)
+static void follow_call(struct reading *rd, uint16_t comm, uint32_t seq, uint64_t begin,
+                        uint32_t group)
 {
         struct capo_meet *meet = meet_of(rd, comm);
 
         if (meet)
-                capo_meet_follow(meet, (uint32_t)rd->ranks[comm], seq, begin);
+                capo_meet_follow(meet, (uint32_t)rd->ranks[comm], seq, begin, group);
 }
 
 void job_seen_until(struct reading *rd, uint64_t t)
@@ -274,9 +275,10 @@ void job_read_block(struct reading *rd, const struct capo_log_frame *f)
         for (uint32_t i = 0; i < c.n; i++) {
                 const struct wanted *w = &rd->wanted[c.shape[i]];
 
-                if (unlikely(capo_meet_hash(c.seq[i] - 1) <= w->limit) && w->limit && !w->grouped)
-                        follow_call(rd, rd->shapes[c.shape[i]].comm, c.seq[i],
-                                    c.base + c.t_begin[i]);
+                if (unlikely(capo_meet_hash(c.seq[i] - 1) <= w->limit) && w->limit && !w->grouped) {
+                        capo_log_record(&c, i, &rd->shapes[c.shape[i]], &r);
+                        follow_call(rd, r.comm, r.seq, r.t_begin, capo_meet_group(&r));
+                }
                 if (likely(capo_meet_hash(c.seq[i]) > w->limit) || (w->grouped && !rd->n_pending) ||
                     !w->limit)
                         continue;
@@ -302,7 +304,7 @@ void job_read_wide(struct reading *rd, const struct capo_log_frame *f)
 
                 p->n_records += !rd->again;
                 if (w.limit && !w.grouped && capo_meet_hash(r.seq - 1) <= w.limit)
-                        follow_call(rd, r.comm, r.seq, r.t_begin);
+                        follow_call(rd, r.comm, r.seq, r.t_begin, capo_meet_group(&r));
                 if (w.limit && (rd->longs || capo_meet_hash(r.seq) <= w.limit) &&
                     r.t_begin <= r.t_end)
                         meet_call(rd, &r);

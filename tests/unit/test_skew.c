@@ -810,9 +810,39 @@ static void timed_call(uint32_t seq, const struct times t[RANKS])
                                         .gpu_ns = (uint32_t)(t[rank].ns * MS)};
 
                 r.group = 1 + (uint32_t)((t[rank].begin - t[rank].host) * MS / 100);
-                capo_meet_follow(meet, rank, seq, r.t_begin);
+                capo_meet_follow(meet, rank, seq, r.t_begin, 0);
                 cr_assert_geq(capo_meet_add(meet, rank, &r), 0);
         }
+}
+
+/* The times of a group are those of each member, but the others waited once. */
+Test(skew, a_group_is_waited_for_once)
+{
+        double caused[2];
+
+        for (uint32_t members = 1; members <= 2; members++) {
+                job->comms[0].n_calls = 40;
+                for (uint32_t rank = 0; rank < RANKS; rank++) {
+                        for (uint32_t seq = 1; seq <= 40; seq++) {
+                                struct capo_record group = {.clock = CAPO_CLOCK_EVENT,
+                                                            .gpu_ns = MS * (9 - 2 * rank)};
+                                struct capo_record r = {.seq = seq,
+                                                        .call = CAPO_CALL_ALLREDUCE,
+                                                        .bytes = 8,
+                                                        .t_begin = 50ull * MS * seq,
+                                                        .flags = CAPO_RECORD_MEMBER,
+                                                        .group = 1 + (seq - 1) / members};
+
+                                capo_meet_follow(meet, rank, seq, r.t_begin, capo_meet_group(&r));
+                                capo_meet_set_gpu(meet, capo_meet_add(meet, rank, &r), seq, &group);
+                        }
+                }
+                caused[members - 1] = solve()->ranks[2].caused_ns;
+                end();
+                begin();
+        }
+        cr_expect_float_eq(caused[0], 40 * 6 * MS, MS, "%g", caused[0]);
+        cr_expect_float_eq(caused[1], 20 * 6 * MS, MS, "%g", caused[1]);
 }
 
 /* The root of a tree ends first: its call is shortest, and it did not come last. */
