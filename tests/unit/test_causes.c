@@ -3,11 +3,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 #include <criterion/criterion.h>
 
 #include "analysis/causes/causes.h"
 #include "analysis/causes/machine_series.h"
+#include "analysis/job/stats.h"
 #include "analysis/report/waits_causes.h"
+#include "tests/golden/gen_log.h"
 
 enum { RANKS = 4 };
 
@@ -398,6 +401,57 @@ Test(causes, steps_change)
         expect(judge_change(WAITS("100000", "3200000"), 4), CAPO_WHY_cpu_contention, 3);
         cr_expect_eq(judge_change(WAITS("3000000", "6000000"), 4).n, 0, "as before");
         cr_expect_eq(judge_change(WAITS("100000", "3200000"), 0.5).n, 0, "six times what was lost");
+}
+
+/* Calls of two ranks that take as long all the time; errors of a port grow from @from_ms to @to_ms. */
+static bool blames_errors(unsigned from_ms, unsigned to_ms)
+{
+        static const uint64_t sizes[] = {25 << 20, 1 << 20};
+        char dir[] = "/tmp/capo-test-causes-XXXXXX", command[128], line[256], why[128], *text;
+        struct gen_job calls = {.dir = mkdtemp(dir),
+                                .layout = (unsigned[]){1, 1},
+                                .n_nodes = 2,
+                                .n_steps = 300,
+                                .sizes = sizes,
+                                .n_sizes = 2,
+                                .trace = true,
+                                .gpu = true};
+        struct capo_job *made = capo_job_new();
+        struct capo_why_readings all;
+        struct capo_causes c;
+        FILE *list;
+
+        gen_job_write(&calls);
+        snprintf(command, sizeof command, "ls %s/*.capo", dir);
+        list = popen(command, "r");
+        while (list && fgets(line, sizeof line, list)) {
+                line[strcspn(line, "\n")] = 0;
+                cr_assert_eq(capo_job_add_log(made, line, why, sizeof why, NULL, NULL), 0);
+        }
+        pclose(list);
+        capo_job_finish(made);
+        cr_assert(asprintf(&text,
+                           "at\t1\nnic\ta/1\tpacket_seq_err=5\nat\t%u000000\nnic\ta/1\t"
+                           "packet_seq_err=5\nat\t%u000000\nnic\ta/1\tpacket_seq_err=905\n"
+                           "at\t9000000000\nnic\ta/1\tpacket_seq_err=905\n",
+                           from_ms, to_ms) > 0);
+        free(made->processes[1].machine);
+        made->processes[1].machine = text;
+        all = capo_why_read(made, 0, 0, 0);
+        capo_why_slow(made, &all, 1e8, &c);
+        capo_why_free(&all, made->n_processes);
+        capo_job_free(made);
+        snprintf(command, sizeof command, "rm -r %s", dir);
+        cr_assert_eq(system(command), 0);
+        cr_assert(c.n == 1 && c.found[0].why == CAPO_WHY_nic_errors);
+        return c.found[0].is_cause;
+}
+
+/* The calls were slow at another time, or nobody knows. */
+Test(causes, errors_while_calls_were_as_usual)
+{
+        cr_expect_not(blames_errors(1100, 1300));
+        cr_expect(blames_errors(1, 9000), "they grew all the time");
 }
 
 Test(causes, behind_the_sentence)
