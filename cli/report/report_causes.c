@@ -46,14 +46,16 @@ CLI_ENTITY_SHARED(report_seen, struct capo_causes, struct capo_page, SEEN_FIELDS
 
 static void add_found(const struct capo_page *r, const struct capo_causes *c, struct cli_section *s)
 {
-        char who[32] = "", text[32], share[120], at[32];
+        char who[32], text[32], share[120], at[32];
         int32_t rank;
 
         for (unsigned i = 0; i < c->n; i++) {
                 const struct capo_cause_found *f = &c->found[i];
 
                 rank = capo_why_rank(r->job, f);
-                snprintf(who, sizeof who, rank >= 0 ? "rank %d: " : "", rank);
+                *who = 0;
+                if (rank >= 0)
+                        snprintf(who, sizeof who, "rank %d: ", rank);
                 if (f->explained_ns >= 0 && c->lost_ns > 0)
                         snprintf(share, sizeof share, " (%s",
                                  capo_text_percent(f->explained_ns / c->lost_ns, text));
