@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "analysis/log/log_window.h"
+#include "capo/msg.h"
 #include "core/base/others_file.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -148,6 +149,7 @@ const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t of
                 void *larger = malloc(room);
 
                 if (!larger) {
+                        capo_warn("%s: no memory for a frame of %zu bytes", w->path ?: "a log", n);
                         *error = -ENOMEM;
                         return NULL;
                 }
