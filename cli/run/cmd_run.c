@@ -17,26 +17,65 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "cli/base/cli.h"
-#include "cli/run/cmd_run.h"
 #include "capo/profile.h"
+#include "cli/base/cli.h"
+#include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
-#include "core/base/layout.h"
-#include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
-#include "core/base/plugin_file.h"
-#include "core/base/site_conf.h"
-#include "core/base/xalloc.h"
-#include "core/profile/match.h"
-#include "core/profile/profile_find.h"
-#include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_own.h"
+#include "cli/run/cmd_run.h"
 #include "cli/run/profile_auto.h"
 #include "cli/run/run_command.h"
 #include "cli/run/run_loader.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
+#include "core/base/layout.h"
+#include "core/base/nccl_facts.h"
+#include "core/base/nccl_release.h"
+#include "core/base/plugin_file.h"
+#include "core/base/site_conf.h"
+#include "core/base/util.h"
+#include "core/base/xalloc.h"
+#include "core/profile/match.h"
+#include "core/profile/profile_find.h"
+#include "profiles/fragment/fragment.h"
+
+/*
+ * Exports the allocation that the user names to capo run: its class, which rules of a profile can
+ * name, and its layout. Both come from the command line, so they are the same on every machine that
+ * runs the same command.
+ */
+/* Export the class and the layout of the given allocation.
+ * Return: 0; an exit status, and the error was printed. */
+static int name_allocation(const struct run *run)
+{
+        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
+        struct cli_machine_words o = {.topo = run->topo, .platform = run->platform};
+        char why[512], class[1024], layout_text[CAPO_LAYOUT_TEXT];
+        struct cli_machine_source s;
+        struct capo_layout layout;
+        struct capo_alloc a;
+        const char *gpus = run->gpus ? run->gpus : run->alloc;
+
+        if (!run->topo && !run->platform && !gpus)
+                return 0;
+        if (!(run->topo || run->platform) || !gpus || (run->gpus && run->alloc))
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "run: --gpus or --alloc and --topo or --platform go together: which GPUs of which machine");
+        if (cli_machine_load("run", &o, &t, &s) < 0)
+                return CAPO_EXIT_FAIL;
+        if (capo_alloc_parse(t, gpus, !run->gpus, &a, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "run: %s", why);
+        if (capo_class_name(t, &a, class, sizeof class) == 0)
+                run_setenv(CAPO_ENV_class_name, class);
+        capo_alloc_layout(&a, &layout);
+        if (!run->layout && !getenv(CAPO_ENV_layout))
+                run_setenv(CAPO_ENV_layout,
+                           capo_layout_print(&layout, layout_text, sizeof layout_text));
+        capo_alloc_free(&a);
+        return 0;
+}
 
 static const char *forwarded[64];
 static unsigned n_forwarded;
@@ -395,7 +434,7 @@ int run_exec(const struct run *asked, char **command)
                                  r == -ENOTDIR ? "a file is there, and a folder is expected"
                                                : strerror(-r));
         run_setenv(CAPO_ENV_dir, path);
-        r = run_allocation(run);
+        r = name_allocation(run);
         if (r) {
                 remove_empty(path, before);
                 return r;

@@ -27,10 +27,6 @@ struct run {
  * run. */
 extern const struct cli_option run_options[];
 
-/** run_allocation() - export the class and the layout of the given allocation.
- * Return: 0; an exit status, and the error was printed. */
-int run_allocation(const struct run *run);
-
 /** run_record_topology() - write this machine to DIR/topology-HOST.xml, if it has GPUs and the file
  * does not exist. Takes three seconds at most. */
 void run_record_topology(const char *dir);

@@ -2,9 +2,12 @@
 /* What is wrong with a profile that can be read: found before a job finds it. */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct capo_profile;
+struct capo_when;
 
 enum capo_finding_level {
         CAPO_FINDING_ERROR,   /* does nothing, or not what it says */
@@ -23,3 +26,7 @@ enum capo_finding_level {
 typedef void (*capo_finding_say)(void *user, enum capo_finding_level level, uint32_t line,
                                  const char *text);
 int capo_profile_check(const struct capo_profile *profile, capo_finding_say say, void *user);
+
+/** capo_when_never() - can no communicator be as @w says? @why: set when it cannot, the first
+ * contradiction between two conditions. */
+bool capo_when_never(const struct capo_when *w, char *why, size_t room);

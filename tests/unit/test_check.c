@@ -7,7 +7,6 @@
 #include "capo/profile.h"
 #include "core/base/util.h"
 #include "core/profile/profile_check.h"
-#include "core/profile/when_never.h"
 
 #define DOC(rest)        "{\"capo_profile\": 1, \"provenance\": {\"by\": 1}, " rest "}"
 #define RULES(rules)     DOC("\"rules\": [\n" rules "\n]")
