@@ -208,8 +208,6 @@ static struct cli_page *make_page(const char *before, const char *after, const s
         size_t n_noise = 0;
         char text[300];
 
-        if (!page)
-                return NULL;
         cli_page_title(page, "capo diff   %s -> %s", before, after);
         cli_page_under(page, "%llu calls in both, %llu in one only   %.1f s -> %.1f s",
                        (unsigned long long)d->matched / 2, (unsigned long long)d->unmatched,
@@ -291,20 +289,16 @@ static int run_diff(void *options, int n, char **paths)
                         paths[0], a[0]->n_ranks, paths[1], b[0]->n_ranks);
                 goto end;
         }
-        if (diff_steps_make(a, n_a, b, n_b, &beside.steps) < 0 ||
-            capo_diff_make(a, n_a, b, n_b, o->min_change, &d) < 0) {
-                capo_error("diff: no memory");
-                goto end;
-        }
+        diff_steps_make(a, n_a, b, n_b, &beside.steps);
+        capo_diff_make(a, n_a, b, n_b, o->min_change, &d);
         beside.machine = diff_machine_make(a[0], b[0]);
         if (d.n_rows == 0) {
                 capo_error(
                         "diff: the recordings have no call in common (matched by communicator's name)");
         } else {
-                if (CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &beside, o->all),
-                                   cli_entity_json(&comparison, &beside, &d),
-                                   JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows") == -ENOMEM)
-                        capo_error("diff: no memory");
+                CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &beside, o->all),
+                               cli_entity_json(&comparison, &beside, &d),
+                               JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
         capo_diff_finish(&d);

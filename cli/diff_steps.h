@@ -12,9 +12,8 @@ struct diff_steps {
         double nccl_a, nccl_b; /* share of a step; < 0 not known; of the first runs */
 };
 
-/** diff_steps_make() - Return: 0; -ENOMEM. */
-int diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
-                    struct diff_steps *out);
+void diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
+                     struct diff_steps *out);
 
 /** diff_steps_text() - a sentence; "": not known. @seconds: gained or lost in total on one rank.
  * Return: @text. */

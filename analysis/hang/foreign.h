@@ -52,7 +52,7 @@ int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uin
                                  int32_t rank);
 
 /** capo_hang_foreign_call() - append a call of @process. Return: the copy, valid until the next
- * call; NULL: no memory. */
+ * call. */
 struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
                                               const struct capo_hang_call *call);
 

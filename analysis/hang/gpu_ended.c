@@ -5,7 +5,6 @@
 
 #define SLOWER 4 /* times as long as the mean may a call take, before it is held for stuck */
 
-/* NULL: no memory. */
 static struct capo_hang_ended *entry_of(struct capo_hang_process *p, uint32_t comm)
 {
         for (uint32_t i = 0; i < p->n_ended; i++) {

@@ -6,8 +6,7 @@
 #include "analysis/hang/hang_verdict.h"
 #include "core/log/unfinished.h"
 
-/** hang_take_ended() - what @u says of that, of communicator @comm of @p; @t0: of the log. Return:
- * 0; -ENOMEM. */
+/** hang_take_ended() - what @u says of that, of communicator @comm of @p; @t0: of the log. */
 void hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
                      const struct capo_unfinished_call *u);
 

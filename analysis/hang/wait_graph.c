@@ -178,8 +178,7 @@ bool capo_hang_is_lifecycle(const struct capo_hang_call *c)
         }
 }
 
-/* By process: has it finished the creation with the hashed id @key? Return: owned by the caller;
- * NULL: no memory. */
+/* By process: has it finished the creation with the hashed id @key? Return: owned by the caller. */
 static bool *who_has(const struct capo_hang_job *job, uint32_t key)
 {
         bool *has = xcalloc(job->n_processes + 1, sizeof *has);

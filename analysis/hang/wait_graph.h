@@ -40,8 +40,8 @@ struct hang_graph {
         bool *several;   /* by communicator: a process has several members of it */
 };
 
-/** capo_hang_graph() - of waits whose last rank began to wait at @until_ns or before. Return: 0;
- * -ENOMEM. Call capo_hang_graph_finish() in any case. */
+/** capo_hang_graph() - of waits whose last rank began to wait at @until_ns or before. Call
+ * capo_hang_graph_finish(). */
 void capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
                      struct hang_graph *g);
 void capo_hang_graph_finish(struct hang_graph *g);

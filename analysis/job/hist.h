@@ -19,7 +19,7 @@ struct capo_hist {
 
 void capo_hist_finish(struct capo_hist *h);
 
-/** capo_hist_add() - one value, counted @times. Return: 0; -ENOMEM: not added. */
+/** capo_hist_add() - one value, counted @times. */
 void capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times);
 
 /** capo_hist_add_view() - add a histogram of a log; buckets beyond the last one count in the last. */

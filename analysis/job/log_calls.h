@@ -8,7 +8,7 @@ struct capo_record;
 
 struct capo_log_calls; /* the shapes of calls that the log has described so far */
 
-/** capo_log_calls_new() - for one log. NULL: no memory. */
+/** capo_log_calls_new() - for one log. */
 struct capo_log_calls *capo_log_calls_new(void);
 void capo_log_calls_free(struct capo_log_calls *c);
 static inline void capo_log_calls_freep(struct capo_log_calls **c)

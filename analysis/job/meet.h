@@ -83,7 +83,7 @@ struct capo_meet {
                 most_missed_ns; /* silences before calls that are not noted are at most this long */
 };
 
-/** capo_meet_new() - for a communicator of @n_ranks (2 or more). NULL: no memory. */
+/** capo_meet_new() - for a communicator of @n_ranks (2 or more). */
 struct capo_meet *capo_meet_new(uint32_t n_ranks);
 /** capo_meet_bytes() - memory of a full sample for @n_ranks ranks. */
 uint64_t capo_meet_bytes(uint32_t n_ranks);

@@ -5,8 +5,7 @@
 #include "analysis/job/job.h"
 
 /** capo_skew_follow() - a rank that was late in one communicator because it waited in another: name
- * the rank where the delay began, or the other communicator. A step of capo_skew_solve(). Return: 0,
- * -ENOMEM. */
+ * the rank where the delay began, or the other communicator. A step of capo_skew_solve(). */
 void capo_skew_follow(struct capo_job *job);
 
 /** capo_skew_is_alike() - did member @k of @c come about as late as @member? */

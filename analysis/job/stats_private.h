@@ -61,8 +61,7 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
 void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
                      int8_t result, uint64_t calls);
 
-/** job_add_site() - add the calls of a call site to the job's site with the same @text. Return: 0,
- * -ENOMEM. */
+/** job_add_site() - add the calls of a call site to the job's site with the same @text. */
 void job_add_site(struct capo_job *job, const struct capo_log_site *s,
                   struct capo_log_site_chosen chosen, const char *text);
 

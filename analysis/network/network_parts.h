@@ -7,8 +7,7 @@
 /** fabric_links_make() - fill @f->links from its processes. */
 void fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job);
 
-/** fabric_shares_make() - fill @f->shares: assign the traffic of all processes to calls. Return: 0;
- * -ENOMEM. */
+/** fabric_shares_make() - fill @f->shares: assign the traffic of all processes to calls. */
 void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job);
 
 /** fabric_share_of() - set *@out to the index in @f->shares of (@comm, @call), made if missing. */

@@ -19,12 +19,10 @@ struct process_memory *process_memory_new(int pid)
 {
         struct process_memory *m = xmalloc(sizeof *m);
 
-        if (m) {
-                memset(m, 0, offsetof(struct process_memory, pieces));
-                m->pid = pid;
-                m->most = READS;
-                m->fetch = process_memory_fetch;
-        }
+        memset(m, 0, offsetof(struct process_memory, pieces));
+        m->pid = pid;
+        m->most = READS;
+        m->fetch = process_memory_fetch;
         return m;
 }
 

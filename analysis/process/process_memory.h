@@ -29,7 +29,7 @@ struct process_memory {
         uint8_t bytes[PROCESS_MEMORY_BYTES], again[PROCESS_MEMORY_BYTES];
 };
 
-/** process_memory_new() - for process @pid; free() it. NULL: no memory. */
+/** process_memory_new() - for process @pid; free() it. */
 struct process_memory *process_memory_new(int pid);
 
 bool process_memory_fetch(struct process_memory *m, uint64_t from, void *to, size_t size);

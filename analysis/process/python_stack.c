@@ -253,8 +253,6 @@ int process_python_open(int pid, struct process_python *out, char *why, size_t r
         int r;
 
         memset(out, 0, sizeof *out);
-        if (!m)
-                return capo_why(-ENOMEM, why, room, "no memory");
         m->end_ns = capo_clock_mono() + TIME_NS;
         maps = read_maps(pid, &m->error);
         r = maps ? process_python_find(m, maps, out, why, room)

@@ -335,8 +335,8 @@ static const char *rules_of(struct capo_job *const *jobs, size_t n)
         return n ? jobs[0]->processes[0].rules : NULL;
 }
 
-int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b,
-                   double min_change, struct capo_diff *d)
+void capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *const *jb, size_t n_b,
+                    double min_change, struct capo_diff *d)
 {
         size_t na = 0, nb = 0, i = 0, k = 0;
         struct side *a, *b;
@@ -365,7 +365,6 @@ int capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *cons
         qsort(d->rows, d->n_rows, sizeof *d->rows, by_seconds);
         free_sides(a, na);
         free_sides(b, nb);
-        return 0;
 }
 
 void capo_diff_finish(struct capo_diff *d)

@@ -63,9 +63,7 @@ struct capo_diff {
  * side, the interval comes from the order statistics within the runs and is at least 1 %. With
  * more, it comes from the variation between runs (or between pairs): that of the row, or the
  * typical one of all rows if larger.
- *
- * Return: 0; -ENOMEM.
  */
-int capo_diff_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
-                   double min_change, struct capo_diff *out);
+void capo_diff_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
+                    double min_change, struct capo_diff *out);
 void capo_diff_finish(struct capo_diff *d);

@@ -444,13 +444,13 @@ static void find_rank_steps(const struct capo_job *job, struct step_log *log,
                         s->steps.part[i].comm ? s->steps.part[i].comm - 1 : CAPO_NO_COMM;
 }
 
-int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
+void capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
 {
         struct step_log log = {0};
 
         *s = (struct capo_job_steps){.nccl_share = -1, .wait_share = -1};
         if (!job->n_processes)
-                return 0;
+                return;
         ask_ranks(job, s);
         find_rank_steps(job, &log, s);
         if (s->steps.known != CAPO_STEPS_NONE) {
@@ -463,7 +463,6 @@ int capo_job_steps(const struct capo_job *job, struct capo_job_steps *s)
                 log.call = NULL;
         }
         step_log_free(&log);
-        return 0;
 }
 
 void capo_job_steps_finish(struct capo_job_steps *s)

@@ -46,9 +46,8 @@ struct capo_job_steps {
 };
 
 /** capo_job_steps() - the steps of a finished job. If steps.known is NONE, steps.why is the reason.
- * part[].comm is an index in job->comms, or CAPO_NO_COMM. Return: 0; -ENOMEM. Call
- * capo_job_steps_finish() in any case. */
-int capo_job_steps(const struct capo_job *job, struct capo_job_steps *out);
+ * part[].comm is an index in job->comms, or CAPO_NO_COMM. Call capo_job_steps_finish(). */
+void capo_job_steps(const struct capo_job *job, struct capo_job_steps *out);
 void capo_job_steps_finish(struct capo_job_steps *s);
 
 /** capo_job_step_number() - the number of steps.step[@i] on pages: from 1 in the whole job if the

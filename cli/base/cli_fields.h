@@ -155,8 +155,8 @@ json_t *cli_entity_list(const struct cli_entity *e, const void *in, const void *
 /** cli_entity_csv() - print an item's exported fields as a line of CSV; @of NULL: their names. */
 void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, FILE *out);
 
-/** cli_entity_table() - a table (cli_table.h) with a column for each field that pages have, and
- * the heads as its first row; NULL: no memory. */
+/** cli_entity_table() - a table (cli_table.h) with a column for each field that pages have, and the
+ * heads as its first row. */
 struct capo_table *cli_entity_table(const struct cli_entity *e);
 
 /** cli_table_entity() - add an item as a row to a table of cli_entity_table(). */

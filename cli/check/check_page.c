@@ -253,8 +253,6 @@ void check_print(const json_t *page, FILE *out)
         size_t n = json_array_size(nodes), i;
         FILE *screen = cli_screen_begin(out);
 
-        if (!t)
-                return;
         for (int level = CAPO_FINDING_FAIL; level >= CAPO_FINDING_OK; level--) {
                 if (level == CAPO_FINDING_WARN)
                         print_differences(t, page);

@@ -26,8 +26,6 @@ static void print_text(const struct capo_findings *f, char **unknown)
         FILE *out = cli_screen_begin(stdout);
         char counts[128] = "";
 
-        if (!t)
-                return;
         for (size_t i = 0; i < f->n; i++) {
                 const struct capo_finding *row = &f->rows[i];
 

@@ -55,7 +55,7 @@ char *expect_found_in(const struct expect_page *page, const char *proof, char *t
  * NULL: no rows. */
 const struct capo_expected_row *expect_main(const struct expect_page *page);
 
-/** expect_sheet(), expect_json() - the page as text and as JSON. Return: NULL: no memory. */
+/** expect_sheet(), expect_json() - the page as text and as JSON. */
 struct cli_page *expect_sheet(struct expect_page *page);
 json_t *expect_json(struct expect_page *page);
 

@@ -220,8 +220,6 @@ struct cli_page *expect_sheet(struct expect_page *page)
         struct cli_section *rows;
         char text[16];
 
-        if (!sheet)
-                return NULL;
         cli_page_title(sheet, "capo expect   %s", capo_base_name(page->what));
         cli_page_under(
                 sheet, "%s ranks per node on %s%s%s%s%s", *page->layout ? page->layout : "unknown",

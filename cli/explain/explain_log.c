@@ -283,8 +283,6 @@ static struct cli_page *make_page(const struct explain *e, const struct capo_job
         struct cli_section *t;
         bool unknown = false;
 
-        if (!page)
-                return NULL;
         cli_page_title(page, "capo explain   %s %s in %s (recorded)", capo_call_name(e->call),
                        e->size, e->log);
         t = cli_page_entity(page, "RAN", &ran_row);

@@ -243,8 +243,6 @@ int explain_shape(struct explain *e)
                 return CAPO_EXIT_OK;
         }
         page = cli_page_new();
-        if (!page)
-                return capo_fail(CAPO_EXIT_FAIL, "explain: no memory");
         cli_page_title(page, "capo explain   %s %s   %d rank%s on %d node%s%s%s",
                        capo_call_name(e->call), e->size, d.shape.n_ranks,
                        d.shape.n_ranks == 1 ? "" : "s", d.shape.n_nodes,
@@ -411,8 +409,6 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
                 return;
         }
         page = cli_page_new();
-        if (!page)
-                return;
         cli_page_title(page, "capo explain   %s %s   %s", capo_call_name(e->call), e->size,
                        capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes));
         cli_page_under(page, "runs %s, %u channels%s",

@@ -399,8 +399,6 @@ struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit 
 {
         struct cli_page *page = cli_page_new();
 
-        if (!page)
-                return NULL;
         add_heading(page, set, fit);
         for (int i = 0; i < fit->n_series; i++)
                 add_series(page, &fit->series[i], all);
@@ -417,8 +415,6 @@ struct cli_page *fit_page_uncertain(const struct capo_samples *set)
         struct cli_section *t;
         char a[24], b[24];
 
-        if (!page)
-                return NULL;
         cli_page_title(page, "capo fit   %s   nothing certain",
                        capo_text_plural(set->n_files, "input", NULL));
         for (size_t i = 0; i < set->n; i++) {

@@ -10,8 +10,7 @@
 
 struct capo_profile;
 
-/** fit_page() - @all: every size, else groups of sizes with one answer. The page points into @fit.
- * Return: NULL: no memory. */
+/** fit_page() - @all: every size, else groups of sizes with one answer. The page points into @fit. */
 struct cli_page *fit_page(const struct capo_samples *set, const struct capo_fit *fit, bool all);
 
 /** fit_page_uncertain() - the page for measurements of which none is certain in what ran: says what

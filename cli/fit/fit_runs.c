@@ -48,8 +48,6 @@ void fit_runs(const struct capo_samples *set)
                 l->any = true;
                 l->n++;
         }
-        if (!t)
-                return;
         capo_table_row(t, "run\tsamples\tlabel\twhy");
         for (size_t i = 0; labels && i < set->n_runs; i++) {
                 const struct capo_trial *run = &set->runs[i];

@@ -21,7 +21,7 @@ struct plan_options {
 };
 
 /** plan_page(), plan_json() - a comparison as text and as JSON. @tuned NULL: nothing to compare
- * with. Return: NULL: no memory. */
+ * with. */
 struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_answer *plain,
                            const struct capo_plan_answer *tuned,
                            const struct capo_plan_comparison *c);

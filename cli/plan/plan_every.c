@@ -122,8 +122,6 @@ static struct cli_page *make_page(const struct plan_options *o, const struct spl
         struct cli_section *t;
         char version[16];
 
-        if (!page)
-                return NULL;
         if (o->every_2)
                 cli_page_title(page, "capo plan   %s   all %zu splits %d+%d over 2 nodes",
                                capo_base_name(o->q.topo[0]), s->n_all, o->every, o->every_2);

@@ -357,8 +357,6 @@ struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_
         char version[16], nodes[2048];
         unsigned n_nodes = plan_nodes(o);
 
-        if (!page)
-                return NULL;
         cli_page_title(page, "capo plan   %s   %s on %s", capo_base_name(o->q.topo[0]),
                        capo_text_plural(o->q.n_ranks, "rank", NULL),
                        capo_text_plural(n_nodes, "node", NULL));

@@ -99,8 +99,6 @@ static void show_rule(const struct capo_profile *p, const struct capo_rule *rule
         uint32_t rows = 0;
         char when[600];
 
-        if (!t)
-                return;
         printf("\nline %u: %s%s\n", rule->line, capo_when_print(&rule->when, when, sizeof when),
                rule->basis == CAPO_BASIS_MODELLED ? "  (modelled, not measured)" : "");
         if (rule->n_constants)
@@ -243,8 +241,6 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
                 _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
                 uint32_t rows = 0;
 
-                if (!t)
-                        continue;
                 printf("\nholds   line %u: %s\n", rule->line,
                        capo_when_print(&rule->when, when, sizeof when));
                 if (i + 1 < n) {

@@ -5,7 +5,7 @@
 #include "cli/base/cli_page.h"
 #include "cli/report/report_formats.h"
 
-/** report_page() - the whole page. Return: NULL: no memory. */
+/** report_page() - the whole page. */
 struct cli_page *report_page(const struct report_view *view);
 
 /* Its sections; each is empty if there is nothing to report. */

@@ -232,7 +232,8 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
                           "earlier job decided");
                 return;
         }
-        if (capo_job_steps(job, &steps) == 0 && steps.total)
+        capo_job_steps(job, &steps);
+        if (steps.total)
                 capo_info(
                         "--tune: calls by the rules took %.3g s %s than NCCL's choices would have, "
                         "%.3g ms per step of %.3g ms, by the calls' own times (%s)",

@@ -19,7 +19,7 @@ struct topo_options {
 double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
                 size_t room);
 
-/** topo_page(), topo_json() - the page as text and as JSON. Return: NULL: no memory. */
+/** topo_page(), topo_json() - the page as text and as JSON. */
 struct cli_page *topo_page(const struct capo_topology *t, const struct capo_alloc *a,
                            const struct capo_ceilings *c, const struct fragment_nccl *nccl,
                            const char *said);

@@ -161,8 +161,6 @@ int metric_files_write(const struct watch *w)
                 FILE *out = xmemstream(&text, &n);
                 int r;
 
-                if (!out)
-                        return -ENOMEM;
                 metrics_print(w, &w->job[i], METRICS_TEXT, out);
                 r = fclose(out) ? -ENOMEM : 0;
                 name_file(w, &w->job[i], name);

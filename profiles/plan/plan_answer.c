@@ -265,8 +265,6 @@ static int read_logs(const char *folder, uint32_t n_nodes, char **log)
         size_t n = 0;
         FILE *f = xmemstream(log, &n);
 
-        if (!f)
-                return -ENOMEM;
         for (uint32_t i = 0; i < n_nodes; i++) {
                 _cleanup_free_ char *text = read_log(folder, i);
                 if (text)
