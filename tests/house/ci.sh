@@ -104,6 +104,8 @@ deep kills fuzz
 grep -q '^ran kills' "$dir/said" && grep -q '^ran fuzz' "$dir/said" || fail "deep, the first time"
 deep kills fuzz
 grep -q '^ok    kills (before: ' "$dir/said" && grep -q '^ran fuzz' "$dir/said" || fail "deep, the second time"
+deep analysis valgrind tsan # docs/security.md names them
+for part in analysis valgrind tsan; do grep -q "^ran $part" "$dir/said" || fail "deep has no $part"; done
 deep --again kills
 grep -q '^ran kills' "$dir/said" || fail "deep --again"
 echo 2 >"$dir/tree/a.c"

@@ -143,6 +143,7 @@ def check(hook):
     out, warnings = hook.mutate(pod(train, notes={"capo-nccl/watch": "true", "capo-nccl/ptrace": "true"}))
     validate(out)
     watch = out["spec"]["initContainers"][1]
+    assert watch["command"][-2:] == ["--listen", "0.0.0.0:9401"] and watch["ports"] == [{"name": "capo-metrics", "containerPort": 9401}], watch
     assert watch["restartPolicy"] == "Always" and watch["command"][:2] == ["/capo/bin/capo", "watch"] and out["spec"]["shareProcessNamespace"], out
     # what cannot be joined is left alone, and said
     patch, warnings = hook.review(pod({**train, "env": [{"name": "LD_PRELOAD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}]}))
@@ -172,6 +173,9 @@ def check(hook):
         out, warnings = hook.mutate(pod({**train, "securityContext": {"runAsUser": has} if has else {}}, notes={"capo-nccl/watch": "true"},
                                         **({"securityContext": {"runAsUser": user}} if user else {})))
         assert out["spec"]["initContainers"][1]["securityContext"]["runAsUser"] == mine and not warnings, out
+    out, warnings = hook.mutate(pod(*({**train, "name": f"u{user}", "securityContext": {"runAsUser": user}} for user in (1000, 2000)),
+                                    notes={"capo-nccl/watch": "true"}))
+    assert "set runAsUser on the pod; no sidecar" in warnings[0] and len(out["spec"]["initContainers"]) == 1, (out, warnings)
     patch, warnings = hook.review(pod(train, notes={"capo-nccl/watch": "true"}, securityContext={"runAsNonRoot": True}))
     assert "set runAsUser on the pod; no sidecar" in warnings[0], warnings
     patch, warnings = hook.review(pod(train, os={"name": "windows"}))
@@ -294,6 +298,10 @@ def check_examples(hook):
             if document["kind"] == "Kustomization":
                 continue
             validate(document)
+            if document["kind"] == "MutatingWebhookConfiguration":
+                assert [w["failurePolicy"] for w in document["webhooks"]] == ["Ignore"], document
+            if document["kind"] == "PodMonitor":  # the name of the sidecar's port
+                assert [e["port"] for e in document["spec"]["podMetricsEndpoints"]] == ["capo-metrics"], document
             for template in templates(document):
                 made = {"apiVersion": "v1", "kind": "Pod", "metadata": {**(template.get("metadata") or {}), "name": "p"}, "spec": template["spec"]}
                 validate(made)

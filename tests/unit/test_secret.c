@@ -28,6 +28,7 @@ Test(secret, what_is_masked_and_what_stays)
                 {"env|WANDB_API_KEY=abc|DB_PASSWORD=a=b|python",
                  "env WANDB_API_KEY=*** DB_PASSWORD=*** python"},
                 {"t|--password|-x", "t --password -x"},
+                {"t|--credential=x|--access-key|y", "t --credential=*** --access-key ***"},
                 {"t|--secret|--token|v", "t --secret --token ***"},
                 {"t|--tokenizer|gpt2|--max-tokens|2048|--num_tokens=5",
                  "t --tokenizer gpt2 --max-tokens 2048 --num_tokens=5"},
