@@ -155,6 +155,20 @@ void capo_judge_causes(struct capo_page *page)
         capo_why_free(&all, page->job->n_processes);
 }
 
+/* Is another rank late in a part of the job that costs half of what @c does? Then it is that. */
+static bool is_late_instead(const struct capo_page *page, const struct capo_causes *c)
+{
+        bool late = false;
+
+        for (uint32_t i = 0; i < page->n_causes; i++) {
+                const struct capo_causes *of = &page->causes[i];
+
+                late |= of->comm != CAPO_NO_COMM && of->since_ns &&
+                        of->process != c->found[0].process && of->lost_ns >= c->lost_ns / 2;
+        }
+        return late;
+}
+
 void capo_judge_change(struct capo_page *page)
 {
         const struct capo_steps *s = &page->steps.steps;
@@ -172,7 +186,7 @@ void capo_judge_change(struct capo_page *page)
                               c);
                 c->since_ns = from_ns;
                 c->longer = s->after_ns / s->before_ns - 1;
-                page->n_causes += c->n && c->found[0].is_cause;
+                page->n_causes += c->n && c->found[0].is_cause && !is_late_instead(page, c);
         }
         capo_why_free(&since, page->job->n_processes);
 }

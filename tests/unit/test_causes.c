@@ -403,6 +403,29 @@ Test(causes, steps_change)
         cr_expect_eq(judge_change(WAITS("100000", "3200000"), 0.5).n, 0, "six times what was lost");
 }
 
+/* Steps take longer since the tenth second; a rank that is late since then is why. */
+Test(causes, steps_change_by_a_late_rank)
+{
+        struct capo_step step[] = {{.t_ns = 1}, {.t_ns = 10000000000}, {.t_ns = 15000000000}};
+        struct capo_causes causes[2] = {{.process = 3, .since_ns = 1, .lost_ns = 3e9}};
+        struct capo_page page = {.job = &job, .causes = causes};
+
+        judge(WAITS("100000", "3200000"), WAITS("100000", "200000"), 0, false);
+        page.steps.steps = (struct capo_steps){
+                .step = step, .n = 3, .changed = 1, .before_ns = 1e9, .after_ns = 3e9};
+        capo_judge_change(&page);
+        cr_assert_eq(page.n_causes, 1);
+        cr_expect_eq(causes[0].found[0].why, CAPO_WHY_cpu_contention);
+        cr_expect_float_eq(causes[0].longer, 2, 0.001);
+        causes[0] = (struct capo_causes){.process = 2, .since_ns = 1, .lost_ns = 3e9};
+        page.n_causes = 1;
+        capo_judge_change(&page);
+        cr_expect_eq(page.n_causes, 1, "another rank is late for 3 of 4 s");
+        causes[0].lost_ns = 1e9;
+        capo_judge_change(&page);
+        cr_expect_eq(page.n_causes, 2, "for 1 of 4 s");
+}
+
 /* Calls of two ranks that take as long all the time; errors of a port grow from @from_ms to @to_ms. */
 static bool blames_errors(unsigned from_ms, unsigned to_ms)
 {
