@@ -288,6 +288,10 @@ def check_component():
         assert [c["name"] for c in spec["initContainers"]] == ["capo-files", "data"] and spec["containers"][1] == {"name": "other", "image": "other:1"}, spec
         assert values(spec["containers"][0])["LD_PRELOAD"] == PRELOAD and len(spec["volumes"]) == 3, spec
         assert not pod_rules.refused({"spec": spec}), pod_rules.refused({"spec": spec})
+    with open(f"{work}/made/job.yaml", "w") as f:
+        f.write(job.replace('capo-nccl/record: "true"', 'capo-nccl/record: "false"'))
+    made = subprocess.run(["kubectl", "kustomize", f"{work}/made"], capture_output=True, text=True, check=True)
+    assert "kind: Job" in made.stdout and "libcapo" not in made.stdout and "capo-files" not in made.stdout, made.stdout
 
 
 def check_examples(hook):
