@@ -3,14 +3,16 @@
  * What a profile's rows were tried for is kept beside the user's profiles, by the path and the
  * digest of the profile that was named: another file of the same name, and a new version of it,
  * begin anew. "trials" lists the jobs whose logs were not read yet: host, pid, key, folder,
- * tab-separated. In "tried", KEY.tsv has what each ended job found (run_evidence.h), and KEY.json
+ * tab-separated. In "tried", KEY.tsv has what each ended job found, and KEY.json
  * the profile with the verdicts of all of them, which the next job uses. A lock allows one process
  * at a time, and all files are replaced atomically.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,7 +29,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli_job.h"
 #include "cli/base/cli_output.h"
-#include "cli/run/run_evidence.h"
 #include "cli/run/run_trial.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -49,6 +50,97 @@ struct tried {
         long pid;
         bool gone; /* its results were used, or never will be */
 };
+
+/* ---- what earlier jobs found: a line for a row at a size in one job ---- */
+
+enum { EVIDENCE_JOBS = 64 }; /* the newest are kept */
+
+struct evidence {
+        struct capo_trial_found *found; /* the oldest job first */
+        uint64_t *job;                  /* of each */
+        int n;
+};
+
+static void append_found(struct evidence *e, uint64_t job, const struct capo_trial_found *f)
+{
+        xarray_room(&e->found, (size_t)e->n, sizeof *e->found);
+        xarray_room(&e->job, (size_t)e->n, sizeof *e->job);
+        e->found[e->n] = *f;
+        e->job[e->n++] = job;
+}
+
+/* A line that makes sense: the file is the user's, who may edit it. */
+static bool is_possible(const struct capo_trial_found *f)
+{
+        return f->bytes && f->n_ranks > 0 && f->own_us > 0 && f->row_us > 0 && f->se > 0 &&
+               isfinite(f->own_us) && isfinite(f->row_us) && isfinite(f->change) &&
+               isfinite(f->se) && isfinite(f->step_change) && isfinite(f->step_se);
+}
+
+static void evidence_read(const char *path, struct evidence *out)
+{
+        _cleanup_fclose_ FILE *in = fopen(path, "re");
+        _cleanup_free_ char *line = NULL;
+        size_t room = 0;
+
+        *out = (struct evidence){0};
+        while (in && getline(&line, &room, in) > 0) {
+                struct capo_trial_found f = {.n_jobs = 1};
+                uint64_t job;
+                unsigned call;
+
+                if (sscanf(line, "%" SCNx64 " %u %u %d %" SCNu64 " %u %u %lf %lf %lf %lf %lf %lf",
+                           &job, &f.row, &call, &f.n_ranks, &f.bytes, &f.n_row, &f.n_own, &f.row_us,
+                           &f.own_us, &f.change, &f.se, &f.step_change, &f.step_se) < 11 ||
+                    call > UINT8_MAX || !is_possible(&f))
+                        continue;
+                f.call = (uint8_t)call;
+                append_found(out, job, &f);
+        }
+}
+
+static void evidence_finish(struct evidence *e)
+{
+        free(e->found);
+        free(e->job);
+        *e = (struct evidence){0};
+}
+
+static void evidence_add(struct evidence *e, const char *dir, const struct capo_trial_found *found,
+                         int n)
+{
+        uint64_t job = XXH3_64bits(dir, strlen(dir));
+
+        for (int i = 0; i < n; i++)
+                append_found(e, job, &found[i]);
+}
+
+static int evidence_write(const struct evidence *e, const char *path)
+{
+        struct cli_output out;
+        int first = e->n, jobs = 0, r;
+
+        while (first > 0) {
+                jobs += first == e->n || e->job[first - 1] != e->job[first];
+                if (jobs > EVIDENCE_JOBS)
+                        break;
+                first--;
+        }
+        r = cli_output_open(&out, path);
+        if (r < 0)
+                return r;
+        for (int i = first; i < e->n; i++) {
+                const struct capo_trial_found *f = &e->found[i];
+
+                fprintf(out.file,
+                        "%" PRIx64 " %u %u %d %" PRIu64 " %u %u %.9g %.9g %.9g %.9g %.9g %.9g\n",
+                        e->job[i], f->row, f->call, f->n_ranks, f->bytes, f->n_row, f->n_own,
+                        f->row_us, f->own_us, f->change, f->se, f->step_change, f->step_se);
+        }
+        return cli_output_close(&out, ferror(out.file) ? -EIO : 0);
+}
+
+/* ---- the list of jobs ---- */
 
 char *run_trial_text(const char *mode, double budget, char *text, size_t room)
 {
@@ -273,7 +365,7 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
 
 /* Add what ended jobs found to the evidence. Return: 0; negative errno. */
 static int gather_tried(struct tried *v, int n, const char *key, const struct capo_profile *p,
-                        struct run_evidence *evidence)
+                        struct evidence *evidence)
 {
         for (int i = 0; i < n; i++) {
                 _cleanup_free_ struct capo_trial_found *found = NULL;
@@ -283,9 +375,9 @@ static int gather_tried(struct tried *v, int n, const char *key, const struct ca
                         continue;
                 r = read_job(v[i].dir, p, &found);
                 v[i].gone = r > 0 || is_settled(&v[i]); /* another node's log may be late */
-                r = r < 0 ? r : run_evidence_add(evidence, v[i].dir, found, r);
                 if (r < 0)
                         return r;
+                evidence_add(evidence, v[i].dir, found, r);
         }
         return 0;
 }
@@ -295,20 +387,19 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
                          const char *to)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *next = capo_profile_new(p->name);
-        struct run_evidence evidence;
+        struct evidence evidence;
         char path[PATH_MAX];
         int e = next && tried_file(key, "tsv", path, sizeof path) ? 0 : -ENOMEM, before, n_found;
         bool wrote = false;
 
         if (e < 0)
                 return e;
-        e = run_evidence_read(path, &evidence);
+        evidence_read(path, &evidence);
         before = evidence.n;
-        if (e == 0)
-                e = gather_tried(v, n, key, p, &evidence);
+        e = gather_tried(v, n, key, p, &evidence);
         if (e == 0 && evidence.n > before) {
                 make_folders(path);
-                e = run_evidence_write(&evidence, path);
+                e = evidence_write(&evidence, path);
                 n_found = e < 0 ? e : capo_trial_pool(evidence.found, evidence.n);
                 e = n_found < 0 ? n_found : capo_trial_apply(p, evidence.found, n_found, next);
                 if (e > 0)
@@ -318,7 +409,7 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
                 for (int i = 0; wrote && i < n_found; i++)
                         say_found(p, &evidence.found[i]);
         }
-        run_evidence_finish(&evidence);
+        evidence_finish(&evidence);
         return e < 0 ? e : 0;
 }
 

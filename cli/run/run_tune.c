@@ -216,7 +216,7 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
         struct capo_job_steps steps = {0};
         struct capo_samples set = {0};
         struct capo_fault fault;
-        char error[512];
+        char error[512], per_step[80] = "";
         double saved_s = 0;
         int n = 0;
 
@@ -234,18 +234,13 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
         }
         capo_job_steps(job, &steps);
         if (steps.total)
-                capo_info(
-                        "--tune: calls by the rules took %.3g s %s than NCCL's choices would have, "
-                        "%.3g ms per step of %.3g ms, by the calls' own times (%s)",
-                        fabs(saved_s), saved_s < 0 ? "more" : "less",
-                        1e3 * fabs(saved_s) / (double)steps.total, steps.steps.p50_ns / 1e6,
-                        capo_text_plural((uint64_t)n, "comparison", NULL));
-        else
-                capo_info(
-                        "--tune: calls by the rules took %.3g s %s than NCCL's choices would have, "
-                        "by the calls' own times (%s); steps are not known",
-                        fabs(saved_s), saved_s < 0 ? "more" : "less",
-                        capo_text_plural((uint64_t)n, "comparison", NULL));
+                snprintf(per_step, sizeof per_step, ", %.3g ms per step of %.3g ms",
+                         1e3 * fabs(saved_s) / (double)steps.total, steps.steps.p50_ns / 1e6);
+        capo_info("--tune: calls by the rules took %.3g s %s than NCCL's choices would have%s, by "
+                  "the calls' own times (%s)%s",
+                  fabs(saved_s), saved_s < 0 ? "more" : "less", per_step,
+                  capo_text_plural((uint64_t)n, "comparison", NULL),
+                  *per_step ? "" : "; steps are not known");
         capo_job_steps_finish(&steps);
 }
 

@@ -13,7 +13,7 @@
 #include "profiles/fragment/fragment_beyond.h"
 #include "profiles/import/import.h"
 
-enum { CTAS_SINCE = 21700, CHANNELS_MOST = 32, RANKS_MOST = 16 };
+enum { CHANNELS_MOST = 32, RANKS_MOST = 16 };
 
 static double bus_factor(const struct fragment_model *f, size_t row, int n_ranks)
 {
@@ -29,11 +29,6 @@ static double rate_of(const struct fragment_model *f, size_t row, int n_ranks, u
                                  (double)(links ? f->links : f->cost)[row][(choice >> 4) - 1]
                                                                      [(choice & 15) - 1]
                        : NAN;
-}
-
-static uint8_t own_choice(const struct fragment_model *f, size_t row)
-{
-        return CAPO_ALGO_PROTO(f->nccl.rows[row].algo, f->nccl.rows[row].proto);
 }
 
 /* Ask NCCL again with one setting more, and compare with the best choice of the table now. */
@@ -56,7 +51,7 @@ static void try_setting(const char *name, const char *value, const struct fragme
         unsetenv(name);
         if (r < 0)
                 return;
-        then = own_choice(&g, 0);
+        then = CAPO_ALGO_PROTO(g.nccl.rows[0].algo, g.nccl.rows[0].proto);
         gbs = rate_of(&g, 0, n, then, false);
         links = rate_of(&g, 0, n, then, true);
         gain = fmax(1 - rate_of(f, row, n, fragment_model_best(f, row), false) / gbs,
@@ -71,7 +66,8 @@ static void try_setting(const char *name, const char *value, const struct fragme
                         name, value, capo_ran_algo(then), capo_ran_proto(then),
                         g.nccl.rows[0].channels, gbs, links, capo_algo_name(now->algo),
                         capo_proto_name(now->proto), now->channels,
-                        rate_of(f, row, n, own_choice(f, row), false), 100 * gain, name, value);
+                        rate_of(f, row, n, CAPO_ALGO_PROTO(now->algo, now->proto), false),
+                        100 * gain, name, value);
         fragment_model_finish(&g);
 }
 
@@ -80,7 +76,7 @@ static void try_channels(const struct fragment_machine *m, const struct capo_all
                          const struct fragment_model *f, size_t row, struct fragment_beyond *out)
 {
         const struct capo_plan_row *r = &f->nccl.rows[row];
-        const char *name = f->nccl.version >= CTAS_SINCE ? "NCCL_MIN_CTAS" : "NCCL_MIN_NCHANNELS";
+        static const char name[] = "NCCL_MIN_CTAS"; /* NCCL that has a cost table has it */
         uint8_t best = fragment_model_best(f, row);
         int channels =
                     r->channels > f->channels ? r->channels : f->channels, /* NCCL doubles them */
