@@ -169,6 +169,9 @@ tried() { printf "%s\n" "$3" >tried.txt; expect "$1" "$2" -- tried.txt; }
 tried 1 'DIRECT COPIES BETWEEN GPUs' 'the test stops; with NCCL_P2P_DISABLE=1 it works'
 tried 1 'DIRECT COPIES BETWEEN GPUs' 'without NCCL_P2P_DISABLE=1 the test hangs'
 tried 1 'THE FAULT IS ON THE PATH OVER INFINIBAND OR RoCE' 'NCCL_IB_DISABLE=1 fixes the hang, but it is slow'
+tried 1 'ONLY ONE RANK REACHES A CALL' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\n    dist.barrier()\n')"
+tried 3 'NOT DECIDED' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\ndist.barrier()\n')"
+tried 3 'NOT DECIDED' "$(printf 'if rank == 0:\n    save(model)\n    dist.barrier()\n')"
 tried 1 'NCCL 2.19.1 FAILS WHERE 2.18.6 WORKS' '2.18.6: works. 2.19.1, 2.19.3: hang in NCCL'
 tried 3 'NOT DECIDED' 'NCCL_P2P_DISABLE=1: the same'
 tried 3 'NOT DECIDED' 'with NCCL_P2P_DISABLE=1 it still hangs'
