@@ -128,7 +128,7 @@ static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const cha
         }
 }
 
-/* Processes that did not end by themselves, or still run: by rank if known, else by name. */
+/* Processes that did not end by themselves, or still run: by rank or name; not those killed in exit(). */
 static void report_unfinished(struct capo_page *r, enum life life)
 {
         const struct capo_job *job = r->job;
@@ -140,8 +140,10 @@ static void report_unfinished(struct capo_page *r, enum life life)
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
+                const char *status = capo_job_info(p, CAPO_INFO_EXIT);
 
-                if (capo_process_ended(job, p) || life_of(p) != life)
+                if (capo_process_ended(job, p) || life_of(p) != life ||
+                    (life == DEAD && status && atoi(status)))
                         continue;
                 written = life == UNREAD ? written_ns(p) : 0;
                 if (p->rank < 0 || (uint32_t)p->rank >= n_ranks) {

@@ -1273,7 +1273,7 @@ Test(hang, what_is_next)
                                         {.host = b, .header.pid = 32},
                                         {.host = a, .header.pid = 33}};
         struct capo_job logs = {.processes = of, .n_processes = 3};
-        char text[CAPO_HANG_NEXT];
+        char text[CAPO_HANG_NEXT], said[CAPO_HANG_WHYS][CAPO_HANG_NEXT];
 
         ranks(3);
         v = (struct capo_hang_verdict){.n_culprits = 3, .culprits = calloc(3, sizeof *v.culprits)};
@@ -1281,6 +1281,9 @@ Test(hang, what_is_next)
                 v.culprits[0].why = i;
                 cr_assert(*capo_hang_next(&logs, &v, text));
                 cr_assert(!strstr(text, "PID") && !strstr(text, "NODE"), "%s", text);
+                memcpy(said[i], text, sizeof text);
+                for (unsigned k = 0; k < i; k++) /* each reason has advice of its own */
+                        cr_expect_str_neq(text, said[k], "%u and %u: %s", k, i, text);
         }
         for (uint32_t i = 0; i < 3; i++)
                 v.culprits[i] =

@@ -356,6 +356,16 @@ Test(problems, ranks_of_another_machine_that_may_run)
                          "rank 2: when it ended, if it did, and in which call is not known");
 }
 
+/* An end is reported in one way: it was in exit() when it was killed. */
+Test(problems, killed_in_exit)
+{
+        made_info(unfinished_here(1), CAPO_INFO_EXIT, "1");
+        capo_judge_problems(&page);
+        cr_assert_eq(page.n_problems, 1);
+        cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_ENDED);
+        cr_assert(strstr(page.problems[0].text, "rank 1: exit status 1, "));
+}
+
 Test(problems, a_killed_process_without_a_rank)
 {
         unfinished_here(1)->rank = -1;
