@@ -18,13 +18,12 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
 #include "cli/fit/fit_page.h"
-#include "cli/fit/fit_provenance.h"
+#include "cli/fit/fit_svg.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_check.h"
 #include "profiles/fit/fit.h"
-#include "cli/fit/fit_svg.h"
 
 struct job {
         struct capo_fit_options options;

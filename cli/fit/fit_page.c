@@ -1,16 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of capo fit: prints the decisions of profiles/fit. */
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
+#include "cli/base/cli_screen.h"
+#include "cli/base/cli_table.h"
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
+#include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 
 static const char *format_percent(double fraction, char *text, size_t room)
 {
@@ -433,4 +439,157 @@ struct cli_page *fit_page_uncertain(const struct capo_samples *set)
                                 short_size(lo->bytes, a, sizeof a),
                                 short_size(hi->bytes, b, sizeof b));
         return page;
+}
+
+/* capo fit --runs: how each run was classified, for a quick check. */
+
+/* The labels of a run's samples. */
+struct labels {
+        uint64_t first; /* algo_proto << 40 | channels << 32 | chunk */
+        bool any, several, own;
+        size_t n;
+};
+
+static void label_text(const struct labels *l, const struct capo_trial *t, char *text, size_t room)
+{
+        struct capo_fit_candidate c = {.algo = (uint8_t)(l->first >> 44),
+                                       .proto = (uint8_t)(l->first >> 40 & 15),
+                                       .channels = (uint8_t)(l->first >> 32),
+                                       .chunk = (uint32_t)l->first};
+
+        if (t->left_out)
+                snprintf(text, room, "unknown");
+        else if (l->several)
+                snprintf(text, room, l->own ? "NCCL's and others" : "candidates");
+        else
+                capo_fit_candidate_text(&c, text, room);
+}
+
+void fit_runs(const struct capo_samples *set)
+{
+        _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l44,.r8/a,l18,.l~");
+        _cleanup_free_ struct labels *labels = xcalloc(set->n_runs + 1, sizeof *labels);
+
+        for (size_t i = 0; labels && i < set->n; i++) {
+                struct labels *l = &labels[set->v[i].run];
+                uint64_t label = (uint64_t)set->v[i].want << 40 |
+                                 (uint64_t)set->v[i].want_channels << 32 | set->v[i].want_chunk;
+
+                l->several |= l->any && label != l->first;
+                l->own |= label == 0;
+                l->first = label;
+                l->any = true;
+                l->n++;
+        }
+        capo_table_row(t, "run\tsamples\tlabel\twhy");
+        for (size_t i = 0; labels && i < set->n_runs; i++) {
+                const struct capo_trial *run = &set->runs[i];
+                char where[64], label[56];
+                size_t n = strlen(run->source);
+
+                snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "",
+                         run->source + (n > 36 ? n - 36 : 0), run->line);
+                label_text(&labels[i], run, label, sizeof label);
+                capo_table_row(t, "%s\t%zu\t%s\t%s%s", where, labels[i].n,
+                               run->left_out ? "takes no part" : label,
+                               run->why[0] ? run->why : "the input says it",
+                               run->settings[0] && !run->left_out ? "; NCCL settings beside" : "");
+        }
+        capo_table_print(t, cli_screen_begin(stdout), 1);
+        for (size_t i = 0; i < set->n_notes; i++)
+                printf("%s\n", set->notes[i]);
+}
+
+/* The provenance of a profile: tool, date, inputs, certainty. */
+
+int fit_provenance_when(struct capo_profile *profile)
+{
+        const char *epoch =
+                getenv("SOURCE_DATE_EPOCH"); /* reproducible files: reproducible-builds.org */
+        time_t now = epoch ? (time_t)strtoll(epoch, NULL, 10) : time(NULL);
+        char date[16] = "";
+        struct tm tm;
+
+        if (gmtime_r(&now, &tm))
+                strftime(date, sizeof date, "%Y-%m-%d", &tm);
+        return capo_profile_note(profile, CAPO_PROVENANCE, "tool", "capo fit " CAPO_VERSION) |
+               capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
+}
+
+/* A text per collective with the numbers of runs compared. */
+static int note_runs(const struct capo_fit *fit, struct capo_profile *profile)
+{
+        char all[1200] = "", runs[600];
+
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                if (s->n_candidates > 1 && strlen(all) + sizeof runs < sizeof all)
+                        capo_append(all, sizeof all, "%s%s on %d ranks: %s", *all ? "; " : "",
+                                    capo_call_name(s->call), s->like.n_ranks,
+                                    fit_page_runs(s, runs, sizeof runs));
+        }
+        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "runs", all) : 0;
+}
+
+/* A text per written row with its gain and interval. */
+static int note_gains(const struct capo_fit *fit, struct capo_profile *profile)
+{
+        char all[2400] = "", size[16], name[56], gain[48];
+
+        for (int i = 0; i < fit->n_series; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                for (int r = 0; r < s->n_rows; r++) {
+                        const struct capo_fit_row *row = &s->rows[r];
+
+                        if (row->chosen <= 0 || row->last < row->first)
+                                continue;
+                        capo_append(all, sizeof all, "%s%s on %d ranks up to %s: %s %s",
+                                    *all ? "; " : "", capo_call_name(s->call), s->like.n_ranks,
+                                    capo_size_print(s->points[row->last].bytes, size, sizeof size),
+                                    capo_fit_candidate_text(&s->candidates[row->chosen], name,
+                                                            sizeof name),
+                                    fit_page_gain(s, row->first, row->last, gain));
+                }
+        }
+        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "gains", all) : 0;
+}
+
+int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
+                   struct capo_profile *profile)
+{
+        const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
+        char nccl[16], days[32], sources[256] = "";
+        int e = fit_provenance_when(profile);
+
+        for (size_t i = 0; i < set->n_runs; i++) {
+                const char *slash = strrchr(set->runs[i].source, '/'),
+                           *name = slash && slash[1] ? slash + 1 : set->runs[i].source;
+
+                if (strstr(sources, name) || strlen(sources) + strlen(name) + 8 > sizeof sources)
+                        continue;
+                capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
+        }
+        e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
+                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl)
+                                          : "not recorded");
+        e |= capo_profile_note(
+                profile, CAPO_PROVENANCE, "clock",
+                capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
+        e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
+        e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
+        e |= note_runs(fit, profile);
+        e |= note_gains(fit, profile);
+        if (*fit_page_days(set, days))
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "measured", days);
+        if (like->hosts[0])
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "hosts", like->hosts);
+        if (like->driver[0])
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "driver", like->driver);
+        if (like->settings[0])
+                e |= capo_profile_note(profile, CAPO_PROVENANCE, "settings", like->settings);
+        if (like->gpu[0])
+                e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
+        return e;
 }

@@ -33,3 +33,11 @@ const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, 
 /** fit_page_days() - "2026-11-20 to 2026-11-22": dates of the runs used, in UTC if their files have
  * them; "": none has. Returns @text. */
 const char *fit_page_days(const struct capo_samples *set, char text[32]);
+
+/** fit_provenance_when() - set tool and date of @profile. Return: 0; negative errno. */
+int fit_provenance_when(struct capo_profile *profile);
+
+/** fit_provenance() - the same, and what in @set the rules were made from. Return: 0; negative
+ * errno. */
+int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
+                   struct capo_profile *profile);

@@ -31,7 +31,9 @@
 #define MOST_ONCE \
         0.15 /* the same against a single run of NCCL's own choice that is not interleaved */
 #define APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
-#define SAME_TIME  1.5  /* standard errors: times that differ by less count as the same */
+#define LIKE_BESIDE \
+        2.0 /* the curve of a single run does not show an error that neighbouring sizes share; a \
+               loss is excluded with this many times the error that it shows */
 enum { GAP_DOUBLINGS = 6, BESIDE = 24 };
 
 struct view {
@@ -44,11 +46,6 @@ struct view {
 static const struct capo_fit_cell *cell_at(const struct view *v, int p, int c)
 {
         return &v->cells[p * v->s->n_candidates + c];
-}
-
-static double ln_us(const struct capo_fit_cell *c)
-{
-        return log(c->us);
 }
 
 int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
@@ -115,7 +112,7 @@ static bool default_believed(const struct view *v, int p, int c)
         for (int k = 1; k < v->s->n_candidates; k++) {
                 double se = 0, gain = gain_at(v, p, k, &se);
 
-                if (k != c && !isnan(gain) && fabs(gain) <= SAME_TIME * se)
+                if (k != c && !isnan(gain) && fabs(gain) <= CAPO_FIT_SAME_TIME * se)
                         return true;
         }
         return false;
@@ -160,7 +157,7 @@ static bool gain_supported(const struct view *v, int p, int c, double gain)
                 int k = i ? hi : lo;
                 double se = 0;
 
-                if (k >= 0 && (cell_at(v, k, c)->is_default || gain_at(v, k, c, &se) >= gain / 2))
+                if (k >= 0 && gain_at(v, k, c, &se) >= gain / 2)
                         return true;
         }
         if (v->s->points[p].default_runs > 1 && lo >= 0 && hi >= 0) {
@@ -198,21 +195,23 @@ static double excess_at(const struct view *v, int p, int c)
 
                 if (cell_at(v, p, k)->is_default)
                         return 0;
-                if (k != c && !isnan(gain) && gain > -SAME_TIME * se)
-                        excess = fmin(excess, fmax(0, gain - SAME_TIME * se));
+                if (k != c && !isnan(gain) && gain > -CAPO_FIT_SAME_TIME * se)
+                        excess = fmin(excess, fmax(0, gain - CAPO_FIT_SAME_TIME * se));
         }
         return excess;
 }
 
 /* NCCL's own choice was perhaps measured while the machine was slow, because it is mostly one of the
  * candidates: by the excess at @p or by the median of nearby sizes, whichever is larger. 0 where the
- * choices were measured in turn. */
+ * choices were measured in turn, with three runs of its own or within a run. */
 static double own_excess(const struct view *v, int p, int c)
 {
         double near[2 * BESIDE + 1], here = excess_at(v, p, c);
         size_t n = 0;
 
-        if (v->s->turns == CAPO_FIT_IN_TURN || !v->s->has_default)
+        if (!v->s->has_default ||
+            (v->s->turns == CAPO_FIT_IN_TURN &&
+             (cell_at(v, p, 0)->anchored || v->s->points[p].default_runs > 2)))
                 return 0;
         for (int k = p - BESIDE; k <= p + BESIDE; k++) {
                 double x = k >= 0 && k < v->s->n_points && k != v->skip ? excess_at(v, k, c)
@@ -229,7 +228,10 @@ static double own_excess(const struct view *v, int p, int c)
 static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_verdict *why)
 {
         const struct capo_fit_point *q = &v->s->points[p];
-        double se = 0, seen = gain_at(v, p, c, &se), gain = seen - own_excess(v, p, c);
+        const struct capo_fit_cell *cell = cell_at(v, p, c);
+        double se = 0, seen = gain_at(v, p, c, &se), gain = seen - own_excess(v, p, c),
+               harm = (cell->anchored && cell->n_runs == 1 ? LIKE_BESIDE : 1) * q->harm_quantile *
+                      se;
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
             1 - exp(-seen) < v->o->min_gain || seen - q->quantile * se <= 0)
@@ -239,7 +241,7 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
                 return 0;
         }
         if (v->o->force)
-                return gain - q->harm_quantile * se > -log1p(CAPO_FIT_HARM) ? gain : 0;
+                return gain - harm > -log1p(CAPO_FIT_HARM) ? gain : 0;
         if (v->s->labels_doubted)
                 *why = CAPO_FIT_LABELS;
         else if (1 - exp(-gain) > MOST)
@@ -247,10 +249,9 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
         else if (!default_believed(v, p, c) ||
                  (1 - exp(-gain) > MOST_ONCE && !default_repeated(v, p, c)))
                 *why = q->default_runs > 1 ? CAPO_FIT_DISAGREE : CAPO_FIT_ONCE;
-        else if (gain - q->harm_quantile * se <= -log1p(CAPO_FIT_HARM))
+        else if (gain - harm <= -log1p(CAPO_FIT_HARM))
                 return 0;
-        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes,
-                                 cell_at(v, p, c)->us))
+        else if (capo_fit_beyond(v->s->links, &v->s->like, v->s->call, q->bytes, cell->us))
                 *why = CAPO_FIT_BEYOND_LINKS;
         else if (!label_believed(v, p, c) || !gain_supported(v, p, c, gain))
                 *why = CAPO_FIT_ALONE;

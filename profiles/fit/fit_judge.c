@@ -1,62 +1,48 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* For the reader of a fit: why each size was written or left, and which measurement would help
  * most. */
-
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
+
+static const struct {
+        const char *word, *text;
+} verdicts[CAPO_FIT_VERDICTS] = {
+        [CAPO_FIT_WRITTEN] = {"written", "yes"},
+        [CAPO_FIT_WRITTEN_COVERED] = {"written_covered", "yes (NCCL's is one of these)"},
+        [CAPO_FIT_WRITTEN_UNCHECKED] = {"written_unchecked", "yes (NCCL's not measured)"},
+        [CAPO_FIT_LEFT] = {"nothing_faster", "left to NCCL"},
+        [CAPO_FIT_LEFT_SMALL] = {"small", "left to NCCL (gain too small)"},
+        [CAPO_FIT_LEFT_NOISE] = {"may_be_noise", "left to NCCL (may be noise)"},
+        [CAPO_FIT_LEFT_HARM] = {"loss_not_excluded",
+                                "left to NCCL (too few runs to exclude a loss)"},
+        [CAPO_FIT_NO_PROTO] = {"protocol_not_recorded",
+                               "no: which protocol? add --proto simple, if it was"},
+        [CAPO_FIT_UNREPEATED] = {"own_choice_unrepeated",
+                                 "no: nothing repeats the time of NCCL's choice"},
+        [CAPO_FIT_NO_NAME] = {"not_recorded", "no: what ran is not fully recorded"},
+        [CAPO_FIT_TOO_GOOD] = {"too_good", "no: more than 80 % is mostly a fault; --force"},
+        [CAPO_FIT_ONCE] = {"own_choice_once", "no: NCCL's choice has one run, which may be slow"},
+        [CAPO_FIT_DISAGREE] = {"own_runs_disagree", "no: the runs of NCCL's choice disagree"},
+        [CAPO_FIT_BEYOND_LINKS] = {"beyond_links", "no: more than the links can carry"},
+        [CAPO_FIT_ALONE] = {"one_doubtful_run", "no: one run, and its runs disagree beside"},
+        [CAPO_FIT_LABELS] = {"labels_contradicted", "no: the times contradict the labels"},
+        [CAPO_FIT_PLACE] = {"one_place_slower", "no: slower in place or out of place"},
+        [CAPO_FIT_NO_DEFAULT] = {"own_choice_missing", "no: NCCL's own choice was not measured"},
+};
 
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
 {
-        static const char *const texts[CAPO_FIT_VERDICTS] = {
-                [CAPO_FIT_WRITTEN] = "yes",
-                [CAPO_FIT_WRITTEN_COVERED] = "yes (NCCL's is one of these)",
-                [CAPO_FIT_WRITTEN_UNCHECKED] = "yes (NCCL's not measured)",
-                [CAPO_FIT_LEFT] = "left to NCCL",
-                [CAPO_FIT_LEFT_SMALL] = "left to NCCL (gain too small)",
-                [CAPO_FIT_LEFT_NOISE] = "left to NCCL (may be noise)",
-                [CAPO_FIT_LEFT_HARM] = "left to NCCL (too few runs to exclude a loss)",
-                [CAPO_FIT_NO_PROTO] = "no: which protocol? add --proto simple, if it was",
-                [CAPO_FIT_UNREPEATED] = "no: nothing repeats the time of NCCL's choice",
-                [CAPO_FIT_NO_NAME] = "no: what ran is not fully recorded",
-                [CAPO_FIT_TOO_GOOD] = "no: more than 80 % is mostly a fault; --force",
-                [CAPO_FIT_ONCE] = "no: NCCL's choice has one run, which may be slow",
-                [CAPO_FIT_DISAGREE] = "no: the runs of NCCL's choice disagree",
-                [CAPO_FIT_BEYOND_LINKS] = "no: more than the links can carry",
-                [CAPO_FIT_ALONE] = "no: one run, and its runs disagree beside",
-                [CAPO_FIT_LABELS] = "no: the times contradict the labels",
-                [CAPO_FIT_PLACE] = "no: slower in place or out of place",
-                [CAPO_FIT_NO_DEFAULT] = "no: NCCL's own choice was not measured",
-        };
-
-        return texts[verdict];
+        return verdicts[verdict].text;
 }
 
 const char *capo_fit_verdict_word(enum capo_fit_verdict verdict)
 {
-        static const char *const words[CAPO_FIT_VERDICTS] = {
-                [CAPO_FIT_WRITTEN] = "written",
-                [CAPO_FIT_WRITTEN_COVERED] = "written_covered",
-                [CAPO_FIT_WRITTEN_UNCHECKED] = "written_unchecked",
-                [CAPO_FIT_LEFT] = "nothing_faster",
-                [CAPO_FIT_LEFT_SMALL] = "small",
-                [CAPO_FIT_LEFT_NOISE] = "may_be_noise",
-                [CAPO_FIT_LEFT_HARM] = "loss_not_excluded",
-                [CAPO_FIT_NO_PROTO] = "protocol_not_recorded",
-                [CAPO_FIT_UNREPEATED] = "own_choice_unrepeated",
-                [CAPO_FIT_NO_NAME] = "not_recorded",
-                [CAPO_FIT_TOO_GOOD] = "too_good",
-                [CAPO_FIT_ONCE] = "own_choice_once",
-                [CAPO_FIT_DISAGREE] = "own_runs_disagree",
-                [CAPO_FIT_BEYOND_LINKS] = "beyond_links",
-                [CAPO_FIT_ALONE] = "one_doubtful_run",
-                [CAPO_FIT_LABELS] = "labels_contradicted",
-                [CAPO_FIT_PLACE] = "one_place_slower",
-                [CAPO_FIT_NO_DEFAULT] = "own_choice_missing",
-        };
-
-        return words[verdict];
+        return verdicts[verdict].word;
 }
 
 static bool best_is_nccls(const struct capo_fit_series *s, int p)
@@ -193,4 +179,108 @@ void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o)
                 s->points[p].verdict = point_verdict(s, o, p);
         }
         suggest_next(s, o);
+}
+
+/*
+ * Cross-validation of the decisions. If runs repeat, one run of each candidate is left out at a
+ * time, the rest is fitted, and its decisions are timed by the run left out. If none repeat, one
+ * size is left out at a time, and the rows from its neighbours are timed there.
+ *
+ * "Best" is the shortest time in the part left out, so even a perfect decision shows a small loss:
+ * the noise of the best of several.
+ */
+
+enum { MAX_PARTS = 64, MAX_FOLDS = 12 };
+
+struct tally {
+        struct capo_fit_series *s;
+        double sum, sum_default;
+        unsigned n_default;
+        bool *scored; /* by point */
+};
+
+/* Score one decision, @c at point @p, with the times in @truth. */
+static void score_decision(struct tally *t, const struct capo_fit_cell *truth, int p, int c)
+{
+        struct capo_fit_series *s = t->s;
+        const struct capo_fit_cell *row = &truth[p * s->n_candidates];
+        int full = s->points[p].best;
+        double best, worse;
+
+        if (full < 0 || !row[full].n_blocks || !row[c].n_blocks)
+                return;
+        best = row[full].us;
+        t->scored[p] = true;
+        s->regret.n++;
+        t->sum += row[c].us / best - 1;
+        s->regret.worst = fmax(s->regret.worst, row[c].us / best - 1);
+        if (!row[0].n_blocks)
+                return;
+        worse = c == 0 || row[c].is_default ? 0 : row[c].us / row[0].us - 1;
+        t->n_default++;
+        t->sum_default += row[0].us / best - 1;
+        if (isnan(s->regret.worst_default) || worse > s->regret.worst_default)
+                s->regret.worst_default = worse;
+        if (log1p(worse) > s->points[p].quantile * hypot(row[c].se, row[0].se))
+                s->regret.n_worse++;
+}
+
+static int row_choice(const struct capo_fit_row *rows, int n, uint64_t bytes)
+{
+        for (int i = 0; i < n; i++) {
+                if (bytes <= rows[i].upto)
+                        return rows[i].chosen;
+        }
+        return 0;
+}
+
+/* Runs count as repeated if at least a third of the blocks belong to second or later runs. */
+static int folds_of(const struct capo_fit_series *s)
+{
+        int again = 0, most = 0;
+
+        for (int i = 0; i < s->n_blocks; i++) {
+                again += s->blocks[i].fold > 0;
+                most = s->blocks[i].fold + 1 > most ? s->blocks[i].fold + 1 : most;
+        }
+        return again * 3 >= s->n_blocks ? most : 0;
+}
+
+void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
+{
+        size_t n_cells = (size_t)s->n_points * (size_t)s->n_candidates;
+        _cleanup_free_ struct capo_fit_cell *cells = xmalloc(n_cells * sizeof *cells);
+        _cleanup_free_ struct capo_fit_cell *truth = xmalloc(n_cells * sizeof *truth);
+        _cleanup_free_ struct capo_fit_point *points =
+                xmalloc((size_t)s->n_points * sizeof *points);
+        _cleanup_free_ struct capo_fit_row *rows =
+                xmalloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
+        _cleanup_free_ bool *scored = xcalloc((size_t)s->n_points, sizeof *scored);
+        struct tally t = {.s = s, .scored = scored};
+        int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS;
+
+        s->regret = (struct capo_fit_regret){
+                .by_run = folds > 1, .mean = NAN, .mean_default = NAN, .worst_default = NAN};
+        memcpy(points, s->points, (size_t)s->n_points * sizeof *points);
+        for (int f = 0; folds > 1 && f < folds && f < MAX_FOLDS; f++) {
+                capo_fit_estimate(s, (struct capo_fit_part){f, -1, -1}, cells);
+                capo_fit_estimate(s, (struct capo_fit_part){-1, f, -1}, truth);
+                capo_fit_decide(s, o, cells, -1, points);
+                for (int p = 0; p < s->n_points; p++)
+                        score_decision(&t, truth, p, points[p].chosen);
+        }
+        for (int p = 0; folds <= 1 && s->n_points > 1 && p < s->n_points; p += step) {
+                capo_fit_estimate(s, (struct capo_fit_part){-1, -1, p}, cells);
+                capo_fit_decide(s, o, cells, p, points);
+                score_decision(&t, s->cells, p,
+                               row_choice(rows, capo_fit_rows(s, cells, p, points, rows),
+                                          s->points[p].bytes));
+        }
+        for (int p = 0; p < s->n_points; p++)
+                s->regret.n_scored += scored[p];
+        s->regret.n_unscored = (unsigned)s->n_points - s->regret.n_scored;
+        if (s->regret.n)
+                s->regret.mean = t.sum / s->regret.n;
+        if (t.n_default)
+                s->regret.mean_default = t.sum_default / t.n_default;
 }

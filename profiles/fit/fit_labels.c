@@ -4,8 +4,9 @@
  * what must hold:
  *   - a candidate takes the time of NCCL's own choice at the sizes where NCCL ran it;
  *   - LL moves twice the bytes of Simple and LL128 (a flag for every four bytes of data; NCCL
- *     src/device/prims_ll.h), so it is slower where bandwidth decides. With their short latency LL
- *     and LL128 are not slower than Simple at small sizes. LL128 moves a sixteenth more than Simple.
+ *     src/device/prims_ll.h), so it is slower where bandwidth decides, also than NCCL's own choice.
+ *     With their short latency LL and LL128 are not slower than Simple at small sizes, nor LL much
+ *     slower than LL128. LL128 moves a sixteenth more than Simple.
  *   - a run that is known to have run something else than its label contradicts it.
  * If one does not hold, no rule is written: it is not known which of the labels is wrong.
  */
@@ -16,12 +17,11 @@
 #include "analysis/job/spread.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "profiles/fit/fit_labels.h"
 #include "profiles/fit/fit_private.h"
 
 #define APART 0.05 /* ln: times that differ by less are no contradiction */
 #define FAR   0.25 /* ln: the same between protocols */
-#define TWICE 0.7  /* ln: Simple over LL128 may rise by this from small sizes to large ones */
+#define TWICE 0.7  /* ln: as FAR, for Simple and LL128 by trend and LL and LL128 at small sizes */
 #define BOUND 0.7  /* part of a doubling of the time at a doubling of the size */
 enum { HUGE_SIZE = 128 << 20, SMALL = 16 << 10 };
 
@@ -91,6 +91,20 @@ static bool rate_contradicts(const struct capo_fit_series *s, int fast, int slow
         return n && capo_median(v, n) > FAR + 4 * s->noise;
 }
 
+/* Is @c, labelled LL, as fast as NCCL's own choice at the sizes where bandwidth decides for both? */
+static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
+{
+        size_t n = 0;
+
+        for (int p = 1; p < s->n_points; p++) {
+                double apart = labelled_time(s, p, 0) - labelled_time(s, p, c);
+
+                if (!isnan(apart) && carries_bytes(s, p, 0) && carries_bytes(s, p, c))
+                        v[n++] = apart;
+        }
+        return n > 1 && capo_median(v, n) > 4 * s->noise - FAR;
+}
+
 /* Does the time of @low over that of @high fall from the smallest third of the sizes to the largest?
  * @low has the shorter latency and the lower bandwidth, so it must rise. */
 static bool trend_contradicts(const struct capo_fit_series *s, int low, int high, double limit,
@@ -111,7 +125,7 @@ static bool trend_contradicts(const struct capo_fit_series *s, int low, int high
 
 /* Is @fast slower than @slow at most of the sizes @from to @upto? */
 static bool order_contradicts(const struct capo_fit_series *s, int fast, int slow, uint64_t from,
-                              uint64_t upto, double *v)
+                              uint64_t upto, double limit, double *v)
 {
         size_t n = 0;
 
@@ -121,7 +135,7 @@ static bool order_contradicts(const struct capo_fit_series *s, int fast, int slo
                 if (s->points[p].bytes >= from && s->points[p].bytes <= upto && !isnan(apart))
                         v[n++] = apart;
         }
-        return n && capo_median(v, n) > FAR + 4 * s->noise;
+        return n && capo_median(v, n) > limit + 4 * s->noise;
 }
 
 /* Is it recorded that a forced run ran something else? */
@@ -153,14 +167,17 @@ void capo_fit_labels(struct capo_fit_series *s)
                         s->apart = fmax(s->apart, apart);
                 s->labels_doubted |=
                         apart > APART + 4 * s->noise ||
-                        (c == simple && (order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, v) ||
-                                         order_contradicts(s, ll128, c, 0, SMALL, v) ||
-                                         trend_contradicts(s, ll128, c, TWICE, v)));
+                        (c == simple &&
+                         (order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, FAR, v) ||
+                          order_contradicts(s, ll128, c, 0, SMALL, FAR, v) ||
+                          trend_contradicts(s, ll128, c, TWICE, v)));
                 if (k->proto != CAPO_PROTO_LL || k->channels || k->chunk)
                         continue;
                 s->labels_doubted |= rate_contradicts(s, simple, c, v) ||
+                                     own_contradicts(s, c, v) ||
+                                     order_contradicts(s, c, ll128, 0, SMALL, TWICE, v) ||
                                      rate_contradicts(s, ll128, c, v) ||
-                                     order_contradicts(s, c, simple, 0, SMALL, v) ||
+                                     order_contradicts(s, c, simple, 0, SMALL, FAR, v) ||
                                      trend_contradicts(s, c, simple, FAR, v) ||
                                      trend_contradicts(s, c, ll128, FAR, v);
         }

@@ -45,12 +45,9 @@ struct capo_fit_part {
         int without_point; /* -1: all */
 };
 #define CAPO_FIT_UNSEEN \
-        0.01 /* ln: how far all runs of a choice, not measured in turn, may be from the others */
+        0.01 /* ln: how far all runs of a choice may be from the others: one or two runs, or more that \
+              were not measured in turn */
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
-
-/** capo_fit_odd_runs() - leave out runs that most others of their place contradict: other units, or
- * another choice by NCCL at the same size (fit_odd.c). */
-void capo_fit_odd_runs(struct capo_samples *set);
 
 /** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts
  * them. */
@@ -83,11 +80,6 @@ int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, in
 /** capo_fit_noise() - set the noise between runs at each point (fit_noise.c). */
 void capo_fit_noise(struct capo_fit_series *s);
 
-/** capo_fit_shape_noise() - scatter of the curves within @window doublings of each point
- * (fit_shape.c): @noise, and its degrees of freedom (@freedom, 0: none). */
-void capo_fit_shape_noise(const struct capo_fit_series *s, double window, double *noise,
-                          double *freedom);
-
 /** capo_fit_runs_agree() - false: with @variance per run, the runs of a cell would differ this much
  * only in one of a thousand cells. @squares: sum of squared distances of @freedom + 1 runs from
  * their mean. */
@@ -97,6 +89,14 @@ bool capo_fit_runs_agree(double squares, int freedom, double variance);
  * */
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
                        struct capo_fit_cell *cells);
+
+static inline double ln_us(const struct capo_fit_cell *c)
+{
+        return log(c->us);
+}
+
+#define CAPO_FIT_SAME_TIME \
+        1.5 /* standard errors: times that differ by less count as the same */
 
 /** capo_fit_baseline() - the candidate that @c of @row is compared with: NCCL's own choice, or the
  * next best where that is a fair substitute; -1: none. */
@@ -122,6 +122,9 @@ void capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_opti
 /** capo_fit_rows() - rows from decided points, at most 2 * n_points + 2. Returns how many. */
 int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int skip,
                   const struct capo_fit_point *points, struct capo_fit_row *rows);
+
+/** capo_fit_labels() - set labels_doubted from the blocks of @s (fit_labels.c). */
+void capo_fit_labels(struct capo_fit_series *s);
 
 /** capo_fit_check() - fill s->regret by leaving out parts. */
 void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o);

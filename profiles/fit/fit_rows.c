@@ -7,11 +7,6 @@
 
 #include "profiles/fit/fit_private.h"
 
-static double ln_us(const struct capo_fit_cell *c)
-{
-        return log(c->us);
-}
-
 static int next_of(const struct capo_fit_series *s, int p, int skip)
 {
         while (++p < s->n_points) {
@@ -36,72 +31,138 @@ static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit
         return !isnan(ra[0].us) && !isnan(rb[0].us) && a + (b - a) * part > 0;
 }
 
+/* Is NCCL's own choice at @row one of the candidates, by what ran or by its time? */
+static bool own_measured(const struct capo_fit_series *s, const struct capo_fit_cell *row)
+{
+        for (int k = 1; k < s->n_candidates; k++) {
+                if (row[k].is_default || fabs(ln_us(&row[k]) - ln_us(&row[0])) <=
+                                                 CAPO_FIT_SAME_TIME * hypot(row[k].se, row[0].se))
+                        return true;
+        }
+        return false;
+}
+
+/* Two neighbouring sizes, and the logarithms of both. */
+struct span {
+        const struct capo_fit_series *s;
+        const struct capo_fit_cell *cells;
+        int from, to;
+};
+
+static double ln_bytes(const struct span *g, int p)
+{
+        return log((double)g->s->points[p].bytes);
+}
+
+static const struct capo_fit_cell *row_of(const struct span *g, int p)
+{
+        return &g->cells[p * g->s->n_candidates];
+}
+
+/* Where the times of @c and @k cross from g->from to g->to, each a + b x size; ln bytes. Half of the
+ * way if they do not. */
+static double cross_times(const struct span *g, int c, int k)
+{
+        const struct capo_fit_cell *ra = row_of(g, g->from), *rb = row_of(g, g->to);
+        double a = (double)g->s->points[g->from].bytes, b = (double)g->s->points[g->to].bytes,
+               ta = ra[c].us - ra[k].us, tb = rb[c].us - rb[k].us;
+
+        return ta < 0 && tb > 0 ? log(a + (b - a) * ta / (ta - tb)) : log(a * b) / 2;
+}
+
+/* How far from g->from to g->to @c certainly gains over @k: ln bytes. Where it gains at g->to, too,
+ * it was left there for another reason: not at all over NCCL's own choice. */
+static double certain_gain(const struct span *g, int c, int k)
+{
+        double at[2], x = cross_times(g, c, k), xa = ln_bytes(g, g->from), xb = ln_bytes(g, g->to),
+                      ends;
+
+        for (int i = 0; i < 2; i++) {
+                int p = i ? g->to : g->from;
+                const struct capo_fit_cell *row = row_of(g, p);
+
+                at[i] = ln_us(&row[c]) - ln_us(&row[k]) +
+                        g->s->points[p].quantile * hypot(row[c].se, row[k].se) +
+                        fabs(capo_fit_place_gap(g->s, g->cells, p, c));
+        }
+        if (!(at[0] < 0))
+                return xa;
+        if (!(at[1] > 0))
+                return k ? xb : xa;
+        ends = xa + (xb - xa) * at[0] / (at[0] - at[1]);
+        return fabs(x - xa) < fabs(ends - xa) ? x : ends;
+}
+
+/*
+ * How far from g->from to g->to, where NCCL's own choice is left, a row of @c goes: ln bytes. NCCL's
+ * own curve jumps where its choice changes. If the same choice is known to have run at both sizes,
+ * it is as straight as the others. If not, but its times at both are those of candidates, it is one of
+ * the candidates between them: @c, if repeated, must gain over all of them. Otherwise it keeps to
+ * the size.
+ */
+static double reach_of(const struct span *g, int c)
+{
+        const struct capo_fit_point *a = &g->s->points[g->from], *b = &g->s->points[g->to];
+        const struct capo_fit_cell *ra = row_of(g, g->from), *rb = row_of(g, g->to);
+        double xa = ln_bytes(g, g->from), x;
+
+        if (far_apart(g->s, a->bytes < b->bytes ? g->from : g->to,
+                      a->bytes < b->bytes ? g->to : g->from) ||
+            isnan(rb[c].us))
+                return xa;
+        x = certain_gain(g, c, 0);
+        if (a->default_ran && a->default_ran == b->default_ran)
+                return x;
+        if (ra[c].n_runs < 2 || !own_measured(g->s, ra) || !own_measured(g->s, rb))
+                return xa;
+        for (int k = 1; k < g->s->n_candidates; k++) {
+                double end = xa;
+
+                if (k == c || (isnan(ra[k].us) && isnan(rb[k].us)))
+                        continue;
+                if (!isnan(ra[k].us) && !isnan(rb[k].us))
+                        end = certain_gain(g, c, k);
+                x = fabs(end - xa) < fabs(x - xa) ? end : x;
+        }
+        return x;
+}
+
+/* The last byte of a row that ends at @x, ln bytes, with no more digits than the measurement has. */
+static uint64_t round_border(const struct capo_fit_series *s, int a, int b, double x)
+{
+        uint64_t bytes = (uint64_t)exp(x), step = 1;
+
+        if (bytes >= s->points[b].bytes - 1)
+                return s->points[b].bytes - 1;
+        while (step * 64 <= bytes)
+                step *= 2;
+        bytes -= bytes % step;
+        return bytes < s->points[a].bytes ? s->points[a].bytes : bytes;
+}
+
 /*
  * The border between the choices of the sizes @a and @b (the next): the last byte of the first row.
  * *@leave: the last byte left to NCCL between the two; if there are none, the same.
  *
- * It is where the two curves cross, each time is a + b x size. NCCL's own curve jumps where
- * its choice changes, so it is taken as linear only if the same choice ran at both sizes. Otherwise
- * a candidate keeps to the sizes where it was seen to gain, as where its own curve ends. If two
- * candidates cross above NCCL's own curve, NCCL's choice is left between them.
+ * It is where the two curves cross, each time is a + b x size. If two candidates cross above NCCL's
+ * own curve, or their curves end, NCCL's choice is left between them.
  */
 static uint64_t find_border(const struct capo_fit_series *s, const struct capo_fit_cell *cells,
                             int a, int b, int ca, int cb, uint64_t *leave)
 {
-        double xa = log((double)s->points[a].bytes), xb = log((double)s->points[b].bytes),
-               x = (xa + xb) / 2;
-        const struct capo_fit_cell *ra = &cells[a * s->n_candidates],
-                                   *rb = &cells[b * s->n_candidates];
-        bool smooth =
-                s->points[a].default_ran && s->points[a].default_ran == s->points[b].default_ran;
-        bool far = far_apart(s, a, b),
-             reaches = ca == 0 || (!far && !isnan(rb[ca].us) && (cb > 0 || smooth));
-        bool begins = cb == 0 || (!far && !isnan(ra[cb].us) && (ca > 0 || smooth));
-        uint64_t bytes, step = 1;
+        const struct span up = {s, cells, a, b}, down = {s, cells, b, a};
+        const struct capo_fit_cell *ra = row_of(&up, a), *rb = row_of(&up, b);
+        uint64_t ends;
 
-        *leave = begins ? s->points[a].bytes : s->points[b].bytes - 1;
-        if (!reaches) { /* it is also not known from where on the next is better */
-                *leave = cb > 0 ? s->points[b].bytes - 1 : s->points[a].bytes;
-                return s->points[a].bytes;
+        if (ca > 0 && cb > 0 && !far_apart(s, a, b) && !isnan(rb[ca].us) && !isnan(ra[cb].us)) {
+                double x = cross_times(&up, ca, cb), xa = ln_bytes(&up, a);
+
+                if (!slower_between(ra, rb, ca, (x - xa) / (ln_bytes(&up, b) - xa)))
+                        return *leave = round_border(s, a, b, x);
         }
-        if (!begins)
-                return ca == 0 ? *leave : s->points[a].bytes;
-        if (!isnan(ra[ca].us) && !isnan(rb[ca].us) && !isnan(ra[cb].us) && !isnan(rb[cb].us)) {
-                double da = ln_us(&ra[ca]) - ln_us(&ra[cb]), db = ln_us(&rb[ca]) - ln_us(&rb[cb]);
-
-                if (da < 0 && db > 0) { /* each time is a + b x size */
-                        double ta = ra[ca].us - ra[cb].us, tb = rb[ca].us - rb[cb].us;
-
-                        x = log((double)s->points[a].bytes +
-                                (double)(s->points[b].bytes - s->points[a].bytes) * ta / (ta - tb));
-                }
-                if (ca > 0 && cb > 0 && slower_between(ra, rb, ca, (x - xa) / (xb - xa))) {
-                        uint64_t ends = find_border(s, cells, a, b, ca, 0, leave);
-
-                        find_border(s, cells, a, b, 0, cb, leave);
-                        return ends;
-                }
-                if (ca == 0 || cb == 0) { /* only as far as the candidate certainly gains: a row
-                                             must not harm */
-                        double sign = cb == 0 ? 1 : -1, ends = cb == 0 ? xa : xb;
-
-                        da += sign * (s->points[a].quantile * hypot(ra[ca].se, ra[cb].se) +
-                                      fabs(capo_fit_place_gap(s, cells, a, ca + cb)));
-                        db += sign * (s->points[b].quantile * hypot(rb[ca].se, rb[cb].se) +
-                                      fabs(capo_fit_place_gap(s, cells, b, ca + cb)));
-                        if (da < 0 && db > 0)
-                                ends = xa + (xb - xa) * da / (da - db);
-                        x = cb == 0 ? fmin(x, ends) : fmax(x, ends);
-                }
-        }
-        bytes = (uint64_t)exp(x);
-        while (step * 64 <= bytes) /* no more digits than the measurement has */
-                step *= 2;
-        bytes -= bytes % step;
-        if (bytes < s->points[a].bytes)
-                bytes = s->points[a].bytes;
-        *leave = bytes = bytes >= s->points[b].bytes ? s->points[b].bytes - 1 : bytes;
-        return bytes;
+        ends = ca > 0 ? round_border(s, a, b, reach_of(&up, ca)) : 0;
+        *leave = cb > 0 ? round_border(s, a, b, reach_of(&down, cb)) : ends;
+        return ca > 0 ? ends : *leave;
 }
 
 int capo_fit_rows(const struct capo_fit_series *s, const struct capo_fit_cell *cells, int skip,
