@@ -11,6 +11,7 @@
 #include "analysis/report/waits_causes.h"
 
 #define SLOW        0.1 /* of the job: enough to be named in any case */
+#define LIKELY_NS   2e8 /* less is chance on a busy node */
 #define LATE_SOME   0.03
 #define LATE_ALWAYS 0.9 /* of the calls compared */
 #define LATE_KNOWN  3   /* the interval's end over the estimate */
@@ -41,7 +42,7 @@ static void add_sentence(const struct capo_job_comm *comm, struct capo_page_wait
 }
 
 /* Too few calls were compared to know by how much a rank was late; one of them caused most of what
- * was seen, 1 % of the job at least. What the machine says of it decides. */
+ * was seen, 1 % of the job at least and no few ms. What the machine says of it decides. */
 static bool is_likely(const struct capo_job_comm *c, const struct capo_page_wait *w)
 {
         double sum = 0;
@@ -49,7 +50,7 @@ static bool is_likely(const struct capo_job_comm *c, const struct capo_page_wait
         for (uint32_t i = 0; i < c->n_members; i++)
                 sum += c->skew->ranks[i].caused_ns;
         return w->wide && !(w->caused_share >= 0 && w->caused_share < 0.01) &&
-               c->skew->ranks[w->last].caused_ns > sum / 2;
+               lost_by(c, w->last) > LIKELY_NS && c->skew->ranks[w->last].caused_ns > sum / 2;
 }
 
 /* The libfabric of a rank that has no CPU looks slow, too. */

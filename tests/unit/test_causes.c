@@ -510,4 +510,10 @@ Test(causes, behind_the_sentence)
         capo_judge_causes(&page);
         cr_expect_eq(page.n_causes, 0, "less than 1 %% of the job");
         free(page.causes);
+        wait.caused_share = 0.5;
+        ranks[3].caused_ns = 0.3e9;
+        page.n_causes = 0;
+        capo_judge_causes(&page);
+        cr_expect_eq(page.n_causes, 0, "0.1 s in a short job");
+        free(page.causes);
 }
