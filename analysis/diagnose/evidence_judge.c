@@ -248,7 +248,7 @@ static int find_weight(const struct capo_evidence *e, const struct capo_diagnose
                 weight += is_of_stacks(e, f) ? 2 : 1;
         if (f->rank == CAPO_RANK_SLOW && strcmp(f->sure, "unsure") != 0)
                 weight += is_of_runs(e, f) ? 2 : 1; /* two measurements show more than a line */
-        if (is_kind(f, "known-bug") || /* it explains the crash */
+        if (is_kind(f, "known-bug") ||              /* it explains the crash */
             (!e->timed_out && strstr(f->headline, "closed its connection"))) /* why it failed */
                 weight++;
         return is_kind(f, "birth") ? weight - 1 : weight;

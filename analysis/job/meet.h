@@ -19,7 +19,6 @@
 
 #include "capo/record.h"
 
-
 #define CAPO_MEET_ABSENT UINT64_MAX
 #define CAPO_MEET_LONG   32 /* number of calls noted for the silence before them */
 

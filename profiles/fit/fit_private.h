@@ -95,8 +95,7 @@ static inline double ln_us(const struct capo_fit_cell *c)
         return log(c->us);
 }
 
-#define CAPO_FIT_SAME_TIME \
-        1.5 /* standard errors: times that differ by less count as the same */
+#define CAPO_FIT_SAME_TIME 1.5 /* standard errors: times that differ by less count as the same */
 
 /** capo_fit_baseline() - the candidate that @c of @row is compared with: NCCL's own choice, or the
  * next best where that is a fair substitute; -1: none. */
