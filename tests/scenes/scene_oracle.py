@@ -254,26 +254,23 @@ class Oracle:
         found = {c for r in play.ranks for c in r.comms if c and c.name == name}
         return found
 
-    def entered(self, name, number):
-        """The job ranks that have made collective @number of the one communicator @name."""
+    def calls_made(self, name, number, counts):
+        """The job ranks whose collective @number of the one communicator @name was made, not only put into an open group, and @counts."""
         def fact(play):
             comms = self.comms_named(play, name)
             if len(comms) != 1:
                 return None
-            comm = comms.pop()
-            return frozenset(m for m in comm.members if (m, number) in comm.calls and
-                             not any(op is comm.calls[m, number] for op in play.ranks[m].open or []))
+            calls = comms.pop().calls
+            return frozenset(m for m, n in calls if n == number and counts(calls[m, n]) and
+                             not any(op is calls[m, n] for op in play.ranks[m].open or []))
         return self.agree(fact)
+
+    def entered(self, name, number):
+        return self.calls_made(name, number, lambda call: True)
 
     def waiting(self, name, number):
         """Those of them that are not through, such as a root whose data is buffered."""
-        def fact(play):
-            comms = self.comms_named(play, name)
-            if len(comms) != 1:
-                return None
-            comm = comms.pop()
-            return frozenset(m for m in comm.members if not comm.calls.get((m, number), {"done": True})["done"])
-        return self.agree(fact)
+        return self.calls_made(name, number, lambda call: not call["done"])
 
     def members(self, name):
         def fact(play):
