@@ -91,7 +91,8 @@ static bool rate_contradicts(const struct capo_fit_series *s, int fast, int slow
         return n && capo_median(v, n) > FAR + 4 * s->noise;
 }
 
-/* Is @c, labelled LL, as fast as NCCL's own choice at the sizes where bandwidth decides for both? */
+/* Is @c, labelled LL, as fast as NCCL's own choice at the sizes where bandwidth decides for both and
+ * that choice is not known to be LL? */
 static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
 {
         size_t n = 0;
@@ -99,7 +100,8 @@ static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
         for (int p = 1; p < s->n_points; p++) {
                 double apart = labelled_time(s, p, 0) - labelled_time(s, p, c);
 
-                if (!isnan(apart) && carries_bytes(s, p, 0) && carries_bytes(s, p, c))
+                if (!isnan(apart) && CAPO_PROTO_OF(s->points[p].default_ran) != CAPO_PROTO_LL &&
+                    carries_bytes(s, p, 0) && carries_bytes(s, p, c))
                         v[n++] = apart;
         }
         return n > 1 && capo_median(v, n) > 4 * s->noise - FAR;

@@ -17,6 +17,7 @@ static struct capo_samples set;
 static struct capo_fit *fit;
 static const uint8_t tree = CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL128);
 static const uint8_t ring = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL);
+static const uint8_t simple = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE);
 
 static double base_us(int i)
 {
@@ -318,7 +319,7 @@ Test(fit, where_two_cross_above_nccls_own_it_is_left_also_when_what_ran_is_not_k
         for (int r = 0; r < 3; r++) {
                 run(0, 0, 15, own, 1);
                 run(tree, 0, 15, gains_low, 1);
-                run(ring, 0, 15, gains_high, 1);
+                run(simple, 0, 15, gains_high, 1);
         }
         for (size_t i = 0; i < set.n; i++) { /* sizes three doublings apart */
                 if (set.v[i].bytes == (uint64_t)size(8) || set.v[i].bytes == (uint64_t)size(9))
@@ -327,6 +328,27 @@ Test(fit, where_two_cross_above_nccls_own_it_is_left_also_when_what_ran_is_not_k
         s = make();
         cr_expect(at(s, size(7)) > 0 && at(s, size(10)) > 0);
         cr_expect_eq(at(s, size(8.5)), 0);
+}
+
+/* LL moves twice the bytes: a gain where bandwidth decides contradicts the label, unless NCCL ran LL. */
+Test(fit, ll_ahead_of_nccls_own_choice_at_large_sizes_is_believed_only_if_that_is_ll)
+{
+        for (int known = 0; known < 2; known++) {
+                const struct capo_fit_series *s;
+
+                for (int r = 0; r < 3; r++) {
+                        run(0, 0, 15, own, 1);
+                        run(ring, 0, 15, all_20, 1);
+                }
+                for (size_t i = 0; known && i < set.n; i++)
+                        set.v[i].ran = set.v[i].want
+                                               ? ring
+                                               : CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL);
+                s = make();
+                cr_expect_eq(s->points[12].verdict, known ? CAPO_FIT_WRITTEN : CAPO_FIT_LABELS,
+                             "%s", capo_fit_verdict_text(s->points[12].verdict));
+                finish();
+        }
 }
 
 Test(fit, a_row_ends_where_its_candidate_is_no_longer_sure_to_gain)
