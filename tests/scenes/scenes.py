@@ -17,6 +17,7 @@ import sys
 import time
 
 import scene_judge
+import scene_page
 from scene_read import HERE, read_all
 from scene_run import Failed, Played
 
@@ -125,6 +126,8 @@ def print_wrong(rows, known):
                     if (s.name, way) in known and r[0] != "wrong")
     for name, way in mended:
         print("not wrong this time: %s %s" % (name, way))
+    for line in scene_page.not_judged:
+        print("not judged: " + line)
 
 
 def choose(scenes, o):
