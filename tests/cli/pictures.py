@@ -102,6 +102,10 @@ with tempfile.TemporaryDirectory() as work:
         run("report", "--html", "page.html", name)
         with open("page.html") as html:  # all but the script is XML too
             page = ET.fromstring(re.sub(r"<script.*?</script>", "", html.read(), flags=re.S))
+            html.seek(0)
+            loads = re.findall(r"(?i)<(?:link|img|iframe|object|embed|base)\b|\bsrc=|\bhref=(?![\"']#)|@import|url\((?!#)|fetch\(|XMLHttpRequest|import\(|WebSocket", html.read())
+        if loads:
+            bad.append("%s: the page loads something: %s" % (name, loads))
         pictures = [e for e in page.iter() if tag(e) == "svg" and e.get("aria-hidden") != "true"]  # not a legend's line
         for svg in pictures:
             look("%s: %s" % (name, svg.get("aria-label")), svg, 3)

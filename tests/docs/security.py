@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Does docs/security.md name tests that there are? security.py SOURCE BUILD
 
-Every threat has a test, and it is one of the suite that is named; every target of tests/fuzz is named; sockets are made where the page says.
+Every threat has a test, and it is one of the suite that is named; every target of tests/fuzz is named; sockets are made where the page says;
+no source writes to another process.
 """
 import glob
 import json
@@ -57,8 +58,11 @@ def wrong(source, build):
         for path in glob.glob(os.path.join(source, folder, "**/*.c"), recursive=True):
             with open(path, encoding="utf-8") as f:
                 # of AF_UNIX: the shim asks the kernel of a NIC by it, and connects nowhere
-                if re.search(r"\b(socket|accept4?|getaddrinfo)\((?!AF_UNIX)", f.read()):
+                text = f.read()
+                if re.search(r"\b(socket|accept4?|getaddrinfo)\((?!AF_UNIX)", text):
                     made.add(os.path.relpath(path, source))
+                if re.search(r"process_vm_writev|PTRACE_(POKE|SET)|SET_PTRACER", text):
+                    yield f"{os.path.relpath(path, source)} writes to another process, or opens a job to tracers"
     if made != SOCKETS:
         yield f"sockets are made in {sorted(made)}, expected {sorted(SOCKETS)}"
     with open(os.path.join(source, "tests/fuzz/parsers.txt")) as f:

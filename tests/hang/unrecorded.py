@@ -5,6 +5,10 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
+import time
+
+from proc import children, state
 
 CAPO, BUILD = map(os.path.abspath, sys.argv[1:3])
 NCCL = os.path.join(BUILD, "tests/standin/libnccl.so.2")
@@ -40,6 +44,33 @@ def asked(preload, *lines):
             p.kill()
 
 
+def cannot_stop():
+    """No signal stops a thread in vfork(), whose child waits for a FIFO for ever. The page comes after 2 s all the same."""
+    with tempfile.TemporaryDirectory() as folder:
+        fifo = os.path.join(folder, "fifo")
+        os.mkfifo(fifo)
+        code = "import os, sys; os.posix_spawn('/bin/true', ['true'], {}, file_actions=[(os.POSIX_SPAWN_OPEN, 9, sys.argv[1], os.O_RDONLY, 0)])"
+        with subprocess.Popen([sys.executable, "-c", code, fifo]) as p:
+            try:
+                end = time.monotonic() + 100
+                while not (children(p.pid) and state(p.pid) == "D"):
+                    check("it is in vfork()", time.monotonic() < end)
+                    time.sleep(0.01)
+                begin = time.monotonic()
+                status, page, _ = hang("--json", "--stacks", str(p.pid))
+                why = json.loads(page)["no_threads"]
+                if "not installed" in why or "may not be traced" in why:
+                    print("not tried: a thread that cannot be stopped: " + why)
+                    return
+                check(why, status == 3 and why == "pid %d let nothing be read within 2 s" % p.pid)
+                check("no sooner", time.monotonic() - begin >= 2)
+                check("and it goes on as it was", state(p.pid) == "D")
+            finally:
+                os.close(os.open(fifo, os.O_RDWR | os.O_NONBLOCK))  # the child goes on
+                p.kill()
+
+
+cannot_stop()
 page, pid = asked("", "it has no libnccl", "main thread ", "--ras HOST", "--flight FILES", "capo run")
 check(page, page["nccl"] is None and page["name"] == "cat" and page["threads"] == [])
 page, _ = asked(NCCL, "it has NCCL: ")

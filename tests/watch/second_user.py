@@ -101,17 +101,32 @@ while True:
 STUCK = "0 coll 0 allreduce 4000 7 0 0 0\n0 mark\n0 sync 0\n1 mark\n1 until end\n1 coll 0 allreduce 4000 7 0 0 0\n1 sync 0\n"
 
 
+def read_all(job, name):
+    """All that read what lies beside the logs go on, and see the job."""
+    found = read(capo("watch", "--once", "--dir", job.logs, "--hang", "0.1", status=0).stdout)
+    check("the job is seen: %s" % name, of(found, "capo_ranks", state="alive") == [2])
+    capo("hang", "--flight", job.logs)
+    capo("hang", job.logs)
+    capo("report", job.logs)
+    capo("top", "--once", "--dir", job.logs)
+
+
 def check_planted(job):
-    """A FIFO and a file without end, for all that are read beside the logs."""
+    """A FIFO, a device and a file without end, for all that are read beside the logs."""
     open(os.path.join(job.logs, "hang.watch"), "w").close()  # another watch is elected: what it wrote is read
     for name in ("hang.json", "hang.txt", "topology-x.xml", "x.capo", "y.capo.zst"):
         with Attack("os.mkfifo(sys.argv[1])", os.path.join(job.logs, name)):
-            found = read(capo("watch", "--once", "--dir", job.logs, "--hang", "0.1", status=0).stdout)
-            check("the job is seen: %s" % name, of(found, "capo_ranks", state="alive") == [2])
-            capo("hang", "--flight", job.logs)
-            capo("hang", job.logs)
-            capo("report", job.logs)
-            capo("top", "--once", "--dir", job.logs)
+            read_all(job, name)
+        os.unlink(os.path.join(job.logs, name))
+        if name not in ("hang.json", "x.capo"):
+            continue
+        try:  # /dev/zero, which has no end
+            os.mknod(os.path.join(job.logs, name), stat.S_IFCHR | 0o666, os.makedev(1, 5))
+        except PermissionError:
+            print("not tried: a device: root may make none here")
+            continue
+        os.chown(os.path.join(job.logs, name), OTHER, OTHER)
+        read_all(job, "device " + name)
         os.unlink(os.path.join(job.logs, name))
     forged = json.dumps({"verdict": "missing", "since": time.time(), "still_s": 1000, "culprits": [{"rank": 77, "host": "x", "why": "late"}]})
     for what, data, owner, believed in (("theirs", forged, OTHER, True), ("too long", forged + " " * (2 << 20), OTHER, False), ("of a third user", forged, 64999, False)):
@@ -279,6 +294,17 @@ def check_meeting(folder):
     made = os.path.join(folder, "made")
     capo("check", "--dir", made, "--nodes", "2", "--node", "0", "--wait", "0.1", "--limit", "30", status=1)
     check("the folder is this user's alone", os.stat(made).st_mode & 0o777 == 0o700)
+    waits = subprocess.Popen([CAPO, "check", "--dir", made, "--nodes", "2", "--node", "0", "--wait", "600", "--limit", "30"], stdout=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 100
+        while not os.path.exists(os.path.join(made, "capo-check-begin0")):
+            check("it begins", time.monotonic() < end)
+            time.sleep(0.02)
+        mode = os.stat(os.path.join(made, "capo-check-begin0")).st_mode & 0o777
+        check("what it writes is this user's alone: %o" % mode, mode == 0o600)
+    finally:
+        waits.kill()
+        waits.wait()
     # names that would print lines of their own
     page = json.loads(capo("check", "--json").stdout)
     nodes = []
