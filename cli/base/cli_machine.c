@@ -139,7 +139,7 @@ int cli_machine_asker(const struct cli_machine_source *source, const struct capo
 }
 
 void cli_machine_advise(const struct cli_machine_words *words, const char *alloc, bool counts,
-                        const char *libnccl, bool settings, struct fragment_advice *out)
+                        const char *libnccl, struct fragment_advice *out)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
@@ -152,7 +152,7 @@ void cli_machine_advise(const struct cli_machine_words *words, const char *alloc
             capo_alloc_parse(t, alloc, counts, &a, why, sizeof why) == 0 &&
             fragment_nodes_differ(&a) &&
             cli_machine_asker(&source, t, libnccl, asker, why, sizeof why) == 0)
-                fragment_advise(&asker->machine, &a, settings, out);
+                fragment_advise(&asker->machine, &a, false, out);
         capo_alloc_free(&a);
 }
 

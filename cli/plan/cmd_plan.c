@@ -55,16 +55,12 @@ static int answer_question(struct plan_options *o)
         int status = cli_question_ask(&o->q, "plan", true, answers);
 
         if (status == CAPO_EXIT_OK && o->q.n_topo < 2 && o->q.domain < 2 && !o->q.nccl_2)
-                cli_machine_advise(
-                        &(struct cli_machine_words){.topo = o->q.topo[0],
-                                                    .platform = o->q.platform},
-                        o->q.gpus    ? o->q.gpus
-                        : o->q.alloc ? o->q.alloc
-                                     : "",
-                        !o->q.gpus, o->q.nccl,
-                        !o->q.profile && !o->q.tuner &&
-                                (o->form == CLI_FORM_TEXT || o->form == CLI_FORM_MARKDOWN),
-                        &o->advice);
+                cli_machine_advise(&(struct cli_machine_words){.topo = o->q.topo[0],
+                                                               .platform = o->q.platform},
+                                   o->q.gpus    ? o->q.gpus
+                                   : o->q.alloc ? o->q.alloc
+                                                : "",
+                                   !o->q.gpus, o->q.nccl, &o->advice);
         if (status == CAPO_EXIT_OK)
                 status = print_plan(o, &answers[0],
                                     o->q.profile || o->q.tuner || o->q.nccl_2 ? &answers[1] : NULL);
