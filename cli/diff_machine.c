@@ -25,15 +25,14 @@ static bool is_worse(const struct capo_machine_reading *r, uint64_t before, uint
                                              : after >= FEW_EVENTS && after / OFTEN >= before;
 }
 
-static uint64_t value_of(const struct capo_machine_reading *r, const struct capo_machine_value *v)
+/* False: not known. The clock of an idle GPU says nothing, and every GPU is idle at first. */
+static bool get_value(const struct capo_machine_object *o, enum capo_machine_id id, uint64_t *value)
 {
-        return r->kind == CAPO_MACHINE_GAUGE ? v->least : v->grew;
-}
+        const struct capo_machine_value *v = capo_machine_of(o, id);
+        bool gauge = capo_machine_readings[id].kind == CAPO_MACHINE_GAUGE;
 
-/* The clock of an idle GPU says nothing. */
-static bool is_idle_clock(enum capo_machine_id id, const struct capo_machine_object *o)
-{
-        return id == CAPO_M_GPU_SM && capo_machine_of(o, CAPO_M_GPU_REASONS)->any & 1;
+        *value = id == CAPO_M_GPU_SM ? o->busy_mhz : gauge ? v->least : v->grew;
+        return v->asked && (id != CAPO_M_GPU_SM || *value);
 }
 
 /* Any process of the node may have read it. */
@@ -60,22 +59,16 @@ static void compare_objects(const struct capo_machine_object *a,
 {
         for (size_t i = 0; i < N_ELEMENTS(compared) && out->n < DIFF_MACHINE_ROWS; i++) {
                 const struct capo_machine_reading *r = &capo_machine_readings[compared[i]];
-                const struct capo_machine_value *before, *after;
                 struct diff_reading *row = &out->row[out->n];
+                uint64_t before, after;
 
-                if (r->scope != b->scope)
-                        continue;
-                before = capo_machine_of(a, compared[i]);
-                after = capo_machine_of(b, compared[i]);
-                if (!before->asked || !after->asked || is_idle_clock(compared[i], a) ||
-                    is_idle_clock(compared[i], b) ||
+                if (r->scope != b->scope || !get_value(a, compared[i], &before) ||
+                    !get_value(b, compared[i], &after) ||
                     (is_of_node(r->scope) && is_told(out, compared[i], node, b->name)) ||
-                    !is_worse(r, value_of(r, before), value_of(r, after)))
+                    !is_worse(r, before, after))
                         continue;
-                *row = (struct diff_reading){.id = compared[i],
-                                             .rank = rank,
-                                             .before = value_of(r, before),
-                                             .after = value_of(r, after)};
+                *row = (struct diff_reading){
+                        .id = compared[i], .rank = rank, .before = before, .after = after};
                 snprintf(row->node, sizeof row->node, "%s", node);
                 snprintf(row->object, sizeof row->object, "%s", b->name);
                 out->n++;

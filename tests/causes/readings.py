@@ -79,6 +79,15 @@ with tempfile.TemporaryDirectory(prefix="capo-root-") as root:
         assert not missing, (what, missing, got)
         assert not [word for word in got if word.startswith(("out_of_sequence", "speed", "memory.stall"))], got
 
+with tempfile.TemporaryDirectory(prefix="capo-clocks-") as root:
+    for name, mhz in (("before", 1980), ("after", 1410)):
+        with open(root + "/nvml", "w") as f:
+            f.writelines("gpu 00000000:%02X:00.0 GPU-%d\nclocks %d 1980 60 0\n" % (r + 1, r, mhz if r == 1 else 1980) for r in range(2))
+        run(LD_PRELOAD=f"{BUILD}/shim/libcapo.so:{BUILD}/tests/fragment/libnvidia-ml.so.1", CAPO_TEST_NVML=root + "/nvml", keep=f"{root}/{name}")
+    diff = [subprocess.run([BUILD + "/cli/capo", "diff", "--wide", root + "/before", root + "/" + name], capture_output=True, text=True).stdout
+            for name in ("after", "before")]
+    assert re.search(r"GPU 1:\S+ of \S+: sm 1410 MHz instead of 1980\n", diff[0]) and "MHz" not in diff[1] and "GPU 0:" not in diff[0], diff
+
 epochs = 100
 frames = run(epochs)
 while not all("samples" in text for text in frames) and epochs < 100000:  # a process that lives shortly is not sampled
