@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Causes while a job lives: alarm.py CAPO BUILD. Packets are lost while a rank stays away: hang.txt, the alarm of capo watch and JSON say it.
-A rank comes late to each call, because it sleeps: capo top names the cause in a column."""
+A rank comes late to each call, because it sleeps: capo top names the cause in a column. The steps of all ranks take longer since
+their port is slower: capo hang and the metrics say by how much."""
 import json
 import os
 import re
@@ -61,8 +62,13 @@ def top(job, *words):
     return subprocess.run([CAPO, "top", "--dir", job.logs, *words], capture_output=True, text=True, stdin=subprocess.DEVNULL).stdout
 
 
+def steps(n, ms, *sleepers):
+    return "".join("%d sleep %d\n" % (r, ms) for r in sleepers) + "".join("%d coll 0 allreduce 1000 7 0 0 0\n%d sync 0\n" % (r, r) for r in range(2)) \
+        if n == 1 else steps(1, ms, *sleepers) * n
+
+
 def late():
-    script = "".join("1 sleep 100\n" + "".join("%d coll 0 allreduce 1000 7 0 0 0\n%d sync 0\n" % (r, r) for r in range(2)) for _ in range(60))
+    script = steps(60, 100, 1)
     job = Job(script + "0 until end\n1 until end\n", 2, CAPO_HANG="0", CAPO_TRACE="all")
     try:
         job.wait("cause in the page", lambda: " rank 1: its program\n" in top(job, "--once", "--wide"))
@@ -74,7 +80,28 @@ def late():
         job.end()
 
 
+def change(root):
+    """All ranks are slower since their node's port is: steps are compared with those before."""
+    write(root, state="4: ACTIVE", rate="400 Gb/sec")
+    script = steps(120, 20, 0, 1) + "0 until go\n1 until go\n" + steps(50, 120, 0, 1) + "0 until end\n1 until end\n"
+    job = Job(script, 2, CAPO_HANG="0", CAPO_TRACE="all", CAPO_MACHINE_ROOT=root)
+    ratio = r'^capo_steps_longer_ratio\{.*cause="nic_rate"\} [1-9]'
+    line = r"  machine: steps take [1-9]\d\d[.\d]* % longer since \d\d:\d\d:\d\d: a network port of \S+ runs at 100 Gb/s instead of 400 as before"
+    try:
+        job.wait("first rate", lambda: os.path.isdir(job.logs) and len(os.listdir(job.logs)) >= 2 and frames(job, "rate=400"))
+        job.wait("first steps", lambda: '"calls":240' in top(job, "--json").replace(" ", ""))
+        write(root, rate="100 Gb/sec")
+        job.go("go")
+        job.wait("metric", lambda: re.search(ratio, subprocess.run([CAPO, "watch", "--once", "--dir", job.logs], capture_output=True, text=True).stdout, re.M))
+        job.wait("line of capo hang", lambda: re.search(line, subprocess.run([CAPO, "hang", job.logs], capture_output=True, text=True).stdout))
+        job.go("end")
+        check("it ends well", all(p.wait() == 0 for p in job.ranks))
+    finally:
+        job.end()
+
+
 late()
-with tempfile.TemporaryDirectory(prefix="capo-alarm-") as made:
-    stuck(made)
+for part in change, stuck:
+    with tempfile.TemporaryDirectory(prefix="capo-alarm-") as made:
+        part(made)
 print("ok")

@@ -69,7 +69,8 @@ with tempfile.TemporaryDirectory() as folder:
             os.makedirs(os.path.dirname(f"{made}/{nic}/{name}"), exist_ok=True)
             with open(f"{made}/{nic}/{name}", "w") as out:
                 out.write(text + "\n")
-    for text in ("mlx5_1 has 8 PCIe lanes, it could have 16", "mlx5_1 has counted errors since its driver was loaded: symbol_error 7"):
+    for text in ("mlx5_1 has 8 PCIe lanes, it could have 16", "mlx5_1 has counted errors since its driver was loaded: symbol_error 7",
+                 "unequal rates: mlx5_0 has 400 Gb/sec (4X NDR), but mlx5_1 200 Gb/sec"):
         expect(0, text, check("--wide", CAPO_SYSFS=f"{folder}/slow"))
     assert "mlx5_0 has 16" not in check("--wide", CAPO_SYSFS=f"{folder}/slow").stdout
     expect(1, "0 GPUs are here, 8 are expected", check("--gpus", "8", CAPO_SYSFS=sysfs))
