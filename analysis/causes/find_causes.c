@@ -95,39 +95,40 @@ static double throttled_ns(const struct why_asked *a, uint32_t p)
         return fmin(us * 1e3, periods * 1e8); /* summed over CPUs; a period has 100 ms at most */
 }
 
-static double wait_of(const struct why_asked *a, uint32_t p, const char *part)
+/* Of the thread that waited most for a CPU: a time in ns, or the CPUs that it may use. */
+static double waiter_of(const struct why_asked *a, uint32_t p, const char *part,
+                        enum capo_machine_id id)
 {
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, part);
+        const struct capo_machine_value *v = o ? capo_machine_of(o, id) : NULL;
 
-        return o ? (double)capo_machine_of(o, CAPO_M_THREAD_WAIT)->grew * 1e3 : NAN;
+        return !v || !v->asked            ? NAN
+               : id == CAPO_M_THREAD_CPUS ? (double)v->least
+                                          : (double)v->grew * 1e3;
 }
+
+#define THREAD_MEASURE(name, part, id)                            \
+        static double name(const struct why_asked *a, uint32_t p) \
+        {                                                         \
+                return waiter_of(a, p, part, id);                 \
+        }
+THREAD_MEASURE(nccl_wait_ns, ":nccl:", CAPO_M_THREAD_WAIT)
+THREAD_MEASURE(nccl_cpus, ":nccl:", CAPO_M_THREAD_CPUS)
+THREAD_MEASURE(caller_run_ns, ":calls:", CAPO_M_THREAD_RUN)
+THREAD_MEASURE(caller_cpus, ":calls:", CAPO_M_THREAD_CPUS)
 
 static double caller_wait_ns(const struct why_asked *a, uint32_t p)
 {
         double held = throttled_ns(a, p);
 
-        return fmax(0, wait_of(a, p, ":calls:") - (isnan(held) ? 0 : held));
-}
-
-static double nccl_wait_ns(const struct why_asked *a, uint32_t p)
-{
-        return wait_of(a, p, ":nccl:");
+        return fmax(0, waiter_of(a, p, ":calls:", CAPO_M_THREAD_WAIT) - (isnan(held) ? 0 : held));
 }
 
 static double cpu_ns(const struct why_asked *a, uint32_t p)
 {
         return (sum_of(a, p, CAPO_M_PROC_USER, NULL) + sum_of(a, p, CAPO_M_PROC_SYSTEM, NULL)) *
                TICK_NS;
-}
-
-/* Of the thread that waited most. */
-static double caller_run_ns(const struct why_asked *a, uint32_t p)
-{
-        const struct capo_machine_object *o =
-                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, ":calls:");
-
-        return o ? (double)capo_machine_of(o, CAPO_M_THREAD_RUN)->grew * 1e3 : NAN;
 }
 
 /* What the other threads of the process ran. */
@@ -193,7 +194,8 @@ double capo_why_between(const struct why_asked *a)
  * that wait is not known, nothing that ran is the program's. */
 static double program_ns(const struct why_asked *a, uint32_t p)
 {
-        return between_ns(a, p) - fmin(kind_ns(a, p, CAPO_BETWEEN_RUN), wait_of(a, p, ":calls:"));
+        return between_ns(a, p) - fmin(kind_ns(a, p, CAPO_BETWEEN_RUN),
+                                       waiter_of(a, p, ":calls:", CAPO_M_THREAD_WAIT));
 }
 
 /* ---- what is the node's: read by one process of it, or several one after the other ---- */
@@ -477,10 +479,13 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
                                 m));
 }
 
+/* On a busy node all threads wait; one with fewer CPUs waits longer, and those that call do not. */
 static bool find_starved_thread(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = nccl_wait_ns(a, a->process), other = others_of(a, nccl_wait_ns, RANKS),
-               caller = caller_wait_ns(a, a->process);
+               caller = caller_wait_ns(a, a->process),
+               others_caller = others_of(a, caller_wait_ns, RANKS);
+        bool fewer = nccl_cpus(a, a->process) < others_of(a, nccl_cpus, STEADY);
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":nccl:");
         char t[32], u[32];
@@ -488,8 +493,9 @@ static bool find_starved_thread(const struct why_asked *a, struct capo_cause_fou
 
         if (isnan(other)) /* they have none: it should wait no longer than who calls */
                 other = caller;
-        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < 1.5 * other ||
-            own < 1.5 * caller)
+        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < (fewer ? 1.25 : 1.5) * other)
+                return false;
+        if (own < 1.5 * caller && !(fewer && own - other > 2 * (caller - others_caller)))
                 return false;
         name = strrchr(o->name, ':') + 1;
         return tell_cause(f, own - other,
@@ -499,33 +505,20 @@ static bool find_starved_thread(const struct why_asked *a, struct capo_cause_fou
 
 static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
 {
-        const struct capo_machine_object *o =
-                capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":calls:");
-        const struct capo_machine_value *cpus = o ? capo_machine_of(o, CAPO_M_THREAD_CPUS) : NULL;
         double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
                busy = beside_ns(a, a->process), others_busy = others_of(a, beside_ns, RANKS);
         char t[32], u[32];
 
-        if (!cpus || !cpus->asked || cpus->least != 1 || !(own - other > LEAST_NS))
+        if (caller_cpus(a, a->process) != 1 || !(own - other > LEAST_NS))
                 return false;
-        if (!(busy - others_busy > (own - other) / 4)) /* others took the CPU, not its threads */
+        if (!(busy - others_busy > (own - other) / 4) && /* others took the CPU, not its threads */
+            !(busy > OFTEN * others_busy && busy > caller_run_ns(a, a->process)))
                 return false;
         return tell_cause(
                 f, own - other,
                 "all of its threads may use one CPU: it waited %s for that CPU while its other "
                 "threads used %s of it",
                 capo_text_time(own, t), capo_text_time(busy, u));
-}
-
-/* CPUs that the thread may use that waited most. */
-static double caller_cpus(const struct why_asked *a, uint32_t p)
-{
-        const struct capo_machine_object *o =
-                capo_machine_most(a->all[p], CAPO_M_THREAD_WAIT, ":calls:");
-
-        return o && capo_machine_of(o, CAPO_M_THREAD_CPUS)->asked
-                       ? (double)capo_machine_of(o, CAPO_M_THREAD_CPUS)->least
-                       : NAN;
 }
 
 /* On a busy node who computes more waits more: that much is no difference between the CPUs. Ranks

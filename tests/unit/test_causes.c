@@ -248,6 +248,39 @@ Test(causes, a_busy_node)
                CAPO_WHY_cpu_contention, 3.1);
 }
 
+#define THREADS(cpus, wait_us, ticks, nccl_cpus, nccl_wait_us)                      \
+        FRAMES("process\t-\tcpu.user=0\tcpu.system=0\n"                             \
+               "thread\t7:calls:job\trun=0\twait=0\tcpus=" cpus "\n"                \
+               "thread\t8:nccl:NCCL Progress\trun=0\twait=0\tcpus=" nccl_cpus "\n", \
+               "process\t-\tcpu.user=" ticks "\n"                                   \
+               "thread\t7:calls:job\trun=70000\twait=" wait_us "\n"                 \
+               "thread\t8:nccl:NCCL Progress\twait=" nccl_wait_us "\n")
+
+/* Other programs use most of that CPU, too, and all ranks wait. */
+Test(causes, one_cpu_on_a_busy_node)
+{
+        static const char others[] = THREADS("2", "3500000", "14", "2", "0");
+
+        expect(judge(THREADS("1", "5600000", "57", "2", "0"), others, 2.1, false), CAPO_WHY_one_cpu,
+               2.1);
+        expect(judge(THREADS("1", "5600000", "15", "2", "0"), others, 2.1, false),
+               CAPO_WHY_cpu_contention, 2.1); /* its own threads did nothing */
+        expect(judge(THREADS("2", "11000000", "57", "2", "0"), others, 7.5, false),
+               CAPO_WHY_cpu_contention, 7.5);
+}
+
+Test(causes, network_thread_on_a_busy_node)
+{
+        static const char others[] = THREADS("2", "6200000", "14", "2", "4300000");
+
+        expect(judge(THREADS("2", "6000000", "14", "1", "6500000"), others, 3, true),
+               CAPO_WHY_starved_thread, 2.2);
+        cr_expect_eq(judge(THREADS("2", "6000000", "14", "2", "6500000"), others, 3, true).n, 0,
+                     "it may use the same CPUs");
+        expect(judge(THREADS("1", "8400000", "14", "1", "6500000"), others, 3, false),
+               CAPO_WHY_cpu_contention, 2.2); /* the thread that calls waits as much */
+}
+
 /* Its program or a CPU made it late, so its network did not. */
 Test(causes, between_calls_is_no_network)
 {
