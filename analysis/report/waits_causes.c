@@ -175,16 +175,16 @@ void capo_judge_change(struct capo_page *page)
         const struct capo_steps *s = &page->steps.steps;
         struct capo_causes *c = page->causes ? &page->causes[page->n_causes] : NULL;
         struct capo_why_readings since;
+        double lost_ns = (s->after_ns - s->before_ns) * (s->n - s->changed);
         uint64_t t0, from_ns;
 
-        if (!c || !s->changed || !(s->after_ns > s->before_ns))
+        if (!c || !s->changed || !(lost_ns > LIKELY_NS))
                 return;
         t0 = page->job->processes[page->steps.process].header.t0_real_ns;
         from_ns = t0 + s->step[s->changed].t_ns;
         since = capo_why_read(page->job, t0 + s->step[0].t_ns, from_ns, 0);
         if (since.in && since.before) {
-                capo_why_slow(page->job, &since, (s->after_ns - s->before_ns) * (s->n - s->changed),
-                              c);
+                capo_why_slow(page->job, &since, lost_ns, c);
                 c->since_ns = from_ns;
                 c->longer = s->after_ns / s->before_ns - 1;
                 page->n_causes += c->n && c->found[0].is_cause && !is_late_instead(page, c);

@@ -457,6 +457,13 @@ Test(causes, steps_change_by_a_late_rank)
         causes[0].lost_ns = 1e9;
         capo_judge_change(&page);
         cr_expect_eq(page.n_causes, 2, "for 1 of 4 s");
+        page.n_causes = 0;
+        page.steps.steps.after_ns = 1.09e9;
+        capo_judge_change(&page);
+        cr_expect_eq(page.n_causes, 0, "0.18 s are chance");
+        page.steps.steps.after_ns = 1.7e9;
+        capo_judge_change(&page);
+        cr_expect_eq(page.n_causes, 1, "1.4 s");
 }
 
 /* Calls of two ranks that take as long all the time; errors of a port grow from @from_ms to @to_ms. */
