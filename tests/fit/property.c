@@ -4,6 +4,7 @@
  *        property --table [WORLDS [SEED]]                   and does it take the gain?
  *        property --kinds [WORLDS [SEED [KIND]]]            the same, by what is wrong with the worlds
  *        property --aside [WORLDS [SEED [KIND]]]            with the kinds that no rule was made from
+ *        property --conditions [WORLDS [SEED]]              by what is recorded, grid and noise
  *
  * A world (worlds.h) has true times for each candidate and size, a choice of NCCL's own that is
  * sometimes wrong, and measurements as people make them: one to five runs, noise within and between
@@ -22,6 +23,9 @@
  *
  * --table has a row for each number of runs. "Captured" is the part of the gain that a perfect
  * decision had, at the sizes and among the candidates that were measured. Fails below the goals.
+ *
+ * --conditions plays a third rule beside: a candidate that gains 1 % and four standard errors, of
+ * medians over runs and with one robust scale for all sizes. It is played at the measured sizes only.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,11 +39,13 @@
 
 /* ---- playing ---- */
 
+enum { COMPARED = 4, RULES };
+
 struct score {
         double regret, harm_worst;
         double captured[2], available[2]; /* ln: of the gain that a perfect decision had with the
                                              candidates measured; at the sizes, and halfway */
-        unsigned plays, worlds, harmed3, harmed10, writes;
+        unsigned plays, worlds, harmed3, harmed10, writes, ruled;
         unsigned worst_world;
 };
 
@@ -110,6 +116,91 @@ static int play_simple(const struct capo_samples *set, uint64_t bytes, bool sing
         return best;
 }
 
+/* The third rule at the measured sizes of a world. */
+struct four_errors {
+        uint64_t bytes[MAX_SIZES];
+        int choice[MAX_SIZES], n;
+};
+
+/* ln us of each run of @want at @bytes, its first sample in either place; sorted. */
+static size_t runs_at(const struct capo_samples *set, uint64_t bytes, uint8_t want, double *v)
+{
+        size_t n = 0;
+        uint32_t run = UINT32_MAX;
+
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *s = &set->v[i];
+                size_t calls = 0;
+                double call[64];
+
+                if (s->bytes != bytes || s->want != want || s->run == run)
+                        continue;
+                run = s->run;
+                for (size_t j = i; j < set->n && set->v[j].run == run && calls < 64; j++) {
+                        if (set->v[j].bytes == bytes && set->v[j].want == want)
+                                call[calls++] = log(set->v[j].us);
+                }
+                qsort(call, calls, sizeof *call, rising);
+                v[n++] = (call[(calls - 1) / 2] + call[calls / 2]) / 2;
+        }
+        qsort(v, n, sizeof *v, rising);
+        return n;
+}
+
+static double median_of(const double *v, size_t n)
+{
+        return n ? (v[(n - 1) / 2] + v[n / 2]) / 2 : NAN;
+}
+
+static void decide_by_four_errors(const struct world *w, const struct capo_samples *set,
+                                  struct four_errors *f)
+{
+        static double off[MAX_SIZES * (KINDS + 1) * MAX_RUNS];
+        double mid[MAX_SIZES][KINDS + 1], scale;
+        size_t runs[MAX_SIZES][KINDS + 1], n_off = 0;
+
+        f->n = w->n_sizes;
+        for (int i = 0; i < f->n; i++) {
+                f->bytes[i] = world_size(w, i);
+                for (int k = 0; k <= w->n_kinds; k++) {
+                        double v[64];
+                        size_t n = runs_at(set, f->bytes[i], k ? world_kinds[k - 1] : 0, v);
+
+                        mid[i][k] = median_of(v, n);
+                        runs[i][k] = n;
+                        for (size_t r = 0; n > 1 && r < n; r++) /* a median of n takes a part */
+                                off[n_off++] =
+                                        fabs(v[r] - mid[i][k]) * sqrt((double)n / (double)(n - 1));
+                }
+        }
+        qsort(off, n_off, sizeof *off, rising);
+        scale = 1.4826 * median_of(off, n_off);
+        for (int i = 0; i < f->n; i++) {
+                double most = 0;
+
+                f->choice[i] = -1;
+                for (int k = 1; k <= w->n_kinds; k++) {
+                        double gain = mid[i][0] - mid[i][k],
+                               se = scale *
+                                    sqrt(1.0 / (double)runs[i][0] + 1.0 / (double)runs[i][k]);
+
+                        if (gain > 0.01 && gain > 4 * se && gain > most) {
+                                most = gain;
+                                f->choice[i] = k - 1;
+                        }
+                }
+        }
+}
+
+static int play_four_errors(const struct four_errors *f, uint64_t bytes)
+{
+        for (int i = 0; i < f->n; i++) {
+                if (f->bytes[i] == bytes)
+                        return f->choice[i];
+        }
+        return -1;
+}
+
 /* Every other play is at a measured size. */
 static bool is_size(const struct world *w, int play)
 {
@@ -165,8 +256,10 @@ static double reachable_gain(const struct world *w, const struct capo_samples *s
 static void play(const struct world *w, const struct capo_fit *fit, const struct capo_samples *set,
                  unsigned world, struct score *score)
 {
-        double worst[3] = {0};
+        double worst[COMPARED] = {0};
+        struct four_errors four;
 
+        decide_by_four_errors(w, set, &four);
         for (int i = 0; i < 2 * w->n_sizes + 2;
              i++) { /* half a step apart, one step beyond the last */
                 double bytes = (double)w->first * exp2(w->step * (i - 1) / 2.0), best = 0, least,
@@ -178,9 +271,10 @@ static void play(const struct world *w, const struct capo_fit *fit, const struct
 
                 for (int k = 0; k < w->n_kinds; k++)
                         best = fmax(best, true_gain(w, k, bytes, &least));
-                for (int p = 0; p < 3; p++) {
-                        int k = p == 0 ? play_fit(fit, (uint64_t)bytes)
-                                       : play_simple(set, (uint64_t)bytes, p == 2);
+                for (int p = 0; p < COMPARED; p++) {
+                        int k = p == 0   ? play_fit(fit, (uint64_t)bytes)
+                                : p == 3 ? play_four_errors(&four, (uint64_t)bytes)
+                                         : play_simple(set, (uint64_t)bytes, p == 2);
                         double gain = true_gain(w, k, bytes, &least);
 
                         score[p].regret += expm1(best - gain);
@@ -190,11 +284,12 @@ static void play(const struct world *w, const struct capo_fit *fit, const struct
                         score[p].writes += k >= 0;
                         worst[p] = fmax(worst[p], expm1(-least));
                 }
-                score[3].regret += expm1(best);
-                score[3].plays++;
+                score[COMPARED].regret += expm1(best);
+                score[COMPARED].plays++;
         }
-        for (int p = 0; p < 4; p++) {
-                double x = p < 3 ? worst[p] : 0;
+        score[0].ruled += fit && fit->series[0].n_rows > 1;
+        for (int p = 0; p < RULES; p++) {
+                double x = p < COMPARED ? worst[p] : 0;
 
                 score[p].worlds++;
                 score[p].harmed3 += x > 0.03;
@@ -240,8 +335,8 @@ static double captured_percent(const struct score *score, int half)
         return 100 * score->captured[half] / score->available[half];
 }
 
-static const char *const names[] = {"capo fit", "shortest median", "shortest time", "NCCL alone"};
-enum { RULES = 4 };
+static const char *const names[RULES] = {"capo fit", "shortest median", "shortest time",
+                                         "4 standard errors", "NCCL alone"};
 
 /* What worlds are like: runs of NCCL's own choice and of each candidate (0: by chance), labels
  * swapped, slow hours. */
@@ -250,7 +345,9 @@ struct condition {
         int default_runs, runs;
         double swapped, slow_hour;
         enum world_trouble trouble;
-        int step; /* doublings between sizes; 0: by chance */
+        int step;                /* doublings between sizes; 0: by chance */
+        int sweep, recorded;     /* 1: no, 2: yes; 0: by chance */
+        double noise, stretches; /* between runs, ln; part of the runs. 0: by chance */
 };
 
 static void play_worlds(const struct condition *k, unsigned n, uint64_t seed, int described,
@@ -272,6 +369,10 @@ static void play_worlds(const struct condition *k, unsigned n, uint64_t seed, in
                         w.n_sizes = 6;
                 }
                 w.sweep &= !(k->slow_hour > 0);
+                w.sweep = k->sweep ? k->sweep == 2 : w.sweep;
+                w.says_what_ran = k->recorded ? k->recorded == 2 : w.says_what_ran;
+                w.noise_run = k->noise > 0 ? k->noise : w.noise_run;
+                w.stretches = k->stretches > 0 ? k->stretches : w.stretches;
                 world_trouble(&w, k->trouble);
                 world_measure(&w, &set);
                 capo_fit_guard(&set, false);
@@ -322,6 +423,33 @@ static int print_table(unsigned n, uint64_t seed)
         return failed;
 }
 
+/* The runs that a table of worlds has a row for: of NCCL's own choice, of each candidate. */
+static const int repeats[][2] = {{1, 1}, {2, 1}, {2, 2}, {3, 3}, {5, 5}};
+
+static void print_head(unsigned n, uint64_t seed)
+{
+        printf("%u worlds each, seed %llu; own choice x candidate runs; last two: 4 standard errors\n"
+               "%-30s %6s %9s %9s %6s %12s %13s %10s %8s %9s %12s\n",
+               n, (unsigned long long)seed, "worlds", "runs", "captured", "halfway", "ruled",
+               "worlds > 3 %", "worlds > 10 %", "worst", "world", "captured", "worlds > 3 %");
+}
+
+/* Play and print one row. Returns how many worlds are harmed. */
+static unsigned print_row(const struct condition *k, unsigned n, uint64_t seed)
+{
+        struct score score[RULES] = {{0}};
+
+        play_worlds(k, n, seed, -1, score);
+        printf("%-30s %2d x %d %7.1f %% %7.1f %% %4.0f %% %10.2f %% %11.2f %% %8.1f %% %8u %7.1f %% %10.2f %%\n",
+               k->name, k->default_runs, k->runs, captured_percent(&score[0], 0),
+               captured_percent(&score[0], 1), 100.0 * score[0].ruled / n,
+               100.0 * score[0].harmed3 / n, 100.0 * score[0].harmed10 / n,
+               100 * score[0].harm_worst, score[0].worst_world, captured_percent(&score[3], 0),
+               100.0 * score[3].harmed3 / n);
+        fflush(stdout);
+        return score[0].harmed3;
+}
+
 /* Worlds that may be harmed by more than 3 %. */
 static const double harm_goals[WORLD_TROUBLES] = {
         [WORLD_PLAIN] = 0.003, [WORLD_HEAVY] = 0.003,    [WORLD_DEPENDENT] = 0.003,
@@ -336,35 +464,55 @@ static int print_troubles(unsigned n, uint64_t seed, bool aside, int only)
                 "plain",        "heavy tails",        "sizes depend",  "random walk over runs",
                 "bimodal runs", "drift, not in turn", "place matters", "labels exchanged",
                 "level shift",  "skewed errors"};
-        static const int runs[][2] = {{1, 1}, {2, 1}, {2, 2}, {3, 3}, {5, 5}};
         int failed = 0;
 
-        printf("%u worlds each, seed %llu; own choice x candidate runs\n%-24s %6s %9s %9s %12s %13s %10s %8s\n",
-               n, (unsigned long long)seed, "worlds", "runs", "captured", "halfway", "worlds > 3 %",
-               "worlds > 10 %", "worst", "world");
+        print_head(n, seed);
         for (int t = 0; t < (aside ? WORLD_TROUBLES : WORLD_SHIFT); t++) {
-                for (size_t i = 0; i < N_ELEMENTS(runs) && (only < 0 || only == t); i++) {
-                        const struct condition k = {.default_runs = runs[i][0],
-                                                    .runs = runs[i][1],
+                for (size_t i = 0; i < N_ELEMENTS(repeats) && (only < 0 || only == t); i++) {
+                        const struct condition k = {.name = troubles[t],
+                                                    .default_runs = repeats[i][0],
+                                                    .runs = repeats[i][1],
                                                     .trouble = (enum world_trouble)t};
-                        struct score score[RULES] = {{0}};
 
-                        play_worlds(&k, n, seed, -1, score);
-                        printf("%-24s %2d x %d %7.1f %% %7.1f %% %10.2f %% %11.2f %% %8.1f %% %8u\n",
-                               troubles[t], k.default_runs, k.runs, captured_percent(&score[0], 0),
-                               captured_percent(&score[0], 1), 100.0 * score[0].harmed3 / n,
-                               100.0 * score[0].harmed10 / n, 100 * score[0].harm_worst,
-                               score[0].worst_world);
-                        failed |= score[0].harmed3 > harm_goals[t] * n + 1;
+                        failed |= print_row(&k, n, seed) > harm_goals[t] * n + 1;
                 }
         }
         return failed;
 }
 
+/* Plain worlds by what is recorded, by grid, and with one kind of noise. */
+static void print_conditions(unsigned n, uint64_t seed)
+{
+        static const struct condition conditions[] = {
+                {.name = "loops, what ran not recorded", .sweep = 1, .recorded = 1},
+                {.name = "loops, recorded", .sweep = 1, .recorded = 2},
+                {.name = "sweep, what ran not recorded", .sweep = 2, .recorded = 1},
+                {.name = "sweep, recorded", .sweep = 2, .recorded = 2},
+                {.name = "sizes a factor of 8 apart", .step = 3},
+                {.name = "sizes a factor of 16 apart", .step = 4},
+                {.name = "loops, noise of 0.2 %", .sweep = 1, .noise = 0.002},
+                {.name = "sweep, noise of 0.2 %", .sweep = 2, .noise = 0.002},
+                {.name = "loops, 3 of 10 runs stretched", .sweep = 1, .stretches = 0.3},
+                {.name = "sweep, 3 of 10 runs stretched", .sweep = 2, .stretches = 0.3},
+        };
+
+        print_head(n, seed);
+        for (size_t i = 0; i < N_ELEMENTS(conditions) * N_ELEMENTS(repeats); i++) {
+                const int *r = repeats[i % N_ELEMENTS(repeats)];
+                struct condition k = conditions[i / N_ELEMENTS(repeats)];
+
+                k.default_runs = r[0];
+                k.runs = r[1];
+                if (k.sweep != 2 || r[0] == r[1]) /* a sweep has as many of both */
+                        print_row(&k, n, seed);
+        }
+}
+
 int main(int argc, char **argv)
 {
         bool kinds = argc > 1 && (!strcmp(argv[1], "--kinds") || !strcmp(argv[1], "--aside")),
-             table = kinds || (argc > 1 && !strcmp(argv[1], "--table"));
+             conditions = argc > 1 && !strcmp(argv[1], "--conditions"),
+             table = kinds || conditions || (argc > 1 && !strcmp(argv[1], "--table"));
         unsigned n = argc > 1 + table ? (unsigned)atoi(argv[1 + table]) : 2000;
         uint64_t seed = argc > 2 + table ? strtoull(argv[2 + table], NULL, 10) : 1;
         const struct condition any = {"any", argc > 4 ? atoi(argv[4]) : 0,
@@ -375,6 +523,10 @@ int main(int argc, char **argv)
         if (kinds)
                 return print_troubles(n, seed, !strcmp(argv[1], "--aside"),
                                       argc > 4 ? atoi(argv[4]) : -1);
+        if (conditions) {
+                print_conditions(n, seed);
+                return 0;
+        }
         if (table)
                 return print_table(n, seed);
         play_worlds(&any, n, seed, argc > 3 ? atoi(argv[3]) : -1, score);

@@ -107,6 +107,7 @@ void world_make(struct world *w, uint64_t seed, unsigned number, int default_run
                             .runs = repeats[(int)(uniform() * 8)],
                             .sweep = chance(0.3),
                             .says_what_ran = chance(0.5),
+                            .stretches = SLOW_STRETCH,
                             .noise_run = log_between(0.001, 0.05),
                             .noise_call = log_between(0.0005, 0.03),
                             .small = log_between(1, 6),
@@ -193,7 +194,7 @@ static struct disturbance disturb(const struct world *w, double number, int of, 
                 d.offset += w->slope * number / of;
         if (w->trouble == WORLD_SHIFT && number >= w->changed)
                 d.offset += w->slope;
-        if (chance(SLOW_STRETCH)) {
+        if (chance(w->stretches)) {
                 d.from = chance(0.3) ? 0 : (int)(uniform() * w->n_sizes);
                 d.to = chance(0.3) ? w->n_sizes - 1 : d.from + (int)(uniform() * 6);
                 d.factor = chance(0.25) ? between(0.6, 2.3) : between(0.1, 0.6);

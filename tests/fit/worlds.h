@@ -51,6 +51,7 @@ struct world {
         double slope;     /* ln, from the first run to the last; SHIFT: of the change */
         int changed;      /* SHIFT: the first run after it; PLACE: the candidate */
         double out, in;   /* PLACE: ln time of that candidate */
+        double stretches; /* part of the runs that are slow at a stretch of sizes */
         double slow_hour; /* ln: all runs of NCCL's own choice were slow by this; 0 none */
         double swapped;   /* part of a candidate's runs, where it has three or more, that was
                              measured under another's label */
