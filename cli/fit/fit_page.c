@@ -490,10 +490,11 @@ void fit_runs(const struct capo_samples *set)
                 snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "",
                          run->source + (n > 36 ? n - 36 : 0), run->line);
                 label_text(&labels[i], run, label, sizeof label);
-                capo_table_row(t, "%s\t%zu\t%s\t%s%s", where, labels[i].n,
+                capo_table_row(t, "%s\t%zu\t%s\t%s%s%s", where, labels[i].n,
                                run->left_out ? "takes no part" : label,
                                run->why[0] ? run->why : "the input says it",
-                               run->settings[0] && !run->left_out ? "; NCCL settings beside" : "");
+                               run->settings[0] && !run->left_out ? "; with " : "",
+                               run->left_out ? "" : run->settings);
         }
         capo_table_print(t, cli_screen_begin(stdout), 1);
         for (size_t i = 0; i < set->n_notes; i++)

@@ -106,8 +106,8 @@ struct capo_fit_regret {
         unsigned n; /* decisions checked with measurements that they were not made from */
         unsigned n_scored, n_unscored; /* sizes of the series with and without such a decision */
         unsigned n_worse;              /* decisions significantly slower than NCCL's own choice */
-        double mean, worst;   /* loss against the candidate that is best over all measurements;
-                                 fractions */
+        double mean, worst;            /* part of the time that the candidate that is best over all
+                                 measurements would save */
         double mean_default;  /* the same for NCCL's own choice everywhere; NAN: not measured */
         double worst_default; /* loss of the decision against NCCL's own choice; NAN: not measured
                                */

@@ -212,13 +212,13 @@ static void score_decision(struct tally *t, const struct capo_fit_cell *truth, i
         best = row[full].us;
         t->scored[p] = true;
         s->regret.n++;
-        t->sum += row[c].us / best - 1;
-        s->regret.worst = fmax(s->regret.worst, row[c].us / best - 1);
+        t->sum += 1 - best / row[c].us;
+        s->regret.worst = fmax(s->regret.worst, 1 - best / row[c].us);
         if (!row[0].n_blocks)
                 return;
         worse = c == 0 || row[c].is_default ? 0 : row[c].us / row[0].us - 1;
         t->n_default++;
-        t->sum_default += row[0].us / best - 1;
+        t->sum_default += 1 - best / row[0].us;
         if (isnan(s->regret.worst_default) || worse > s->regret.worst_default)
                 s->regret.worst_default = worse;
         if (log1p(worse) > s->points[p].quantile * hypot(row[c].se, row[0].se))

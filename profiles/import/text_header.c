@@ -81,7 +81,8 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                         return report_conflict(r, line, "protocol", capo_proto_name(proto),
                                                capo_proto_name(b->proto));
                 b->proto = (uint8_t)proto;
-        } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
+        } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "MAX_NCHANNELS") ||
+                   !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
                 if (capo_size_parse(value, &n) < 0 || n > 127)
                         return capo_input_error(r->in, line,
                                                 "%s: expected a number of channels, found \"%s\"",
@@ -119,6 +120,8 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
                 ; /* known, but irrelevant for what ran */
         } else if (!strncmp(key, "NCCL_", 5)) {
                 capo_settings_add(&b->settings, key, value);
+        } else if (!strcasecmp(key, "MIN_NCHANNELS")) {
+                capo_settings_add(&b->settings, "NCCL_MIN_NCHANNELS", value);
         } else {
                 return 0;
         }
@@ -130,7 +133,8 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
 static bool has_label(const char *text)
 {
         static const char *const keys[] = {
-                "ALGO=", "PROTO=", "CHANNELS=", "GPUS=", "RANKS=", "NODES=", "LAYOUT=", "COLL="};
+                "ALGO=",  "PROTO=",  "CHANNELS=", "GPUS=",          "RANKS=",
+                "NODES=", "LAYOUT=", "COLL=",     "MIN_NCHANNELS=", "MAX_NCHANNELS="};
         const char *nccl = text;
 
         while ((nccl = strstr(nccl, "NCCL_"))) {
