@@ -57,6 +57,31 @@ static const char *turned_text(const struct capo_row *row, int nccl, char *text,
         return text;
 }
 
+/* Does the rule not hold because it names releases, and none is known? */
+static bool needs_release(const struct capo_profile *p, const struct capo_plan_decision *d,
+                          const struct capo_rule_verdict *v)
+{
+        const struct capo_range *nccl = &p->rules[v->rule].when.nccl;
+
+        return d->shape.nccl <= 0 && v->fate == CAPO_RULE_NOT_THIS_JOB &&
+               (nccl->min > 0 || nccl->max > 0) && !strcmp(v->why, "nccl");
+}
+
+/* Would @p perhaps decide otherwise if the release was known? */
+static bool release_decides(const struct capo_profile *p, const struct capo_plan_decision *d)
+{
+        size_t n;
+        uint32_t winner;
+        _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(p, d, &winner, &n);
+
+        for (size_t i = 0; list && i < n; i++) {
+                if (needs_release(p, d, &list[i]) &&
+                    (winner == UINT32_MAX || capo_rule_compare(p, list[i].rule, winner, NULL) < 0))
+                        return true;
+        }
+        return false;
+}
+
 /* Why a rule decides, or does not. */
 static void add_verdict(struct cli_section *t, const struct capo_profile *p,
                         const struct capo_rule_verdict *v, uint32_t winner,
@@ -78,7 +103,9 @@ static void add_verdict(struct cli_section *t, const struct capo_profile *p,
                          turned_text(row, d->shape.nccl, turned, sizeof turned), gain);
                 break;
         case CAPO_RULE_NOT_THIS_JOB:
-                snprintf(text, sizeof text, "does not hold: %s", v->why);
+                snprintf(text, sizeof text,
+                         needs_release(p, d, v) ? "not known without --nccl" : "does not hold: %s",
+                         v->why);
                 break;
         case CAPO_RULE_NOT_THIS_CALL:
                 snprintf(text, sizeof text,
@@ -96,20 +123,6 @@ static void add_verdict(struct cli_section *t, const struct capo_profile *p,
         cli_section_row(t, "%s:%u\t%s\t%s\t%s", capo_base_name(p->file), rule->line,
                         rule->basis == CAPO_BASIS_MODELLED ? "modelled" : "measured",
                         capo_when_print(&rule->when, when, sizeof when), text);
-}
-
-/* Does a rule not hold because it names releases, and none is known? */
-static bool needs_release(const struct capo_profile *p, const struct capo_plan_decision *d,
-                          const struct capo_rule_verdict *list, size_t n)
-{
-        for (size_t i = 0; list && i < n && d->shape.nccl <= 0; i++) {
-                const struct capo_range *nccl = &p->rules[list[i].rule].when.nccl;
-
-                if (list[i].fate == CAPO_RULE_NOT_THIS_JOB && (nccl->min > 0 || nccl->max > 0) &&
-                    !strcmp(list[i].why, "nccl"))
-                        return true;
-        }
-        return false;
 }
 
 /* One row per rule that lists the collective. */
@@ -133,7 +146,7 @@ static void add_rules(struct cli_page *page, const struct explain *e,
                                  "no rule of it decides; line %u changes constants of NCCL's "
                                  "model, and NCCL chooses by them",
                                  constants->line);
-        else if (winner == UINT32_MAX && needs_release(e->profile, d, list, n))
+        else if (winner == UINT32_MAX && release_decides(e->profile, d))
                 cli_section_line(t, "whether a rule decides is not known: rules name releases of "
                                     "NCCL; --nccl 2.29.2 says which runs");
         else if (winner == UINT32_MAX)
@@ -248,7 +261,10 @@ int explain_shape(struct explain *e)
                        d.shape.n_ranks == 1 ? "" : "s", d.shape.n_nodes,
                        d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ": " : "",
                        d.shape.layout ? d.shape.layout : "");
-        cli_page_under(page, "the tuner would answer: %s",
+        cli_page_under(page,
+                       release_decides(e->profile, &d)
+                               ? "what the tuner answers depends on NCCL's release (--nccl 2.29.2)"
+                               : "the tuner would answer: %s",
                        choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk,
                                    what, sizeof what));
         cli_page_under(page, "rules only: no NCCL was asked, there are no costs");

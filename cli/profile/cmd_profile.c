@@ -245,7 +245,7 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
                        capo_when_print(&rule->when, when, sizeof when));
                 if (i + 1 < n) {
                         capo_rule_compare(p, holding[i], holding[i + 1], &why);
-                        printf("        before line %u because of %s\n",
+                        printf("        comes before line %u: its %s is more specific\n",
                                p->rules[holding[i + 1]].line, why);
                 }
                 for (size_t k = 0; k < N_ELEMENTS(order_shown); k++) {
@@ -278,8 +278,8 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
                         printf("\nunknown line %u: %s\n        without %s\n", rule->line, when,
                                option);
                 else
-                        printf("\nnot     line %u: %s\n        because of %s\n", rule->line, when,
-                               why);
+                        printf("\nnot     line %u: %s\n        does not match: %s\n", rule->line,
+                               when, why);
                 unknown = unknown ? unknown : option;
         }
         if (ask->one) {

@@ -56,7 +56,7 @@ says 0 "64 KiB" "$capo" profile show "$work/a.json"
 says 0 "Ring, Simple, NCCL's own channels" "$capo" profile match "$work/a.json" --layout 5+3 --coll allreduce --bytes 1K
 says 0 "Tree, LL, at most 2 channels" "$capo" profile match "$work/a.json" --layout 4+4 --coll allreduce --bytes 64K
 says 0 "left to NCCL" "$capo" profile match "$work/a.json" --ranks 8 --nodes 2 --coll allreduce --bytes 65537
-says 0 "because of nodes" "$capo" profile match "$work/a.json" --ranks 8
+says 0 "does not match: nodes" "$capo" profile match "$work/a.json" --ranks 8
 # what the call is turned for, which NCCL's choice alone is not
 cat >"$work/turns.json" <<END
 {"capo_profile": 1, "provenance": {"who": "me"}, "rules": [{"when": {}, "allreduce": [{"upto": "max", "kernel": "symk AB", "ctas": 4}]},
@@ -71,12 +71,12 @@ awk 'BEGIN { print "{\"capo_profile\": 1, \"rules\": [{\"when\": {}, \"allreduce
              print "{\"upto\": \"max\", \"leave\": true}]}]}" }' >"$work/many.json"
 says 0 "many.json:65535)" "$capo" profile match "$work/many.json" --ranks 8 --coll allreduce --bytes 655335
 says 0 "many.json:a row behind the 65534th)" "$capo" profile match "$work/many.json" --ranks 8 --coll allreduce --bytes 659000
-says 0 "before line 5 because of layout" "$capo" profile match "$work/a.json" --layout 3+5
+says 0 "comes before line 5: its layout is more specific" "$capo" profile match "$work/a.json" --layout 3+5
 printf '{"capo_profile": 1, "provenance": {"who": "me"}, "rules": [{"when": {"nccl": "2.28", "ranks": 8}, "allreduce": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}' > "$work/of28.json"
 says 0 "no rule is known to hold: give --nccl" "$capo" profile match "$work/of28.json" --ranks 8
 says 0 "not known without --nccl" "$capo" profile match "$work/of28.json" --ranks 8 --coll allreduce --bytes 1K
-says 0 "because of nccl" "$capo" profile match "$work/of28.json" --ranks 8 --nccl 2.27.3
-says 0 "because of ranks" "$capo" profile match "$work/of28.json" --ranks 4
+says 0 "does not match: nccl" "$capo" profile match "$work/of28.json" --ranks 8 --nccl 2.27.3
+says 0 "does not match: ranks" "$capo" profile match "$work/of28.json" --ranks 4
 says 0 "(no name)  $work/of28.json" "$capo" profile show "$work/of28.json"
 says 1 "profiles/data" "$capo" explain allreduce 1M --platform dgx1v --gpus 0-4 --profile nosuch
 COLUMNS=60 "$capo" doctor >"$work/out" 2>&1
