@@ -30,6 +30,7 @@
 #include "cli/run/run_command.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
+#include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -208,6 +209,32 @@ static double row_gain_us(const struct capo_trial_found *found, int n,
         return 0;
 }
 
+static void say_nothing_compared(const struct capo_job *job)
+{
+        uint64_t calls = 0, ruled = 0, timed = 0;
+
+        for (uint32_t i = 0; i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+
+                calls += capo_call_is_collective(row->call) ? row->count : 0;
+                ruled += row->rule ? row->count : 0;
+                timed += row->rule ? row->time[CAPO_CLOCK_EVENT].count +
+                                             row->time[CAPO_CLOCK_KERNEL].count
+                                   : 0;
+        }
+        if (!calls)
+                capo_info("--tune: nothing was compared: no collective was recorded");
+        else if (!ruled)
+                capo_info("--tune: nothing was compared: no rule decided one of %s",
+                          capo_text_plural(calls, "call", NULL));
+        else if (!timed)
+                capo_info(
+                        "--tune: nothing was compared: no call that a rule decided was timed on the GPU");
+        else
+                capo_info(
+                        "--tune: nothing was compared: at the sizes of the rules no call was left to NCCL");
+}
+
 static void say_gain(struct capo_job *job, const struct capo_profile *p)
 {
         _cleanup_(capo_fit_freep) struct capo_fit *fit = NULL;
@@ -227,9 +254,7 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
         for (uint32_t i = 0; n > 0 && i < job->n_rows; i++)
                 saved_s += row_gain_us(found, n, &job->rows[i]) * (double)job->rows[i].count / 1e6;
         if (n <= 0) {
-                capo_info("--tune: nothing was compared: no call had a turn, none was timed on the "
-                          "GPU, NCCL does not offer the choice here or makes it by itself, or an "
-                          "earlier job decided");
+                say_nothing_compared(job);
                 return;
         }
         capo_job_steps(job, &steps);
