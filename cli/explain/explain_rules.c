@@ -58,13 +58,9 @@ static const char *turned_text(const struct capo_row *row, int nccl, char *text,
 }
 
 /* Does the rule not hold because it names releases, and none is known? */
-static bool needs_release(const struct capo_profile *p, const struct capo_plan_decision *d,
-                          const struct capo_rule_verdict *v)
+static bool needs_release(const struct capo_plan_decision *d, const struct capo_rule_verdict *v)
 {
-        const struct capo_range *nccl = &p->rules[v->rule].when.nccl;
-
-        return d->shape.nccl <= 0 && v->fate == CAPO_RULE_NOT_THIS_JOB &&
-               (nccl->min > 0 || nccl->max > 0) && !strcmp(v->why, "nccl");
+        return d->shape.nccl <= 0 && v->fate == CAPO_RULE_NOT_THIS_JOB && !strcmp(v->why, "nccl");
 }
 
 /* Would @p perhaps decide otherwise if the release was known? */
@@ -75,7 +71,7 @@ static bool release_decides(const struct capo_profile *p, const struct capo_plan
         _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(p, d, &winner, &n);
 
         for (size_t i = 0; list && i < n; i++) {
-                if (needs_release(p, d, &list[i]) &&
+                if (needs_release(d, &list[i]) &&
                     (winner == UINT32_MAX || capo_rule_compare(p, list[i].rule, winner, NULL) < 0))
                         return true;
         }
@@ -104,7 +100,7 @@ static void add_verdict(struct cli_section *t, const struct capo_profile *p,
                 break;
         case CAPO_RULE_NOT_THIS_JOB:
                 snprintf(text, sizeof text,
-                         needs_release(p, d, v) ? "not known without --nccl" : "does not hold: %s",
+                         needs_release(d, v) ? "not known without --nccl" : "does not hold: %s",
                          v->why);
                 break;
         case CAPO_RULE_NOT_THIS_CALL:
@@ -146,10 +142,7 @@ static void add_rules(struct cli_page *page, const struct explain *e,
                                  "no rule of it decides; line %u changes constants of NCCL's "
                                  "model, and NCCL chooses by them",
                                  constants->line);
-        else if (winner == UINT32_MAX && release_decides(e->profile, d))
-                cli_section_line(t, "whether a rule decides is not known: rules name releases of "
-                                    "NCCL; --nccl 2.29.2 says which runs");
-        else if (winner == UINT32_MAX)
+        else if (winner == UINT32_MAX && !release_decides(e->profile, d))
                 cli_section_line(t, "no rule of it decides: NCCL's own choice stands, untouched");
 }
 

@@ -30,7 +30,6 @@
 #include "cli/run/run_command.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
-#include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -211,28 +210,19 @@ static double row_gain_us(const struct capo_trial_found *found, int n,
 
 static void say_nothing_compared(const struct capo_job *job)
 {
-        uint64_t calls = 0, ruled = 0, timed = 0;
+        uint64_t ruled = 0, timed = 0;
 
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                const struct capo_job_row *row = &job->rows[i];
-
-                calls += capo_call_is_collective(row->call) ? row->count : 0;
-                ruled += row->rule ? row->count : 0;
-                timed += row->rule ? row->time[CAPO_CLOCK_EVENT].count +
-                                             row->time[CAPO_CLOCK_KERNEL].count
-                                   : 0;
+        for (const struct capo_job_row *r = job->rows; r < job->rows + job->n_rows; r++) {
+                ruled += r->rule ? r->count : 0;
+                timed += !r->rule ? 0
+                                  : r->time[CAPO_CLOCK_EVENT].count +
+                                            r->time[CAPO_CLOCK_KERNEL].count;
         }
-        if (!calls)
-                capo_info("--tune: nothing was compared: no collective was recorded");
-        else if (!ruled)
-                capo_info("--tune: nothing was compared: no rule decided one of %s",
-                          capo_text_plural(calls, "call", NULL));
-        else if (!timed)
-                capo_info(
-                        "--tune: nothing was compared: no call that a rule decided was timed on the GPU");
-        else
-                capo_info(
-                        "--tune: nothing was compared: at the sizes of the rules no call was left to NCCL");
+        capo_info("--tune: nothing was compared: %s",
+                  !job->calls ? "no call was recorded"
+                  : !ruled    ? "no rule decided a call"
+                  : !timed    ? "no call that a rule decided was timed on the GPU"
+                              : "at the sizes of the rules no call was left to NCCL");
 }
 
 static void say_gain(struct capo_job *job, const struct capo_profile *p)

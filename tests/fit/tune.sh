@@ -45,6 +45,10 @@ ls "$kept" | grep -q 'explore-1+1-2_28.json' || fail "another layout: $(ls "$kep
 echo '{"capo_profile": 1, "rules": [{"when": {"layout": "2", "nccl": "2.99"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]}' > "$tmp/p.json"
 job named --layout 2 --profile "$tmp/p.json"
 grep -q 'no rule of p.json for layout 2 with NCCL 2.28.9, by nccl; the nearest rule, the only one, is for layout=2 nccl=2.99' "$tmp/named.out" || fail "$(cat "$tmp/named.out")"
+# A rule of another collective decides no call, and that is the one reason given.
+echo '{"capo_profile": 1, "rules": [{"when": {"layout": "2"}, "broadcast": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}' > "$tmp/broadcast.json"
+job idle --layout 2 --profile "$tmp/broadcast.json"
+grep -q 'nothing was compared: no rule decided a call$' "$tmp/idle.out" || fail "the reason: $(cat "$tmp/idle.out")"
 # The command's status, and signals that reach it.
 "$capo" run --tune --layout 2 --quiet --dir "$tmp/status" -- sh -c 'exit 7' > "$tmp/out" 2>&1
 [ $? = 7 ] || fail "the status is lost: $(cat "$tmp/out")"
