@@ -108,15 +108,16 @@ static double waiter_of(const struct why_asked *a, uint32_t p, const char *part,
                                           : (double)v->grew * 1e3;
 }
 
-#define THREAD_MEASURE(name, part, id)                            \
+#define MEASURE(name, value)                                      \
         static double name(const struct why_asked *a, uint32_t p) \
         {                                                         \
-                return waiter_of(a, p, part, id);                 \
+                return value;                                     \
         }
-THREAD_MEASURE(nccl_wait_ns, ":nccl:", CAPO_M_THREAD_WAIT)
-THREAD_MEASURE(nccl_cpus, ":nccl:", CAPO_M_THREAD_CPUS)
-THREAD_MEASURE(caller_run_ns, ":calls:", CAPO_M_THREAD_RUN)
-THREAD_MEASURE(caller_cpus, ":calls:", CAPO_M_THREAD_CPUS)
+MEASURE(nccl_wait_ns, waiter_of(a, p, ":nccl:", CAPO_M_THREAD_WAIT))
+MEASURE(nccl_cpus, waiter_of(a, p, ":nccl:", CAPO_M_THREAD_CPUS))
+MEASURE(caller_run_ns, waiter_of(a, p, ":calls:", CAPO_M_THREAD_RUN))
+MEASURE(caller_cpus, waiter_of(a, p, ":calls:", CAPO_M_THREAD_CPUS))
+MEASURE(limit_hits, sum_of(a, p, CAPO_M_PROC_MEM_MAX, NULL))
 
 static double caller_wait_ns(const struct why_asked *a, uint32_t p)
 {
@@ -142,11 +143,6 @@ static double stopped_ns(const struct why_asked *a, uint32_t p)
         return a->all[p] && a->all[p]->samples ? a->all[p]->stopped_ns : NAN;
 }
 
-static double limit_hits(const struct why_asked *a, uint32_t p)
-{
-        return sum_of(a, p, CAPO_M_PROC_MEM_MAX, NULL);
-}
-
 static double kind_ns(const struct why_asked *a, uint32_t p, enum capo_between_kind kind)
 {
         const struct capo_machine_series *s = a->all[p];
@@ -159,14 +155,9 @@ static double kind_ns(const struct why_asked *a, uint32_t p, enum capo_between_k
         return n * s->period_ns;
 }
 
-#define KIND_MEASURE(name, kind)                                  \
-        static double name(const struct why_asked *a, uint32_t p) \
-        {                                                         \
-                return kind_ns(a, p, kind);                       \
-        }
-KIND_MEASURE(gc_ns, CAPO_BETWEEN_GC)
-KIND_MEASURE(read_ns, CAPO_BETWEEN_READ)
-KIND_MEASURE(write_ns, CAPO_BETWEEN_WRITE)
+MEASURE(gc_ns, kind_ns(a, p, CAPO_BETWEEN_GC))
+MEASURE(read_ns, kind_ns(a, p, CAPO_BETWEEN_READ))
+MEASURE(write_ns, kind_ns(a, p, CAPO_BETWEEN_WRITE))
 
 static double fault_ns(const struct why_asked *a, uint32_t p)
 {
@@ -521,6 +512,20 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                 capo_text_time(own, t), capo_text_time(busy, u));
 }
 
+/* Steps take longer, and ranks that may use the same CPUs share the wait for them: do the other
+ * ranks wait longer, too, or has this one fewer CPUs? */
+static bool is_longer_wait(const struct why_asked *a)
+{
+        struct why_asked now = *a, then = *a;
+
+        now.before = then.before = NULL;
+        then.all = a->before;
+        return caller_cpus(a, a->process) < others_of(&now, caller_cpus, STEADY) ||
+               !(others_of(&now, caller_wait_ns, RANKS) <
+                 OFTEN * others_of(&then, caller_wait_ns, RANKS) *
+                         capo_why_ratio(a->all[a->process], a->before[a->process]));
+}
+
 /* On a busy node who computes more waits more: that much is no difference between the CPUs. Ranks
  * that may use the same CPUs share the wait for them, unequally by chance. */
 static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
@@ -533,7 +538,8 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
                 other *= run / others_run;
         if (!(own - other > LEAST_NS) ||
             own < (caller_cpus(a, a->process) < others_of(a, caller_cpus, STEADY) ? 1.25 : OFTEN) *
-                            other)
+                            other ||
+            (a->before && !is_longer_wait(a)))
                 return false;
         return tell_cause(f, own - other, "its thread waited %s for a CPU that others used, %s %s",
                           capo_text_time(own, t), others_name(a, "those of the other ranks"),

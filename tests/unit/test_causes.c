@@ -443,7 +443,7 @@ Test(causes, steps_change_by_a_late_rank)
         struct capo_causes causes[2] = {{.process = 3, .since_ns = 1, .lost_ns = 3e9}};
         struct capo_page page = {.job = &job, .causes = causes};
 
-        judge(WAITS("100000", "3200000"), WAITS("100000", "200000"), 0, false);
+        judge(WAITS("100000", "3200000"), WAITS("100000", "3000000"), 0, false);
         page.steps.steps = (struct capo_steps){
                 .step = step, .n = 3, .changed = 1, .before_ns = 1e9, .after_ns = 3e9};
         capo_judge_change(&page);
@@ -464,6 +464,10 @@ Test(causes, steps_change_by_a_late_rank)
         page.steps.steps.after_ns = 1.7e9;
         capo_judge_change(&page);
         cr_expect_eq(page.n_causes, 1, "1.4 s");
+        page.n_causes = 0;
+        judge(WAITS("100000", "3200000"), WAITS("1100000", "3000000"), 0, false);
+        capo_judge_change(&page);
+        cr_expect_eq(page.n_causes, 0, "the others wait twice as long, on the same CPUs");
 }
 
 /* Calls of two ranks that take as long all the time; errors of a port grow from @from_ms to @to_ms. */
