@@ -7,7 +7,9 @@ set -u
 cd "$(dirname "$0")/../.." || exit
 build=$1 machine=${2-} cross=
 portable=build-package${machine:+-$machine} dist=dist${machine:+-$machine}
+say() { echo "$(date +%H:%M:%S)  $*"; }
 if [ "$machine" = aarch64 ]; then
+        [ -e .deps/aarch64/root/ready ] || say "unpacking Debian's arm64 libraries in .deps/aarch64/root"
         tests/aarch64/sysroot.sh || exit
         export QEMU_LD_PREFIX=$PWD/.deps/aarch64/root # the build starts capo, for its man page
         cross='--cross-file .deps/aarch64/cross.ini'
@@ -18,14 +20,21 @@ fi
 # Equal sources give equal bytes: one time for all files, and no folder of this machine in them.
 SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct 2>/dev/null || stat -c %Y meson.build)}
 export SOURCE_DATE_EPOCH
-say() { echo "$(date +%H:%M:%S)  $*"; }
+say "configuring $portable"
 # configured anew each time: Slurm's headers may have come since
 # shellcheck disable=SC2046,SC2086
 meson setup $([ ! -e $portable/build.ninja ] || echo --reconfigure) $portable $cross --buildtype=release -Ddebug=true "-Dc_args=-ffile-prefix-map=$PWD=/usr/src/capo ${CFLAGS-}" --prefix /usr --libdir lib -Dtests=disabled -Dportable=true \
         -Dpkgconfig.relocatable=true >$portable.log 2>&1 || { tail -n 20 $portable.log; exit 1; }
 rm -f $portable.log
 say "building in $portable: about 8 minutes on two processors, seconds when little changed"
-ninja -C $portable >$portable/ninja.log 2>&1 || { grep -v '^\[' $portable/ninja.log | head -n 40; exit 1; }
+ninja -C $portable >$portable/ninja.log 2>&1 &
+seconds=0
+while kill -0 $! 2>/dev/null; do
+        sleep 1
+        seconds=$((seconds + 1))
+        [ $((seconds % 60)) != 0 ] || say "built $(grep -o '^\[[0-9]*/[0-9]*' $portable/ninja.log | tail -n 1 | tr -d '[') steps"
+done
+wait $! || { grep -v '^\[' $portable/ninja.log | head -n 40; exit 1; }
 rm -rf $dist
 say "making the packages in $dist"
 python3 deploy/package/package.py $portable $dist || exit 1
