@@ -84,7 +84,7 @@ step "capo fit sweep -o tuned.json"
 page fit "$capo" fit "$work/sweep" -o "$logs/tuned.json"
 rm -f "$logs/tuned.svg"
 
-step "$pairs runs with the profile, $pairs without, in turn"
+step "$pairs runs with the profile, $pairs without, alternating"
 i=1
 while [ "$i" -le "$pairs" ]; do
         quiet "$capo" run --quiet --sample 1 --dir "$work/before/$i" -- $launch "$jobs/coll_perf" allreduce $sizes -n 60

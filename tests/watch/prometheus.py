@@ -83,6 +83,8 @@ class Servers:
         try:
             answer = json.loads(get(self.port, "/api/v1/query?" + urllib.parse.urlencode({"query": expr}))[1])
         except urllib.error.HTTPError as e:
+            if e.code == 503:
+                return []  # it listens and is not ready yet
             raise AssertionError("%s: %s" % (expr, e.read().decode()))
         except OSError:
             return []  # it is not up yet
