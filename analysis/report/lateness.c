@@ -28,14 +28,22 @@ enum { ALIKE_SHOWN = 4 };
 #define NEARLY_ALL     0.9
 #define UNSEEN_PART    100 /* a share of the job below 1/100 is not reported */
 
+static double sum_caused(const struct capo_job_comm *c)
+{
+        double sum = 0;
+
+        for (uint32_t i = 0; i < c->n_members; i++)
+                sum += c->skew->ranks[i].caused_ns;
+        return sum;
+}
+
 /* Is it clearly above its share of the waiting, and the delay above the clocks' error? */
 static bool stands_out(const struct capo_job_comm *c)
 {
         const struct capo_skew *k = c->skew;
-        double sum = 0, chance = 1.0 / c->n_members, most = k->ranks[k->worst].caused_ns;
+        double sum = sum_caused(c), chance = 1.0 / c->n_members,
+               most = k->ranks[k->worst].caused_ns;
 
-        for (uint32_t i = 0; i < c->n_members; i++)
-                sum += k->ranks[i].caused_ns;
         return k->worst_p50_ns >= LEAST_LATE_NS && most > (chance + (1 - chance) / 4) * sum &&
                (k->worst_sure || most - k->ranks[k->worst].caused_pm_ns > chance * sum);
 }
@@ -169,7 +177,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
-                const char *advice = capo_few_uncompared(k->n_calls, n_calls)
+                const char *advice = capo_few_uncompared(k->n_calls, n_calls) && !k->n_host
                                              ? "long times without a call"
                                      : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
                                                                        : capo_sample_advice(job);
@@ -385,8 +393,12 @@ void capo_judge_waits(struct capo_page *r)
                 w->wide = capo_interval_is_wide(w->caused, most);
                 w->caused.high =
                         fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
+                /* it caused most of what was seen, and that may be chance */
                 w->wide |= w->stands_out ? !(w->caused.low > 0)
-                                         : capo_interval_is_wide(w->caused, most);
+                                         : capo_interval_is_wide(w->caused, most) ||
+                                                   (r->job->comms[i].n_members > 2 &&
+                                                    k->ranks[k->worst].caused_ns >
+                                                            sum_caused(&r->job->comms[i]) / 2);
                 w->by_messages = part_in_messages(r, i) > 0.5;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
