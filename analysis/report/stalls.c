@@ -287,10 +287,10 @@ static double unseen_stops(const struct capo_job *job, uint32_t i)
         uint32_t n = capo_stops_of(p, stop, CAPO_STOPS_MOST);
         double known = 0, made = INFINITY, ns = 0;
 
-        for (uint32_t k = 0; k < job->n_comms; k++)
+        for (uint32_t k = 0; n && k < job->n_comms; k++)
                 if (job->comms[k].n_members) /* none: of RAS or a dump */
                         made = fmin(made, (double)job->comms[k].members[0].t_created_ns);
-        for (uint32_t k = 0; k < job->n_processes; k++) {
+        for (uint32_t k = 0; n && k < job->n_processes; k++) { /* of 10,000 logs few have stops */
                 const struct capo_job_process *q = &job->processes[k];
 
                 if (k != i)
