@@ -75,19 +75,19 @@ static void compare_objects(const struct capo_machine_object *a,
         }
 }
 
+/* @sa: the readings of @pa. */
 static void compare_processes(const struct capo_job *a, const struct capo_job_process *pa,
-                              const struct capo_job *b, const struct capo_job_process *pb,
-                              struct diff_machine *out)
+                              const struct capo_machine_series *sa, const struct capo_job *b,
+                              const struct capo_job_process *pb, struct diff_machine *out)
 {
-        struct capo_machine_series *sa, *sb;
+        struct capo_machine_series *sb;
         bool same = !strcmp(a->nodes[pa->node].name, b->nodes[pb->node].name),
              rank = pa->rank >= 0 && pa->rank == pb->rank;
 
         if (!rank && !same)
                 return;
-        sa = capo_machine_series(pa, 0, UINT64_MAX, false);
         sb = capo_machine_series(pb, 0, UINT64_MAX, false);
-        for (uint32_t i = 0; sa && sb && i < sa->n_objects; i++) {
+        for (uint32_t i = 0; sb && i < sa->n_objects; i++) {
                 const struct capo_machine_object *o = &sa->object[i];
 
                 for (uint32_t k = 0; k < sb->n_objects; k++) {
@@ -101,7 +101,6 @@ static void compare_processes(const struct capo_job *a, const struct capo_job_pr
                                                 b->nodes[pb->node].name, out);
                 }
         }
-        capo_machine_series_free(sa);
         capo_machine_series_free(sb);
 }
 
@@ -110,8 +109,12 @@ struct diff_machine diff_machine_make(const struct capo_job *a, const struct cap
         struct diff_machine out = {0};
 
         for (uint32_t i = 0; i < a->n_processes; i++) {
-                for (uint32_t k = 0; k < b->n_processes; k++)
-                        compare_processes(a, &a->processes[i], b, &b->processes[k], &out);
+                const struct capo_job_process *p = &a->processes[i];
+                struct capo_machine_series *s = capo_machine_series(p, 0, UINT64_MAX, false);
+
+                for (uint32_t k = 0; s && k < b->n_processes; k++)
+                        compare_processes(a, p, s, b, &b->processes[k], &out);
+                capo_machine_series_free(s);
         }
         return out;
 }
