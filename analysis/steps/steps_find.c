@@ -228,7 +228,7 @@ static bool step_is_plain(const struct step_tokens *t, uint32_t of, uint32_t n_o
 }
 
 /* Share of all calls that are in usual repeats, or in ones with a few calls more. */
-static double covered(const struct step_tokens *t, const struct step_mark *m, int32_t *counts)
+static double share_covered(const struct step_tokens *t, const struct step_mark *m, int32_t *counts)
 {
         uint64_t calls = 0;
 
@@ -374,7 +374,7 @@ static int step_level_choose(const struct step_tokens *t, struct step_marks *mar
                 enum verdict v;
                 struct rest r;
 
-                share[i] = covered(t, m, a);
+                share[i] = share_covered(t, m, a);
                 if (share[i] < LEAST || (at >= 0 && m->repeats < FEW_REPEATS))
                         continue;
                 if (at < 0) {

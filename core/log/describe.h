@@ -14,6 +14,6 @@ struct capo_describe {
         capo_site_text_fn site_text; /* NULL: numbers only */
         bool again;                  /* say what was written, too */
         uint64_t dropped;            /* what the last END said */
-        uint32_t named;       /* sites that have been looked at by capo_describe_name_site() */
-        char text[96u << 10]; /* the largest piece of text */
+        uint32_t named;              /* sites that have been looked at by describe_site() */
+        char text[96u << 10];        /* the largest piece of text */
 };

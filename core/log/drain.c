@@ -44,7 +44,7 @@ static bool is_text(uint32_t type)
 
 /* Text that waits in the segment; with again all of it that still stands
  * there. */
-static void capo_describe_texts(struct capo_describe *d)
+static void describe_texts(struct capo_describe *d)
 {
         uint64_t head = atomic_load_explicit(&d->seg->header->text_head, memory_order_acquire);
 
@@ -69,7 +69,7 @@ static void capo_describe_texts(struct capo_describe *d)
 }
 
 /* What a dead process would have said of itself next. */
-static void capo_describe_kept(struct capo_describe *d)
+static void describe_kept(struct capo_describe *d)
 {
         uint32_t now = atomic_load_explicit(&d->seg->header->kept_now, memory_order_acquire),
                  piece[2];
@@ -139,7 +139,7 @@ static void name_site(const struct capo_describe *d, struct capo_seg_site *site)
 
 /* The text of the next new site, if there is one, into the segment:
  * when the process is killed nobody else can name its addresses. */
-static void capo_describe_name_site(struct capo_describe *d)
+static void describe_site(struct capo_describe *d)
 {
         uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used,
                                           memory_order_acquire);
@@ -186,14 +186,14 @@ static void sites_write(struct capo_describe *d)
 }
 
 /* Communicators and sites that changed. */
-static void capo_describe_things(struct capo_describe *d)
+static void describe_things(struct capo_describe *d)
 {
         comms_write(d);
         sites_write(d);
 }
 
 /* Calls that found no room. */
-static uint64_t capo_describe_dropped(const struct capo_describe *d)
+static uint64_t count_dropped(const struct capo_describe *d)
 {
         const struct capo_segment_header *h = d->seg->header;
         uint64_t n = h->dropped;
@@ -204,7 +204,7 @@ static uint64_t capo_describe_dropped(const struct capo_describe *d)
 }
 
 /* @clean: see struct capo_log_end. */
-static void capo_describe_end(struct capo_describe *d, unsigned clean)
+static void describe_end(struct capo_describe *d, unsigned clean)
 {
         const struct capo_timebase *clock = &d->seg->header->clock;
         struct capo_log_end end = {
@@ -212,7 +212,7 @@ static void capo_describe_end(struct capo_describe *d, unsigned clean)
                 .mono_ns = clock->now_mono_ns,
                 .real_ns = clock->now_real_ns,
                 .calls = d->seg->header->calls,
-                .dropped = capo_describe_dropped(d),
+                .dropped = count_dropped(d),
                 .gpu_dropped = d->seg->header->gpu_dropped,
                 .shape_overflow = d->seg->header->shape_overflow,
                 .bytes_lost = d->out->log.lost_bytes + d->seg->header->text_lost,
@@ -295,7 +295,7 @@ void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
 
 void capo_drain_name_site(struct capo_drain *d)
 {
-        capo_describe_name_site(&d->describe);
+        describe_site(&d->describe);
 }
 
 bool capo_drain_waits(const struct capo_drain *d)
@@ -404,15 +404,15 @@ static int write_descriptions(struct capo_drain *d, unsigned clean)
 {
         d->describe.again = d->out.resync; /* failures from here on are for the next time */
         d->out.resync = false;
-        capo_describe_texts(&d->describe);
-        capo_describe_things(&d->describe);
+        describe_texts(&d->describe);
+        describe_things(&d->describe);
         capo_cells_write(&d->cells, &d->out, d->describe.again);
         if (d->h->trace_all) {
                 if (d->describe.again)
                         capo_flight_restart(&d->flight);
                 capo_flight_write(&d->flight, d->out.done.flight_tail, d->h->flight_head);
         }
-        capo_describe_end(&d->describe, clean);
+        describe_end(&d->describe, clean);
         d->describe.again = false;
         return capo_output_flush(&d->out);
 }
@@ -431,7 +431,7 @@ int capo_drain_text(struct capo_drain *d)
 {
         const struct capo_output_mark mark = capo_output_mark(&d->out);
 
-        capo_describe_texts(&d->describe);
+        describe_texts(&d->describe);
         return settle_output(d, &mark, capo_output_flush(&d->out));
 }
 
@@ -470,7 +470,7 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         }
         if (clean == 2) /* newer than what the log has, and older than what waits in the text area,
                            if anything does */
-                capo_describe_kept(&d->describe);
+                describe_kept(&d->describe);
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL,
                                   0);
@@ -513,7 +513,7 @@ bool capo_drain_quiet(const struct capo_drain *d)
                         return false;
         }
         capo_unfinished_each(d->seg, count_host, &under_way);
-        return !under_way && capo_describe_dropped(&d->describe) == d->describe.dropped;
+        return !under_way && count_dropped(&d->describe) == d->describe.dropped;
 }
 
 int capo_drain_create_log(struct capo_drain *d)

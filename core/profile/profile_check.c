@@ -24,7 +24,7 @@
 
 /* Conditions on numbers and places of ranks that contradict each other. */
 
-static bool outside(struct capo_range range, double value)
+static bool is_outside(struct capo_range range, double value)
 {
         return !capo_range_any(range) && (value < range.min || value > range.max);
 }
@@ -43,9 +43,9 @@ static bool contradicts_layout(const struct capo_when *w, char *why, size_t room
                 return false;
         snprintf(why, room, "layout %s has %u nodes and %u ranks, %u to %u on a node", w->layout,
                  l.n_nodes, l.n_ranks, capo_layout_smallest(&l), capo_layout_largest(&l));
-        return outside(w->nodes, l.n_nodes) || outside(w->ranks, l.n_ranks) ||
-               outside(w->min_local, capo_layout_smallest(&l)) ||
-               outside(w->max_local, capo_layout_largest(&l));
+        return is_outside(w->nodes, l.n_nodes) || is_outside(w->ranks, l.n_ranks) ||
+               is_outside(w->min_local, capo_layout_smallest(&l)) ||
+               is_outside(w->max_local, capo_layout_largest(&l));
 }
 
 static bool contradicts_trays(const struct capo_when *w, char *why, size_t room)
@@ -56,7 +56,7 @@ static bool contradicts_trays(const struct capo_when *w, char *why, size_t room)
                 return false;
         snprintf(why, room, "trays %s have %u ranks on at most %u nodes", w->trays, l.n_ranks,
                  l.n_nodes);
-        return outside(w->ranks, l.n_ranks) || w->nodes.min > l.n_nodes;
+        return is_outside(w->ranks, l.n_ranks) || w->nodes.min > l.n_nodes;
 }
 
 static bool contradicts_counts(const struct capo_when *w, char *why, size_t room)

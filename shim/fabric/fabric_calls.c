@@ -61,7 +61,7 @@ static uint64_t infiniband_speed(const char *name)
 }
 
 /* Fill device, pci, numa and speed of @d from @info and sysfs. */
-static void capo_fi_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version)
+static void note_device(struct fi_domain *d, const struct fi_info *info, uint32_t api_version)
 {
         static const char *const classes[] = {"net", "infiniband", "cxi"};
         const struct fid_nic *nic = NULL;
@@ -396,7 +396,7 @@ static void domain_opened(struct fi_fabric *f, struct fid_domain *domain,
         d->line = d;
         d->caps = info ? info->caps : FI_MSG;
         d->sample_every = (unsigned)capo_shim_env()->fabric_sample;
-        capo_fi_device(d, info, f->api_version);
+        note_device(d, info, f->api_version);
         d->ops.real = capo_fi_put_in(domain->ops, &capo_fi_calls.DOMAIN_ops,
                                      sizeof capo_fi_calls.DOMAIN_ops);
         capo_fi_follow(&d->o);

@@ -153,7 +153,7 @@ static void judge_queue(struct fi_cq *c, uint64_t now)
 
 /* Count anew, at most every 20 ms; the drain thread's rounds call
  * this. */
-static void capo_fi_outstanding_count(void)
+static void count_outstanding(void)
 {
         struct fi_object *all = atomic_load_explicit(&capo_fi_objects, memory_order_acquire);
         uint64_t now = capo_clock_mono(), took;
@@ -181,7 +181,7 @@ static void capo_fi_outstanding_count(void)
 
 /* What was posted to leave and had not completed on @c at the last count;
  * @unsure: that is not known, 0. */
-static uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure)
+static uint64_t outstanding_of(const struct fi_cq *c, bool *unsure)
 {
         const struct fi_noted *noted = &c->o.noted;
         bool valid = noted->id == c->o.id;
@@ -192,13 +192,13 @@ static uint64_t capo_fi_outstanding(const struct fi_cq *c, bool *unsure)
 }
 
 /* CLOCK_MONOTONIC of the last count; 0 none. */
-static uint64_t capo_fi_outstanding_at(void)
+static uint64_t outstanding_counted_at(void)
 {
         return counted_ns;
 }
 
 /* In a new child process, forget the parent's. */
-static void capo_fi_outstanding_forget(void)
+static void forget_outstanding(void)
 {
         counted_ns = next_ns = 0;
         unknown_for_good = false;
@@ -375,7 +375,7 @@ static void fill_type_fields(struct capo_fabric_object *line, const struct fi_ob
                 break;
         case FI_T_CQ:
                 sum_reads(&line->n, c->set, FI_SETS, c->empty);
-                line->outstanding = capo_fi_outstanding(c, &line->unsure);
+                line->outstanding = outstanding_of(c, &line->unsure);
                 line->completed_ns = o->noted.id == line->id ? o->noted.cq.t_completed : 0;
                 break;
         case FI_T_CNTR:
@@ -418,7 +418,7 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
 
 static void put_outstanding_time(struct capo_fabric_text *t)
 {
-        const struct capo_fabric_last_count last_count = {.at_ns = capo_fi_outstanding_at()};
+        const struct capo_fabric_last_count last_count = {.at_ns = outstanding_counted_at()};
 
         if (last_count.at_ns)
                 capo_fabric_put(t, CAPO_FABRIC_LOOKED, &last_count);
@@ -599,7 +599,7 @@ void capo_fi_in_passing(void)
 static void round_of_drain(void)
 {
         capo_fi_windows_poll(false);
-        capo_fi_outstanding_count();
+        count_outstanding();
         keep_snapshot();
 }
 
@@ -612,7 +612,7 @@ static void reset_after_fork(void)
         t_keep = 0;
         capo_fi_in_passing_at = 0;
         capo_fi_forget();
-        capo_fi_outstanding_forget();
+        forget_outstanding();
         atomic_flag_clear(&started);
 }
 

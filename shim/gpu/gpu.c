@@ -67,8 +67,8 @@ static const struct {
 };
 
 /* What may be missing of libcuda.so.1, opened as @lib; the rest by
- * capo_driver_cuda_timing(). */
-static void capo_driver_cuda(void *lib, struct capo_gpu_driver *out)
+ * find_timing_functions(). */
+static void find_device_functions(void *lib, struct capo_gpu_driver *out)
 {
         *(void **)&out->DeviceGetPCIBusId = capo_real_dlsym(lib, "cuDeviceGetPCIBusId");
         *(void **)&out->DeviceGetUuid = capo_real_dlsym(lib, "cuDeviceGetUuid");
@@ -76,7 +76,7 @@ static void capo_driver_cuda(void *lib, struct capo_gpu_driver *out)
 }
 
 /* Return: NULL, or the function that it does not have. */
-static const char *capo_driver_cuda_timing(void *lib, struct capo_gpu_driver *out)
+static const char *find_timing_functions(void *lib, struct capo_gpu_driver *out)
 {
         cu_result (*get)(const char *, void **, int, uint64_t) = NULL;
         cu_result (*get2)(const char *, void **, int, uint64_t, int *) = NULL;
@@ -165,12 +165,12 @@ void capo_gpu_detect(void)
         if (!driver && !(hip = capo_hip_open()))
                 goto out; /* not yet */
         if (driver)
-                capo_driver_cuda(driver, &cu);
+                find_device_functions(driver, &cu);
         else
                 capo_driver_hip(hip, &cu);
         if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
                 goto found; /* which GPU a rank has is logged all the same */
-        missing = driver ? capo_driver_cuda_timing(driver, &cu) : capo_driver_hip_timing(hip, &cu);
+        missing = driver ? find_timing_functions(driver, &cu) : capo_driver_hip_timing(hip, &cu);
         if (missing) {
                 capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP",
                           missing);

@@ -15,14 +15,9 @@
 #include "shim/record/left.h"
 #include "shim/record/recorder.h"
 
-/* What is known of a communicator while NCCL creates it. */
+/* no colour of a split: those are not negative */
+enum { COLOR_SHRINK = -1000001, COLOR_GROW = -1000002 };
 
-/* What is known of a communicator while NCCL creates it. */
-
-enum {
-        COLOR_SHRINK = -1000001,
-        COLOR_GROW = -1000002
-}; /* no colour of a split: those are not negative */
 /* Nothing is known but where NCCL puts it. */
 static struct capo_creation begin_creation(ncclComm_t *where, struct capo_nccl *lib)
 {

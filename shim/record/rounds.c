@@ -62,7 +62,7 @@ static __attribute__((noinline)) ncclResult_t call_recorded(struct capo_tls *t,
 
 /* What a recorded call costs here, ns; on the drain thread, once,
  * about 100 us. */
-static double capo_cost_measure(void)
+static double measure_cost(void)
 {
         static struct capo_site_entry sites[CAPO_SITE_CACHE];
         static struct capo_tls scratch;
@@ -283,7 +283,7 @@ static void last_words(void)
         capo_clock_update(&h->clock);
         capo_clock_ready(&h->clock);
         if (h->cost_ns == 0) /* a short process: it had not come to that */
-                h->cost_ns = capo_cost_measure();
+                h->cost_ns = measure_cost();
         make_log(true);
         have_part_write(true);
         atomic_store(&h->ended, 1);
@@ -376,7 +376,7 @@ static void *drain_main(void *unused)
         if (atomic_load(&wanted) < CAPO_WISH_END) {
                 capo_clock_update(&capo_seg.header->clock);
                 capo_clock_ready(&capo_seg.header->clock);
-                capo_seg.header->cost_ns = capo_cost_measure();
+                capo_seg.header->cost_ns = measure_cost();
         }
         capo_unlock(&drain_lock);
         next = capo_clock_mono() + distance;

@@ -79,7 +79,7 @@ static struct capo_profile *make_profile(void)
 
 /* Play one job. Steps are longer at times, for example because data came late. Return: calls that
  * had a turn. */
-static int play(const struct kind *kind, struct capo_samples *set, struct capo_job_steps *steps)
+static int play_job(const struct kind *kind, struct capo_samples *set, struct capo_job_steps *steps)
 {
         uint64_t comm = state | 1, t = 0;
         double base = STEP_US * (1 + 0.2 * draw_uniform());
@@ -119,7 +119,7 @@ static int play(const struct kind *kind, struct capo_samples *set, struct capo_j
         return turns;
 }
 
-static void judge(const struct kind *kind, const struct capo_profile *p, struct tally *tally)
+static void judge_job(const struct kind *kind, const struct capo_profile *p, struct tally *tally)
 {
         static struct capo_step_call calls[CALLS];
         static struct capo_step step[STEPS];
@@ -141,7 +141,7 @@ static void judge(const struct kind *kind, const struct capo_profile *p, struct 
         int turns, n;
 
         capo_samples_run(&set, &run);
-        turns = play(kind, &set, &steps);
+        turns = play_job(kind, &set, &steps);
         if (capo_fit_make(&set, &options, &fit, &fault) < 0)
                 abort();
         n = capo_fit_trials(fit, p, &found);
@@ -157,7 +157,7 @@ static void judge(const struct kind *kind, const struct capo_profile *p, struct 
         capo_samples_free(&set);
 }
 
-static bool report(const struct kind *kind, const struct tally *t, int jobs, const char *seed)
+static bool print_tally(const struct kind *kind, const struct tally *t, int jobs, const char *seed)
 {
         int used = t->verdict[CAPO_TRIAL_FASTER], right = t->verdict[kind->right];
         bool neutral = kind->right == CAPO_TRIAL_OPEN;
@@ -185,8 +185,8 @@ int main(int argc, char **argv)
                         struct tally tally = {0};
 
                         for (int j = 0; j < jobs / KINDS; j++)
-                                judge(&kinds[k], p, &tally);
-                        good &= report(&kinds[k], &tally, jobs / KINDS, seed[i]);
+                                judge_job(&kinds[k], p, &tally);
+                        good &= print_tally(&kinds[k], &tally, jobs / KINDS, seed[i]);
                 }
         }
         capo_profile_free(p);

@@ -433,7 +433,7 @@ static void meet(const char *name)
 }
 
 /* The counts are of the rank: no scene has two of these words in two threads. */
-static long vary(const struct step *s)
+static long vary_length(const struct step *s)
 {
         static long drifts, everies, jitters;
         unsigned long seed;
@@ -452,7 +452,7 @@ static long vary(const struct step *s)
         return s->arg[0] + (long)(seed % (unsigned long)(s->arg[1] - s->arg[0] + 1));
 }
 
-static void gate(void)
+static void wait_at_gate(void)
 {
         static long passed;
 
@@ -474,7 +474,7 @@ static void use_host(const struct step *s)
         else if (!strcmp(s->word, "burn"))
                 burn(s->arg[0]);
         else if (strstr("drift every jitter", s->word))
-                usleep((useconds_t)vary(s) * 1000);
+                usleep((useconds_t)vary_length(s) * 1000);
         else if (!strcmp(s->word, "freeze"))
                 freeze(s->arg[0]);
         else if (!strcmp(s->word, "lock") || !strcmp(s->word, "unlock"))
@@ -516,7 +516,7 @@ static bool use_process(const struct step *s)
         else if (!strcmp(s->word, "meet"))
                 meet(s->kind);
         else if (!strcmp(s->word, "gate"))
-                gate();
+                wait_at_gate();
         else
                 return false;
         return true;
