@@ -606,6 +606,73 @@ static void judge_calls(struct debug *d)
         capo_hang_job_finish(&hang);
 }
 
+/* Is it the same call, by what all ranks print alike? */
+static bool is_same_call(const struct debug *d, const struct debug_call *a,
+                         const struct debug_call *b)
+{
+        return a->call == b->call && a->op_count == b->op_count && a->count == b->count &&
+               d->comms[a->comm].n_ranks == d->comms[b->comm].n_ranks;
+}
+
+/* The only call of @process that is the same as @call: its index; n_calls: none, or several. */
+static uint32_t find_twin(const struct debug *d, uint32_t process, const struct debug_call *call)
+{
+        uint32_t found = d->n_calls;
+
+        for (uint32_t i = 0; i < d->n_calls; i++) {
+                if (d->comms[d->calls[i].comm].process != process ||
+                    !is_same_call(d, &d->calls[i], call))
+                        continue;
+                if (found < d->n_calls)
+                        return d->n_calls;
+                found = i;
+        }
+        return found;
+}
+
+/* Two communicators of different size, whose calls two ranks print in opposite order: the ids that
+ * would join their ranks need not be there. */
+static void judge_turns(struct debug *d)
+{
+        for (uint32_t k = d->n_calls; k-- > 1;) {
+                const struct debug_call *b = &d->calls[k], *a = b - 1;
+                const struct debug_comm *ca = &d->comms[a->comm], *cb = &d->comms[b->comm];
+                struct capo_diagnose_finding *f;
+                char one[DEBUG_NAME + 8], other[DEBUG_NAME + 8];
+
+                if (ca->process != cb->process || ca->n_ranks == cb->n_ranks || ca->n_ranks < 2 ||
+                    cb->n_ranks < 2)
+                        continue;
+                for (uint32_t p = 0; p < d->n_processes && p < SOLE_MOST; p++) {
+                        uint32_t x = p == ca->process ? d->n_calls : find_twin(d, p, a),
+                                 y = x < d->n_calls ? find_twin(d, p, b) : x;
+
+                        if (y >= d->n_calls || y > x)
+                                continue;
+                        f = capo_evidence_finding(d->e);
+                        capo_finding_is(f, CAPO_RANK_HANG, "order", "likely");
+                        process_words(d, ca->process, one);
+                        process_words(d, p, other);
+                        SAY(f->headline,
+                            "TWO COMMUNICATORS ARE USED IN OPPOSITE ORDER by %s and %s", one,
+                            other);
+                        SAY(f->detail, "%s: %s (of %d ranks), then %s (of %d)\n%s: %s, then %s",
+                            one, capo_call_name(a->call), ca->n_ranks, capo_call_name(b->call),
+                            cb->n_ranks, other, capo_call_name(b->call), capo_call_name(a->call));
+                        SAY(f->missing, "whether the job hangs there: stacks of both ranks");
+                        SAY(f->next,
+                            "one order of communicators on all ranks: one thread, or an event or a lock between the threads that call NCCL; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
+                        capo_finding_mark(f, a->mark);
+                        capo_finding_mark(f, b->mark);
+                        capo_finding_mark(f, d->calls[x].mark);
+                        capo_finding_mark(f, d->calls[y].mark);
+                        return;
+                }
+                if (d->n_calls - k > DEBUG_KEY)
+                        return; /* the last calls decide */
+        }
+}
+
 /* "began on node-a, node-b". */
 static void tell_hosts(const struct debug *d, const char *key, struct capo_diagnose_finding *f)
 {
@@ -681,8 +748,13 @@ void capo_debug_read(struct capo_evidence *e)
         struct debug d = {.e = e};
 
         capo_evidence_all(e, " NCCL INFO ", take_line, &d, &d.text);
-        if (d.n_calls && !d.cut)
+        if (d.n_calls && !d.cut) {
+                uint32_t n = e->n_findings;
+
                 judge_calls(&d);
+                if (e->n_findings == n && capo_evidence_hangs(e))
+                        judge_turns(&d);
+        }
         judge_creations(&d);
         free(d.processes);
         free(d.comms);

@@ -180,6 +180,15 @@ bool capo_evidence_has(const char *text, void *evidence)
         return false;
 }
 
+bool capo_evidence_hangs(struct capo_evidence *e)
+{
+        static const char words[] =
+                "hang|Hang|stuck|timed out|deadlock|freez|frozen|stops after|stops at|for ever|forever|nothing happens|never returns|"
+                "never ends|never finish|does not return|doesn't return|no progress|nothing more|no more output|10 min|30 min|stands here|stalls|stalled";
+
+        return e->timed_out || capo_bug_any(words, capo_evidence_has, e, NULL);
+}
+
 bool capo_line_has(const char *at, const char *words)
 {
         size_t size = strcspn(at, "\n");
@@ -220,6 +229,31 @@ void capo_quote(const char *line, char *out, size_t room)
                         end--;
         }
         snprintf(out, room, "%.*s ...", (int)end, line);
+}
+
+bool capo_debug_host(const char *line, char *host, size_t room)
+{
+        const char *info = memmem(line, strcspn(line, "\n"), " NCCL INFO ", 11),
+                   *colon = info ? memchr(line, ':', (size_t)(info - line)) : NULL, *name = colon;
+
+        while (name && name > line && !strchr(" \t>]", name[-1]))
+                name--;
+        if (!name || name == colon || (size_t)(colon - name) >= room)
+                return false;
+        snprintf(host, room, "%.*s", (int)(colon - name), name);
+        return true;
+}
+
+/* For capo_bug_any(): is it that word? */
+static bool is_word(const char *text, void *word)
+{
+        return !strcmp(text, word);
+}
+
+bool capo_verdict_decides(const struct capo_diagnose_finding *v)
+{
+        return v && strcmp(v->sure, "unsure") != 0 && v->rank != CAPO_RANK_UNDECIDED &&
+               !capo_bug_any("missing|behind|inside|birth|crash", is_word, (void *)v->kind, NULL);
 }
 
 /* ---- ranks ---- */

@@ -91,11 +91,13 @@ struct capo_evidence {
         uint32_t n_texts;
         struct capo_diagnose_finding *findings;
         uint32_t n_findings;
-        int nccl, ofi, torch;             /* releases; 0 not known */
-        int32_t n_ranks;                  /* of the job; 0 not known */
-        bool *seen;                       /* by rank: there are lines of it */
-        uint32_t n_seen;                  /* length of seen */
-        bool timed_out;                   /* a watchdog reported a timeout */
+        int nccl, ofi, torch; /* releases; 0 not known */
+        int nccls[4];         /* several releases of NCCL ran, in the order of the text */
+        uint32_t n_nccls;     /* 0: one of them is to blame, nccl */
+        int32_t n_ranks;      /* of the job; 0 not known */
+        bool *seen;           /* by rank: there are lines of it */
+        uint32_t n_seen;      /* length of seen */
+        bool timed_out;       /* a watchdog reported a timeout */
         char (*stories)[CAPO_STORY_NAME]; /* "attempt 2", "pod a"; what one job has is one */
         uint32_t n_stories;
         struct capo_tests_run *runs;
@@ -112,6 +114,9 @@ bool capo_text_has(const struct capo_evidence_text *t, const char *word);
 /** capo_evidence_has() - does any text contain @text? Behind an at sign: is it a fact (facts.c) or
  * the kind of a finding? For capo_bug_match(). */
 bool capo_evidence_has(const char *text, void *evidence);
+
+/** capo_evidence_hangs() - does a watchdog or a person say that the job does not go on? */
+bool capo_evidence_hangs(struct capo_evidence *e);
 
 void capo_evidence_finish(struct capo_evidence *e);
 
@@ -180,6 +185,8 @@ int32_t capo_torchrun_rank(const char *text, const char *line);
 /* The readers, which evidence_judge.c calls: each adds its findings. */
 void capo_recognise(struct capo_evidence *e);
 void capo_facts_read(struct capo_evidence *e);
+/** capo_debug_host() - the node of "gn37:18840:18917 [0] NCCL INFO ...". Return: is there one? */
+bool capo_debug_host(const char *line, char *host, size_t room);
 /** capo_nics_used() - for capo_evidence_each(): the most NICs (*(uint32_t *)@most) in "NET/IB : Using
  * [0]mlx5_0:1/RoCE [1]mlx5_1:1/RoCE [RO]; OOB ...". */
 void capo_nics_used(const char *at, const char *line, uint32_t number, void *most);
@@ -214,6 +221,9 @@ void capo_evidence_judge(struct capo_evidence *e);
 
 /** capo_evidence_verdict() - the strongest finding; NULL: there is none. */
 const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evidence *e);
+
+/** capo_verdict_decides() - does it name a cause, not only who waits, or how a process ended? */
+bool capo_verdict_decides(const struct capo_diagnose_finding *v);
 
 /** capo_evidence_bug() - does the bug fit? One without its symptom only if it has the effect that the
  * verdict shows. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/tool_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
@@ -246,6 +247,8 @@ static int find_weight(const struct capo_evidence *e, const struct capo_diagnose
 
         if (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch"))
                 weight += is_of_stacks(e, f) ? 2 : 1;
+        if (f->rank == CAPO_RANK_HANG && is_kind(f, "program")) /* the program's own lines */
+                weight++;
         if (f->rank == CAPO_RANK_SLOW && strcmp(f->sure, "unsure") != 0)
                 weight += is_of_runs(e, f) ? 2 : 1; /* two measurements show more than a line */
         if (is_kind(f, "known-bug") ||              /* it explains the crash */
@@ -285,9 +288,19 @@ enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo
         if (v && v->rank == CAPO_RANK_HEALTHY)
                 return CAPO_BUG_NO;
         m = capo_bug_match(bug, release, capo_evidence_has, e);
-        if (m == CAPO_BUG_MAYBE && !(hangs && bug->effect == CAPO_BUG_HANG) &&
-            !(crashed && bug->effect == CAPO_BUG_CRASH) && !(slow && bug->effect == CAPO_BUG_SLOW))
+        for (uint32_t i = 0; i < e->n_nccls && bug->of == CAPO_BUG_NCCL; i++) {
+                enum capo_bug_match other = capo_bug_match(bug, e->nccls[i], capo_evidence_has, e);
+
+                m = other > m ? other : m;
+        }
+        if (m == CAPO_BUG_MAYBE &&
+            (capo_verdict_decides(v) || (!(hangs && bug->effect == CAPO_BUG_HANG) &&
+                                         !(crashed && bug->effect == CAPO_BUG_CRASH) &&
+                                         !(slow && bug->effect == CAPO_BUG_SLOW))))
                 return CAPO_BUG_NO;
+        if (m == CAPO_BUG_FITS && capo_verdict_decides(v) &&
+            (slow ? bug->effect != CAPO_BUG_SLOW : bug->of == CAPO_BUG_MACHINE))
+                return CAPO_BUG_NO; /* it explains something else, or nothing more */
         return m;
 }
 
@@ -356,6 +369,7 @@ void capo_evidence_judge(struct capo_evidence *e)
         read_stories(e);
         capo_recognise(e);
         capo_facts_read(e);
+        capo_tools_read(e);
         capo_nodes_read(e);
         capo_causes_read(e); /* first: of equals the first is the verdict */
         capo_watchdog_read(e);

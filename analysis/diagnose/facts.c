@@ -4,6 +4,7 @@
  * before the name:
  *
  *      many-nodes   NCCL's lines are of several hosts
+ *      one-node     all ranks are on one node; two-nodes: on two; few-nodes: on 2 to 7
  *      one-comm     all of NCCL's lines are of communicators of one size
  *      uneven       the hosts have different numbers of ranks of one communicator
  *      nic-far      nvidia-smi topo -m: no GPU shares a PCIe switch with a NIC
@@ -31,22 +32,13 @@ struct hosts {
         char names[HOSTS][HOST];
         long most;
         bool seen[RANKS];
-        bool many, sizes; /* sizes: several */
+        bool many, one, sizes; /* sizes: several */
+        char tested[HOST];     /* a host of nccl-tests */
+        bool tested_far;       /* it ran on another one, too */
 };
 
-/* "gn37:18840:18917 [0] NCCL INFO ...": the node is before the first colon. Return: is there one? */
-static bool take_host(const char *line, const char *at, char host[HOST])
-{
-        const char *info = memmem(line, (size_t)(at - line), " NCCL INFO ", 11),
-                   *colon = info ? memchr(line, ':', (size_t)(info - line)) : NULL, *name = colon;
-
-        while (name && name > line && !strchr(" \t>]", name[-1]))
-                name--;
-        if (!name || name == colon || colon - name >= HOST)
-                return false;
-        snprintf(host, HOST, "%.*s", (int)(colon - name), name);
-        return true;
-}
+static const char NAME_CHARS[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
 
 static void take_init(const char *at, const char *line, uint32_t number, void *arg)
 {
@@ -59,7 +51,7 @@ static void take_init(const char *at, const char *line, uint32_t number, void *a
         uint32_t i;
 
         h->sizes |= h->most && of && of != h->most;
-        if (!take_host(line, at, name) || r < 0 || r >= RANKS || of < h->most)
+        if (!capo_debug_host(line, name, HOST) || r < 0 || r >= RANKS || of < h->most)
                 return;
         if (of > h->most) {
                 h->most = of;
@@ -76,9 +68,26 @@ static void take_init(const char *at, const char *line, uint32_t number, void *a
         h->n_ranks[i]++;
 }
 
+/* "#  Rank  0 Group  0 Pid 2000 on node-a device 0 ..." of nccl-tests. */
+static void take_device(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct hosts *h = arg;
+        const char *on = memmem(at, strcspn(at, "\n"), " on ", 4);
+        char name[HOST];
+
+        on = on ? on + 4 + strspn(on + 4, " ") : NULL;
+        if (!on || !capo_take_word(on, NAME_CHARS, name, sizeof name))
+                return;
+        h->tested_far |= *h->tested && strcmp(h->tested, name) != 0;
+        memcpy(h->tested, name, HOST);
+}
+
 static void take_nodes(const char *at, const char *line, uint32_t number, void *arg)
 {
-        ((struct hosts *)arg)->many |= strtol(at + strlen(" nNodes "), NULL, 10) > 1;
+        long n = strtol(at + strlen(" nNodes "), NULL, 10);
+
+        ((struct hosts *)arg)->many |= n > 1;
+        ((struct hosts *)arg)->one |= n == 1;
 }
 
 static void add_fact(struct capo_evidence *e, const char *fact)
@@ -101,11 +110,14 @@ static void read_hosts(struct capo_evidence *e)
 {
         struct hosts *h = xcalloc(1, sizeof *h);
         uint32_t sum = 0, least = UINT32_MAX, most = 0, with = 0;
+        bool many;
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 capo_evidence_each(e, i, "Init START", take_init, h);
                 capo_evidence_each(e, i, "Init COMPLETE", take_init, h);
                 capo_evidence_each(e, i, " nNodes ", take_nodes, h);
+                capo_evidence_each(e, i, "#  Rank ", take_device, h);
+                capo_evidence_each(e, i, "#   Rank ", take_device, h);
         }
         for (uint32_t i = 0; i < h->n; i++) {
                 if (!h->n_ranks[i])
@@ -117,8 +129,13 @@ static void read_hosts(struct capo_evidence *e)
         }
         if (h->most > 1 ? !h->sizes : is_pair(e))
                 add_fact(e, "@one-comm");
-        if (with > 1 || h->many)
+        many = with > 1 || h->many || h->tested_far;
+        if (many)
                 add_fact(e, "@many-nodes");
+        else if (*h->tested || h->one || (with == 1 && h->n_ranks[0] == h->most && h->most > 1))
+                add_fact(e, "@one-node");
+        if (with > 1 && with < 8 && sum == h->most)
+                add_fact(e, with == 2 ? "@two-nodes @few-nodes" : "@few-nodes");
         if (with > 1 && sum == h->most && least < most)
                 add_fact(e, "@uneven");
         free(h);
@@ -303,7 +320,7 @@ static void take_node(const char *at, const char *line, uint32_t number, void *a
         char name[HOST], value[VALUE];
         uint32_t i;
 
-        if (!take_host(line, at, name))
+        if (!capo_debug_host(line, name, HOST))
                 return;
         read_value(s, at, value);
         for (i = 0; i < s->n && strcmp(s->name[i], name) != 0;)

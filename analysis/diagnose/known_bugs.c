@@ -56,6 +56,22 @@ bool capo_bug_any(const char *list, bool (*has)(const char *text, void *arg), vo
         return false;
 }
 
+bool capo_bug_needed(const char *needs, bool (*has)(const char *text, void *arg), void *arg)
+{
+        for (size_t n; *needs; needs += n) {
+                const char *and = strstr(needs, " & ");
+                bool none = *needs == '-';
+                char group[256];
+
+                n = and? (size_t)(and-needs) : strlen(needs);
+                snprintf(group, sizeof group, "%.*s", (int)n - none, needs + none);
+                if (capo_bug_any(group, has, arg, NULL) == none)
+                        return false;
+                n += and? 3 : 0;
+        }
+        return true;
+}
+
 enum capo_bug_match capo_bug_match(const struct capo_known_bug *bug, int release,
                                    bool (*has)(const char *text, void *arg), void *arg)
 {
@@ -63,11 +79,11 @@ enum capo_bug_match capo_bug_match(const struct capo_known_bug *bug, int release
 
         if (!in && release)
                 return CAPO_BUG_NO;
-        needed = !*bug->needs || capo_bug_any(bug->needs, has, arg, NULL);
+        needed = capo_bug_needed(bug->needs, has, arg);
         shown = *bug->symptom && capo_bug_any(bug->symptom, has, arg, NULL);
-        if (shown)
-                return in && needed ? CAPO_BUG_FITS : CAPO_BUG_MAYBE;
-        return in && *bug->needs && needed ? CAPO_BUG_MAYBE : CAPO_BUG_NO;
+        if (shown && needed)
+                return in ? CAPO_BUG_FITS : CAPO_BUG_MAYBE;
+        return in && *bug->needs && *bug->needs != '-' && needed ? CAPO_BUG_MAYBE : CAPO_BUG_NO;
 }
 
 const char *capo_bug_software(enum capo_bug_of of)

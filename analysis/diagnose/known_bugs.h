@@ -40,6 +40,9 @@ int capo_bugs_newest(void);
 enum capo_bug_match capo_bug_match(const struct capo_known_bug *bug, int release,
                                    bool (*has)(const char *text, void *arg), void *arg);
 
+/** capo_bug_needed() - "A|B & -C|D": has the evidence A or B, and neither C nor D? */
+bool capo_bug_needed(const char *needs, bool (*has)(const char *text, void *arg), void *arg);
+
 /** capo_bug_any() - does @has accept any text of @list ("a|b")? False for an empty list. @found:
  * set to that text, 128 bytes; may be NULL. */
 bool capo_bug_any(const char *list, bool (*has)(const char *text, void *arg), void *arg,

@@ -192,7 +192,9 @@ static void add_line(struct search *s, const char *at, const char *line, uint32_
         }
         if (!after && s->row->rank > s->f->rank)
                 s->f->rank = s->row->rank;
-        if (!capo_line_has(line, "local_rank")) /* numbers within a node, not within the job */
+        /* local ranks are numbers within a node; where the first line names no rank, later ones may
+         * only pass its error on */
+        if (!capo_line_has(line, "local_rank") && (!s->f->n_marks || s->f->n_ranks))
                 capo_finding_rank_add(s->f, rank_of(t, line));
         capo_finding_mark(s->f, (struct capo_evidence_mark){s->text, number});
 }

@@ -29,6 +29,18 @@ static void find_release(const char *at, const char *line, uint32_t number, void
         }
 }
 
+static void take_release(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct capo_evidence *e = arg;
+        int release = 0;
+
+        find_release(at, line, number, &release);
+        for (uint32_t i = 0; i < e->n_nccls; i++)
+                release = e->nccls[i] == release ? 0 : release;
+        if (release && e->n_nccls < N_ELEMENTS(e->nccls))
+                e->nccls[e->n_nccls++] = release;
+}
+
 static void take_rank(const char *at, const char *line, uint32_t number, void *arg)
 {
         capo_rank_seen(arg, capo_line_rank(at));
@@ -83,6 +95,10 @@ void capo_recognise(struct capo_evidence *e)
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].text)
                         recognise_text(e, i);
+        }
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                capo_evidence_each(e, i, releases[0], take_release, e);
+                capo_evidence_each(e, i, releases[1], take_release, e);
         }
         for (size_t k = 0; k < N_ELEMENTS(releases) && !e->nccl; k++) {
                 for (uint32_t i = 0; i < e->n_texts; i++)

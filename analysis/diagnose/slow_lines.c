@@ -310,7 +310,8 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         tell_rates(e, runs, n, fast, f);
         if (fast->r.nccl && slow->r.nccl && fast->r.nccl != slow->r.nccl) {
-                e->nccl = slow->r.nccl; /* whose known bugs count */
+                e->nccl = slow->r.nccl;
+                e->n_nccls = 0; /* whose known bugs count */
                 SAY(f->headline, "NCCL %s IS SLOWER THAN %s in the same test: %.4g of %.4g GB/s",
                     capo_nccl_text((uint32_t)slow->r.nccl, a, sizeof a),
                     capo_nccl_text((uint32_t)fast->r.nccl, b, sizeof b), slow->r.busbw,

@@ -160,7 +160,8 @@ static void judge_releases(struct capo_evidence *e)
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_HANG, "known-bug", "likely");
         capo_finding_mark(f, t.mark);
-        e->nccl = t.bad; /* whose known bugs count */
+        e->nccl = t.bad;
+        e->n_nccls = 0; /* whose known bugs count */
         capo_nccl_text((uint32_t)t.good, good, sizeof good);
         capo_nccl_text((uint32_t)t.bad, bad, sizeof bad);
         SAY(f->headline, "NCCL %s FAILS WHERE %s WORKS", bad, good);
@@ -330,6 +331,7 @@ static void judge_rates(struct capo_evidence *e, uint32_t text)
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         f->sure = "certain"; /* it was measured */
         e->nccl = slow->release;
+        e->n_nccls = 0;
         capo_nccl_text((uint32_t)fast->release, a, sizeof a);
         capo_nccl_text((uint32_t)slow->release, b, sizeof b);
         SAY(f->headline, "NCCL %s IS SLOWER THAN %s: %.5g against %.5g", b, a, slow->value,
@@ -374,39 +376,73 @@ void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_e
 /*
  *      if rank == 0:
  *          save(model)
- *          dist.barrier()
+ *          dist.barrier()          only one rank makes this call
+ *
+ *      if rank == 0:
+ *          save(model)             the others wait in the barrier meanwhile
+ *      dist.barrier()
  */
+static const char guards
+        [] = "rank == 0:|rank() == 0:|is_main_process:|rank==0:|is_main_process():|is_global_zero:|is_rank_0():|is_master:|in [-1, 0]:|is_local_main_process:",
+  others[] =
+          "rank != 0|rank > 0|not in [-1, 0]|not is_main|not accelerator.is|not self.is_|not trainer.is_|rank() != 0|rank() > 0|else:",
+  calls[] =
+          "barrier(|all_reduce(|all_gather|dist.broadcast(|reduce_scatter|wait_for_everyone(|accelerator.gather(|"
+          "engine.save_checkpoint(|consolidate_state_dict",
+  barriers[] = "barrier(|wait_for_everyone(";
+
+static struct capo_diagnose_finding *add_guarded(struct capo_evidence *e, uint32_t text,
+                                                 uint32_t guard, uint32_t call, const char *line)
+{
+        const struct capo_records *r = &e->texts[text].records;
+        struct capo_diagnose_finding *f = capo_evidence_finding(e);
+
+        capo_finding_is(f, CAPO_RANK_HANG, "program", "likely");
+        capo_quote(line, f->detail, sizeof f->detail);
+        capo_finding_mark(f, (struct capo_evidence_mark){text, r->v[guard].line});
+        capo_finding_mark(f, (struct capo_evidence_mark){text, r->v[call].line});
+        return f;
+}
+
 static void judge_guarded(struct capo_evidence *e, uint32_t text)
 {
-        static const char guards
-                [] = "rank == 0:|rank() == 0:|is_main_process:|rank==0:|is_main_process():|is_global_zero:|is_rank_0():",
-          calls[] =
-                  "barrier(|all_reduce(|all_gather|dist.broadcast(|reduce_scatter|wait_for_everyone(|accelerator.gather(|"
-                  "engine.save_checkpoint(|consolidate_state_dict";
         const struct capo_records *r = &e->texts[text].records;
         struct capo_diagnose_finding *f = NULL;
-        uint32_t guard = 0; /* the record behind it; 0: none */
+        const char *work = NULL; /* what the rank does under the condition */
+        uint32_t guard = 0;      /* the record behind it; 0: none */
         size_t indent = 0;
 
+        for (uint32_t k = 0; k < r->n; k++) {
+                if (capo_line_has(r->text + r->v[k].begin, others) &&
+                    strstr(r->text + r->v[k].begin, "barrier("))
+                        return; /* the other ranks have a call of their own */
+        }
         for (uint32_t k = 0; k < r->n && !f; k++) {
                 const char *line = r->text + r->v[k].begin, *at = line + strspn(line, " \t");
+                bool left = guard && (size_t)(at - line) <= indent && *at != '\n';
 
-                if ((size_t)(at - line) <= indent || k > guard + 8)
-                        guard = 0;
-                if (guard && *at != '#' && capo_line_has(line, calls)) {
-                        f = capo_evidence_finding(e);
-                        capo_finding_is(f, CAPO_RANK_HANG, "program", "likely");
+                if (left && work && e->timed_out && capo_line_has(line, barriers)) {
+                        f = add_guarded(e, text, guard - 1, k, work);
+                        SAY(f->headline,
+                            "THE OTHER RANKS WAIT IN A BARRIER WHILE ONE RANK WORKS ALONE before it, longer than the timeout");
+                        SAY(f->next,
+                            "prepare it before the job, or let all ranks share it; or a longer timeout: init_process_group(timeout=...), "
+                            "InitProcessGroupKwargs(timeout=...), ddp_timeout; if it never ends: py-spy dump --pid PID of that rank");
+                } else if (guard && !left && *at != '#' && capo_line_has(line, calls)) {
+                        f = add_guarded(e, text, guard - 1, k, line);
                         SAY(f->headline,
                             "ONLY ONE RANK REACHES A CALL THAT ALL RANKS MUST MAKE: it stands under a condition on the rank");
-                        capo_quote(line, f->detail, sizeof f->detail);
                         SAY(f->next,
                             "take that call out of the condition, so that all ranks make it; only what writes or prints belongs to one rank");
-                        capo_finding_mark(f,
-                                          (struct capo_evidence_mark){text, r->v[guard - 1].line});
-                        capo_finding_mark(f, (struct capo_evidence_mark){text, r->v[k].line});
-                } else if (!guard && !strncmp(at, "if ", 3) && capo_line_has(at, guards)) {
+                } else if (guard && !left) {
+                        work = work || !strchr(at, '(') || *at == '#' ? work : line;
+                }
+                if (k > guard + 8)
+                        guard = 0;
+                if ((!guard || left) && !strncmp(at, "if ", 3) && capo_line_has(at, guards)) {
                         guard = k + 1;
                         indent = (size_t)(at - line);
+                        work = NULL;
                 }
         }
 }
@@ -429,8 +465,7 @@ void capo_tried_read(struct capo_evidence *e)
         }
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 judge_rates(e, i);
-                if (e->timed_out || capo_bug_any("hang|Hang|stuck|timed out|deadlock|freez",
-                                                 capo_evidence_has, e, NULL))
+                if (capo_evidence_hangs(e))
                         judge_guarded(e, i);
         }
         judge_releases(e);

@@ -604,6 +604,93 @@ static void judge_apart(const struct watches *w, const struct watch *of, const s
             "capo diagnose of each job and attempt alone; which pod or host is each line of?");
 }
 
+/* ---- one rank waits not ---- */
+
+enum { WAITING = 1 << 12 };
+
+struct solo {
+        uint32_t n, text;
+        bool waits[WAITING];
+        int32_t most;
+        uint32_t first_text, first_line; /* of the first timeout; 0: none */
+        const char *work;                /* the last line before it that says what is done */
+        uint32_t work_line;
+};
+
+static void take_waiting(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct solo *s = arg;
+        int32_t rank = capo_line_rank(line);
+
+        if (!s->first_line) {
+                s->first_text = s->text;
+                s->first_line = number;
+        }
+        if (rank < 0 || rank >= WAITING)
+                return;
+        s->n += !s->waits[rank];
+        s->waits[rank] = true;
+        s->most = rank > s->most ? rank : s->most;
+}
+
+static void take_work(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct solo *s = arg;
+
+        if (s->text == s->first_text && number < s->first_line && number >= s->work_line) {
+                s->work = line;
+                s->work_line = number;
+        }
+}
+
+/* All ranks but one report that they timed out, and the log shows work that one rank often does alone.
+ * Return: is it so? */
+static bool judge_solo(const struct watches *w, struct capo_diagnose_finding *f)
+{
+        static const char *const works[] = {"Saving",    "saving",          "checkpoint",
+                                            "valuat",    "alidat",          "okeniz",
+                                            "Map:",      "Map (num_proc",   "Generating train",
+                                            "reprocess", "Writing example", "Creating features",
+                                            "Filter:",   "ownloading",      "B/s]",
+                                            "Init /",    "onsolidat",       "Converting",
+                                            "Building"};
+        struct solo *s = xcalloc(1, sizeof *s);
+        int32_t alone = -1;
+        uint32_t n_alone = 0;
+        char who[128];
+        int32_t list[CAPO_DIAGNOSE_RANKS];
+        uint32_t n_list = 0;
+
+        capo_evidence_all(w->e, CAPO_TIMEOUT_LINE, take_waiting, s, &s->text);
+        for (int32_t rank = 0; rank <= s->most; rank++) {
+                n_alone += !s->waits[rank];
+                alone = s->waits[rank] ? alone : rank;
+                if (s->waits[rank] && n_list < N_ELEMENTS(list))
+                        list[n_list++] = rank;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(works); i++)
+                capo_evidence_all(w->e, works[i], take_work, s, &s->text);
+        if (s->n < 2 || n_alone != 1 || alone || !s->work) {
+                free(s);
+                return false;
+        }
+        capo_finding_is(f, CAPO_RANK_HANG, "missing", "likely");
+        f->n_ranks = 0;
+        capo_finding_rank_add(f, alone);
+        capo_rank_list(list, n_list, who);
+        SAY(f->headline, "%s%s TIMED OUT, RANK 0 DID NOT: they wait for it", capo_rank_shout(who),
+            s->n > n_list ? " and more" : "");
+        SAY(f->detail, "before that: ");
+        capo_quote(s->work, f->detail + strlen(f->detail), sizeof f->detail - strlen(f->detail));
+        capo_finding_mark(f, (struct capo_evidence_mark){s->first_text, s->work_line});
+        SAY(f->missing, "the stack of rank 0 during the wait: py-spy dump --pid PID");
+        SAY(f->next,
+            "does rank 0 alone prepare data, save or evaluate there? If it only takes long: a longer timeout (init_process_group(timeout=...), "
+            "ddp_timeout), or do it before the job; if it never ends: a call that only the others make");
+        free(s);
+        return true;
+}
+
 /* Add the finding about the story and group of @of, if one of its ranks waits. */
 static void judge_group(const struct watches *w, const struct watch *of)
 {
@@ -626,7 +713,7 @@ static void judge_group(const struct watches *w, const struct watch *of)
                 judge_missing(w, of, &front, f);
         else if (front.least < front.most)
                 judge_behind(w, of, &front, f);
-        else
+        else if (!judge_solo(w, f))
                 judge_waiting(w, of, &front, f);
 }
 
@@ -647,6 +734,8 @@ static void judge_silent(struct watches *w)
         f = capo_evidence_finding(w->e);
         capo_evidence_find(w->e, words, true, f);
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        if (w->e->timed_out && judge_solo(w, f))
+                return;
         SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
             w->e->timed_out ? "its line has no usable number" : "its line is not here");
         if (w->e->timed_out)

@@ -135,6 +135,11 @@ static void add_read(const struct capo_evidence *e, struct cli_page *page)
         *text = 0;
         if (e->nccl)
                 ADD(text, "NCCL %s", capo_nccl_text((uint32_t)e->nccl, release, sizeof release));
+        for (uint32_t i = 0; i < e->n_nccls; i++) {
+                if (e->nccls[i] != e->nccl)
+                        ADD(text, ", %s",
+                            capo_nccl_text((uint32_t)e->nccls[i], release, sizeof release));
+        }
         if (e->ofi)
                 ADD(text, "%saws-ofi-nccl %s", *text ? ", " : "",
                     capo_nccl_text((uint32_t)e->ofi, release, sizeof release));
@@ -225,6 +230,34 @@ static size_t skip_doubt(const struct capo_diagnose_finding *v,
                        : 0;
 }
 
+static bool shares_line(const struct capo_diagnose_finding *a,
+                        const struct capo_diagnose_finding *b)
+{
+        for (uint32_t i = 0; i < a->n_marks; i++) {
+                for (uint32_t k = 0; k < b->n_marks; k++) {
+                        if (a->marks[i].text == b->marks[k].text &&
+                            a->marks[i].line == b->marks[k].line)
+                                return true;
+                }
+        }
+        return false;
+}
+
+/* Beside a verdict: what is as strong, and says something of other lines. */
+static bool adds_something(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
+                           const struct capo_diagnose_finding *f)
+{
+        for (const struct capo_diagnose_finding *p = e->findings; p < f; p++) {
+                if (!strcmp(p->headline, f->headline))
+                        return false;
+        }
+        if (!v || f == v)
+                return f != v;
+        if (f->rank == CAPO_RANK_HEALTHY || (v->rank > CAPO_RANK_SLOW && f->rank == CAPO_RANK_SLOW))
+                return false;
+        return !capo_verdict_decides(v) || !shares_line(v, f);
+}
+
 static void add_others(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
                        struct cli_page *page)
 {
@@ -236,7 +269,7 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
                 const struct capo_diagnose_finding *f = &e->findings[i];
                 _cleanup_free_ char *marks = NULL;
 
-                if (f == v || (v && v->rank == CAPO_RANK_HANG && f->rank <= CAPO_RANK_HEALTHY))
+                if (!adds_something(e, v, f))
                         continue;
                 marks = marks_text(e, f);
                 cli_section_cell(s, "%s%s   %s", f->headline + skip_doubt(v, f),

@@ -31,7 +31,7 @@ void capo_doctor_bugs(struct capo_findings *f, int version)
                         continue;
                 n++;
                 hangs += b->effect == CAPO_BUG_HANG;
-                if (*b->symptom || !capo_bug_any(b->needs, is_set, NULL, NULL))
+                if (*b->symptom || !*b->needs || !capo_bug_needed(b->needs, is_set, NULL))
                         continue;
                 capo_nccl_text((uint32_t)b->fixed, fixed, sizeof fixed);
                 capo_finding_add(

@@ -26,37 +26,6 @@ static int by_what(const void *a, const void *b)
                CAPO_ORDER(x->us, y->us);
 }
 
-/* Sort by what by_what() compares, the last first. */
-static void sort_items(struct capo_fit_item **items, size_t n)
-{
-        _cleanup_free_ struct capo_fit_key *v = xmalloc((n + 1) * sizeof *v);
-        struct capo_fit_item *sorted = xmalloc((n + 1) * sizeof *sorted);
-        bool in_order = true;
-
-        for (size_t i = 0; i < n; i++)
-                v[i].at = i;
-        for (int by = 0; by < 5; by++) {
-                for (size_t i = 0; i < n; i++) {
-                        const struct capo_fit_item *x = &(*items)[v[i].at];
-
-                        v[i].key = by == 0   ? x->order
-                                   : by == 1 ? (uint64_t)x->run << 8 | x->place
-                                   : by == 2 ? x->candidate
-                                   : by == 3 ? x->bytes
-                                             : x->key;
-                }
-                capo_fit_sort(v, n);
-        }
-        for (size_t i = 0; i < n; i++) {
-                sorted[i] = (*items)[v[i].at];
-                in_order &= i == 0 || by_what(&sorted[i - 1], &sorted[i]) <= 0;
-        }
-        if (!in_order)
-                qsort(sorted, n, sizeof *sorted, by_what);
-        free(*items);
-        *items = sorted;
-}
-
 /* ---- classes ---- */
 
 static int same_class(const struct capo_trial *a, const struct capo_trial *b)
@@ -260,7 +229,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                         "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
         if (o->progress)
                 o->progress("sorting", 0.1, o->user);
-        sort_items(&items, n);
+        qsort(items, n, sizeof *items, by_what);
         fit->n_other_clock = one_clock(items, &n);
         for (size_t i = 0, k; i < n; i = k) {
                 struct capo_fit_series *s;

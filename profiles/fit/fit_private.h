@@ -18,13 +18,6 @@ struct capo_fit_item {
         uint8_t place, ran, ran_channels;
 };
 
-/** capo_fit_sort() - sort @v by key; equal ones keep their order. */
-struct capo_fit_key {
-        uint64_t key;
-        size_t at;
-};
-void capo_fit_sort(struct capo_fit_key *v, size_t n);
-
 struct capo_fit_maker {
         const struct capo_samples *set;
         struct capo_fit *fit;

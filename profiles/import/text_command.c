@@ -36,14 +36,16 @@ bool capo_text_forces(const char *key)
         return false;
 }
 
-/* Are the @n bytes at @name the name of one of them, also in lower case, which sets nothing but was
- * meant to? Or such a name after another, as in APPTAINERENV_NCCL_ALGO? */
-static bool means_forcing(const char *name, size_t n)
+/* Is it the name of one of them, also in lower case, which sets nothing but was meant to? Or such a
+ * name after another, as in APPTAINERENV_NCCL_ALGO? */
+static bool means_forcing(const char *name)
 {
+        size_t n = strlen(name);
+
         for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
                 size_t k = strlen(forcing[i]);
 
-                if (n >= k && !strncasecmp(name + n - k, forcing[i], k) &&
+                if (n >= k && !strcasecmp(name + n - k, forcing[i]) &&
                     (n == k || name[n - k - 1] == '_'))
                         return true;
         }
@@ -55,11 +57,13 @@ unsigned capo_text_mentions(const char *text)
         unsigned n = 0;
 
         for (const char *p = text; *p;) {
+                char name[64];
                 size_t k = 0;
 
                 while (is_name(p[k]))
                         k++;
-                n += (k > 8 && means_forcing(p, k)) || (k == 5 && !strncasecmp(p, "msccl", k));
+                snprintf(name, sizeof name, "%.*s", (int)k, p);
+                n += (k > 8 && means_forcing(name)) || !strcasecmp(name, "msccl");
                 p += k ? k : 1;
         }
         return n;
@@ -171,8 +175,7 @@ bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
                 while (is_name(p[k]))
                         k++;
                 if (k && k < sizeof name) {
-                        memcpy(name, p, k);
-                        name[k] = 0;
+                        snprintf(name, sizeof name, "%.*s", (int)k, p);
                         note_name(algo, capo_algo_find(name));
                         note_name(proto, capo_proto_find(name));
                 }

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Facts of the output of a node's tools, for rules (cause_rules.def):
+ *
+ *      one-busy     one GPU is at 90 % and more, all others at 10 % and less
+ *      one-idle     one GPU is at 10 % and less, all others at 90 % and more; a finding names it
+ *      others-gone  beside the busy one no GPU holds memory of a process
+ *
+ * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes cannot reach
+ * each other.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "analysis/diagnose/tool_facts.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "core/base/xalloc.h"
+
+enum { GPUS = 64, BUSY = 90, IDLE = 10, EMPTY_MIB = 700 };
+
+struct gpus {
+        uint32_t n, text;
+        int use[GPUS], index[GPUS]; /* percent; the last sample of each */
+        long memory[GPUS];          /* MiB; -1: not known */
+        struct capo_evidence_mark mark[GPUS];
+};
+
+static void add_gpu(struct gpus *g, long index, long use, long memory, uint32_t number)
+{
+        uint32_t i = 0;
+
+        if (index < 0 || use < 0 || use > 100)
+                return;
+        while (i < g->n && g->index[i] != index)
+                i++;
+        if (i == GPUS)
+                return;
+        g->n += i == g->n;
+        g->index[i] = (int)index;
+        g->use[i] = (int)use;
+        g->memory[i] = memory;
+        g->mark[i] = (struct capo_evidence_mark){g->text, number};
+}
+
+/* "0, 100 %, 9127 MiB" of a query; "|  9127MiB / 32768MiB |    100%      Default |", whose GPU is on
+ * the line before; "GPU[0]		: GPU use (%): 100" of rocm-smi. */
+static void read_use(struct gpus *g, const char *line, uint32_t number, long *table)
+{
+        size_t size = strcspn(line, "\n");
+        const char *mib = memmem(line, size, "MiB", 3), *use = memmem(line, size, " %,", 3),
+                   *at = line, *slash = memmem(line, size, "MiB / ", 6);
+        char *end;
+        long index = strtol(line, &end, 10);
+
+        if (end > line && *end == ',' && use && strtol(end + 1, NULL, 10) >= 0) {
+                add_gpu(g, index, strtol(end + 1, NULL, 10), mib ? strtol(use + 3, NULL, 10) : -1,
+                        number);
+        } else if (!strncmp(line, "GPU[", 4) && (at = memmem(line, size, "GPU use (%):", 12))) {
+                add_gpu(g, strtol(line + 4, NULL, 10), strtol(at + 12, NULL, 10), -1, number);
+        } else if (*line == '|' && slash) {
+                const char *used = slash,
+                           *percent = memmem(slash, size - (size_t)(slash - line), "%", 1);
+
+                while (used > line && isdigit((unsigned char)used[-1]))
+                        used--;
+                while (percent && percent > slash && isdigit((unsigned char)percent[-1]))
+                        percent--;
+                if (percent && *table >= 0)
+                        add_gpu(g, *table, strtol(percent, NULL, 10), strtol(used, NULL, 10),
+                                number);
+                *table = -1;
+        } else if (*line == '|' && isdigit((unsigned char)line[1 + strspn(line + 1, " ")])) {
+                *table = strtol(line + 1, NULL, 10);
+        }
+}
+
+static void judge_use(struct capo_evidence *e, const struct gpus *g)
+{
+        uint32_t n_busy = 0, n_idle = 0, busy = 0, idle = 0;
+        struct capo_diagnose_finding *f;
+        bool gone = true;
+
+        for (uint32_t i = 0; i < g->n; i++) {
+                n_busy += g->use[i] >= BUSY;
+                n_idle += g->use[i] <= IDLE;
+                busy = g->use[i] >= BUSY ? i : busy;
+                idle = g->use[i] <= IDLE ? i : idle;
+                gone &= g->use[i] >= BUSY || (g->memory[i] >= 0 && g->memory[i] < EMPTY_MIB);
+        }
+        if (n_busy + n_idle != g->n || (n_busy != 1 && n_idle != 1) || g->n < 3)
+                return;
+        if (n_busy == 1) {
+                ADD(e->facts, "@one-busy %s", gone ? "@others-gone " : "");
+                return;
+        }
+        ADD(e->facts, "@one-idle ");
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        SAY(f->headline,
+            "GPU %d RESTS while the %u others are at %d %% and more: they may wait for its rank",
+            g->index[idle], n_busy, BUSY);
+        SAY(f->missing, "the stack of that rank: py-spy dump --pid PID of the process on GPU %d",
+            g->index[idle]);
+        SAY(f->next,
+            "what does the rank on GPU %d do: data, a file, an exception, its end? dmesg for its GPU",
+            g->index[idle]);
+        capo_finding_mark(f, g->mark[idle]);
+        capo_finding_mark(f, g->mark[busy]);
+}
+
+/* ---- cores ---- */
+
+struct cores {
+        uint32_t text;
+        struct capo_diagnose_finding f; /* with the first such line */
+};
+
+static void take_core(struct cores *c, const char *line, uint32_t number)
+{
+        if (!c->f.n_marks)
+                capo_quote(line, c->f.detail, sizeof c->f.detail);
+        capo_finding_mark(&c->f, (struct capo_evidence_mark){c->text, number});
+}
+
+/* "affinity list: 0", "Cpus_allowed_list:	5": one core? */
+static void take_list(const char *at, const char *line, uint32_t number, void *arg)
+{
+        const char *value = at + strcspn(at, ":\n");
+        size_t n = *value == ':' ? 1 + strspn(value + 1, " \t") : 0,
+               digits = n ? strspn(value + n, "0123456789") : 0;
+
+        if (digits && strchr("\r\n ", value[n + digits]))
+                take_core(arg, line, number);
+}
+
+/* "Setting affinity for GPU 0 to 0100" */
+static void take_mask(const char *at, const char *line, uint32_t number, void *arg)
+{
+        const char *to = memmem(at, strcspn(at, "\n"), " to ", 4);
+        int bits = 0;
+
+        for (to = to ? to + 4 : "\n"; isxdigit((unsigned char)*to) || *to == ','; to++)
+                bits += *to == ','
+                                ? 0
+                                : __builtin_popcount((unsigned)strtoul((char[]){*to, 0}, NULL, 16));
+        if (bits == 1)
+                take_core(arg, line, number);
+}
+
+static void read_cores(struct capo_evidence *e)
+{
+        static const char rates[] =
+                "it/s|s/it|GB/s|busbw|samples/s|tokens/s|img/s|images/s|s per|sec/|util|num_workers|slow";
+        struct cores c = {0};
+
+        capo_evidence_all(e, "affinity list:", take_list, &c, &c.text);
+        capo_evidence_all(e, "Cpus_allowed_list:", take_list, &c, &c.text);
+        capo_evidence_all(e, "Setting affinity for GPU", take_mask, &c, &c.text);
+        if (!c.f.n_marks || e->timed_out || !capo_bug_any(rates, capo_evidence_has, e, NULL))
+                return;
+        capo_finding_is(&c.f, CAPO_RANK_SLOW, "slow", "likely");
+        SAY(c.f.headline,
+            "A PROCESS OR THREAD MAY RUN ON ONE CORE ONLY, and shares it with NCCL's threads or data loaders");
+        SAY(c.f.next,
+            "mpirun --bind-to none (or numa), srun --cpus-per-task and --cpu-bind=none, near the GPU; in Python os.sched_setaffinity in "
+            "worker_init_fn, GOMP_CPU_AFFINITY and KMP_AFFINITY unset; NCCL_IGNORE_CPU_AFFINITY=1 frees NCCL's threads alone");
+        *capo_evidence_finding(e) = c.f;
+}
+
+/* ---- addresses ---- */
+
+enum { ADDRESSES = 64, ADDRESS = 64 };
+
+struct addresses {
+        uint32_t n, text;
+        char host[ADDRESSES][ADDRESS], word[ADDRESSES][ADDRESS]; /* "eth0:10.0.0.7" */
+        struct capo_evidence_mark mark[ADDRESSES];
+};
+
+/* "agent-b:233:233 [0] NCCL INFO Bootstrap : Using [0]eth0:10.0.0.7<0>": the first of each host. */
+static void take_address(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct addresses *a = arg;
+        char host[ADDRESS], word[ADDRESS];
+        uint32_t i = 0;
+
+        at += strcspn(at, ":") + 1;
+        at = strncmp(at, " Using ", 7) ? at : at + 7;
+        at += !strncmp(at, "[0]", 3) ? 3 : 0;
+        if (!capo_debug_host(line, host, sizeof host) || strcspn(at, "<\n") >= ADDRESS ||
+            at[strcspn(at, "<\n")] != '<')
+                return;
+        snprintf(word, sizeof word, "%.*s", (int)strcspn(at, "<"), at);
+        while (i < a->n && strcmp(a->host[i], host) != 0)
+                i++;
+        if (i < a->n || i == ADDRESSES)
+                return;
+        memcpy(a->host[i], host, ADDRESS);
+        memcpy(a->word[i], word, ADDRESS);
+        a->mark[a->n++] = (struct capo_evidence_mark){a->text, number};
+}
+
+/* Is it an address that only its own node has, or that no router passes on? */
+static bool is_local(const char *word)
+{
+        return capo_line_has(word, ":fe80:|:127.|:169.254.|:172.17.|veth|docker0|virbr|cni0|lo:");
+}
+
+static void read_addresses(struct capo_evidence *e)
+{
+        struct addresses *a = xcalloc(1, sizeof *a);
+        uint32_t local = UINT32_MAX, other = UINT32_MAX;
+
+        capo_evidence_all(e, "Bootstrap : Using ", take_address, a, &a->text);
+        capo_evidence_all(e, "Bootstrap: Using ", take_address, a, &a->text);
+        for (uint32_t i = 0; i < a->n; i++) {
+                if (is_local(a->word[i]))
+                        local = i;
+                else
+                        other = i;
+        }
+        if (local != UINT32_MAX && other != UINT32_MAX) {
+                struct capo_diagnose_finding *f = capo_evidence_finding(e);
+
+                capo_finding_is(f, CAPO_RANK_CAUSE, "network", "likely");
+                SAY(f->headline,
+                    "A NODE USES AN INTERFACE THAT THE OTHERS CANNOT REACH: %s on %s, %s on %s",
+                    a->word[local], a->host[local], a->word[other], a->host[other]);
+                SAY(f->next,
+                    "NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) = the interface of the network between the nodes, on all nodes; NCCL "
+                    "leaves out only lo and docker by itself, not veth, br- and other bridges");
+                capo_finding_mark(f, a->mark[local]);
+                capo_finding_mark(f, a->mark[other]);
+        }
+        free(a);
+}
+
+void capo_tools_read(struct capo_evidence *e)
+{
+        struct gpus *g = xcalloc(1, sizeof *g);
+
+        for (g->text = 0; g->text < e->n_texts; g->text++) {
+                const struct capo_records *r = &e->texts[g->text].records;
+                long table = -1;
+
+                for (uint32_t k = 0; k < r->n; k++)
+                        read_use(g, r->text + r->v[k].begin, r->v[k].line, &table);
+        }
+        judge_use(e, g);
+        free(g);
+        read_cores(e);
+        read_addresses(e);
+}
