@@ -7,7 +7,7 @@
  *      others-gone  beside the busy one no GPU holds memory of a process
  *
  * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes cannot reach
- * each other.
+ * each other; ranks print different amounts of data.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -238,6 +238,120 @@ static void read_addresses(struct capo_evidence *e)
         free(a);
 }
 
+/* ---- amounts of data ---- */
+
+enum { AMOUNTS = 512, NAME = 96 };
+
+struct amounts {
+        uint32_t n;
+        struct amount {
+                char name[NAME]; /* the line without its numbers */
+                int32_t rank;
+                long value;
+                bool counts; /* the rank prints it several times: it counts up */
+                struct capo_evidence_mark mark;
+        } v[AMOUNTS];
+};
+
+/* "[rank1] train loader: 126 batches": the number beside the word. */
+static bool read_amount(const char *line, struct amount *out)
+{
+        static const char words[] =
+                "batches|num_samples|samples|shards|examples|steps per epoch|steps_per_epoch|len(loader)|len(dataloader)|len(train";
+        size_t size = strcspn(line, "\n"), n = 0;
+        const char *found = NULL, *at;
+
+        for (const char *w = words; *w && !found && size < 2 * NAME; w += n + (w[n] == '|')) {
+                n = strcspn(w, "|");
+                found = memmem(line, size, w, n);
+        }
+        if (!found)
+                return false;
+        for (at = found; at > line && strchr(" \t", at[-1]);)
+                at--;
+        if (at > line && isdigit((unsigned char)at[-1])) {
+                while (at > line && isdigit((unsigned char)at[-1]))
+                        at--;
+        } else {
+                at = found + strcspn(found, "0123456789\n");
+                if (at - found > 24)
+                        return false;
+        }
+        if (!isdigit((unsigned char)*at) || (at > line && strchr("./", at[-1])))
+                return false;
+        out->value = strtol(at, NULL, 10);
+        for (n = 0, at = line; at < line + size && n + 1 < NAME; at++)
+                out->name[n++] = isdigit((unsigned char)*at) ? '#' : *at;
+        out->name[n] = 0;
+        return true;
+}
+
+static void add_amount(struct amounts *a, const struct amount *new)
+{
+        for (uint32_t i = 0; i < a->n; i++) {
+                if (strcmp(a->v[i].name, new->name) != 0)
+                        continue;
+                if (a->v[i].rank == new->rank)
+                        a->v[i].counts = true;
+        }
+        if (a->n < AMOUNTS)
+                a->v[a->n++] = *new;
+}
+
+static int32_t find_rank(const struct capo_evidence_text *t, const char *line)
+{
+        int32_t rank = capo_text_rank(t, line);
+        const char *at = rank < 0 ? memmem(line, strcspn(line, "\n"), "ank", 3) : NULL;
+
+        at = at ? at + 3 + strspn(at + 3, " =:") : NULL;
+        return at && isdigit((unsigned char)*at) ? (int32_t)strtol(at, NULL, 10) : rank;
+}
+
+static void judge_amounts(struct capo_evidence *e, const struct amounts *a)
+{
+        for (uint32_t i = 0; i < a->n; i++) {
+                for (uint32_t k = i + 1; k < a->n; k++) {
+                        const struct amount *x = &a->v[i], *y = &a->v[k];
+                        struct capo_diagnose_finding *f;
+
+                        if (strcmp(x->name, y->name) || x->rank == y->rank ||
+                            x->value == y->value || x->counts || y->counts)
+                                continue;
+                        f = capo_evidence_finding(e);
+                        capo_finding_is(f, CAPO_RANK_HANG, "program", "likely");
+                        SAY(f->headline,
+                            "RANKS HAVE DIFFERENT AMOUNTS OF DATA: rank %d %ld, rank %d %ld; one makes calls that the other does not make",
+                            x->rank, x->value, y->rank, y->value);
+                        SAY(f->next,
+                            "the same number of batches on all ranks: drop_last, DistributedSampler, a fixed number of steps; or agree on the end by an "
+                            "all-reduce, or DDP's Join");
+                        capo_finding_mark(f, x->mark);
+                        capo_finding_mark(f, y->mark);
+                        return;
+                }
+        }
+}
+
+static void read_amounts(struct capo_evidence *e)
+{
+        struct amounts *a = xcalloc(1, sizeof *a);
+
+        for (uint32_t i = 0; i < e->n_texts && capo_evidence_hangs(e); i++) {
+                const struct capo_records *r = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < r->n; k++) {
+                        const char *line = r->text + r->v[k].begin;
+                        struct amount one = {.rank = find_rank(&e->texts[i], line),
+                                             .mark = {i, r->v[k].line}};
+
+                        if (one.rank >= 0 && read_amount(line, &one))
+                                add_amount(a, &one);
+                }
+        }
+        judge_amounts(e, a);
+        free(a);
+}
+
 void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
@@ -253,4 +367,5 @@ void capo_tools_read(struct capo_evidence *e)
         free(g);
         read_cores(e);
         read_addresses(e);
+        read_amounts(e);
 }

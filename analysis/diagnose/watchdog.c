@@ -496,6 +496,12 @@ static void judge_differs(const struct watches *w, const struct watch *of,
         SAY(f->missing, "the call sites: TORCH_NCCL_TRACE_BUFFER_SIZE=2000 before the next start");
         SAY(f->next,
             "what makes one rank call something else: a branch, a shape, or a loop that ends earlier there (fewer batches): the same number of steps on all ranks");
+        if (capo_bug_any("zero3|ZeRO-3|zero_stage: 3|\"stage\": 3|stage3", capo_evidence_has, w->e,
+                         NULL) &&
+            capo_bug_any("Mixtral|MoE|Moe|moe_|experts", capo_evidence_has, w->e, NULL))
+                SAY(f->next,
+                    "ZeRO-3 gathers the parameters of an expert only on ranks that use it: declare the MoE block as a leaf "
+                    "(deepspeed.utils.set_z3_leaf_modules), or ZeRO-2; else a branch or a loop that ends earlier on one rank");
 }
 
 static void take_processes(const char *at, const char *line, uint32_t number, void *arg)
