@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capo clean: removes old logs and what capo wrote beside them, and nothing else. A file is removed
+/* capo clean: removes old logs and what capo wrote beside them, and nothing else. A file is removed
  * if it has a name that capo gives, is a regular file, and begins as capo writes it. Nothing is
- * reached through a link, because root cleans folders of other users.
- */
+ * reached through a link, because root cleans folders of other users. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

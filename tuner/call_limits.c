@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calls that are turned into their Config twins are turned by the recorder's wrappers, before NCCL,
+/* Calls that are turned into their Config twins are turned by the recorder's wrappers, before NCCL,
  * and so before any question: by what is settled when the communicator is made. Ranks must do so
  * alike, or one runs a symmetric kernel and the other a ring. So the recorder asks here by NCCL's
  * own hash of the communicator, which it works out by itself (shim/nccl/call_override.c): what a
- * plugin got last, on which thread, plays no part. And a process that sets CAPO_STEER and is
- * not preloaded makes no communicator.
- */
+ * plugin got last, on which thread, plays no part. And a process that sets CAPO_STEER and is not
+ * preloaded makes no communicator. */
 #include <pthread.h>
 
 #include "capo/env.h"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The one decision. Each tuner/abi/tuner_vN.c turns its arguments into the calls below and nothing
+/* The one decision. Each tuner/abi/tuner_vN.c turns its arguments into the calls below and nothing
  * else; what to choose is decided here, from things that are equal on all ranks.
  *
  * From ABI v3 on an answer is a mark in NCCL's cost table (capo_mark_...); v1 and v2 return the
  * numbers of algorithm and protocol (capo_name_...). Of each there are three, from the few
  * instructions that most questions need to all that there is: quick (tuner/abi/tuner_adapt.h),
  * looked_up (a table look-up decides, but not into the first six cells), considered (sweeping,
- * conditions on the question, somebody else to ask).
- */
+ * conditions on the question, somebody else to ask). */
 #pragma once
 
 #include <stdbool.h>
@@ -49,16 +47,14 @@ struct capo_tuner {
         uint64_t n_asked, *asked;       /* how often NCCL has asked, for the sweep and the trials */
 } __attribute__((aligned(64)));
 
-/**
- * capo_tuner_open() - a communicator is made
+/** capo_tuner_open() - a communicator is made
  * @out: set only on success
  *
  * Loads the profile at the first call of the process. Fails only where going on could hang the job:
  * this rank cannot load what the others were configured to load, or memory is out. The reason is
  * printed and given to NCCL's log.
  *
- * Return: an ncclResult_t.
- */
+ * Return: an ncclResult_t. */
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out);
 capo_nccl_result capo_tuner_close(void *tuner); /* struct capo_tuner, as NCCL hands it back */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL asks for the chunk size after it has settled algorithm, protocol and channels of all calls
+/* NCCL asks for the chunk size after it has settled algorithm, protocol and channels of all calls
  * of a group, up to three times a call: with the bytes of its first channel, of its last, of each
  * between (scheduleCollTasksToPlan in enqueue.cc of 2.30; 2.31.2 and 2.32.3 ask the same). Which
  * call that is it does not say, nor how many channels there are. So:
@@ -14,8 +13,7 @@
  * Ranks whose chunks differ hang. All of it is worked out from what they share: the last table of a
  * collective is the same on all of them when a call is enqueued. What was asked earlier plays no
  * part, because there they may differ: a rank may have called ncclGroupSimulateEnd() by itself,
- * which asks for cost tables and no chunks.
- */
+ * which asks for cost tables and no chunks. */
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "core/base/calls.h"

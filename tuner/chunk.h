@@ -25,8 +25,7 @@ struct capo_chunks {
 void capo_chunks_note(struct capo_chunks *chunks, int func, uint64_t bytes,
                       struct capo_choice choice);
 
-/**
- * capo_chunks_answer() - NCCL asks for a chunk size
+/** capo_chunks_answer() - NCCL asks for a chunk size
  * @func, @algo, @proto: NCCL's numbers
  * @bytes: of one channel; of all where CollNet runs
  * @chunk: in: NCCL's own. Out, where the question belongs to a row that says one: that, no less
@@ -34,7 +33,6 @@ void capo_chunks_note(struct capo_chunks *chunks, int func, uint64_t bytes,
  * NVLS and CollNet have smaller buffers than the one that NCCL cuts by, so they get no more than
  * NCCL's own; for Tree and PAT, whose own chunk follows the size, NCCL cuts
  *
- * Return: it is answered.
- */
+ * Return: it is answered. */
 bool capo_chunks_answer(struct capo_chunks *chunks, int func, uint64_t bytes, int algo, int proto,
                         size_t *chunk);

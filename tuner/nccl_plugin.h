@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's tuner plugin ABI in our own words, versions 1 to 6. Layouts: nccl src/include/nccl_tuner.h
+/* NCCL's tuner plugin ABI in our own words, versions 1 to 6. Layouts: nccl src/include/nccl_tuner.h
  * of 2.19.1 and 2.21.5 (v1, v2), src/include/plugin/tuner/tuner_v2.h .. tuner_v6.h of 2.30.7 (v2 ..
  * v6). They have not changed between releases.
  *
@@ -10,8 +9,7 @@
  *   v3  2.22+          cost table                    v6  2.30.3+                  getChunkSize
  *
  * NCCL asks for the newest it knows, then older ones, and takes the first found. The symbol is an
- * object, not a function. A newer version's layout stands in its own file, tuner/abi/tuner_vN.c.
- */
+ * object, not a function. A newer version's layout stands in its own file, tuner/abi/tuner_vN.c. */
 #pragma once
 
 #include <assert.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's profiler plugin ABI in our own words, versions 1 to 7, as far as capo looks into it: the
+/* NCCL's profiler plugin ABI in our own words, versions 1 to 7, as far as capo looks into it: the
  * head of every event and the Coll and KernelCh events. Layouts: nccl
  * src/include/plugin/profiler/profiler_v1.h .. profiler_v6.h of 2.30.7, profiler_v7.h of a public
  * copy of 2.31.
@@ -10,8 +9,7 @@
  *   v2  2.24.3   strings          v4  2.27.3   names, GPU time stamps  v6  2.29.2   copy-engine
  *       events
  *   v7  2.31.2   at the end of events: the caller's tag, the kernel of symmetric collectives;
- *       phases of a kernel
- */
+ *       phases of a kernel */
 #pragma once
 
 #include "tuner/nccl_plugin.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opening and closing communicators.
+/* Opening and closing communicators.
  *
  * When this rank cannot do what all ranks were configured to do, going on is the one dangerous
  * thing: the others would choose algorithms that this rank does not, and the job would hang hours
  * later in a collective that nobody suspects. So the communicator's init fails, with the reason.
- * Everything else ends in "no opinion".
- */
+ * Everything else ends in "no opinion". */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

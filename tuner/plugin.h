@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The versions of NCCL's plugin interfaces, in both directions. Each file tuner/abi/tuner_vN.c
- * and tuner/profiler/profiler_vN.c has two parts. The object that NCCL finds turns its arguments
- * into calls of tuner/choose.h or tuner/profiler/profiler.h. The functions declared here call
- * another plugin of that version. include/capo/plugin_abis.def is the list.
- */
+/* The versions of NCCL's plugin interfaces, in both directions. Each file tuner/abi/tuner_vN.c and
+ * tuner/profiler/profiler_vN.c has two parts. The object that NCCL finds turns its arguments into
+ * calls of tuner/choose.h or tuner/profiler/profiler.h. The functions declared here call another
+ * plugin of that version. include/capo/plugin_abis.def is the list. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finding the plugin that capo stands in front of, by NCCL's own rules (core/base/plugin_file.h):
+/* Finding the plugin that capo stands in front of, by NCCL's own rules (core/base/plugin_file.h):
  * the value of the variable; without one the default name; and when that has nothing, the net
- * plugin that is loaded already.
- */
+ * plugin that is loaded already. */
 #include <dlfcn.h>
 #include <stdlib.h>
 

@@ -6,13 +6,11 @@
 
 #include "tuner/plugin.h"
 
-/**
- * capo_plugin_find() - the first of NCCL's candidates that has what is looked for
+/** capo_plugin_find() - the first of NCCL's candidates that has what is looked for
  * @kind:  "tuner" or "profiler"
  * @value: what the variable says, "" when unset
  * @probe: what a library that is loaded has; CAPO_PLUGIN_FOUND ends the search
  *
- * Libraries stay loaded. A value that leads to nothing is said.
- */
+ * Libraries stay loaded. A value that leads to nothing is said. */
 bool capo_plugin_find(const char *kind, const char *value,
                       enum capo_plugin_found (*probe)(void *library, void *user), void *user);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The plugin library in a process that libcapo.so is preloaded into: NCCL_TUNER_PLUGIN=capo makes
+/* The plugin library in a process that libcapo.so is preloaded into: NCCL_TUNER_PLUGIN=capo makes
  * NCCL load this library, while the recorder, its records and the calls that it turns belong to the
  * copy of the plugin in libcapo.so. Two copies would read two profiles, and the records would have
  * no rules. So NCCL gets the functions of the preloaded copy. Both copies have the interface of
- * NCCL's release, so it does not matter whether they are of one release of capo.
- */
+ * NCCL's release, so it does not matter whether they are of one release of capo. */
 #include <dlfcn.h>
 #include <string.h>
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a process learns once: the profile, read at its first communicator and kept until the
+/* What a process learns once: the profile, read at its first communicator and kept until the
  * process ends, and the tables compiled from it, one set per shape of communicator; a job that
  * makes thousands of communicators pays for a few shapes. The library is never unloaded (linked
  * with -z nodelete): NCCL closes and reopens a tuner when the last communicator goes and a new one
- * comes, and what was learned once stays.
- */
+ * comes, and what was learned once stays. */
 #include <dlfcn.h>
 #include <limits.h>
 #include <stdlib.h>

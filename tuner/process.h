@@ -28,11 +28,9 @@ extern struct capo_process {
  * capo_process changes. The caller holds the lock. */
 void capo_process_load(void);
 
-/**
- * capo_process_tables() - the tables for a shape, of an earlier communicator or compiled. The
+/** capo_process_tables() - the tables for a shape, of an earlier communicator or compiled. The
  * caller holds the lock.
  * @own: the caller frees them
  *
- * Return: 0; -ENOMEM; -E2BIG as capo_tables_new().
- */
+ * Return: 0; -ENOMEM; -E2BIG as capo_tables_new(). */
 int capo_process_tables(const struct capo_shape *shape, const struct capo_tables **out, bool *own);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Trials: a job spends one call in `period` on finding out whether a row of the profile is faster
+/* Trials: a job spends one call in `period` on finding out whether a row of the profile is faster
  * than NCCL's own choice. With predicted rows (basis "modelled") the call in question runs the row,
  * and all others NCCL's choice; a guard is the other way round: rows decide, and the call in
- * question runs NCCL's choice. "tune" is both: predicted rows are tried, measured ones guarded. Nothing
- * is concluded inside the job: ranks that switched by their
- * own times would disagree. capo fit, or the next capo run, reads the log.
+ * question runs NCCL's choice. "tune" is both: predicted rows are tried, measured ones guarded.
+ * Nothing is concluded inside the job: ranks that switched by their own times would disagree. capo
+ * fit, or the next capo run, reads the log.
  *
  * Which question it is must be known to all ranks alike. NCCL asks a communicator's tuner the same
  * questions in the same order on every rank, or its own choices would differ, so each rank counts
@@ -18,8 +17,7 @@
  * calls out, which nothing times.
  *
  * CAPO_TRIAL is "predicted", "guard" or "tune", then ",period=N" and ",calls=N" (questions per
- * communicator).
- */
+ * communicator). */
 #pragma once
 
 #include "core/profile/profile_table.h"
@@ -57,13 +55,11 @@ int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *profile
  * the period's number, so that no rhythm of the job falls in step with it. Pure. */
 bool capo_trial_turn(const struct capo_trial *trial, uint64_t comm, uint64_t nth);
 
-/**
- * capo_trial_choose() - what becomes of the profile's choice @c
+/** capo_trial_choose() - what becomes of the profile's choice @c
  *
  * Pure: equal on all ranks where the arguments are. A predicted row that NCCL itself predicts to
  * take more than twice the time of its choice is not tried.
  *
- * Return: @c, or algo 0 and rule 0: NCCL's own choice.
- */
+ * Return: @c, or algo 0 and rule 0: NCCL's own choice. */
 struct capo_choice capo_trial_choose(const struct capo_trial *trial,
                                      const struct capo_trial_ask *ask, struct capo_choice c);

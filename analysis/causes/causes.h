@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why a rank is late, or all calls are slow: hypotheses (cause_kinds.def) checked against what the
+/* Why a rank is late, or all calls are slow: hypotheses (cause_kinds.def) checked against what the
  * machine said (include/capo/machine.def). A hypothesis is the cause if it is there, is not there
  * on the other ranks or nodes, and explains half of the lost time. A counter that has no time (lost
- * packets, a slow link) is one only where nothing else explains half. The rest was also seen.
- */
+ * packets, a slow link) is one only where nothing else explains half. The rest was also seen. */
 #pragma once
 
 #include "analysis/causes/cause_kinds.h"
@@ -38,11 +36,9 @@ struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t begi
                                        uint64_t from_ns, uint64_t to_ns);
 void capo_why_free(struct capo_why_readings *readings, uint32_t n_processes);
 
-/**
- * capo_why_late() - why member @member of job->comms[@comm] is late
+/** capo_why_late() - why member @member of job->comms[@comm] is late
  * @lost_ns: by how much in all
- * @on_gpu: its calls come in time and its GPU comes late to them
- */
+ * @on_gpu: its calls come in time and its GPU comes late to them */
 void capo_why_late(const struct capo_job *job, const struct capo_why_readings *readings,
                    uint32_t comm, uint32_t member, double lost_ns, bool on_gpu,
                    struct capo_causes *out);

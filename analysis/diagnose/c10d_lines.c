@@ -70,11 +70,9 @@ static void read_barriers(struct capo_evidence *e)
 
 /* ---- PyTorch's desync report ---- */
 
-/*
- *      - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
+/*      - To our best knowledge, the lagging/dead/mismatched ranks that caused the desync are:
  *          [7] finished collective #182, but didn't join collective #183 (count from 1)
- *          [3, 4] joined but didn't finish collective #183 (count from 1)
- */
+ *          [3, 4] joined but didn't finish collective #183 (count from 1) */
 static const char NOT_JOINED[] = "but didn't join collective #",
                   NOT_FINISHED[] = "joined but didn't finish collective #";
 

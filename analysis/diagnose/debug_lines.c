@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Output of NCCL_DEBUG=INFO, with many processes mixed:
+/* Output of NCCL_DEBUG=INFO, with many processes mixed:
  *
  *      host:pid:tid [0] NCCL INFO comm 0xa1 rank 0 nranks 2 cudaDev 0 ... commId 0x5 - Init START
  *      host:pid:tid [0] NCCL INFO AllReduce: opCount 1a sendbuff .. recvbuff .. count 8 datatype 7
@@ -9,8 +8,7 @@
  * A communicator has another address in each process; commId joins them. Without it, communicators
  * with the same calls are joined, if each process has only one such. Sends and receives are left
  * out, because their groups are not printed. Nor is what a stream waits for, so all calls of a
- * process are treated as one queue.
- */
+ * process are treated as one queue. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

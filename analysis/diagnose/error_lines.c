@@ -36,8 +36,7 @@ const char *capo_exception_line(const char *at, const char *line)
 
 /* ---- torchrun's report ---- */
 
-/*
- * Each node's agent prints one block:
+/* Each node's agent prints one block:
  *
  *      Failures:
  *      [1]:
@@ -51,8 +50,7 @@ const char *capo_exception_line(const char *at, const char *line)
  *        time      : 2026-11-26_15:43:03
  *        ...
  *
- * With several blocks, the one with the earliest time names the first failure of the job.
- */
+ * With several blocks, the one with the earliest time names the first failure of the job. */
 enum { MOST_LINES = 8, MOST_RANK = 1 << 20, WORD = 72 };
 
 struct failure {
@@ -221,13 +219,11 @@ void capo_torchrun_read(struct capo_evidence *e, const struct capo_diagnose_find
 
 /* ---- the nodes that Slurm names ---- */
 
-/*
- *      srun: error: Node failure on node117
+/*      srun: error: Node failure on node117
  *      slurmctld: error: Nodes node[117-118] not responding, setting DOWN
  *      slurmstepd: error: *** JOB 991 ON node100 CANCELLED AT ... DUE TO NODE FAILURE ***
  *
- * "ON node100" in the last line is the sender of the message, not the failed node.
- */
+ * "ON node100" in the last line is the sender of the message, not the failed node. */
 static const char NAME_CHARS[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_[],";
 
@@ -296,8 +292,7 @@ void capo_slurm_nodes_name(struct capo_evidence *e)
 
 /* ---- exceptions ---- */
 
-/*
- * A Python exception of one rank while others wait for it:
+/* A Python exception of one rank while others wait for it:
  *
  *      [rank5]: Traceback (most recent call last):
  *      [rank5]:   File "train.py", line 212, in forward
@@ -305,8 +300,7 @@ void capo_slurm_nodes_name(struct capo_evidence *e)
  *
  * It is the cause only if three conditions hold. Watchdogs of other ranks timed out and that rank's
  * did not (else it continued after the exception). The exception came first (by line, or it is in
- * another file). It is not one that the failure of another rank raises.
- */
+ * another file). It is not one that the failure of another rank raises. */
 struct exceptions {
         struct capo_evidence *e;
         struct capo_diagnose_finding *f; /* NULL: none so far */

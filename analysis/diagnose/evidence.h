@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads files that remain after a failure, and finds what they prove.
+/* Reads files that remain after a failure, and finds what they prove.
  *
  *      inputs -> records.c: records (who, where, when)
  *             -> evidence_judge.c: stories, one per job and attempt

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Facts that no single line says, for rules and known bugs, which put an at sign
- * before the name:
+/* Facts that no single line says, for rules and known bugs, which put an at sign before the name:
  *
  *      many-nodes   NCCL's lines are of several hosts
  *      one-node     all ranks are on one node; two-nodes: on two; few-nodes: on 2 to 7
@@ -13,8 +11,7 @@
  *      pcie         GPUs are connected by PCIe alone
  *      few-nics     NCCL uses less than half of the NICs in that matrix
  *      idle-nics    NCCL's rings name less than half of the NICs that it found
- *      lossy        a counter of a NIC shows lost packets or errors
- */
+ *      lossy        a counter of a NIC shows lost packets or errors */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

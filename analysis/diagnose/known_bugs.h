@@ -32,11 +32,9 @@ bool capo_bug_in(const struct capo_known_bug *bug, int release);
  */
 int capo_bugs_newest(void);
 
-/**
- * capo_bug_match() - how well a bug matches the evidence
+/** capo_bug_match() - how well a bug matches the evidence
  * @release: of the bug's software; 0 not known
- * @has: does the evidence contain this text?
- */
+ * @has: does the evidence contain this text? */
 enum capo_bug_match capo_bug_match(const struct capo_known_bug *bug, int release,
                                    bool (*has)(const char *text, void *arg), void *arg);
 

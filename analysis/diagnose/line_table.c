@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lines of failures, by tables: node_lines.def, error_lines.def and nccl_lines.def have whole lines,
- * nccl_warns.def NCCL's warnings, line_words.def the words of all other programs.
- */
+/* Lines of failures, by tables: node_lines.def, error_lines.def and nccl_lines.def have whole
+ * lines, nccl_warns.def NCCL's warnings, line_words.def the words of all other programs. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A pickle is a program for a stack machine. Each stack item here is the JSON text of the value. A
+/* A pickle is a program for a stack machine. Each stack item here is the JSON text of the value. A
  * value used twice is copied, so nothing can refer to itself, and the total size of all copies is
- * limited.
- */
+ * limited. */
 #include <errno.h>
 #include <math.h>
 #include <stdbool.h>

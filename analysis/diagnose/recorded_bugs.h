@@ -13,8 +13,7 @@ struct capo_recorded_bug {
         enum capo_bug_match match; /* CAPO_BUG_FITS, CAPO_BUG_MAYBE */
 };
 
-/**
- * capo_recorded_bugs() - bugs with one of @effects, best match first
+/** capo_recorded_bugs() - bugs with one of @effects, best match first
  * @effects: bits, 1 << enum capo_bug_effect
  * @stacks: frames of stuck ranks, one per line; NULL: none
  * @out: CAPO_RECORDED_BUGS of them
@@ -22,8 +21,7 @@ struct capo_recorded_bug {
  * Rows of the table with neither a condition nor a symptom are skipped, because every job of that
  * release would match.
  *
- * Return: how many; -ENOMEM.
- */
+ * Return: how many; -ENOMEM. */
 int capo_recorded_bugs(const struct capo_job *job, unsigned effects, const char *stacks,
                        struct capo_recorded_bug *out);
 

@@ -461,11 +461,9 @@ static bool is_word(const char *const *words, const char *word, size_t n)
         return false;
 }
 
-/*
- * Take the log lines of JSON: of Loki, Elasticsearch, CloudWatch, journald, Docker and Kubernetes.
+/* Take the log lines of JSON: of Loki, Elasticsearch, CloudWatch, journald, Docker and Kubernetes.
  * It is read from string to string, so that a long or a cut answer needs no more memory than
- * itself. Return: how many lines; 0: it is JSON of another kind, or none.
- */
+ * itself. Return: how many lines; 0: it is JSON of another kind, or none. */
 static uint32_t add_json(struct maker *m, const char *text, size_t size, bool dry)
 {
         static const char *const lines[] = {"log", "message", "textPayload", "msg", "line", NULL},

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An input as records: one line of the result for each thing that one writer said.
+/* An input as records: one line of the result for each thing that one writer said.
  *
  * Launchers, terminals and log stores put lines together and take them apart. Before anybody
  * searches a text, it is made plain: an answer of a log store (JSON) gives its lines, two writers
- * on one line give two records, colours are gone, a progress bar ends at its carriage return.
- */
+ * on one line give two records, colours are gone, a progress bar ends at its carriage return. */
 #pragma once
 
 #include <stdbool.h>

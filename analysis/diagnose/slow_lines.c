@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Output of nccl-tests and of perftest: did it end, are its results right, and is one of several runs
- * of one test slower than the others? cause_rules.def has what makes a job slow by what its log says;
- * capo expect compares with other machines. Runs over several nodes are held against their NICs.
- */
+/* Output of nccl-tests and of perftest: did it end, are its results right, and is one of several
+ * runs of one test slower than the others? cause_rules.def has what makes a job slow by what its
+ * log says; capo expect compares with other machines. Runs over several nodes are held against
+ * their NICs. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

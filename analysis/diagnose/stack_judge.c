@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Stacks of several ranks: which rank does something else while others wait in a collective, and
+/* Stacks of several ranks: which rank does something else while others wait in a collective, and
  * where do their ways part?
  *
  * Only the main thread of each process counts. Its innermost frame that stack_words.def knows says
@@ -172,11 +171,9 @@ static void take_first_thread(const char *at, const char *line, uint32_t number,
 
 /* ---- summaries ---- */
 
-/*
- *      rank 0: state_dict (torch/nn) -> summon_full_params -> _all_gather_base
+/*      rank 0: state_dict (torch/nn) -> summon_full_params -> _all_gather_base
  *      ranks 1-3 (stage 1): wait (torch/x.py:12) <- recv_forward
- *      Thread 7 (active): backward (torch/autograd/__init__.py:147) <- train (train.py:31)
- */
+ *      Thread 7 (active): backward (torch/autograd/__init__.py:147) <- train (train.py:31) */
 static const char *const arrows[] = {" <- ", " -> "};
 
 static bool split_frames(struct stack_process *p, const char *from, size_t size)

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Facts of the output of a node's tools, for rules (cause_rules.def):
+/* Facts of the output of a node's tools, for rules (cause_rules.def):
  *
  *      one-busy     one GPU is at 90 % and more, all others at 10 % and less
  *      one-idle     one GPU is at 10 % and less, all others at 90 % and more; a finding names it

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", "2.18.6: ok, 2.19.3:
- * hangs", "NCCL_IB_HCA=mlx5_3 FAIL". tried_settings.def says what a setting that helps means.
- */
+/* What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", "2.18.6: ok, 2.19.3:
+ * hangs", "NCCL_IB_HCA=mlx5_3 FAIL". tried_settings.def says what a setting that helps means. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -373,15 +371,13 @@ void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_e
         }
 }
 
-/*
- *      if rank == 0:
+/*      if rank == 0:
  *          save(model)
  *          dist.barrier()          only one rank makes this call
  *
  *      if rank == 0:
  *          save(model)             the others wait in the barrier meanwhile
- *      dist.barrier()
- */
+ *      dist.barrier() */
 static const char guards
         [] = "rank == 0:|rank() == 0:|is_main_process:|rank==0:|is_main_process():|is_global_zero:|is_rank_0():|is_master:|in [-1, 0]:|is_local_main_process:",
   others[] =

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lines of PyTorch's watchdog (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.0 to 2.11):
+/* Lines of PyTorch's watchdog (torch/csrc/distributed/c10d/ProcessGroupNCCL.cpp, 2.0 to 2.11):
  *
  *      [rank3]:[E... ] [Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=5729,
  *        OpType=BROADCAST, NumelIn=.., NumelOut=.., Timeout(ms)=600000) ran for 600008 milliseconds
@@ -12,8 +11,7 @@
  *
  * Numbers count the calls of one process group. A rank that has not enqueued the call in which
  * others wait is missing from it. A rank that has not completed an earlier call that the others
- * have completed is behind. A rank that printed nothing proves nothing: its lines may be lost.
- */
+ * have completed is behind. A rank that printed nothing proves nothing: its lines may be lost. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -80,12 +78,10 @@ static bool number_after(const struct watches *w, const char *line, const char *
         return number_within(w, line, strcspn(line, "\n"), word, out);
 }
 
-/*
- * The last mark of its kind before @at. "[PG ID 4 PG GUID 67 Rank 3]" gives 67, which is the same
+/* The last mark of its kind before @at. "[PG ID 4 PG GUID 67 Rank 3]" gives 67, which is the same
  * group on all ranks. "[PG 1 Rank 3]" of older releases gives "PG 1": there each process numbers
  * its own groups and counts sends like collectives, so numbers of different ranks cannot be
- * compared. Return: the mark; NULL: none.
- */
+ * compared. Return: the mark; NULL: none. */
 static const char *find_group(const char *from, const char *at, char *group)
 {
         const char *found = NULL, *mark, *guid, *end;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * PyTorch's flight recorder: one dump per rank (torch/csrc/distributed/c10d/FlightRecorder.hpp;
+/* PyTorch's flight recorder: one dump per rank (torch/csrc/distributed/c10d/FlightRecorder.hpp;
  * versions 2.x). Input is the JSON of _dump_nccl_trace_json(), or the pickle that is dumped on a
  * timeout, converted to JSON; the pickle also has call sites.
  *
@@ -9,8 +8,7 @@
  *                   which are never marked completed themselves
  *
  * Operators, roots and streams are not in the dump: the collectives of a group are treated as one
- * queue, and single sends and receives as one queue per peer.
- */
+ * queue, and single sends and receives as one queue per peer. */
 #include <errno.h>
 #include <jansson.h>
 #include <stdio.h>

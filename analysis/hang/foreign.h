@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads jobs without capo for capo_hang_judge(): PyTorch's flight recorder (flight_recorder.c) and
+/* Reads jobs without capo for capo_hang_judge(): PyTorch's flight recorder (flight_recorder.c) and
  * NCCL's RAS (ras.c). Each fills a struct capo_hang_job, and the names of a struct capo_job: rank,
  * host and pid of each process (pid 0: not known), name of each communicator. docs/hang.md says
- * what each source does not know.
- */
+ * what each source does not know. */
 #pragma once
 
 #include "analysis/hang/hang_verdict.h"
@@ -15,14 +13,12 @@ struct capo_index {
         void *root;
 };
 
-/**
- * capo_index_number() - the number of @key, which is added if new
+/** capo_index_number() - the number of @key, which is added if new
  * @key: if new, must stay valid as long as @index
  * @order: compares two keys as for qsort(); 0: equal
  * @number: stored with @key if it is new
  *
- * Return: the stored number.
- */
+ * Return: the stored number. */
 uint32_t capo_index_number(struct capo_index *index, const void *key,
                            int (*order)(const void *, const void *), uint32_t number);
 
@@ -64,8 +60,7 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text);
  * afterwards in any case. Return: @r; -ENOMEM. */
 int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r);
 
-/**
- * capo_hang_flight() - read dumps of PyTorch's flight recorder in JSON, one per rank
+/** capo_hang_flight() - read dumps of PyTorch's flight recorder in JSON, one per rank
  * @paths: the number at the end of a file name is the rank ("nccl_trace_rank_3", "rank3.json")
  * @job: empty; gets the names
  * @out: after_ns must be set. now_ns becomes the time of the first file's last write, because the
@@ -73,7 +68,6 @@ int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r);
  * @why: a sentence, if the return is negative
  *
  * Return: 0; -EINVAL: not a dump, or two of one rank; -errno of reading; -ENOMEM. Call
- * capo_hang_job_finish() in any case.
- */
+ * capo_hang_job_finish() in any case. */
 int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out,
                      char *why, size_t room);

@@ -36,15 +36,13 @@ bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_
  * meanwhile? Then @v becomes UNDECIDED. */
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/**
- * hang_judge_tuned() - all ranks have entered a call that makes no progress: did NCCL choose the
+/** hang_judge_tuned() - all ranks have entered a call that makes no progress: did NCCL choose the
  * same algorithm, protocol and channels on all of them?
  * @v: RUNNING, or the state of the GPUs is not known; becomes TUNED if the choices differ.
  * Different profiles count only if a GPU was seen to be stuck and the choices themselves are not
  * known.
  *
- * Return: 0; -ENOMEM.
- */
+ * Return: 0; -ENOMEM. */
 int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_judge_lost() - was a process killed while all were in a call? Return: 0, also if none was;

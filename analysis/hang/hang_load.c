@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads each log a second time for what the report does not need: the last calls in order, and the
+/* Reads each log a second time for what the report does not need: the last calls in order, and the
  * number of calls of each process on each communicator. The cells have exact counts, however old
- * the calls are.
- */
+ * the calls are. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -70,8 +68,7 @@ static void hang_last_take(struct hang_last_calls *l, const struct capo_record *
         l->n++;
 }
 
-/* Walk the kept calls, older ones first. @at: starts with 0. NULL after the
- * last. */
+/* Walk the kept calls, older ones first. @at: starts with 0. NULL after the last. */
 static const struct capo_record *hang_last_next(const struct hang_last_calls *l, uint64_t *at)
 {
         const uint64_t older = (uint64_t)l->n_older * CAPO_HANG_OLDER,

@@ -16,8 +16,7 @@ enum capo_hang_known {
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
 
-/**
- * capo_hang_read() - processes and communicators of @job, in its order
+/** capo_hang_read() - processes and communicators of @job, in its order
  * @known: enum capo_hang_known, by process
  * @now_ns: ns since 1970 if any process runs; else the last time that any was alive is used
  *
@@ -29,8 +28,7 @@ enum capo_hang_known {
  * is judged.
  *
  * Return: 0; -ENOMEM; -errno of opening a log. Call capo_hang_job_finish() in any case. Names
- * belong to @job.
- */
+ * belong to @job. */
 int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
                    struct capo_hang_job *out, uint32_t *n_stale);
 void capo_hang_job_finish(struct capo_hang_job *job);

@@ -111,13 +111,11 @@ uint32_t capo_play_next(const struct play *p, uint32_t comm, uint32_t seq)
         return next;
 }
 
-/*
- * Lower @seq below the first number above @from on which members disagree. capo_play_mismatch()
- * finds the same number by number; this goes member by member, because with 10,000 members
- * each call of a number is a cache miss.
+/* Lower @seq below the first number above @from on which members disagree. capo_play_mismatch()
+ * finds the same number by number; this goes member by member, because with 10,000 members each
+ * call of a number is a cache miss.
  *
- * Return: true; false: not known, a call is missing among those of the first member with calls.
- */
+ * Return: true; false: not known, a call is missing among those of the first member with calls. */
 static bool agreed_up_to(const struct play *p, uint32_t comm, uint32_t from, uint32_t *seq)
 {
         const struct play_member *first = NULL;

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why a job is stuck and which rank caused it, derived only from the calls of all ranks. Makes a
+/* Why a job is stuck and which rank caused it, derived only from the calls of all ranks. Makes a
  * verdict from structs, without input or output. analysis/hang/hang_load.h fills the structs from
  * logs.
  *
  *      calls of all ranks -> waits.c: replay them; what cannot go on is a front
  *                         -> verdict.c: the graph of waiting -> verdict
  *
- * A rank is a process here: one with several GPUs waits if one of them does.
- */
+ * A rank is a process here: one with several GPUs waits if one of them does. */
 #pragma once
 
 #include <stdbool.h>
@@ -205,15 +203,13 @@ struct capo_hang_waits {
                                          have ended; .call NULL: none */
 };
 
-/**
- * capo_hang_play() - replay: let all calls finish that can. Streams are queues; a collective ends
+/** capo_hang_play() - replay: let all calls finish that can. Streams are queues; a collective ends
  * when all ranks are in it
  * @lenient: a root of a broadcast, a leaf of a reduce and a small send do not wait for others
  *
  * Calls with a recorded end on the GPU have ended. Calls of a communicator run one after the other.
- * Calls older than the last ones of every rank have ended.
- * Call capo_hang_waits_finish() in any case.
- */
+ * Calls older than the last ones of every rank have ended. Call capo_hang_waits_finish() in any
+ * case. */
 void capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
 void capo_hang_waits_finish(struct capo_hang_waits *w);
 
@@ -317,11 +313,9 @@ struct capo_hang_verdict {
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *out);
 void capo_hang_verdict_finish(struct capo_hang_verdict *v);
 
-/**
- * capo_hang_kind_name()    - "missing"
+/** capo_hang_kind_name()    - "missing"
  * capo_hang_kind_exit()    - exit status of capo hang
- * capo_hang_why_name()     - "host"; and so on
- */
+ * capo_hang_why_name()     - "host"; and so on */
 const char *capo_hang_kind_name(enum capo_hang_kind kind);
 int capo_hang_kind_exit(enum capo_hang_kind kind);
 const char *capo_hang_why_name(enum capo_hang_why why);

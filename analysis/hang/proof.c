@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * "Nothing hangs" is a claim about every rank of every communicator. It is made if each of them is
+/* "Nothing hangs" is a claim about every rank of every communicator. It is made if each of them is
  * known and calls go on, or if all ranks ended by exit(0). Otherwise the verdict is undecided and
  * says what is missing. If all calls have ended and no new one comes for long, ranks may wait for
- * each other outside of NCCL, or compute: calls cannot tell.
- */
+ * each other outside of NCCL, or compute: calls cannot tell. */
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
 

@@ -13,8 +13,7 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-/*
- * RAS's text for people. It omits communicators whose ranks have all launched the same. For others,
+/* RAS's text for people. It omits communicators whose ranks have all launched the same. For others,
  * it names the ranks of the smaller side:
  *
  *      #0-0 (f3532dd4dcf57853) MISMATCH
@@ -23,8 +22,7 @@
  *        Rank 2 has launched up to operation 1 -- GPU 0 managed by process 16397 on node 10.0.0.7
  *
  * The ranks that are not named have the count of the line that names none. The size of a
- * communicator is in the table above, in the row of its group (the 0 before the dash).
- */
+ * communicator is in the table above, in the row of its group (the 0 before the dash). */
 /* Limit on ranks of all communicators. Under a fuzzer it is small: otherwise fuzzing soon does
  * nothing but create ranks. */
 #ifdef FUZZING_BUILD_MODE_UNSAFE_FOR_PRODUCTION

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's RAS (since 2.24): a thread in each process that reports how many collectives each rank of
+/* NCCL's RAS (since 2.24): a thread in each process that reports how many collectives each rank of
  * each communicator has launched. JSON since 2.28.7; before that, text for people that names only
  * differences. Sources: NCCL's src/ras/client.cc (protocol), src/ras/client_support.cc (both
  * formats), docs/userguide .../ras.rst.
  *
  *      ras_ask.c   asks a socket     -> text
  *      ras.c       JSON -> samples; two samples, some time apart -> struct capo_hang_job
- *      ras.c       text -> samples
- */
+ *      ras.c       text -> samples */
 #pragma once
 
 #include "analysis/hang/foreign.h"
@@ -59,21 +57,16 @@ struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uin
                               int32_t size);
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);
 
-/**
- * ras_job() - make a job from two samples; pass the same twice for a single one. State that did not
- * change between them began with the first.
- *
- * Return: 0; -ENOMEM. Call capo_hang_job_finish() in any case.
- */
+/** ras_job() - make a job from two samples; pass the same twice for a single one. State that did
+ * not change between them began with the first. Return: 0; -ENOMEM. Call capo_hang_job_finish() in
+ * any case. */
 int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
             struct capo_job *job, struct capo_hang_job *out);
 
-/**
- * ras_ask() - connect, and request the state of all ranks
+/** ras_ask() - connect, and request the state of all ranks
  * @where: "host", "host:port", "[::1]:port"
  * @timeout_s: limit for everything except name resolution
  * @text: owned by the caller
  *
- * Return: 0; -EDOM @where is no address, other -errno, with @why.
- */
+ * Return: 0; -EDOM @where is no address, other -errno, with @why. */
 int ras_ask(const char *where, double timeout_s, char **text, char *why, size_t room);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * All ranks have entered a call and it does not end: did NCCL run it the same way on all? NCCL
+/* All ranks have entered a call and it does not end: did NCCL run it the same way on all? NCCL
  * chooses algorithm, protocol and channels on each rank from that rank's tuner and settings, and
- * never compares them. Ranks with different choices send data that no rank receives.
- */
+ * never compares them. Ranks with different choices send data that no rank receives. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Evaluates the graph of waiting. A process that others wait for, and that waits for none itself,
+/* Evaluates the graph of waiting. A process that others wait for, and that waits for none itself,
  * is the cause; without such a process there is a circle. The graph is evaluated twice: once
  * assuming that a root and a small send wait like all others, once assuming that they never wait,
  * because NCCL may already have buffered their data. A result of both is reported. If they differ,
- * no rank is accused.
- */
+ * no rank is accused. */
 #include <stdlib.h>
 #include <string.h>
 

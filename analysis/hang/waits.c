@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Replays all known calls. Each stream of each process is a queue; the call at its head runs; a
+/* Replays all known calls. Each stream of each process is a queue; the call at its head runs; a
  * collective ends when every member of its communicator has it at a head. What remains when nothing
  * can go on is stuck, for whatever reason: a missing rank, a different order, a different call.
- * Waiting of hosts is not modelled: a rank waits if its stream does.
- */
+ * Waiting of hosts is not modelled: a rank waits if its stream does. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The log stores it with the call site (shim/record/config.c): calls that ask for something get a
+/* The log stores it with the call site (shim/record/config.c): calls that ask for something get a
  * call site of their own, whose text begins with a line "config: ...". A call site can be written
- * to the log after its calls.
- */
+ * to the log after its calls. */
 #include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>

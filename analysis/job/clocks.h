@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Converts times of a log to the real-time clock of its host. All processes of a host share its
+/* Converts times of a log to the real-time clock of its host. All processes of a host share its
  * clock. Clocks of different hosts are not corrected, because nothing in a log bounds how far they
  * are apart: a host time is when a call was made, which says nothing about when other ranks made
- * theirs. (stats_finish.c corrects those that are more than a minute apart.)
- */
+ * theirs. (stats_finish.c corrects those that are more than a minute apart.) */
 #pragma once
 
 #include "analysis/job/job.h"

@@ -11,12 +11,10 @@
 /** capo_text_count() - 1204816 as "1,204,816". */
 char *capo_text_count(uint64_t n, char *text);
 
-/**
- * capo_text_plural() - "1 rule", "2 rules", "1,200 rules"
+/** capo_text_plural() - "1 rule", "2 rules", "1,200 rules"
  * @many: the plural; NULL: @one with an s
  *
- * Return: static text, overwritten by the fourth call after this one.
- */
+ * Return: static text, overwritten by the fourth call after this one. */
 const char *capo_text_plural(uint64_t n, const char *one, const char *many);
 
 /** capo_text_time() - ns in the unit that suits: "88 us", "1.3 ms", "12.4 s", "42 min 18 s", "3 h
@@ -38,11 +36,9 @@ char *capo_text_percent(double share, char *text);
 
 enum { CAPO_TEXT_INTERVAL = 80 };
 
-/**
- * capo_text_interval() - the interval, to be printed behind @value: " +- 1.2 %"; " (0.1 % to 9.4
+/** capo_text_interval() - the interval, to be printed behind @value: " +- 1.2 %"; " (0.1 % to 9.4
  * %)" when it is not symmetric; "" when it is below a thousandth of @value.
  * @print: capo_text_percent(), ...
- * @text: CAPO_TEXT_INTERVAL bytes
- */
+ * @text: CAPO_TEXT_INTERVAL bytes */
 char *capo_text_interval(double value, struct capo_interval i, char *(*print)(double, char *),
                          char *text);

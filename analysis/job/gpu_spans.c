@@ -120,10 +120,8 @@ static void put_behind(struct capo_gpu_span *c, const struct capo_gpu_span *befo
                   longest;
 }
 
-/*
- * The @n calls are followed by one that began at @limit: their bounds end there. Calls placed
- * beyond it are shortened by one common factor, so that they end at @limit.
- */
+/* The @n calls are followed by one that began at @limit: their bounds end there. Calls placed
+ * beyond it are shortened by one common factor, so that they end at @limit. */
 static void fit_before(struct capo_gpu_span *calls, size_t n, uint64_t limit)
 {
         uint64_t begin = limit, end = 0;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When calls were on the GPU.
+/* When calls were on the GPU.
  *
  * A log has the host time of each call. For calls that were timed on the GPU, it also has the
  * duration there, and the begin if events timed it. The others are placed by the order of their
@@ -11,8 +10,7 @@
  * An untimed call is assumed to last as long as the median of the timed calls of its kind, or less
  * where its two neighbours with a known place leave less room. Calls behind it on the stream are
  * then marked as guessed. (The mean would be wrong: one call in a thousand that stalled would move
- * all others.) Each call also gets bounds: the span in which it can have been.
- */
+ * all others.) Each call also gets bounds: the span in which it can have been. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Histograms of durations with the buckets of the log (include/capo/log.h: 16 per power of two),
+/* Histograms of durations with the buckets of the log (include/capo/log.h: 16 per power of two),
  * merged over ranks. Count, sum, extremes and squares are exact. A quantile is interpolated inside
- * its bucket, so its error is at most the bucket's width: 1/16 of the value.
- */
+ * its bucket, so its error is at most the bucket's width: 1/16 of the value. */
 #pragma once
 
 #include "analysis/log/log_read.h"

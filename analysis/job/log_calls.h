@@ -19,16 +19,14 @@ static inline void capo_log_calls_freep(struct capo_log_calls **c)
 /* @thread: number of the calling thread in its process. */
 typedef int (*capo_log_call_fn)(const struct capo_record *r, unsigned thread, void *arg);
 
-/**
- * capo_log_calls_take() - pass the frames of a log one by one; @each is called for every call in
+/** capo_log_calls_take() - pass the frames of a log one by one; @each is called for every call in
  * the frame
  * @each: returns 0 to go on; another value ends the walk. NULL: only the shapes in the frame are
  * kept.
  *
  * Times are ns since the log's epoch. Calls come in the order of the log, which is not the order of
  * time.
- * Return: 0; what @each returned; -ENOMEM.
- */
+ * Return: 0; what @each returned; -ENOMEM. */
 int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f,
                         capo_log_call_fn each, void *arg);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When each rank started each sampled call of a communicator: a row is a call, a column a rank. It
+/* When each rank started each sampled call of a communicator: a row is a call, a column a rank. It
  * is filled while logs are read. The sample is bounded: it keeps calls whose hashed number is below
  * a limit, and the limit halves when the table is full. So memory does not grow with the length of
  * the job, and all ranks keep the same calls.
@@ -8,8 +7,7 @@
  * A sample of 2,048 calls does not find one freeze of seconds among a million calls. The calls with
  * the longest silences before them are therefore noted as well (capo_meet_gap()) and fetched in a
  * second reading (capo_meet_add_long()). Such a call stands only for itself; the sampled ones stand
- * for all others.
- */
+ * for all others. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Estimates the time of all calls of a kind from those that were timed. Some of these were chosen
+/* Estimates the time of all calls of a kind from those that were timed. Some of these were chosen
  * (the first and the second of their kind and size, CAPO_RECORD_CHOSEN). The first includes NCCL's
  * preparations, so chosen calls count once. The others were drawn at random and stand for the rest,
  * except for calls whose time is known in another way. In logs that do not mark chosen calls, all
- * count as drawn.
- */
+ * count as drawn. */
 #pragma once
 
 #include "analysis/job/hist.h"
@@ -31,12 +29,10 @@ double capo_sampled_weight(const struct capo_sampled *s);
  * capo_hist_quantile(). */
 double capo_sampled_quantile(const struct capo_sampled *s, double q);
 
-/**
- * capo_sampled_doubt() - half of the 95 % interval of the total time of all calls, in ns; 0: all
+/** capo_sampled_doubt() - half of the 95 % interval of the total time of all calls, in ns; 0: all
  * were timed
  * @count: number of independent calls. All ranks time the same ones, so it is the calls of one
- * rank. With fewer than two drawn, the result is the whole estimate.
- */
+ * rank. With fewer than two drawn, the result is the whole estimate. */
 double capo_sampled_doubt(const struct capo_sampled *s, uint64_t count);
 
 /* The longest silences of a process. A silence is the time from one call to the next of the same
@@ -55,8 +51,7 @@ void capo_silences_add(struct capo_silences *s, uint64_t from, uint64_t ns);
 /** capo_silences_usual() - the median of the listed silences; 0 when there are fewer than eight. */
 uint64_t capo_silences_usual(const struct capo_silences *s);
 
-/**
- * capo_sampled_unseen() - the most that untimed calls of one rank can have taken beyond others of
+/** capo_sampled_unseen() - the most that untimed calls of one rank can have taken beyond others of
  * their kind, in ns
  * @calls: untimed calls of the rank
  * @drawn: its calls that were drawn
@@ -66,6 +61,5 @@ uint64_t capo_silences_usual(const struct capo_silences *s);
  * calls contain none with probability (1 - p)^n. So in 95 of 100 cases p is at most 1 - 0.05^(1/n):
  * three calls per sampling interval, or all if none was drawn. GPU times do not tell how long each
  * can have taken, but host times do: a program waits for its calls sooner or later and makes no
- * others meanwhile. So they count as the longest silences, as many as there can be.
- */
+ * others meanwhile. So they count as the longest silences, as many as there can be. */
 double capo_sampled_unseen(const struct capo_silences *s, double calls, double drawn);

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Follows a delay to where it began. A rank that is late in one communicator because it waited in
+/* Follows a delay to where it began. A rank that is late in one communicator because it waited in
  * another one for somebody else is not the cause. Its waiting there, as far as it is more than that
  * of the others, is taken from its lateness here. What it seems to have caused is then charged to a
  * rank that is as late and waited for nobody, if the communicator has one. Else the delay began
- * elsewhere, and no rank is named here.
- */
+ * elsewhere, and no rank is named here. */
 #include <math.h>
 #include <stdlib.h>
 

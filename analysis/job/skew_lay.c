@@ -56,12 +56,10 @@ static double spread_of(const double *t, uint32_t n)
         return last - first;
 }
 
-/*
- * "The rank with the shortest time came last" holds only if a call ends on all ranks together. It
+/* "The rank with the shortest time came last" holds only if a call ends on all ranks together. It
  * does not if a rank was stopped inside the call: ranks that already had its data finish early,
  * while the others wait. They then make their next call earlier, by about the difference of the
- * times.
- */
+ * times. */
 static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, const double *gpu,
                        uint32_t n, double *host)
 {
@@ -79,10 +77,8 @@ static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, c
         return false;
 }
 
-/*
- * Compare host starts with GPU starts over the calls that have both. Returns whether they agree:
- * they differ by less than half of the waiting itself.
- */
+/* Compare host starts with GPU starts over the calls that have both. Returns whether they agree:
+ * they differ by less than half of the waiting itself. */
 static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         struct skew_laid *l)
 {
@@ -176,13 +172,11 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
         }
 }
 
-/*
- * A rank that enqueues without waiting may be one second ahead by host time in every call of a
+/* A rank that enqueues without waiting may be one second ahead by host time in every call of a
  * tight loop, although it waits for that second once. So if a rank made a call before the last rank
  * made the previous one, only the time by which it got further ahead counts. Summed over
  * consecutive calls that is never more than the time that passed. Between sampled calls that are
- * not consecutive, it also covers the calls left out: such a call stands for no others.
- */
+ * not consecutive, it also covers the calls left out: such a call stands for no others. */
 static void lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                         struct skew_laid *l)
 {
@@ -225,12 +219,10 @@ static void lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_sk
         }
 }
 
-/*
- * Does the row stand only for itself? Calls chosen to be timed do. So do calls after a long
+/* Does the row stand only for itself? Calls chosen to be timed do. So do calls after a long
  * silence, if host times do not agree with GPU times and the ranks are further apart than the error
  * of a host time. That holds for timed calls too: they must not stand for other calls after a
- * silence.
- */
+ * silence. */
 static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                          const struct skew_laid *l, const struct skew_laid_call *call, double *host)
 {
@@ -242,11 +234,9 @@ static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_s
                  spread_of(host, l->n) > 10 * l->error));
 }
 
-/*
- * GPU times exist for the few calls timed on all ranks, host times for all. Untimed calls are
+/* GPU times exist for the few calls timed on all ranks, host times for all. Untimed calls are
  * compared by host times if these agree with GPU times. If they do not (work is enqueued ahead),
- * only those are that follow a long silence and are further apart than the error of a host time.
- */
+ * only those are that follow a long silence and are further apart than the error of a host time. */
 void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
                   struct skew_laid *l)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When each rank started a call.
+/* When each rank started a call.
  *
  * "The rank that was shortest in the call came last" holds only if the call ends on all ranks
  * together. A tree ends earlier at its root, and a rank that has all its data may go on while the
- * others wait for theirs. So the starts are asked as well where the ranks have one clock, and a rank
- * is taken to be last only by as much as both say:
+ * others wait for theirs. So the starts are asked as well where the ranks have one clock, and a
+ * rank is taken to be last only by as much as both say:
  *
  *      the starts on the GPUs say so, too   -> the smaller of both differences
  *      its host makes the next call earlier, by about as much as its call was shorter
@@ -14,8 +13,7 @@
  *                                              apart; then this call tells nothing
  *
  * A start on the GPU is never too late, but can be too early for a rank whose stream is never idle
- * (shim/gpu/anchor.h). So a start that does not agree alone says nothing.
- */
+ * (shim/gpu/anchor.h). So a start that does not agree alone says nothing. */
 #include <math.h>
 
 #include "analysis/job/skew_starts.h"

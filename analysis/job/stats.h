@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Adds logs to a job. Rows come from the exact CELLs of each log; the single calls in BLOCKs are
+/* Adds logs to a job. Rows come from the exact CELLs of each log; the single calls in BLOCKs are
  * only sampled, to find ranks that come late (analysis/job/skew.h). Memory grows with ranks and
  * distinct calls, not with the number of records.
  *
@@ -10,31 +9,26 @@
  *
  * Processes keep the order in which they were added. Communicators are sorted by size (largest
  * first), creation time and uid; rows by communicator, call, bytes. So the same files give the same
- * result.
- */
+ * result. */
 #pragma once
 
 #include "analysis/job/job.h"
 
-/**
- * capo_job_add() - read one log into the job
+/** capo_job_add() - read one log into the job
  * @log: at its first frame: a file (capo_log_open()) or the memory of a live process
  * (capo_live_log_open()). The job owns it from now on in any case, and keeps it open for
  * capo_job_log()
  * @progress: called from time to time with the bytes read of this log; may be NULL
  *
  * A cut or damaged log is used as far as possible; health and read_error of its process describe
- * the damage.
- */
+ * the damage. */
 void capo_job_add(struct capo_job *job, struct capo_log *log,
                   void (*progress)(uint64_t bytes, void *arg), void *arg);
 
-/**
- * capo_job_add_log() - the same for the path of a log
+/** capo_job_add_log() - the same for the path of a log
  * @why: as in capo_log_open(), if the log could not be used at all
  *
- * Return: 0; errors of capo_log_open(); -ENOMEM.
- */
+ * Return: 0; errors of capo_log_open(); -ENOMEM. */
 int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
                      void (*progress)(uint64_t bytes, void *arg), void *arg);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Single calls. Those in BLOCKs are looked at just long enough to see whether they are in the
+/* Single calls. Those in BLOCKs are looked at just long enough to see whether they are in the
  * sample of analysis/job/meet.h, and that loop is the one that decides how fast a report is. Calls
  * behind long silences that the sample lacks are fetched in a second reading, when there are any.
  */
@@ -332,11 +331,9 @@ void job_read_shapes(struct reading *rd, const struct capo_log_frame *f)
         }
 }
 
-/*
- * The recorder writes what it knows when it knows it: a log may describe a communicator, and then
+/* The recorder writes what it knows when it knows it: a log may describe a communicator, and then
  * even the shapes of its calls, behind the calls themselves. Those are looked at once more, now
- * that all is known; calls that are in the sample already are not taken twice.
- */
+ * that all is known; calls that are in the sample already are not taken twice. */
 void job_read_again(struct reading *rd)
 {
         struct capo_log_frame f;

@@ -17,14 +17,12 @@
 #include "core/log/alive.h"
 #include "core/log/info.h"
 
-/*
- * Corrects clocks of hosts that are minutes or hours apart: nobody set them, or one runs on local
+/* Corrects clocks of hosts that are minutes or hours apart: nobody set them, or one runs on local
  * time. Uncorrected, such a job would last from its begin by one clock to its end by another, and
  * all shares of its time would be wrong. The only evidence is communicator creation: on no rank
  * does it return before all ranks have entered it, and on all ranks it returns within moments. A
  * difference above APART_NS is the clocks'. A smaller one is ignored, because the call itself takes
- * time.
- */
+ * time. */
 #define APART_NS 60000000000
 
 /* The clock of one booted kernel. */

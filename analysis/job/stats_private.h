@@ -46,18 +46,15 @@ void job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame 
 /** job_tally() - finish counting a row's calls of one rank: row->count becomes the larger count. */
 void job_tally(struct capo_job_row *row);
 
-/**
- * job_add_to_row() - add a cell to the job's row with its key
+/** job_add_to_row() - add a cell to the job's row with its key
  * @key: calls and failed are those of the cell; time is empty
  * @tally_of: number of the (process, communicator)
  *
- * Return: the row.
- */
+ * Return: the row. */
 struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key,
                                     uint64_t tally_of);
 
-/** job_add_failure() - add @calls that returned @result, if that is an error.
- */
+/** job_add_failure() - add @calls that returned @result, if that is an error. */
 void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
                      int8_t result, uint64_t calls);
 
@@ -81,12 +78,9 @@ void job_add_cells(struct capo_job *job, struct capo_log *log, const struct job_
                    uint32_t process, const uint32_t *comms);
 void job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_places *places);
 
-/**
- * job_add_traced_cells() - make cells from the single calls of a log that has every call
- *
- * For logs of killed processes: their CELLs are as old as the last checkpoint, but their calls are
- * not. @log is read from its begin. @comms: id in the process -> 1 + index in job->comms. Return:
- * 0, -ENOMEM.
+/** job_add_traced_cells() - make cells from the single calls of a log that has every call. For logs
+ * of killed processes: their CELLs are as old as the last checkpoint, but their calls are not. @log
+ * is read from its begin. @comms: id in the process -> 1 + index in job->comms. Return: 0, -ENOMEM.
  */
 void job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
                           const uint32_t *comms);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes cells from single calls. The calls of one shape belong to one cell, so the cell is looked
- * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell.
- */
+/* Makes cells from single calls. The calls of one shape belong to one cell, so the cell is looked
+ * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell. */
 #include <stdlib.h>
 #include <string.h>
 

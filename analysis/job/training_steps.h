@@ -7,8 +7,7 @@
 /** capo_training_row() - is @r an all-reduce of @comm that can be part of a step? */
 bool capo_training_row(const struct capo_job_row *r, uint32_t comm);
 
-/**
- * capo_training_steps() - number of steps on @comm
+/** capo_training_steps() - number of steps on @comm
  * @steps: set on success, 2 or more
  *
  * A step reduces the same gradients every time, so the count of each size is a multiple of the

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A line is a word and tab-separated key=value pairs. A later snapshot replaces an earlier one. The
+/* A line is a word and tab-separated key=value pairs. A later snapshot replaces an earlier one. The
  * first pass finds the last complete snapshot (a killed process may have been writing one), the
- * second parses its lines.
- */
+ * second parses its lines. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,11 +195,9 @@ static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
         return good;
 }
 
-/*
- * More lines of one kind than a recorder ever writes (a few hundred, docs/internals/log-format.md).
+/* More lines of one kind than a recorder ever writes (a few hundred, docs/internals/log-format.md).
  * The limit is needed because a line of three bytes becomes kilobytes here, and readers compare
- * some items pairwise.
- */
+ * some items pairwise. */
 enum { MOST_ITEMS = 16384 };
 
 /* The list for items of @line, its length and the size of an item. NULL: this line has no list. */

@@ -10,12 +10,10 @@ struct capo_unfinished_call;
 /** capo_hang_text_read() - the head of the frame. Return: 0; -EBADMSG: a part is missing. */
 int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out);
 
-/**
- * capo_hang_text_next() - the next call of the frame; *@at starts with 0. A call that had returned
+/** capo_hang_text_next() - the next call of the frame; *@at starts with 0. A call that had returned
  * has a t_end; t_begin and t_end are ns since the epoch. Its `where` is CAPO_UNFINISHED_WHERES if
  * the cells of the log count it, CAPO_UNFINISHED_GPU if they do not because the GPU had not
- * finished it. Return: false after the last.
- */
+ * finished it. Return: false after the last. */
 bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at,
                          struct capo_unfinished_call *out);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Groups logs by job from their contents: shared communicators, ranks, times. Folders are not
- * enough: two jobs may write into one folder, and each rank of a job into its own.
- */
+/* Groups logs by job from their contents: shared communicators, ranks, times. Folders are not
+ * enough: two jobs may write into one folder, and each rank of a job into its own. */
 #pragma once
 
 #include <stdint.h>
@@ -18,8 +16,7 @@ struct capo_log_job {
         uint32_t n_logs;
 };
 
-/**
- * capo_log_jobs() - number the jobs among @paths by their begin, the oldest 0
+/** capo_log_jobs() - number the jobs among @paths by their begin, the oldest 0
  * @paths: their logs are opened, and stay open
  * @job: filled with a job number for each path, or CAPO_LOG_NO_JOB
  * @jobs: set to one item per job; free() it
@@ -28,6 +25,5 @@ struct capo_log_job {
  * common communicator) belong together if they ran at the same time, no rank occurs twice, and the
  * launcher's job id and number of ranks agree; in different folders only if the launcher set these.
  *
- * Return: how many jobs; -ENOMEM.
- */
+ * Return: how many jobs; -ENOMEM. */
 int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_job **jobs);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Only frames with a correct checksum are used. After a bad frame, the next one is first looked for
+/* Only frames with a correct checksum are used. After a bad frame, the next one is first looked for
  * where the bad one says it ends (the common case), then at every multiple of 8. Each place that
  * looks like a frame header costs a checksum, so the bytes spent on it are limited to a multiple of
- * the file size: no file can make the reader slow.
- */
+ * the file size: no file can make the reader slow. */
 #include <errno.h>
 #include <fcntl.h>
 #include <math.h>

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads a log of any version: frames in file order, each checked. Damage is skipped and described.
+/* Reads a log of any version: frames in file order, each checked. Damage is skipped and described.
  * Only the log writer and this module know the bytes of include/capo/log.h. It uses one window of
  * memory (1 MiB; more only for a larger frame), whatever the size of the log.
  *
  *      struct capo_log_frame f;
  *      while (capo_log_next(log, &f) > 0)
- *              if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) ...
- */
+ *              if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) ... */
 #pragma once
 
 #include <stdbool.h>
@@ -47,29 +45,23 @@ struct capo_log_health {
         uint64_t unknown_frames; /* of types this version does not know, skipped */
 };
 
-/**
- * capo_log_open() - open @path for reading and check its header
+/** capo_log_open() - open @path for reading and check its header
  * @out:  set only on success; capo_log_close() it
  * @why:  one sentence without the path on failure ("is not a capo log", ...)
  *
  * Return: 0; -errno of open or read; -EBADMSG: not a log, or cut before its first frame; -EPROTO: a
- * log this version cannot read (newer format, other byte order).
- */
+ * log this version cannot read (newer format, other byte order). */
 int capo_log_open(const char *path, struct capo_log **out, char *why, size_t why_size);
 
-/**
- * capo_log_open_fd() - the same for an open file
+/** capo_log_open_fd() - the same for an open file
  * @fd: always closed or owned by the log; the file may have no name (memfd_create)
- * @path: its name, or that of the log that it stands for
- */
+ * @path: its name, or that of the log that it stands for */
 int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why, size_t why_size);
 
-/**
- * capo_log_open_packed() - open one log of a file with several (analysis/log/pack.h)
+/** capo_log_open_packed() - open one log of a file with several (analysis/log/pack.h)
  * @pack, @entry: copied. capo_log_path() is PACK/NAME, which capo_log_open() accepts too.
  *
- * If a part of it is damaged, a line says so and the log ends there. Return: as capo_log_open().
- */
+ * If a part of it is damaged, a line says so and the log ends there. Return: as capo_log_open(). */
 int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
                          struct capo_log **out, char *why, size_t why_size);
 
@@ -89,14 +81,12 @@ const char *capo_log_path(const struct capo_log *log);
  * capo_log_health(). */
 void capo_log_rewind(struct capo_log *log);
 
-/**
- * capo_log_park() - free the memory of the window. The log stays open and can be read on or
+/** capo_log_park() - free the memory of the window. The log stays open and can be read on or
  * rewound. Pointers into it are no longer valid.
  *
  * A command keeps each log of a job open from the moment it is found, so that it is opened once. If
  * there are more logs than the limit on open files, this log's file is closed as well, and the next
- * read opens it again (-ESTALE if the name now belongs to another file).
- */
+ * read opens it again (-ESTALE if the name now belongs to another file). */
 void capo_log_park(struct capo_log *log);
 
 /** capo_log_size() - bytes of the file when it was opened. */
@@ -115,11 +105,8 @@ uint64_t capo_log_position(const struct capo_log *log);
 /** capo_frame_name() - "INFO", ...; "?" for a type this version does not know. */
 const char *capo_frame_name(unsigned type);
 
-/**
- * capo_log_next() - the next undamaged frame of a known type
- *
- * Return: 1 with @frame set; 0 at the end; -EIO or another error of read(2); -ENOMEM.
- */
+/** capo_log_next() - the next undamaged frame of a known type. Return: 1 with @frame set; 0 at the
+ * end; -EIO or another error of read(2); -ENOMEM. */
 int capo_log_next(struct capo_log *log, struct capo_log_frame *frame);
 
 /** capo_log_frame_at() - a frame that was read before, by its offset; its checksum is not checked
@@ -132,10 +119,8 @@ static inline uint64_t capo_log_pad(uint64_t n)
         return (n + 7) & ~(uint64_t)7;
 }
 
-/*
- * The payloads, converted to the newest layout. Each function returns 0, or -EBADMSG if the payload
- * is shorter than its counts say. Pointers point into the frame.
- */
+/* The payloads, converted to the newest layout. Each function returns 0, or -EBADMSG if the payload
+ * is shorter than its counts say. Pointers point into the frame. */
 int capo_log_comm(const struct capo_log_frame *f, struct capo_log_comm *out, const char **name);
 int capo_log_site(const struct capo_log_frame *f, struct capo_log_site *out, const char **text);
 

@@ -48,11 +48,8 @@ void capo_log_window_park(struct capo_log_window *w);
 /** capo_log_window_opened() - how often this process has opened a log file; for tests. */
 uint64_t capo_log_window_opened(void);
 
-/**
- * capo_log_window_read() - bytes [@offset, @offset + @n) of the log, which must exist
- *
- * Opens a parked log again. Return: valid until the next call; NULL with *@error set on a read
- * error or lack of memory.
- */
+/** capo_log_window_read() - bytes [@offset, @offset + @n) of the log, which must exist. Opens a
+ * parked log again. Return: valid until the next call; NULL with *@error set on a read error or
+ * lack of memory. */
 const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t offset, size_t n,
                                           int *error);

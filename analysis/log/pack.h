@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Several finished logs of a node in one compressed file, NAME.capo.zst. Everything that reads logs
+/* Several finished logs of a node in one compressed file, NAME.capo.zst. Everything that reads logs
  * also reads these; a log in one is named FILE/NAME.
  *
  *      for each log: | skippable frame of zstd: struct pack_head, name | frame of zstd: the log |
  *
  * So `zstd -dc FILE` prints all logs one after the other, and in a damaged file every undamaged log
- * is found. A single log compressed by plain `zstd` is read as well.
- */
+ * is found. A single log compressed by plain `zstd` is read as well. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,22 +32,18 @@ bool capo_pack_is_name(const char *name);
 /** capo_pack_is() - do these first bytes of a file belong to a pack? */
 bool capo_pack_is(const void *head, size_t n);
 
-/**
- * capo_pack_list() - list the logs in the file @path
+/** capo_pack_list() - list the logs in the file @path
  * @out: capo_pack_finish() it in any case
  * @why: on failure, one sentence without the path
  *
- * Return: 0; -EBADMSG: not a pack, or nothing in it can be read; -ENOMEM; -errno.
- */
+ * Return: 0; -EBADMSG: not a pack, or nothing in it can be read; -ENOMEM; -errno. */
 int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t why_size);
 void capo_pack_finish(struct capo_pack *pack);
 
-/**
- * capo_pack_unpack() - pass the bytes of a log to @take, piece by piece, at most entry->size
+/** capo_pack_unpack() - pass the bytes of a log to @take, piece by piece, at most entry->size
  * @take: a value other than 0 stops it and is returned
  *
- * Return: 0; -EBADMSG: damaged or cut (the bytes passed so far are right); -errno.
- */
+ * Return: 0; -EBADMSG: damaged or cut (the bytes passed so far are right); -errno. */
 int capo_pack_unpack(const char *path, const struct capo_pack_entry *entry,
                      int (*take)(void *arg, const void *bytes, size_t n), void *arg);
 
@@ -62,8 +56,7 @@ struct capo_pack_event {
         uint64_t from, to; /* bytes before and after */
 };
 
-/**
- * capo_pack_folder() - pack the finished logs of @folder, one file per node
+/** capo_pack_folder() - pack the finished logs of @folder, one file per node
  * @all: also logs of other nodes
  * @say: called for each result; may be NULL
  *
@@ -72,8 +65,7 @@ struct capo_pack_event {
  * new file was synced, has its name, and was read back. A kill at any moment loses no log; a log
  * that then exists twice is read once.
  *
- * Return: 0; -errno: the folder cannot be read, or the first failure.
- */
+ * Return: 0; -errno: the folder cannot be read, or the first failure. */
 int capo_pack_folder(const char *folder, bool all,
                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg);
 

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The new file is first named .HOST.capo.zst.part. Only one file can have that name, so only one
+/* The new file is first named .HOST.capo.zst.part. Only one file can have that name, so only one
  * process packs the logs of a host at a time, even from several machines. link() gives it its final
  * name, then the logs are removed, then the first name. A file that a killed packer left is removed
- * after ten minutes.
- */
+ * after ten minutes. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

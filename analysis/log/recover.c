@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finds and recovers the segments of dead processes. A segment may contain anything:
- * attach_segment() checks the numbers of the header, the drain checks the areas.
- */
+/* Finds and recovers the segments of dead processes. A segment may contain anything:
+ * attach_segment() checks the numbers of the header, the drain checks the areas. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +25,9 @@
 #define SEGMENTS_MOST 8192                /* of one user: more are no job, and take long to read */
 #define DATA_MOST     ((size_t)768 << 20) /* more than the longest flight recorder needs */
 
-/*
- * Copy the file into our own memory. It must not be mapped: its owner may truncate it at any time,
+/* Copy the file into our own memory. It must not be mapped: its owner may truncate it at any time,
  * and reading a hole (capo_area_commit()) on a full tmpfs raises SIGBUS, too. The file may also end
- * before its layout does.
- */
+ * before its layout does. */
 static void *copy_in(int fd, size_t size)
 {
         char *p = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -208,10 +204,8 @@ static int check_segment(int fd, const struct capo_segment_header *h)
         }
 }
 
-/*
- * Return: 0: this process holds the lock, so that no other command recovers it; -EBUSY: the process
- * runs; -ESTALE: it ended by itself, or was recovered, after @fd was opened.
- */
+/* Return: 0: this process holds the lock, so that no other command recovers it; -EBUSY: the process
+ * runs; -ESTALE: it ended by itself, or was recovered, after @fd was opened. */
 static int lock_segment(int fd, const struct capo_segment_header *h)
 {
         if (capo_alive_lock(fd))
@@ -221,10 +215,8 @@ static int lock_segment(int fd, const struct capo_segment_header *h)
         return check_owner(h) == LIVES ? -EBUSY : 0;
 }
 
-/*
- * Remove the file of a process that was killed while creating it: empty or not yet valid, and not
- * locked. The lock follows creation at once, so after a minute the creator is dead.
- */
+/* Remove the file of a process that was killed while creating it: empty or not yet valid, and not
+ * locked. The lock follows creation at once, so after a minute the creator is dead. */
 static void remove_leftover(int fd, const char *path)
 {
         struct capo_segment_header first = {0};

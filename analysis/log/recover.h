@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads the shared memory of recorded processes (core/log/segment.h) from outside. What killed
- * processes left is added to their logs; that of running ones can be read.
- */
+/* Reads the shared memory of recorded processes (core/log/segment.h) from outside. What killed
+ * processes left is added to their logs; that of running ones can be read. */
 #pragma once
 
 #include <stdbool.h>
@@ -22,8 +20,7 @@ struct capo_segment_info {
         uint64_t records; /* written to the rings, but not yet to any log */
 };
 
-/**
- * capo_segment_find_dead() - find segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose
+/** capo_segment_find_dead() - find segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose
  * process has ended
  * @log_dir: only those whose log is, or was to be, directly in this folder; NULL: all
  * @found: called for each; returns non-zero to stop
@@ -32,8 +29,7 @@ struct capo_segment_info {
  * processes. (A running process holds a lock on its file and, in the same pid namespace, has a
  * /proc entry with the same start time.)
  *
- * Return: number found; what @found returned; -errno when the folder cannot be read.
- */
+ * Return: number found; what @found returned; -errno when the folder cannot be read. */
 int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
                            int (*found)(const struct capo_segment_info *info, void *cookie),
                            void *cookie);
@@ -43,8 +39,7 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
                       int (*found)(const struct capo_segment_info *info, void *cookie),
                       void *cookie);
 
-/**
- * capo_segment_peek() - copy the memory of a process to a log in a file without a name
+/** capo_segment_peek() - copy the memory of a process to a log in a file without a name
  * @info: from capo_segment_find(); the process, its segment and its own log are not changed
  * @fd: set on success to a file of memfd_create(2); for capo_log_open_fd()
  *
@@ -52,24 +47,21 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
  * be missing or damaged; if it makes no progress, all are there. The log's END is not clean for a
  * live process.
  *
- * Return: as capo_segment_recover(), but not -EBUSY; -ENOENT: the segment no longer exists.
- */
+ * Return: as capo_segment_recover(), but not -EBUSY; -ENOENT: the segment no longer exists. */
 int capo_segment_peek(const struct capo_segment_info *info, int *fd);
 
-/**
- * capo_segment_recover() - add what a dead process left to its log, and remove the segment
+/** capo_segment_recover() - add what a dead process left to its log, and remove the segment
  * @path: from capo_segment_find_dead()
  * @log: append to this log, created when missing; NULL: the path that the process used
  * @out: set to the log's path and the number of records added; may be NULL
  *
  * Runs the same drain as the process did. A torn last frame of the log is cut off first. After a
- * failure it can be repeated: the segment is copied, and removed only after fsync of the
- * log. A log that belongs to another user than the process did is not written.
+ * failure it can be repeated: the segment is copied, and removed only after fsync of the log. A log
+ * that belongs to another user than the process did is not written.
  *
  * Return: 0; -EBUSY: the process runs; -ESTALE: the segment no longer exists (another command
  * recovered it, or the process ended by itself meanwhile); -EBADMSG: not a complete segment;
- * another -errno of file operations.
- */
+ * another -errno of file operations. */
 int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out);
 
 /** capo_segment_drop() - remove what a dead process left if the folder of its log no longer exists

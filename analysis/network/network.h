@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The network of a job: bytes of each rank over each NIC, and the collectives that they belong to.
+/* The network of a job: bytes of each rank over each NIC, and the collectives that they belong to.
  */
 #pragma once
 
@@ -51,15 +50,13 @@ struct capo_fabric_job {
         bool placed;      /* for some calls the begin on the GPU is recorded */
 };
 
-/**
- * capo_fabric_job_new() - collect what the logs of @job tell about libfabric
+/** capo_fabric_job_new() - collect what the logs of @job tell about libfabric
  *
  * Reads the logs once more for the times of single calls, if they have any (CAPO_TRACE=all: every
  * call; else the last ones of each process). analysis/job/gpu_spans.h derives when each was on the
  * GPU.
  *
- * Return: keeps a pointer to @job; NULL if no process used libfabric.
- */
+ * Return: keeps a pointer to @job; NULL if no process used libfabric. */
 struct capo_fabric_job *capo_fabric_job_new(const struct capo_job *job);
 void capo_fabric_job_free(struct capo_fabric_job *f);
 static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
@@ -67,12 +64,9 @@ static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
         capo_fabric_job_free(*f);
 }
 
-/**
- * capo_fabric_job_warning() - a sentence for the user: data went through the kernel's network stack
- * although the machine has InfiniBand, EFA or Slingshot devices
- *
- * Return: @text; NULL: nothing to warn about.
- */
+/** capo_fabric_job_warning() - a sentence for the user: data went through the kernel's network
+ * stack although the machine has InfiniBand, EFA or Slingshot devices. Return: @text; NULL: nothing
+ * to warn about. */
 const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job,
                                     char *text, size_t room);
 

@@ -31,7 +31,6 @@ struct fabric_calls {
 };
 
 /** fabric_spans_read() - read the single calls of one log, and count them in their shares. A log
- * that cannot be read again has no calls. The caller frees the lists in @calls.
- */
+ * that cannot be read again has no calls. The caller frees the lists in @calls. */
 void fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, uint32_t process,
                        struct fabric_calls *calls);

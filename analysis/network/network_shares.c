@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Assigns network traffic to collectives. NCCL's progress threads post to libfabric, the job's own
+/* Assigns network traffic to collectives. NCCL's progress threads post to libfabric, the job's own
  * threads call collectives, and nothing in a posted operation names its collective. The only common
  * element is the clock: the recorder divides the traffic of each process into windows
  * (shim/fabric/windows.c), and the log has the times of calls. So the traffic of each window is
  * divided among the calls that ran on that rank, in proportion to how much of the window each
  * covers. The report marks these as estimates. Operations that a thread posts inside its own NCCL
- * call need no estimate, and are counted apart.
- */
+ * call need no estimate, and are counted apart. */
 #include <stdlib.h>
 
 #include "analysis/job/gpu_spans.h"
@@ -220,11 +218,9 @@ static uint64_t usual_time_of(const struct capo_job *job, uint32_t comm,
         return usual_ns;
 }
 
-/*
- * Calls on communicators with one rank send nothing: if the process has larger communicators, the
+/* Calls on communicators with one rank send nothing: if the process has larger communicators, the
  * traffic belongs to those, and the calls only take their time on the stream. (If all communicators
- * have one rank, the program talks to itself.)
- */
+ * have one rank, the program talks to itself.) */
 #define SHARE_NONE UINT32_MAX
 
 /* What equal calls of a process have in common: a log has millions of calls of a few hundred kinds.

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finds CPython and its threads in a process. From 3.13 on, the interpreter describes its own
+/* Finds CPython and its threads in a process. From 3.13 on, the interpreter describes its own
  * layout (_Py_DebugOffsets, the first bytes of _PyRuntime, made for external readers;
  * Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14). For older versions
  * the table of core/base/cpython.c is used. _PyRuntime and the types of objects are exported
- * symbols.
- */
+ * symbols. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -22,11 +22,8 @@ char *capo_pid_waits(int pid, char *text, size_t room);
 /** capo_pid_name() - its name in the kernel. Return: @text; "": not known. */
 char *capo_pid_name(int pid, char *text, size_t room);
 
-/**
- * capo_pid_library() - path of the first mapped library whose name begins with @name
- *
- * Return: 0, with @path "" if there is none; -errno: its mappings cannot be read.
- */
+/** capo_pid_library() - path of the first mapped library whose name begins with @name. Return: 0,
+ * with @path "" if there is none; -errno: its mappings cannot be read. */
 int capo_pid_library(int pid, const char *name, char *path, size_t room);
 
 /** capo_pid_oom() - does the kernel log say that @pid was killed for lack of memory? False:

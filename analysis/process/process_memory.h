@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads the memory of another process, which keeps running, may end, or may be hostile. Everything
+/* Reads the memory of another process, which keeps running, may end, or may be hostile. Everything
  * read is kept, so that it can be compared again: a result from several pieces is valid only if
- * none of them has changed.
- */
+ * none of them has changed. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,12 +39,9 @@ bool process_memory_read(void *arg, uint64_t from, void *to, size_t size);
 /** process_memory_forget() - drop the pieces from number @n on. */
 void process_memory_forget(struct process_memory *m, uint32_t n);
 
-/**
- * process_memory_changed() - have the pieces from @first on changed? They are read again in one go,
- * the last ones first, so that a pointer is checked after what it points to.
- *
- * Return: the number after the last changed piece; @first: none changed.
- */
+/** process_memory_changed() - have the pieces from @first on changed? They are read again in one
+ * go, the last ones first, so that a pointer is checked after what it points to. Return: the number
+ * after the last changed piece; @first: none changed. */
 uint32_t process_memory_changed(struct process_memory *m, uint32_t first);
 
 /** process_memory_pause() - wait a tenth of a millisecond. */

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Threads keep running while they are read. The frames of a thread are read one by one and then all
+/* Threads keep running while they are read. The frames of a thread are read one by one and then all
  * again in one go; changed ones are not shown. A loop returns to the same state, so equal values
  * prove nothing for a running thread; but if the system says that the thread has not run meanwhile,
  * it stood still. If it is never seen so, the frames that passed the first test (or the outer ones
- * that did) are shown, marked as not of one moment.
- */
+ * that did) are shown, marked as not of one moment. */
 #include <ctype.h>
 #include <dirent.h>
 #include <errno.h>
@@ -185,10 +183,8 @@ static uint64_t number_there(int pid, const char *tid)
         return 0;
 }
 
-/*
- * Before 3.11 a thread's state only has its pthread_self(). glibc stores the thread id there, at
- * the same offset since 2.4; an id that is no thread of the process is ignored.
- */
+/* Before 3.11 a thread's state only has its pthread_self(). glibc stores the thread id there, at
+ * the same offset since 2.4; an id that is no thread of the process is ignored. */
 static uint64_t number_of_pthread(const struct process_python *p, uint64_t thread_id)
 {
 #if defined __x86_64__

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads the Python stacks of a live process from outside (CPython 3.9 to 3.14), whether or not capo
- * is loaded in it. No thread is stopped or signalled, and nothing is written there.
- */
+/* Reads the Python stacks of a live process from outside (CPython 3.9 to 3.14), whether or not capo
+ * is loaded in it. No thread is stopped or signalled, and nothing is written there. */
 #pragma once
 
 #include <stdio.h>
@@ -30,13 +28,11 @@ struct process_python {
         } threads[PROCESS_PYTHON_THREADS];     /* oldest first */
 };
 
-/**
- * process_python_find() - find the interpreter and its threads in the process of @m
+/** process_python_find() - find the interpreter and its threads in the process of @m
  * @maps: its mappings, as in /proc/PID/maps
  *
  * Return: 0; -ENOENT: no Python; -ENOTSUP: an unknown version; -EIO: it changes too fast, or is
- * damaged; -errno: it cannot be read. @why: one line, for all but -ENOENT.
- */
+ * damaged; -errno: it cannot be read. @why: one line, for all but -ENOENT. */
 int process_python_find(struct process_memory *m, const char *maps, struct process_python *out,
                         char *why, size_t room);
 
@@ -51,11 +47,7 @@ unsigned process_python_frames(const struct process_python *p,
 int process_python_open(int pid, struct process_python *out, char *why, size_t room);
 void process_python_close(struct process_python *p);
 
-/**
- * process_python_now() - the stacks of all threads, within two seconds
- *
- * Return: to be freed; a line "NUMBER TID NAME" per thread that runs Python, 0 the main thread
- * first, "- -" if not known, then its frames; without control bytes. NULL: none, with @why, one
- * line; "": it has no Python.
- */
+/** process_python_now() - the stacks of all threads, within two seconds. Return: to be freed; a
+ * line "NUMBER TID NAME" per thread that runs Python, 0 the main thread first, "- -" if not known,
+ * then its frames; without control bytes. NULL: none, with @why, one line; "": it has no Python. */
 char *process_python_now(int pid, char *why, size_t room);

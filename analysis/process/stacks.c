@@ -24,12 +24,10 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-/*
- * libunwind-ptrace is loaded when it is needed and never linked: its libraries also define the
+/* libunwind-ptrace is loaded when it is needed and never linked: its libraries also define the
  * compiler's unwinder, and capo must run without them. The declarations are the used part of
  * libunwind.h and libunwind-ptrace.h (equal in 1.3 to 1.8); a cursor is 127 words on x86-64, 250 on
- * AArch64.
- */
+ * AArch64. */
 #if defined __x86_64__
 #define ARCH "x86_64"
 enum { FIRST_IP = 16, IP = FIRST_IP };
@@ -87,8 +85,7 @@ static bool process_unwind_open(void)
 /* The functions on the stack of a stopped thread, at most 64
  * @tid: stopped and traced by this process
  * @frame: called for each, innermost first; @name: mangled, "" not known; @into: offset in the
- * function, or the address
- */
+ * function, or the address */
 static void process_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg),
                            void *arg)
 {

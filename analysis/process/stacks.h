@@ -3,8 +3,7 @@
 
 #include <stddef.h>
 
-/**
- * process_stacks() - the stacks of the threads of a process
+/** process_stacks() - the stacks of the threads of a process
  *
  * A helper process stops one thread after the other while it reads its stack, then continues it
  * (PTRACE_SEIZE, PTRACE_INTERRUPT). No signal is sent or lost, and if the helper is killed the
@@ -13,6 +12,5 @@
  *
  * Return: lines, to be freed: "TID NAME" per thread, then " FUNCTION+0xOFFSET" per frame, innermost
  * first, then "  FILE:LINE FUNCTION" per Python frame; the main thread first; at most 256 KiB,
- * without control bytes. NULL: none, with @why, one line.
- */
+ * without control bytes. NULL: none, with @why, one line. */
 char *process_stacks(int pid, char *why, size_t room);

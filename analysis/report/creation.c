@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How long the creation of communicators took. A creation ends on all ranks together, so its
+/* How long the creation of communicators took. A creation ends on all ranks together, so its
  * duration on the rank that came first is the total, and the difference to the rank that came last
  * was waiting. NCCL 2.22 and later report the parts in debug lines; these are read if
- * NCCL_DEBUG_FILE of a process names an existing file.
- */
+ * NCCL_DEBUG_FILE of a process names an existing file. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

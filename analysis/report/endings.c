@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * When a process that did not end by itself was last alive, and in which call. Its recorder's
+/* When a process that did not end by itself was last alive, and in which call. Its recorder's
  * memory tells: it is updated until some 50 ms before the end. If the process was frozen before
  * that (SIGSTOP, a machine that hung), nothing shows it, so the page says when it was last alive,
- * not when it ended. If that memory was not recovered, only the last checkpoint is known.
- */
+ * not when it ended. If that memory was not recovered, only the last checkpoint is known. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

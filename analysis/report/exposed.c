@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Upper bound for exposed communication: the time in which at least one call was on the GPU. On one
+/* Upper bound for exposed communication: the time in which at least one call was on the GPU. On one
  * stream, that is the sum of the calls' times; calls of several streams overlap. The overlap is
  * measured in the single calls of the logs, each placed behind its predecessor on the stream
  * (gpu_spans.h). There is no lower bound, because capo does not see what the program computed
- * meanwhile.
- */
+ * meanwhile. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rows of a job have algorithm and rule in their key. Rows of one (communicator, call, size) are
+/* Rows of a job have algorithm and rule in their key. Rows of one (communicator, call, size) are
  * merged first, because the algorithm is what may have changed. Communicators are matched by name:
- * uids differ from run to run.
- */
+ * uids differ from run to run. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -148,11 +146,9 @@ static double n_timed(const struct side *s, int clock)
  * 17, 1925). */
 static const double normal_range[] = {1.128, 1.693, 2.059, 2.326, 2.534, 2.704};
 
-/*
- * Standard error of ln(median), including the width of histogram buckets. From 8 calls on from
+/* Standard error of ln(median), including the width of histogram buckets. From 8 calls on from
  * order statistics. Fewer calls have no two with 95 % between them, so they are taken as normal,
- * with their range as the only estimate of spread. @freedom: its degrees of freedom.
- */
+ * with their range as the only estimate of spread. @freedom: its degrees of freedom. */
 static double log_se(const struct side *s, int clock, double *freedom)
 {
         double n = n_timed(s, clock), half = 0.98 / sqrt(fmax(n, 1)),

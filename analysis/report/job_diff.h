@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Compares recordings of the same job before and after a change: what became faster or slower, and
+/* Compares recordings of the same job before and after a change: what became faster or slower, and
  * whether that is larger than run-to-run noise. With several runs per side, the differences between
- * runs of a side are the noise.
- */
+ * runs of a side are the noise. */
 #pragma once
 
 #include "analysis/job/stats.h"
@@ -53,8 +51,7 @@ struct capo_diff {
                               NULL: their profiles differ. Owned by the first job */
 };
 
-/**
- * capo_diff_make() - compare finished jobs
+/** capo_diff_make() - compare finished jobs
  * @a, @b: the runs before and after. With equal numbers, the i-th of each are a pair made at about
  * the same time, so that drift of the machine affects both
  * @min_change: changes below this fraction are never called faster or slower
@@ -62,8 +59,7 @@ struct capo_diff {
  * Medians come from the logs' histograms (interpolated in buckets of 1/16 octave). With one run per
  * side, the interval comes from the order statistics within the runs and is at least 1 %. With
  * more, it comes from the variation between runs (or between pairs): that of the row, or the
- * typical one of all rows if larger.
- */
+ * typical one of all rows if larger. */
 void capo_diff_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
                     double min_change, struct capo_diff *out);
 void capo_diff_finish(struct capo_diff *d);

@@ -8,9 +8,7 @@
  * -ENOMEM; call capo_page_finish() in both cases. */
 void capo_judge(struct capo_page *page);
 
-/*
- * Its steps, in this order; each may use the results of those before. Return: 0, -ENOMEM.
- */
+/* Its steps, in this order; each may use the results of those before. Return: 0, -ENOMEM. */
 
 /** capo_judge_rows() - rows, judged, others, classes and totals (page_rows.c). */
 void capo_judge_rows(struct capo_page *page);
@@ -53,8 +51,7 @@ const char *capo_sample_advice(const struct capo_job *job);
 void capo_judge_endings(struct capo_page *page);
 
 /** capo_process_of_here() - did it run on this machine since its last boot? As far as its log
- * tells.
- */
+ * tells. */
 bool capo_process_of_here(const struct capo_job_process *p);
 
 /** capo_process_away() - did it run on another machine, and is it unknown whether it still does? */

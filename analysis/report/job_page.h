@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The contents of a report: which rows, in which order, which rank stands out, what is wrong, what
+/* The contents of a report: which rows, in which order, which rank stands out, what is wrong, what
  * to do next. All of it is judged once (analysis/report/job_judge.h fills it); text, JSON, CSV and
  * HTML only print it and decide how much to show. Sentences that several formats print are made
- * here as well, so that they cannot differ.
- */
+ * here as well, so that they cannot differ. */
 #pragma once
 
 #include "analysis/causes/causes.h"
@@ -341,15 +339,12 @@ char *capo_page_size(const struct capo_page_row *row, char *text, size_t room);
 const char *capo_page_group_of(const struct capo_job_row *row);
 
 /** capo_page_call() - call name with group: "AllReduce", "AllReduce in group", "Group of
- * AllReduce".
- */
+ * AllReduce". */
 char *capo_page_call(const struct capo_job_row *row, char *text, size_t room);
 
-/**
- * capo_page_site_line() - a call site (capo_job_site.text) in one line, innermost frame first: "f
+/** capo_page_site_line() - a call site (capo_job_site.text) in one line, innermost frame first: "f
  * <- g <- main".
- * @all: all frames, else the few most telling
- */
+ * @all: all frames, else the few most telling */
 char *capo_page_site_line(const char *site, bool all, char *text, size_t room);
 
 /** capo_page_share_empty() - is there too little traffic for a row? A share that got a single byte

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Why the rank that others wait for is late, from logs and NVML; the same definition for capo
+/* Why the rank that others wait for is late, from logs and NVML; the same definition for capo
  * report and capo hang.
  *
  *   GPU      its clock is below that of the others' GPUs (or below its own maximum, if those are
  *            not known) and something limits it; or none of the next two applies, and it is late
  *            on the GPU but not on its host
  *   NETWORK  its network operations take three times as long to complete as the others'
- *   HOST     its host's calls are late too
- */
+ *   HOST     its host's calls are late too */
 #pragma once
 
 #include "core/base/gpu_clocks.h"
@@ -31,10 +29,8 @@ struct capo_late_cause {
 typedef bool capo_clocks_now(const struct capo_job *job, uint32_t process, int32_t device,
                              struct capo_gpu_clocks *out);
 
-/**
- * capo_late_cause() - why member @late of job->comms[@comm], which must have a skew, is late
- * @now: NULL: use only the logs
- */
+/** capo_late_cause() - why member @late of job->comms[@comm], which must have a skew, is late
+ * @now: NULL: use only the logs */
 struct capo_late_cause capo_late_cause(const struct capo_job *job, uint32_t comm, uint32_t late,
                                        capo_clocks_now *now);
 

@@ -27,11 +27,9 @@ enum capo_page_note_kind {
         static const char capo_problem_words_##id[] __attribute__((unused)) = words;
 #include "analysis/report/problem_kinds.def"
 
-/**
- * capo_problem_add() - append a problem; without memory, nothing is added
+/** capo_problem_add() - append a problem; without memory, nothing is added
  * @log: as in struct capo_problem
- * @words: the format, and its arguments
- */
+ * @words: the format, and its arguments */
 void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const char *log,
                       const char *words, ...) __attribute__((format(printf, 4, 5)));
 #define PROBLEM(page, id, ...) \

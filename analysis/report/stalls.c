@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Times in which no rank made a call, far longer than usual in this job. The cause comes from what
+/* Times in which no rank made a call, far longer than usual in this job. The cause comes from what
  * capo watch wrote beside the logs at that time, else from the slow step that contains the stall.
  */
 #include <jansson.h>
@@ -157,11 +156,9 @@ static double longest_call(const struct capo_page *r)
         return (double)longest;
 }
 
-/*
- * Hosts can queue calls far ahead: they make none while the GPUs work. The time outside the silence
+/* Hosts can queue calls far ahead: they make none while the GPUs work. The time outside the silence
  * has no room for the time that the calls took on the GPUs, so at least half of the silence was
- * such work. A single long call is no work: it can be the wait for a rank that is stuck.
- */
+ * such work. A single long call is no work: it can be the wait for a rank that is stuck. */
 static bool gpus_worked(const struct capo_page *r, double silent)
 {
         double longest = longest_call(r), job = (double)capo_job_duration_ns(r->job);
@@ -321,11 +318,9 @@ double capo_unseen_waiting(const struct capo_page *r)
         return fmax(0, silent - counted) + stopped;
 }
 
-/*
- * Calls that were not seen to end have no duration, so the time on the GPU leaves them out. In a job
- * that hung they can be most of it. This sums how long they had been there when each process was
- * seen last.
- */
+/* Calls that were not seen to end have no duration, so the time on the GPU leaves them out. In a
+ * job that hung they can be most of it. This sums how long they had been there when each process
+ * was seen last. */
 
 /* Since when a call of @p has not been seen to end, in ns since the log's epoch; UINT64_MAX: none.
  */

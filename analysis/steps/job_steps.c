@@ -15,12 +15,10 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-/*
- * Steps are timed by host calls. A host that runs ahead of its GPU makes the calls of many steps,
+/* Steps are timed by host calls. A host that runs ahead of its GPU makes the calls of many steps,
  * or of many buckets of one step, in a burst. The repeats are then as long as it takes to enqueue
  * them, which is no step time. A real step lasts at least as long as one of its calls on the GPU,
- * except for a few steps at the start of a job.
- */
+ * except for a few steps at the start of a job. */
 static int compare_place(const void *key, const void *step)
 {
         const uint64_t t = *(const uint64_t *)key;
@@ -68,13 +66,11 @@ static bool steps_ran_ahead(const struct capo_job *job, const struct step_log *l
         return timed ? 2 * longer > timed : s->n_plain && s->p50_ns < shortest_on_gpu(job, s);
 }
 
-/*
- * Finds which rank delayed the slowest steps. The collectives of each step are compared on all
+/* Finds which rank delayed the slowest steps. The collectives of each step are compared on all
  * ranks, as in analysis/job/skew.h. If all ranks timed a call on the GPU, the one with the shortest
  * time came last. Otherwise, if all ranks share a clock, the one whose host made the call last did.
  * The last rank is charged with the waiting of the others: by GPU time in each call; by host time
- * only once per step, because a host that is behind stays behind from call to call.
- */
+ * only once per step, because a host that is behind stays behind from call to call. */
 /* Limits per step: calls compared, ranks compared. */
 enum { CALLS_SEEN = 256, RANKS_SEEN = 64 };
 #define MUCH_LONGER 1.2  /* times the median: a slow step */

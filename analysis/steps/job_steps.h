@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The steps of a recorded job. They are found in the single calls in the log of one rank
+/* The steps of a recorded job. They are found in the single calls in the log of one rank
  * (analysis/steps/steps.h), compared with those of a few other ranks, and counted over the whole
  * job from the exact counts of calls. The slowest ones are examined on all ranks.
  *
  * A log keeps the last 16,384 calls of a process unless it was recorded with --trace all: earlier
- * steps are only counted.
- */
+ * steps are only counted. */
 #pragma once
 
 #include "analysis/job/job.h"

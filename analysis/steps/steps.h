@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finds the steps of a job in the calls of one rank. Training and inference repeat a pattern of
+/* Finds the steps of a job in the calls of one rank. Training and inference repeat a pattern of
  * calls; the framework is not asked. Pass the calls in the order in which the host made them, from
  * a log (analysis/steps/job_steps.h) or from the memory of a live process:
  *
@@ -12,10 +11,9 @@
  *
  * A step is the shortest repeated sequence of calls that contains what a step needs. A repeated
  * layer or micro-batch is not a step if a reduction of gradients follows k of them
- * (analysis/steps/steps_find.c). Some cases cannot be decided from calls alone: k short repeats
- * and a small all-reduce may be k steps and a log line, or one step of k micro-batches. Those are
- * UNCERTAIN.
- */
+ * (analysis/steps/steps_find.c). Some cases cannot be decided from calls alone: k short repeats and
+ * a small all-reduce may be k steps and a log line, or one step of k micro-batches. Those are
+ * UNCERTAIN. */
 #pragma once
 
 #include <stdbool.h>

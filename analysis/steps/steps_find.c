@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From calls to steps: tokens, marks, choice of the level that is a step, times. In a long job the
- * pattern is found in the last calls and then followed through all of them.
- */
+/* From calls to steps: tokens, marks, choice of the level that is a step, times. In a long job the
+ * pattern is found in the last calls and then followed through all of them. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -171,8 +169,7 @@ static void step_tokens_free(struct step_tokens *t)
         *t = (struct step_tokens){0};
 }
 
-/*
- * Decides which repeat is a step. Layers repeat in micro-batches, micro-batches in steps, steps
+/* Decides which repeat is a step. Layers repeat in micro-batches, micro-batches in steps, steps
  * between evaluations. A longer repeat is k shorter ones and a rest. The longer one is preferred if
  * one of these holds:
  *
@@ -188,8 +185,7 @@ static void step_tokens_free(struct step_tokens *t)
  *  6. The rest is small, and the shorter repeat is one call (layers), or k is a power of two
  *     (micro-batches and a norm): then the other reading is reported too.
  *
- * If none holds, the shorter one is the step.
- */
+ * If none holds, the shorter one is the step. */
 #define REDUCES  0.02 /* share of the longer repeat's bytes that makes a reduction count */
 #define MOVES    0.1  /* the same for other calls */
 #define IMPROVES 0.02 /* share of all calls that the longer one explains more */
@@ -492,10 +488,8 @@ static void lay_steps(const struct capo_step_call *calls, const struct step_toke
         add_parts(t, m, m->example, out);
 }
 
-/*
- * For calls that all look alike: if a step has n calls, every n-th pause is long. Without such
- * pauses a step cannot be distinguished from a call.
- */
+/* For calls that all look alike: if a step has n calls, every n-th pause is long. Without such
+ * pauses a step cannot be distinguished from a call. */
 static void mark_pauses(const struct step_tokens *t, struct step_mark *m)
 {
         _cleanup_free_ double *pause = xcalloc(t->n + 1, sizeof *pause);

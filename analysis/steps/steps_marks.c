@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A mark is a short sequence of consecutive calls, of the rank or of one of its communicators. Each
+/* A mark is a short sequence of consecutive calls, of the rank or of one of its communicators. Each
  * occurrence begins a repeat. If more than half of the repeats have the same calls in any order,
  * that is the usual repeat. Short marks find layers. Longer ones find steps, because they can tell
- * the last layer from the others.
- */
+ * the last layer from the others. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -38,11 +38,9 @@ static double quantile_of(const struct time_of *times, uint32_t n, double q, str
         return copy[low].ns + (at - low) * (copy[high].ns - copy[low].ns);
 }
 
-/*
- * Pettitt's test (A. N. Pettitt, Applied Statistics 28, 1979): with ranks r_i of the times, K = max
+/* Pettitt's test (A. N. Pettitt, Applied Statistics 28, 1979): with ranks r_i of the times, K = max
  * |2 sum_(i<=k) r_i - k (n + 1)|, and p = 2 exp(-6 K^2 / (n^3 + n^2)). Only the ranks of lengths
- * count, so one stalled step is no change. Return: k; 0: none.
- */
+ * count, so one stalled step is no change. Return: k; 0: none. */
 static uint32_t find_change(const struct time_of *times, uint32_t n, struct time_of *copy,
                             double *rank)
 {

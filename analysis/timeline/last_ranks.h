@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rank that came last in each call timed on GPUs. No rank leaves such a call before all have
+/* The rank that came last in each call timed on GPUs. No rank leaves such a call before all have
  * entered, so the rank with the shortest time came last, and the others waited for the difference.
- * It uses all calls in the logs; analysis/job/skew.h uses a sample.
- */
+ * It uses all calls in the logs; analysis/job/skew.h uses a sample. */
 #pragma once
 
 #include "analysis/job/job.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the ranks of a job did over time. The time for which logs have single calls is divided into
+/* What the ranks of a job did over time. The time for which logs have single calls is divided into
  * equal parts. Each part has the share with a call on the GPU, and the share waiting for late
- * ranks. Without GPU times: the share in which the host was in NCCL calls.
- */
+ * ranks. Without GPU times: the share in which the host was in NCCL calls. */
 #pragma once
 
 #include "analysis/job/job.h"

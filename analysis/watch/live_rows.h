@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The figures of a running job for repeated sampling: one row per communicator, call and class of
+/* The figures of a running job for repeated sampling: one row per communicator, call and class of
  * sizes. Rows keep their places, so that counters only grow. There are at most CAPO_LIVE_ROWS of
- * them; what comes later is counted together, per call.
- */
+ * them; what comes later is counted together, per call. */
 #pragma once
 
 #include "analysis/report/job_page.h"
@@ -33,13 +31,11 @@ struct capo_live_rows {
         uint32_t n;
 };
 
-/**
- * capo_live_rows_update() - update the rows from @page
+/** capo_live_rows_update() - update the rows from @page
  * @page: filled by capo_judge_rows()
  * @now_ns: time of the sample. Until two samples are a minute apart, bandwidths are of the whole job
  *
- * Rows that are no longer in @page become zero.
- */
+ * Rows that are no longer in @page become zero. */
 void capo_live_rows_update(struct capo_live_rows *rows, const struct capo_page *page,
                            uint64_t now_ns);
 void capo_live_rows_finish(struct capo_live_rows *rows);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An entity is a thing that pages show: a NIC, a call, a rank. One table describes its fields.
+/* An entity is a thing that pages show: a NIC, a call, a rank. One table describes its fields.
  * Text, Markdown, HTML, JSON, CSV and metrics are printed from that table. The kind of a field
  * decides its unit, its digits, and how a value that is not known looks.
  *
@@ -25,8 +24,7 @@
  *      EXPORT  name of its column in CSV, or of its metric; NULL: neither has it
  *
  * In all numbers a negative value or NAN means: not known. It is "-" on pages, null in JSON, empty
- * in CSV and no point of a metric. Sentences are not fields; they stay code.
- */
+ * in CSV and no point of a metric. Sentences are not fields; they stay code. */
 #pragma once
 
 #include <jansson.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Command lines, from tables. A verb is a struct cli_command: its texts, the rows of its options,
+/* Command lines, from tables. A verb is a struct cli_command: its texts, the rows of its options,
  * and the function that runs with the parsed options. A row is one option; the parser, --help, the
  * manual page and shell completion all use it (cli/base/cli_options.c, cli_help.c;
  * cli/cmd_completion.c).
@@ -14,8 +13,7 @@
  *              {0}};
  *
  * --name=VALUE and --name VALUE are the same. A name may be shortened to an unambiguous prefix. The
- * last of several wins. -- ends the options.
- */
+ * last of several wins. -- ends the options. */
 #pragma once
 
 #include <stdbool.h>
@@ -162,13 +160,11 @@ struct cli_verb { /* a row of cli/base/verbs.def */
 extern const struct cli_verb cli_verbs[];
 
 /** cli_fail_verb() - print that there is no verb @name, with a similar one. Return:
- * CAPO_EXIT_USAGE.
- */
+ * CAPO_EXIT_USAGE. */
 int cli_fail_verb(const char *name);
 
 /** cli_verb_find() - find "topo", or "topo capture" (@sub NULL: no second word). Return: NULL:
- * none.
- */
+ * none. */
 const struct cli_verb *cli_verb_find(const char *name, const char *sub);
 
 /** cli_run() - parse @argv (argv[0] is the verb) and run the verb; also handles --help. Return:

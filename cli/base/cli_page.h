@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A page: the answer of a verb, built once and printed as text, Markdown or HTML. It has a title,
+/* A page: the answer of a verb, built once and printed as text, Markdown or HTML. It has a title,
  * facts, problems and sections. A section has a title, columns and rows:
  *
  *      static const struct cli_column columns[] = {{"call", "l"}, {"calls", "r"}, {"p95", "r/b"}};
@@ -11,8 +10,7 @@
  *      cli_section_note(page, s, "1 call in %u was timed", n);
  *
  * A section without column heads is printed beside its title, one with heads below it. No function
- * fails: without memory a page is shorter.
- */
+ * fails: without memory a page is shorter. */
 #pragma once
 
 #include <stdbool.h>

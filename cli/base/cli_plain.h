@@ -8,8 +8,7 @@
 void cli_plain_stdout(void);
 
 /** cli_plain_file() - a filtered stream that writes to @fd and owns it. Return: NULL with errno
- * set.
- */
+ * set. */
 FILE *cli_plain_file(int fd);
 
 /** cli_plain_why_not() - errno of the last failed write of these streams; 0: none failed. */

@@ -5,8 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * cli_progress() - "WHAT 12 of 40", rewritten in place
+/** cli_progress() - "WHAT 12 of 40", rewritten in place
  * @what: "reading a.capo"; at most 80 bytes are shown
  * @of: the total; 0: not known, only @done is shown
  *

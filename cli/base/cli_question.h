@@ -30,8 +30,7 @@ struct cli_question {
                             needs it */
 };
 
-/**
- * cli_question_prepare() - resolve asks, libnccl, tools and machine cli_question_ranks() - then
+/** cli_question_prepare() - resolve asks, libnccl, tools and machine cli_question_ranks() - then
  * resolve the ranks, and their class if a profile may use it
  * @verb: for messages
  *
@@ -41,13 +40,11 @@ int cli_question_prepare(struct cli_question *q, const char *verb);
 int cli_question_ranks(struct cli_question *q, const char *verb);
 void cli_question_finish(struct cli_question *q);
 
-/**
- * cli_question_ask() - ask NCCL alone, and again with the profile's plugin or the named tuner
+/** cli_question_ask() - ask NCCL alone, and again with the profile's plugin or the named tuner
  * @answers: zeroed; filled, the second only if there is something to compare. Finish both in any
  * case
  *
- * Return: an exit status, after printing the reason.
- */
+ * Return: an exit status, after printing the reason. */
 int cli_question_ask(const struct cli_question *q, const char *verb, bool graph,
                      struct capo_plan_answer answers[2]);
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pages on a terminal use its width: tables drop their least important columns (cli_table.h), other
+/* Pages on a terminal use its width: tables drop their least important columns (cli_table.h), other
  * lines are folded at blanks. A pipe or a file uses COLUMNS if it is set; otherwise any width,
  * except for pages of cli_screen_page(). --wide: any width.
  *
- *      FILE *out = cli_screen_begin(stdout);      everything printed to it is a page for people
- */
+ *      FILE *out = cli_screen_begin(stdout);      everything printed to it is a page for people */
 #pragma once
 
 #include <stdbool.h>
@@ -32,9 +30,7 @@ void cli_screen_wide(void);
 /** cli_screen_width() - columns that @text takes; escape sequences of colours take none. */
 unsigned cli_screen_width(const char *text);
 
-/**
- * cli_screen_fold() - length of the part of @text that fits into @columns, up to a blank if
+/** cli_screen_fold() - length of the part of @text that fits into @columns, up to a blank if
  * possible. A long https:// address is never broken.
- * @used: set to the columns it takes; may be NULL. Return: bytes, without trailing blanks.
- */
+ * @used: set to the columns it takes; may be NULL. Return: bytes, without trailing blanks. */
 size_t cli_screen_fold(const char *text, unsigned columns, unsigned *used);

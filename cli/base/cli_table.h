@@ -10,8 +10,7 @@
 
 struct capo_table; /* cells are added row by row, left to right */
 
-/**
- * capo_table_new() - @columns describes them from left to right; NULL: no memory. For each:
+/** capo_table_new() - @columns describes them from left to right; NULL: no memory. For each:
  *
  *      blank, .    two more blanks before it, one less (default: two between columns); commas are
  *                  ignored
@@ -21,8 +20,7 @@ struct capo_table; /* cells are added row by row, left to right */
  *      ~           long text, which a terminal page folds at blanks instead of cutting it
  *      /a          dropped when a terminal is too narrow: first /a, then /b, ... Default: never
  *
- * "l16/b,l,r,r/a,l~": names, calls, two numbers of which the second is dropped first, sentences.
- */
+ * "l16/b,l,r,r/a,l~": names, calls, two numbers of which the second is dropped first, sentences. */
 struct capo_table *capo_table_new(const char *columns);
 void capo_table_free(struct capo_table *t);
 static inline void capo_table_freep(struct capo_table **t)
@@ -42,11 +40,9 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
 /** capo_table_end() - end the row. */
 void capo_table_end(struct capo_table *t);
 
-/**
- * capo_table_print() - print all rows; the first @n_bold bold on a terminal. Trailing blanks are
+/** capo_table_print() - print all rows; the first @n_bold bold on a terminal. Trailing blanks are
  * removed. If @out is a terminal page (cli_screen.h), every row fits it, and a line names the
- * dropped columns by their first cells.
- */
+ * dropped columns by their first cells. */
 void capo_table_print(const struct capo_table *t, FILE *out, unsigned n_bold);
 
 /** capo_table_fit() - the same without bold rows; the names of dropped columns are written to

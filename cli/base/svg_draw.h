@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Pictures as SVG, light or dark as the reader's system prefers. Everything stays inside its frame:
+/* Pictures as SVG, light or dark as the reader's system prefers. Everything stays inside its frame:
  * values beyond an axis are drawn at its edge, and long texts are cut with an ellipsis.
  *
  *      capo_svg_begin(out, 860, 420, "time by size", true);
@@ -10,8 +9,7 @@
  *
  * Colours are CSS classes: "g" GPU time, "h" host time, "w" highlighted, "c" chosen, "s0" ... "s11"
  * series (s0: NCCL's own choice, grey), "t" faint text. A page with several pictures prints
- * capo_svg_style() once in its own <style>.
- */
+ * capo_svg_style() once in its own <style>. */
 #pragma once
 
 #include <stdbool.h>
@@ -53,11 +51,9 @@ void capo_svg_style(FILE *out);
 void capo_svg_begin(FILE *out, double width, double height, const char *title, bool alone);
 void capo_svg_end(FILE *out);
 
-/**
- * capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: maximum
+/** capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: maximum
  * width, 0: any
- * @class: NULL or as above. The text is escaped here.
- */
+ * @class: NULL or as above. The text is escaped here. */
 void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class,
                    const char *text);
 

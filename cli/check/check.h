@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Is a node, or are several nodes fit for a job? A node has doctor's findings and facts; nodes are
+/* Is a node, or are several nodes fit for a job? A node has doctor's findings and facts; nodes are
  * compared by their facts. Both are JSON throughout, because nodes exchange them as text:
  *
  *      node: {"node": name, "index": n, "time_s": t, "findings": [{level, topic, text}],
  *             "facts": {name: text}}
  *      page: {"capo_check": 1, "verdict": ..., "nodes": [node], "differences": [...],
- *             "missing": [index]}
- */
+ *             "missing": [index]} */
 #pragma once
 
 #include <stdbool.h>
@@ -33,13 +31,11 @@ struct check_options {
 /** check_node() - check this machine. @reach: its NCCL. Return: the node; NULL: no memory. */
 json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach);
 
-/**
- * check_guarded() - check this node within a time limit
+/** check_guarded() - check this node within a time limit
  * @rows: findings are appended; if the check was stopped, the last one says so
  * @facts: facts for comparison; unchanged if the check did not get to them
  *
- * Return: is it complete?
- */
+ * Return: is it complete? */
 bool check_guarded(const struct check_options *o, struct capo_reach *reach, json_t *rows,
                    json_t **facts);
 
@@ -80,12 +76,10 @@ bool check_failed(const json_t *page, bool strict);
  * launcher's label. Return: 0; -errno with a message. */
 int check_read(json_t *nodes, const char *path);
 
-/**
- * check_gather() - put @node into the folder and, on node 0, wait for the others
+/** check_gather() - put @node into the folder and, on node 0, wait for the others
  * @nodes: on node 0 filled with all results; @missing with the indices of missing nodes
  *
- * Return: 1 on node 0, 0 elsewhere; -errno with a message.
- */
+ * Return: 1 on node 0, 0 elsewhere; -errno with a message. */
 int check_gather(const struct check_options *o, json_t *node, json_t *nodes, json_t *missing);
 
 /** check_place() - number of nodes and this node's index, from options or launcher; @local: index

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The folder where nodes meet. Other users may be able to write there: a file is believed only if
- * this user wrote it, and is created under a name that nobody can guess.
- */
+/* The folder where nodes meet. Other users may be able to write there: a file is believed only if
+ * this user wrote it, and is created under a name that nobody can guess. */
 #pragma once
 
 #include <jansson.h>

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Nodes exchange results in a shared folder. Node 0 writes a file "begin" with a run number; the
+/* Nodes exchange results in a shared folder. Node 0 writes a file "begin" with a run number; the
  * others wait for it and write their node with that number; node 0 collects these and removes all
  * files, which ends the others. Files of earlier runs have other numbers.
  *
  * A node reads its clock between node 0's writing of "begin" and node 0's reading of the answer.
  * These two times bound the clock's error. A slow file system widens the bounds, but they are
- * always right.
- */
+ * always right. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

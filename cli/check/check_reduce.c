@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An all-reduce on each node, then over all nodes. If that is slow or fails, over halves of them,
+/* An all-reduce on each node, then over all nodes. If that is slow or fails, over halves of them,
  * down to pairs. Slow means below half of the links' ceiling or, if the links are not known, below
  * half of the best group in the same round.
  *
  * Node 0 decides. It writes "plan" R to the shared folder with the groups of round R, or an empty
- * list at the end; the first node of each group writes "done" R.G with its result.
- */
+ * list at the end; the first node of each group writes "done" R.G with its result. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

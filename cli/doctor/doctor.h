@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks before a job starts: will capo see its NCCL, which plugins would be loaded, which settings
+/* Checks before a job starts: will capo see its NCCL, which plugins would be loaded, which settings
  * have no effect, contradict each other or are dangerous for this release, and which fast network
  * stays unused.
  *
  * Each part checks one thing and adds findings. Nothing is changed, and no code is loaded into this
- * process: libraries are loaded in a child process, or read as files.
- */
+ * process: libraries are loaded in a child process, or read as files. */
 #pragma once
 
 #include <stdbool.h>
@@ -51,15 +49,13 @@ struct capo_reach {
         char extensions[2][4096]; /* NCCL EP and NCCL M2N that it can load; "": none found */
 };
 
-/**
- * capo_doctor_command() - what @command is and how it reaches NCCL
+/** capo_doctor_command() - what @command is and how it reaches NCCL
  * @command: as for execvp; NULL: only what can be found without one
  * @reach:   filled as far as known
  *
  * Looks at the program file (ELF class, static, set-user-id), its DT_NEEDED closure as the dynamic
  * loader resolves it, and, for a Python interpreter or a script of Python's such as torchrun, at
- * the packages its search path holds (torch, vllm, cupy, jax, xgboost, nvidia-nccl wheels).
- */
+ * the packages its search path holds (torch, vllm, cupy, jax, xgboost, nvidia-nccl wheels). */
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach);
 
 /** capo_doctor_loading() - ways in which @command, as for execvp or NULL, may open libraries whose
@@ -89,8 +85,7 @@ void capo_doctor_own(struct capo_findings *f, int version);
 
 /** capo_doctor_plugins() - which tuner, profiler and net plugin release @version would load here,
  * and what capo does beside it. @own: where its plugin is, for the line that a user is advised to
- * use.
- */
+ * use. */
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own);
 
 /** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them,

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How does a command reach NCCL? It may be linked (the preload sees every call), opened at run time
+/* How does a command reach NCCL? It may be linked (the preload sees every call), opened at run time
  * (caught through dlsym), linked in statically (seen only if the symbols are exported), or not
  * used. A Python program's imports are not known before it runs. So its interpreter is started in a
- * child to print its search path, and the packages there are checked.
- */
+ * child to print its search path, and the packages there are checked. */
 #include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
@@ -26,11 +24,10 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-/*
- * NCCL EP and NCCL M2N beside this NCCL. The rules are NVIDIA's (nccl_ep/README.md and nccl_m2n.h of
- * github.com/NVIDIA/nccl-extensions): NCCL is not older than the release that the library was built
- * with, and from 2.31 on needs NCCL_DEV_API_JIT=1 for a library that was built with an earlier one.
- */
+/* NCCL EP and NCCL M2N beside this NCCL. The rules are NVIDIA's (nccl_ep/README.md and nccl_m2n.h
+ * of github.com/NVIDIA/nccl-extensions): NCCL is not older than the release that the library was
+ * built with, and from 2.31 on needs NCCL_DEV_API_JIT=1 for a library that was built with an
+ * earlier one. */
 enum { OLDEST_BUILT = 22900, OLDEST_M2N = 23005, OLDEST_COMPATIBLE = 23100 };
 
 /* The release whose nccl.h @elf was compiled with: it stands behind the magic number of the structs
@@ -122,10 +119,8 @@ static void capo_doctor_extensions(struct capo_findings *f, const struct capo_re
 
 enum { ASK_TIMEOUT_MS = 10000, VERSION_SECONDS = 6 };
 
-/*
- * Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS.
- * Return: bytes read, 0 on any failure. No shell is involved.
- */
+/* Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS.
+ * Return: bytes read, 0 on any failure. No shell is involved. */
 static size_t capture_output(char *const *argv, const char *extra_env, char *text, size_t room)
 {
         uint64_t until = capo_clock_mono() + ASK_TIMEOUT_MS * 1000000ull;

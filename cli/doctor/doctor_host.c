@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Kernel settings that affect traffic between devices, and restrictions of containers.
+/* Kernel settings that affect traffic between devices, and restrictions of containers.
  *
  * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services (ACS), peer-to-peer
  * traffic is redirected to the root complex, which costs bandwidth or hangs. A translating IOMMU
- * does the same on bare metal. In a virtual machine ACS must be on, with ATS in the NICs.
- */
+ * does the same on bare metal. In a virtual machine ACS must be on, with ATS in the NICs. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdio.h>

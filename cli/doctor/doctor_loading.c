@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A preloaded library comes first in the global scope. A library opened with RTLD_DEEPBIND searches
+/* A preloaded library comes first in the global scope. A library opened with RTLD_DEEPBIND searches
  * its own dependencies before that, and one opened by dlmopen() has its own global scope. The flags
- * are not in the file: only a program that links NCCL itself is certainly unaffected.
- */
+ * are not in the file: only a program that links NCCL itself is certainly unaffected. */
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>

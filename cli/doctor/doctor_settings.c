@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Judges settings for one NCCL release. doctor_settings.def has which release reads which variable;
+/* Judges settings for one NCCL release. doctor_settings.def has which release reads which variable;
  * this file has variables whose value, or combination with others, can be wrong. NCCL also reads
- * /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment takes precedence.
- */
+ * /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment takes precedence. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,8 +105,7 @@ static void check_value(struct capo_findings *f, const struct variable *v, const
 }
 
 /* Is the name known, and its value one that NCCL understands?
- * @nccl: the libnccl that will be used; bytes NULL: not known
- */
+ * @nccl: the libnccl that will be used; bytes NULL: not known */
 static void capo_doctor_variable(struct capo_findings *f, struct capo_unknown_variables *unknown,
                                  const struct capo_elf_file *nccl, const char *name,
                                  const char *value, const char *where)

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * libfabric loads its providers when asked for them, and they open devices: that is done in a child
- * process.
- */
+/* libfabric loads its providers when asked for them, and they open devices: that is done in a child
+ * process. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>

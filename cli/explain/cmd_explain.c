@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capo explain: why one call runs as it does. Three sources, each used as far as it was requested:
+/* capo explain: why one call runs as it does. Three sources, each used as far as it was requested:
  * the profile's rules for the job's shape; NCCL's predicted costs on virtual GPUs, before and after
- * the tuner; what a recorded job really ran.
- */
+ * the tuner; what a recorded job really ran. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

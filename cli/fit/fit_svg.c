@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Over nine decades of size all times look alike, and gains of a few percent are invisible on a
+/* Over nine decades of size all times look alike, and gains of a few percent are invisible on a
  * logarithmic axis. So a series has two panels: time by size, both logarithmic; and the time of
  * each candidate relative to NCCL's own choice at that size, which is the basis of decisions. The
  * profile's choice is drawn as a wide line. The terminal picture is the second panel, in letters.

@@ -27,27 +27,23 @@ struct hang_logs {
         int unrecorded_pid;          /* the given PID, which capo does not record; 0: none */
 };
 
-/**
- * hang_gather() - find the logs of the one job that @words (folders, logs, pids; none: all
+/** hang_gather() - find the logs of the one job that @words (folders, logs, pids; none: all
  * processes here) mean; prints errors. A single PID without a recording is returned in
  * @out->unrecorded_pid and is no error.
  *
  * Return: 0; -EINVAL: a wrong word; -ENOENT: nothing found; -errno. Call hang_logs_finish() in any
- * case.
- */
+ * case. */
 int hang_gather(int n, char **words, struct hang_logs *out);
 void hang_logs_finish(struct hang_logs *logs);
 
-/**
- * hang_gather_here() - all recorded processes of this user on this machine, running and killed, by
+/** hang_gather_here() - all recorded processes of this user on this machine, running and killed, by
  * job
  * @folder: only those whose logs are there; NULL: all
  * @below: if there are none, those whose logs are in its subfolders
  * @now_ns: set to when their memory was read, since 1970
  * @jobs: set to @n_jobs items; hang_logs_finish() each and free() it in any case
  *
- * Return: 0; -ENOMEM; -errno.
- */
+ * Return: 0; -ENOMEM; -errno. */
 int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs);
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capo profile: shows, checks and finds profiles before a job uses them.
+/* capo profile: shows, checks and finds profiles before a job uses them.
  * core/profile/profile_find.c finds them, core/profile/profile_check.c checks, core/profile/match.c
- * matches.
- */
+ * matches. */
 #include <dirent.h>
 #include <limits.h>
 #include <math.h>
@@ -208,8 +206,7 @@ static const char *find_missing_option(const struct capo_rule *rule, const struc
         return find_missing_option(&rest, ask, why) ? option : NULL;
 }
 
-/* Print what this communicator gets, and why. Return: 0; -errno after a
- * message. */
+/* Print what this communicator gets, and why. Return: 0; -errno after a message. */
 static int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 {
         _cleanup_free_ uint32_t *holding = NULL, *all = NULL;

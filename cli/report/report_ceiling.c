@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The ceiling of each communicator. The logs have the PCI bus ids of its members' CUDA devices, the
+/* The ceiling of each communicator. The logs have the PCI bus ids of its members' CUDA devices, the
  * topology has the GPUs at these, and capo topo computes the rest. If one rank's log is missing, or
- * a GPU is not in the topology, the communicator has no ceiling.
- */
+ * a GPU is not in the topology, the communicator has no ceiling. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,12 +82,10 @@ static int report_predict(struct capo_page *r, uint32_t comm, const struct capo_
         return e;
 }
 
-/*
- * The distance between the NIC that a rank used and its GPU, and whether a nearer NIC was
+/* The distance between the NIC that a rank used and its GPU, and whether a nearer NIC was
  * available. The log has the PCI addresses of both; the path between them comes from the topology
  * (a file, or hwloc on this machine). The recorder only notes NUMA nodes from sysfs, because
- * walking the PCI tree would slow down the job.
- */
+ * walking the PCI tree would slow down the job. */
 static int nic_at(const struct capo_topology *t, const char *address)
 {
         char busid[CAPO_BUSID_ROOM];

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TOKENS of the report: how evenly the ranks of an EP group give tokens, over the whole job and in
+/* TOKENS of the report: how evenly the ranks of an EP group give tokens, over the whole job and in
  * the first and last quarter of its calls. The first is exact, the second of the calls that the
- * logs kept one by one. Experts are chosen on the GPU.
- */
+ * logs kept one by one. Experts are chosen on the GPU. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The report with pictures: one self-contained HTML file, light or dark as the reader's system
- * prefers. It prints the sections of the text page, next steps first, and pictures.
- */
+/* The report with pictures: one self-contained HTML file, light or dark as the reader's system
+ * prefers. It prints the sections of the text page, next steps first, and pictures. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,8 +17,7 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-/*
- * The time line of the HTML page. Shares of equal parts of time are written as letters with 64
+/* The time line of the HTML page. Shares of equal parts of time are written as letters with 64
  * values and drawn on a canvas by a script: there are too many ranks and parts for HTML elements.
  */
 enum { PARTS = 2048, CELLS = 320000 }; /* two letters each: the file stays below 1 MB */

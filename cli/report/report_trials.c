@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * TRIALS of the report: rows of the profile that this job compared with NCCL's own choice, call by
- * call (tuner/trial.h). Reads the logs once more, as capo fit does.
- */
+/* TRIALS of the report: rows of the profile that this job compared with NCCL's own choice, call by
+ * call (tuner/trial.h). Reads the logs once more, as capo fit does. */
 
 #include "analysis/job/figures.h"
 #include "analysis/job/job.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capo run sets the environment (the preload library, the settings) and then becomes the command by
+/* capo run sets the environment (the preload library, the settings) and then becomes the command by
  * exec, so the exit status, the signals and the terminal are the command's own. The command may be
  * the program itself, or a launcher that starts it on many nodes. srun, torchrun and MPICH's
  * mpiexec pass the environment on. Open MPI's mpirun does not, so the variables are named to it
- * with -x.
- */
+ * with -x. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -40,11 +38,9 @@
 #include "core/profile/profile_find.h"
 #include "profiles/fragment/fragment.h"
 
-/*
- * Exports the allocation that the user names to capo run: its class, which rules of a profile can
+/* Exports the allocation that the user names to capo run: its class, which rules of a profile can
  * name, and its layout. Both come from the command line, so they are the same on every machine that
- * runs the same command.
- */
+ * runs the same command. */
 /* Export the class and the layout of the given allocation.
  * Return: 0; an exit status, and the error was printed. */
 static int name_allocation(const struct run *run)
@@ -116,11 +112,9 @@ static void default_dir(char *dir, size_t room)
         snprintf(dir, room, "%s/%s.%d", base, when, (int)getpid());
 }
 
-/*
- * Make @dir and the folders above it. @path is set to its absolute path, because the command may
- * change its working directory. *@before: length of the part of @path that existed already.
- * Tried again when it fails, because another rank's capo run may remove an empty folder meanwhile.
- */
+/* Make @dir and the folders above it. @path is set to its absolute path, because the command may
+ * change its working directory. *@before: length of the part of @path that existed already. Tried
+ * again when it fails, because another rank's capo run may remove an empty folder meanwhile. */
 static int make_dir(const char *dir, char *path, size_t room, size_t *before)
 {
         char cwd[PATH_MAX];
@@ -294,11 +288,9 @@ static void say_tuning(const struct capo_profile *profile, const struct capo_sha
                           capo_nccl_text((uint32_t)shape->nccl, nccl, sizeof nccl), nearest);
 }
 
-/*
- * Resolve the profile once, here, and export what every rank must agree on: its path, its digest,
+/* Resolve the profile once, here, and export what every rank must agree on: its path, its digest,
  * the layout, and whether modelled rules are used. That last one is always set, because a shell on
- * another node may set it otherwise. An invalid profile stops the job before it starts.
- */
+ * another node may set it otherwise. An invalid profile stops the job before it starts. */
 static int set_profile(const struct run *run, char **command, const char *library, const char *dir)
 {
         char path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];

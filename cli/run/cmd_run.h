@@ -35,27 +35,20 @@ void run_record_topology(const char *dir);
  * after an exec. */
 void run_start_watch(const struct run *run, const char *dir);
 
-/**
- * run_setenv() - set a variable for the command and remember to forward it through launchers
- */
+/** run_setenv() - set a variable for the command and remember to forward it through launchers */
 void run_setenv(const char *name, const char *value);
 
-/**
- * run_take_plugin() - have NCCL load capo's plugin, which is part of the preloaded library
+/** run_take_plugin() - have NCCL load capo's plugin, which is part of the preloaded library
  * @variable: NCCL's variable for the plugin
  * @chain:    capo's variable that keeps the user's plugin, so that capo's plugin can load it
- * @library:  absolute path: a name could be another file, and most releases accept a path
- */
+ * @library:  absolute path: a name could be another file, and most releases accept a path */
 void run_take_plugin(const char *variable, const char *chain, const char *library);
 
 /** run_library() - find libcapo.so. Return: 0; -ENOENT; -EINVAL: its path cannot be in LD_PRELOAD.
  * Errors are printed. */
 int run_library(char *path, size_t room);
 
-/**
- * run_exec() - set LD_PRELOAD and CAPO_*, and become @command
- *
- * Returns only on errors. Return: the exit status to use: as a shell 127 if there is no such
- * command and 126 if it cannot be run; 1 if capo's library is missing or the profile is unusable.
- */
+/** run_exec() - set LD_PRELOAD and CAPO_*, and become @command. Returns only on errors. Return: the
+ * exit status to use: as a shell 127 if there is no such command and 126 if it cannot be run; 1 if
+ * capo's library is missing or the profile is unusable. */
 int run_exec(const struct run *run, char **command);

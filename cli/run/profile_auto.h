@@ -5,8 +5,7 @@
 
 struct capo_fault;
 
-/**
- * capo_profile_auto() - the stored profile for this machine, for `--profile auto`
+/** capo_profile_auto() - the stored profile for this machine, for `--profile auto`
  * @shipped: as for capo_profile_find()
  * @gpus: folder with one folder per GPU, as the driver makes; NULL: /proc/driver/nvidia/gpus
  * @platform: the machine as the user named it; NULL: not named. A profile whose "platform" names a
@@ -21,7 +20,6 @@ struct capo_fault;
  *
  * capo run does this once before the job: ranks get a path and a digest, never the word auto.
  *
- * Return: 0; -ENODEV: no NVIDIA GPU here; -ENOENT: no stored profile fits.
- */
+ * Return: 0; -ENODEV: no NVIDIA GPU here; -ENOENT: no stored profile fits. */
 int capo_profile_auto(const char *shipped, const char *gpus, const char *platform, char *path,
                       size_t room, struct capo_fault *fault);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * glibc's loader ignores a library that it cannot preload. musl's loader ends the program instead,
+/* glibc's loader ignores a library that it cannot preload. musl's loader ends the program instead,
  * and so may that of another glibc. ASan's runtime ends its program if another library comes first.
- * A job that works without capo must not end because of it.
- */
+ * A job that works without capo must not end because of it. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>

@@ -5,33 +5,28 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/**
- * run_refused() - does @command have a program whose loader fails to start it with @library?
+/** run_refused() - does @command have a program whose loader fails to start it with @library?
  *
  * A loader other than capo's own (musl's, another glibc's) is asked with --list. Checked are the
  * command and those of its words that are paths of programs, as in `mpirun -n 4 ./prog`.
  *
- * @program: that program; @loader: its loader; @room bytes each. Set only if true is returned.
- */
+ * @program: that program; @loader: its loader; @room bytes each. Set only if true is returned. */
 bool run_refused(char *const *command, const char *library, char *program, char *loader,
                  size_t room);
 
-/**
- * run_unreached() - why can libcapo.so not reach @command, as capo run would start it?
+/** run_unreached() - why can libcapo.so not reach @command, as capo run would start it?
  *
  * env(1) may remove the settings (`env -i`), and the loader ignores LD_PRELOAD in a set-user-id
  * program.
  *
- * Return: is there a reason? @why is a sentence only then.
- */
+ * Return: is there a reason? @why is a sentence only then. */
 bool run_unreached(char *const *command, char *why, size_t room);
 
 /** run_is_static() - is @command a static program, which has no loader that reads LD_PRELOAD? Then
  * only dynamic programs that it starts are recorded. */
 bool run_is_static(const char *command);
 
-/**
- * run_preload_list() - LD_PRELOAD with @library first, in a form that lets scripts start musl
+/** run_preload_list() - LD_PRELOAD with @library first, in a form that lets scripts start musl
  * programs too
  *
  * musl's loader skips a missing file, and ends the program for a library that it cannot link. It
@@ -39,8 +34,7 @@ bool run_is_static(const char *command);
  * with that folder and goes back from there. Without musl, or without that folder, the result is
  * @library.
  *
- * Return: to be freed; NULL: no memory.
- */
+ * Return: to be freed; NULL: no memory. */
 char *run_preload_list(const char *library);
 
 /** run_asan_options() - ASAN_OPTIONS for programs whose ASan runtime insists on being the first

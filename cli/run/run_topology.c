@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Records the machine's topology beside the job's logs, so that capo report knows GPUs, links and
+/* Records the machine's topology beside the job's logs, so that capo report knows GPUs, links and
  * the class of the allocation. One file per host, by the first capo run there; hosts with only the
- * launcher's processes have none.
- */
+ * launcher's processes have none. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a profile's rows were tried for is kept beside the user's profiles, by the path and the
+/* What a profile's rows were tried for is kept beside the user's profiles, by the path and the
  * digest of the profile that was named: another file of the same name, and a new version of it,
  * begin anew. "trials" lists the jobs whose logs were not read yet: host, pid, key, folder,
- * tab-separated. In "tried", KEY.tsv has what each ended job found, and KEY.json
- * the profile with the verdicts of all of them, which the next job uses. A lock allows one process
- * at a time, and all files are replaced atomically.
- */
+ * tab-separated. In "tried", KEY.tsv has what each ended job found, and KEY.json the profile with
+ * the verdicts of all of them, which the next job uses. A lock allows one process at a time, and
+ * all files are replaced atomically. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

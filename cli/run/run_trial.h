@@ -12,15 +12,13 @@ char *run_trial_text(const char *mode, double budget, char *text, size_t room);
 
 enum { RUN_TRIAL_KEY = 128 };
 
-/**
- * run_trial_learn() - read the logs of ended jobs that tried the profile @path, and join what they
+/** run_trial_learn() - read the logs of ended jobs that tried the profile @path, and join what they
  * found
  * @path: the profile for this job; replaced by the one with the verdicts, if there are any
  * @key: of @path as it came, for run_trial_note(); "": nothing is kept
  *
  * One process at a time; if each rank has its own capo run, none does it. A failure is a warning:
- * the job then uses the profile as it is.
- */
+ * the job then uses the profile as it is. */
 void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY]);
 
 /** run_trial_one_rank() - does each rank have its own capo run? Then they would not all see the same

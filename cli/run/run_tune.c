@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A job of --tune spends one call in 100 on a comparison (tuner/trial.h). Between jobs the verdicts
+/* A job of --tune spends one call in 100 on a comparison (tuner/trial.h). Between jobs the verdicts
  * are kept by run_trial.c. Where no rule holds there is nothing to compare, so the file "explore"
  * lists one other choice per size for this very layout and release: Tree, and on one node Ring from
- * 4 MiB on, where NCCL tends to prefer NVLS (docs/internals/models.md). It is a profile as any other, of predicted rows; NCCL's own choice decides all other calls.
- */
+ * 4 MiB on, where NCCL tends to prefer NVLS (docs/internals/models.md). It is a profile as any
+ * other, of predicted rows; NCCL's own choice decides all other calls. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Starts `capo watch` beside the command: a process that is not its child, in its own session, with
- * the command's standard error. It ends with the command.
- */
+/* Starts `capo watch` beside the command: a process that is not its child, in its own session, with
+ * the command's standard error. It ends with the command. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>

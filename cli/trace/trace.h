@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A trace of a job in Google's Trace Event Format, for https://ui.perfetto.dev and
+/* A trace of a job in Google's Trace Event Format, for https://ui.perfetto.dev and
  * chrome://tracing. Each rank is a process with these lines: one per host thread with its calls;
  * one per communicator and stream with the time on the GPU, in which waiting for late ranks is
- * marked; arrows between the ranks of one call; network traffic as counters; the job's steps.
- */
+ * marked; arrows between the ranks of one call; network traffic as counters; the job's steps. */
 #pragma once
 
 #include "analysis/job/clocks.h"

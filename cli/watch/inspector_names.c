@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
+/* Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
  * their series. Inspector has one file per GPU and the last values; here there is one series for
- * all GPUs of the node (gpu="all"), with values since the start of the job.
- */
+ * all GPUs of the node (gpu="all"), with values since the start of the job. */
 #include <ctype.h>
 #include <string.h>
 

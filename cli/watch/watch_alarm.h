@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The verdict on a stuck job. Local ranks are judged in every sample. When a call has not moved for
+/* The verdict on a stuck job. Local ranks are judged in every sample. When a call has not moved for
  * --hang, one of the watches that share the folder of logs is elected. It judges all visible ranks:
- * those on this machine from memory, the others from logs.
- */
+ * those on this machine from memory, the others from logs. */
 #pragma once
 
 #include "cli/watch/watch_jobs.h"

@@ -9,8 +9,7 @@ struct watch_claim {
         char path[64];
 };
 
-/**
- * watch_claim() - become the only process of this user on this machine that does @what for @path
+/** watch_claim() - become the only process of this user on this machine that does @what for @path
  * @why: who has the claim, or why it cannot be made
  *
  * The claim is a locked file of mode 600 in /dev/shm, so that no other user can lock it. Another

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shared by the files of capo watch:
+/* Shared by the files of capo watch:
  *
  *      watch_jobs.c       reads the memory of the recorded processes, job by job
  *      watch_users.c      the users: for root, all of them
@@ -8,8 +7,7 @@
  *      inspector_names.c  the same with the names of NVIDIA's Inspector
  *      metric_files.c     one file per job for the node exporter
  *      watch_serve.c      the same over HTTP
- *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang
- */
+ *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang */
 #pragma once
 
 #include <stdio.h>
@@ -80,12 +78,10 @@ struct watch {
         uint64_t sampled_ns; /* time of the sample, since 1970 */
 };
 
-/**
- * watch_sample() - take a sample of all jobs. Jobs without running processes are removed after
+/** watch_sample() - take a sample of all jobs. Jobs without running processes are removed after
  * @gone was called for them; the memory of their killed processes is added to their logs.
  *
- * Return: 0; -ENOMEM; -errno.
- */
+ * Return: 0; -ENOMEM; -errno. */
 int watch_sample(struct watch *w, void (*gone)(struct watch *w, struct watch_job *job));
 void watch_finish(struct watch *w);
 

@@ -171,11 +171,9 @@ static void cut_port(const char *text, char *host, size_t room)
                  text);
 }
 
-/*
- * Does the request mean this server? A web page can make a browser on this machine ask a name of
+/* Does the request mean this server? A web page can make a browser on this machine ask a name of
  * its own that leads to 127.0.0.1; the name in the request then is not ours. Addresses are right,
- * and names whose first part is this node's.
- */
+ * and names whose first part is this node's. */
 static bool is_host_ours(const struct watch_serve *s, const struct watch *w, const char *head)
 {
         char value[300], host[300], own[300];

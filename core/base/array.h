@@ -7,8 +7,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-/**
- * capo_array_room() - make room for one more item behind the first @n of a list
+/** capo_array_room() - make room for one more item behind the first @n of a list
  * @list: address of the list's pointer (struct x **), NULL for an empty list. A list that grows
  *        moves.
  * @n:    items in it; the list must have been grown by this function only, one at a time
@@ -17,8 +16,7 @@
  * The room is the smallest power of two that holds the list, so it grows only where @n is 0 or a
  * power of two and every item is moved once on average.
  *
- * Return: 0; -ENOMEM: the list is as it was.
- */
+ * Return: 0; -ENOMEM: the list is as it was. */
 static inline int capo_array_room(void *list, size_t n, size_t item)
 {
         void **at = list, *larger;

@@ -109,9 +109,7 @@ unsigned capo_type_size(unsigned type);
 const char *capo_type_name(unsigned type);
 const char *capo_op_name(unsigned op);
 
-/**
- * capo_busbw_factor() - bus bandwidth over algorithm bandwidth, by nccl-tests' convention
+/** capo_busbw_factor() - bus bandwidth over algorithm bandwidth, by nccl-tests' convention
  * (doc/PERFORMANCE.md there): all-reduce 2(n-1)/n; all-gather, reduce-scatter, all-to-all, gather,
- * scatter (n-1)/n; the rest 1. n <= 1 gives 0 for the factors that have n.
- */
+ * scatter (n-1)/n; the rest 1. n <= 1 gives 0 for the factors that have n. */
 double capo_busbw_factor(enum capo_call_kind kind, unsigned n_ranks);

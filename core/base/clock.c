@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calibration. CLOCK_MONOTONIC is disciplined by NTP (up to 500 ppm of slew) and the counter is
+/* Calibration. CLOCK_MONOTONIC is disciplined by NTP (up to 500 ppm of slew) and the counter is
  * not, so neither is "right"; over a run they differ by microseconds per second at most, and END
  * frames write the difference down. Durations come from one counter, so they are exact up to the
- * error of its rate.
- */
+ * error of its rate. */
 #if defined __x86_64__
 #include <cpuid.h>
 #endif
@@ -70,11 +68,9 @@ void capo_clock_init(struct capo_timebase *clock)
                 clock->ns_per_tick = 1;
 }
 
-/*
- * Has one clock gone on without the other since the last moment? In a virtual machine that was
+/* Has one clock gone on without the other since the last moment? In a virtual machine that was
  * paused, or a computer that was asleep, the counter may have and CLOCK_MONOTONIC not. NTP makes
- * 0.05 % at most.
- */
+ * 0.05 % at most. */
 static bool clock_jumped(const struct capo_timebase *last, uint64_t ticks, uint64_t mono)
 {
         double passed = (double)(int64_t)(mono - last->now_mono_ns);

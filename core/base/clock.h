@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The host clock of records: the time-stamp counter, calibrated against CLOCK_MONOTONIC. A record
+/* The host clock of records: the time-stamp counter, calibrated against CLOCK_MONOTONIC. A record
  * carries raw ticks; the drain thread converts them. If the counter cannot serve as a clock (x86
  * without the invariant-TSC bit), ticks are nanoseconds of CLOCK_MONOTONIC and all else stays the
- * same.
- */
+ * same. */
 #pragma once
 
 #include <stdbool.h>
@@ -62,21 +60,17 @@ static inline uint64_t capo_clock_ticks(void)
 /** capo_clock_init() - choose the counter or CLOCK_MONOTONIC, and take the epoch. */
 void capo_clock_init(struct capo_timebase *clock);
 
-/**
- * capo_clock_update() - take the latest moment and recompute the rate
+/** capo_clock_update() - take the latest moment and recompute the rate
  *
  * The rate is the average since the epoch, so its error shrinks as the process runs: two readings
  * bracketed to about 100 ns give 10 ppm after 10 ms and 0.1 ppm after a second. Below 1 ms apart
  * nothing is computed. If one clock has jumped (a virtual machine that was paused), the rate stays;
  * a second later it is the average since the jump. Durations stay right, and times go on by the
- * counter.
- */
+ * counter. */
 void capo_clock_update(struct capo_timebase *clock);
 
-/**
- * capo_clock_ready() - wait until capo_clock_update() has a rate; at most about a millisecond
- * Where the clock does not move in ten the rate is that of the kernel's own.
- */
+/** capo_clock_ready() - wait until capo_clock_update() has a rate; at most about a millisecond
+ * Where the clock does not move in ten the rate is that of the kernel's own. */
 void capo_clock_ready(struct capo_timebase *clock);
 
 /** capo_clock_span() - ticks in ns; UINT64_MAX if they do not fit (the file of another process,

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads frames, code, texts and lines out of the memory of a CPython, of this process or of a
+/* Reads frames, code, texts and lines out of the memory of a CPython, of this process or of a
  * running other one, by the offsets of its release. Everything is checked: an object must have the
  * address of its type, a place in code must lie in that code, a length must be below a limit. No
- * function of the interpreter is called.
- */
+ * function of the interpreter is called. */
 #pragma once
 
 #include <stdbool.h>
@@ -104,13 +102,11 @@ bool capo_py_frame(const struct capo_py *py, uint64_t address, struct capo_py_fr
 size_t capo_py_frame_bytes(const struct capo_py_layout *l);
 struct capo_py_frame capo_py_frame_in(const struct capo_py_layout *l, const uint8_t *raw);
 
-/**
- * capo_py_say() - "file.py:12 function\n" of a frame
+/** capo_py_say() - "file.py:12 function\n" of a frame
  * @packaged: counts down for frames of installed packages, which come at most so often
  *
  * Files of installed packages are named from there on. Return: bytes; 0: one package too many; -1:
- * not a frame that can be read.
- */
+ * not a frame that can be read. */
 int capo_py_say(const struct capo_py *py, const struct capo_py_frame *frame, char *text,
                 size_t room, int *packaged);
 

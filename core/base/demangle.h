@@ -3,8 +3,7 @@
 
 #include <stddef.h>
 
-/**
- * capo_demangle() - what a person calls the function that C++ or Rust named @mangled
+/** capo_demangle() - what a person calls the function that C++ or Rust named @mangled
  *
  * Only the qualified name: "c10d::ProcessGroupNCCL::allreduce", without parameters, template
  * arguments and a Rust hash, which make a name of a deep library a line long. A name without a name
@@ -15,6 +14,5 @@
  * 2603). Nothing is allocated.
  *
  * Return: bytes written to @text, which ends in 0; 0 when @mangled is no such name: then @text is
- * empty.
- */
+ * empty. */
 size_t capo_demangle(const char *mangled, char *text, size_t room);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The settings table at work. Each row of env.def becomes one field, one parse call and one printed
- * line, so the list, the parser and the documentation cannot drift apart.
- */
+/* The settings table at work. Each row of env.def becomes one field, one parse call and one printed
+ * line, so the list, the parser and the documentation cannot drift apart. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdlib.h>

@@ -7,8 +7,7 @@
 #include <stddef.h>
 #include <unistd.h>
 
-/**
- * capo_file_read() - all of a file
+/** capo_file_read() - all of a file
  * @path: - is standard input
  * @most: bytes
  * @text: to be freed; a 0 stands behind its *@size bytes. Both set only on success.
@@ -18,8 +17,7 @@
 int capo_file_read(const char *path, size_t most, char **text, size_t *size);
 
 /** capo_file_read_fd() - the same of what is left of @fd, also of a pipe; where there is more than
- * @most its first bytes.
- */
+ * @most its first bytes. */
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size);
 
 /** capo_file_open() - to read, without waiting for a pipe's writer or a lease's holder. Return: the
@@ -30,14 +28,12 @@ int capo_file_open(const char *path);
  * /dev/fd/N. */
 bool capo_file_is_fifo(const char *path);
 
-/**
- * capo_file_find() - the file that a search path means
+/** capo_file_find() - the file that a search path means
  * @dirs: folders with colons between, as in PATH; NULL: none. Empty ones are stepped over.
  * @name: with a slash it is the file itself
  * @mode: for access(2): R_OK, X_OK
  *
- * Return: is there one? @path is empty when not.
- */
+ * Return: is there one? @path is empty when not. */
 bool capo_file_find(const char *dirs, const char *name, int mode, char *path, size_t room);
 
 /** capo_file_temp_folder() - TMPDIR, when absolute and of at most 40 bytes, otherwise /tmp */

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Floating point in somebody else's thread. A job may have made exceptions trap (feenableexcept) or
+/* Floating point in somebody else's thread. A job may have made exceptions trap (feenableexcept) or
  * rounding another; every thread it starts begins with that. Between these two calls our arithmetic
  * runs in the environment that a process starts with. Afterwards the job has its flags back.
  *
  * Without <fenv.h>: its functions are in libm, which the preload library must not bring along.
- * x86-64: MXCSR alone, because nothing of ours uses the x87 unit.
- */
+ * x86-64: MXCSR alone, because nothing of ours uses the x87 unit. */
 #pragma once
 
 #include <stdint.h>

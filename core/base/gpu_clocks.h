@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How fast a GPU runs, and what holds it back: samples by NVML, what they add up to, and the text
+/* How fast a GPU runs, and what holds it back: samples by NVML, what they add up to, and the text
  * of that (INFO gpu.clocks.N). Asked in the job by the drain thread and afterwards by capo hang;
- * judged by analysis/report/late_cause.c.
- */
+ * judged by analysis/report/late_cause.c. */
 #pragma once
 
 #include <stdbool.h>
@@ -25,13 +23,11 @@ struct capo_nvml_clocks {
                                     unsigned *celsius); /* NULL: not there */
 };
 
-/**
- * capo_nvml_clocks_find() - the functions of @library, which stays open as long as they are called
+/** capo_nvml_clocks_find() - the functions of @library, which stays open as long as they are called
  * @symbol: dlsym, or what does its work in a library that has one of its own
  *
  * Return: whether all needed functions are there. The one for reasons has had two names
- * (ThrottleReasons before CUDA 12.2).
- */
+ * (ThrottleReasons before CUDA 12.2). */
 bool capo_nvml_clocks_find(struct capo_nvml_clocks *out, void *library,
                            void *(*symbol)(void *library, const char *name));
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A layout is kept as runs of equal nodes, which makes a job of a thousand nodes as small as one of
- * two. Where the order does not matter, texts and comparisons use the order of rising size.
- */
+/* A layout is kept as runs of equal nodes, which makes a job of a thousand nodes as small as one of
+ * two. Where the order does not matter, texts and comparisons use the order of rising size. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
@@ -391,12 +389,10 @@ static void claim_local(struct claim *c, const char *variable, uint32_t size, ui
                 (void)capo_layout_add(&c->layout, size, 1);
 }
 
-/*
- * Slurm's variables count only if Slurm itself starts the ranks. Under mpirun they describe the
+/* Slurm's variables count only if Slurm itself starts the ranks. Under mpirun they describe the
  * allocation on one node and the step of mpirun's daemons on the next, so ranks would disagree.
  * @in_rank: asked by a rank, not by what starts the ranks: then there is a step, and the allocation
- * says nothing.
- */
+ * says nothing. */
 static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, struct claim *claims,
                              struct capo_layout_launch *out)
 {

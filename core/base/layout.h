@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Layout: how many ranks each node has, in the order of the nodes' lowest ranks. Three and more
+/* Layout: how many ranks each node has, in the order of the nodes' lowest ranks. Three and more
  * equal nodes in a row are written 4x8 (four nodes of 8 ranks), so 2+4x8 is one node of 2 and then
  * four of 8. NCCL's trees load a node by its place, so 8+4+8+8 and 4+3x8 are two layouts. Two nodes
  * have no order: the two trees are mirror images, and 5+3 is 3+5. "4+3x8 in any order" is what only
@@ -9,8 +8,7 @@
  *
  * A layout decides which profile rules fire, and all ranks must decide alike: every function here
  * is a pure function of its arguments, and says "not known" where the arguments do not settle it.
- * None allocates.
- */
+ * None allocates. */
 #pragma once
 
 #include <stdbool.h>
@@ -41,12 +39,9 @@ bool capo_layout_ordered(const struct capo_layout *l);
 /** capo_layout_in_any_order() - @l without its order: sorted, any_order set where order matters. */
 struct capo_layout capo_layout_in_any_order(const struct capo_layout *l);
 
-/**
- * capo_layout_parse() - "3+5", "8", "4x8", "2+4x8", "4+3x8 in any order" (spaces allowed)
- *
- * Return: 0; -EINVAL not a layout (*at, when given, is the place in @text); -E2BIG as above. *out
- * only on success.
- */
+/** capo_layout_parse() - "3+5", "8", "4x8", "2+4x8", "4+3x8 in any order" (spaces allowed). Return:
+ * 0; -EINVAL not a layout (*at, when given, is the place in @text); -E2BIG as above. *out only on
+ * success. */
 int capo_layout_parse(const char *text, struct capo_layout *out, const char **at);
 
 /** capo_layout_parse_slurm() - Slurm's "3,5", "4(x2),2" (sbatch(1), SLURM_TASKS_PER_NODE). Return:
@@ -92,8 +87,7 @@ struct capo_layout_why {
         const char *text;
 };
 
-/**
- * capo_layout_of_comm() - layout of one communicator
+/** capo_layout_of_comm() - layout of one communicator
  * @world:  layout of the whole job by the launcher, or NULL
  * @reported: NCCL's numbers of the communicator. They are the stronger source: NCCL may count one
  *          server without an NVLink path as two nodes
@@ -109,8 +103,7 @@ struct capo_layout_why {
  * communicator of all ranks is taken to number them as the launcher does. One that does not is
  * taken wrongly by all its ranks alike.
  *
- * Return: 0; -ENODATA not settled; -EINVAL the numbers contradict themselves.
- */
+ * Return: 0; -ENODATA not settled; -EINVAL the numbers contradict themselves. */
 int capo_layout_of_comm(const struct capo_layout *world,
                         const struct capo_layout_reported *reported, struct capo_layout *out,
                         struct capo_layout_why *why);
@@ -126,8 +119,7 @@ struct capo_layout_launch {
         char said[512];            /* conflicts, one sentence each, and what was dropped; "" none */
 };
 
-/**
- * capo_layout_from_launcher() - layout of the job, the same answer on every rank
+/** capo_layout_from_launcher() - layout of the job, the same answer on every rank
  * @get:  getenv, or a stand-in for tests
  *
  * Sources, the nearest to the ranks first: CAPO_LAYOUT; torchrun (WORLD_SIZE, LOCAL_WORLD_SIZE,
@@ -139,13 +131,9 @@ struct capo_layout_launch {
  * whose ranks do not add up to the job's is dropped, and `said` names both.
  *
  * Return: 0 with the layout known; -ENODATA with *out filled and the layout not known; -EINVAL:
- * CAPO_LAYOUT is set and is not a layout (`said` has the reason).
- */
+ * CAPO_LAYOUT is set and is not a layout (`said` has the reason). */
 int capo_layout_from_launcher(capo_layout_getenv get, void *user, struct capo_layout_launch *out);
 
-/**
- * capo_layout_from_rank() - the same, asked by a rank of its own variables
- *
- * Only what every rank of the job reads alike counts: of Slurm the step, not the allocation.
- */
+/** capo_layout_from_rank() - the same, asked by a rank of its own variables. Only what every rank
+ * of the job reads alike counts: of Slurm the step, not the allocation. */
 int capo_layout_from_rank(capo_layout_getenv get, void *user, struct capo_layout_launch *out);

@@ -13,11 +13,9 @@ static __thread struct {
         uint64_t mask;          /* what it had blocked */
 } mine __attribute__((tls_model("initial-exec")));
 
-/*
- * Both settings are needed. A canceller checks them and then sends a signal. When the signal
+/* Both settings are needed. A canceller checks them and then sends a signal. When the signal
  * arrives the thread may hold a lock, and the handler of some glibc releases (2.36 is one) checks
- * the type alone.
- */
+ * the type alone. */
 static void disable_cancel(void)
 {
         int state, type;
@@ -43,11 +41,9 @@ static void restore_cancel(void)
         }
 }
 
-/*
- * In each cancellation point these releases make the type asynchronous, whatever it was, so the
- * signal that comes late would end the thread in the middle of a read(). It has to wait. libc's
- * own functions never block this signal; the kernel does.
- */
+/* In each cancellation point these releases make the type asynchronous, whatever it was, so the
+ * signal that comes late would end the thread in the middle of a read(). It has to wait. libc's own
+ * functions never block this signal; the kernel does. */
 static void block_signal(void)
 {
         const uint64_t cancel = UINT64_C(1) << (CAPO_CANCEL_SIGNAL - 1);

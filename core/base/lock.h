@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Locks of a library that lives in somebody else's process. A thread of the job may be cancelled
+/* Locks of a library that lives in somebody else's process. A thread of the job may be cancelled
  * (pthread_cancel) at any cancellation point, asynchronously even anywhere; one that ended with a
  * lock of ours held would stop all others for ever. So nobody can be cancelled while he holds one;
- * what was asked for meanwhile happens afterwards.
- */
+ * what was asked for meanwhile happens afterwards. */
 #pragma once
 
 #include <pthread.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Lets the built libraries load with an older glibc, down to 2.28 (RHEL 8, Ubuntu 20.04 and images
+/* Lets the built libraries load with an older glibc, down to 2.28 (RHEL 8, Ubuntu 20.04 and images
  * built on them).
  *
  * glibc 2.34 gave most functions of libpthread and libdl a new version. The linker binds to it, and
@@ -13,8 +12,7 @@
  *
  * tests/exports/loadable.sh checks the built libraries, so it finds a name that a new compiler or
  * glibc adds. Compiled into the two libraries that go into a job, and with old_glibc_program.c into
- * the programs of a portable build. Not under a sanitizer, which has to see these calls itself.
- */
+ * the programs of a portable build. Not under a sanitizer, which has to see these calls itself. */
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <link.h>
@@ -138,11 +136,9 @@ int capo_lstat64(const char *path, void *out)
         return stat_at(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
 }
 
-/*
- * New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc
+/* New in 2.35, and what unwind tables are found with (shim/find/object.c, and the unwinder of a gcc
  * built there); nothing else is asked. The real one where there is one (it takes no lock), else
- * what libgcc did before: the walk over all objects.
- */
+ * what libgcc did before: the walk over all objects. */
 #ifdef DLFO_STRUCT_HAS_EH_DBASE
 void *old_dlvsym(void *handle, const char *name,
                  const char *version) __asm__("capo_old_dlvsym") OLD_WEAK;
@@ -154,11 +150,9 @@ struct find {
         bool later; /* than the program, which is the first object */
 };
 
-/*
- * The kernel maps the program's segments one by one: what lies between two of them may be another's
+/* The kernel maps the program's segments one by one: what lies between two of them may be another's
  * mapping. So where they have a hole, the program's mapping is the segment, as glibc has it. All
- * other objects are mapped in one piece.
- */
+ * other objects are mapped in one piece. */
 static int match_object(struct dl_phdr_info *info, size_t size, void *arg)
 {
         struct find *find = arg;

@@ -28,12 +28,10 @@
 #include <errno.h>
 
 #ifdef CAPO_IN_A_JOB
-/*
- * In a library that goes into a job the references have no version ("dlopen@"): the loader takes
- * the oldest. With one they would name libc.so.6, where the linker finds it. If the loader of
- * glibc 2.28 or 2.29 looks there before it looks into libdl.so.2, it refuses the library, and ends
- * the process if that was preloaded. Weak, because the linker finds no definition without version.
- */
+/* In a library that goes into a job the references have no version ("dlopen@"): the loader takes
+ * the oldest. With one they would name libc.so.6, where the linker finds it. If the loader of glibc
+ * 2.28 or 2.29 looks there before it looks into libdl.so.2, it refuses the library, and ends the
+ * process if that was preloaded. Weak, because the linker finds no definition without version. */
 #define OLD_WEAK        DEFAULT __attribute__((weak))
 #define OLD_AT(version) "@"
 #else
@@ -41,12 +39,10 @@
 #define OLD_AT(version) "@" version
 #endif
 #ifdef CAPO_LATE_THREADS
-/*
- * libcapo.so is loaded into every process of a job. Loading libpthread.so.0 and libdl.so.2 for it
+/* libcapo.so is loaded into every process of a job. Loading libpthread.so.0 and libdl.so.2 for it
  * would be 0.06 of its 0.15 ms there, so it does not name them as needed. With a glibc before 2.34
  * and a program that is not linked to them, these functions are looked up when they are called;
- * real NCCL and libfabric load them.
- */
+ * real NCCL and libfabric load them. */
 void *capo_old_late(const char *name);
 #define OLD_OF(name) (old_##name ? old_##name : (__typeof__(&old_##name))capo_old_late(#name))
 #else

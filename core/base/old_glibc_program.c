@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * As old_glibc.c, for the programs of a portable build (meson -Dportable=true): functions that only
+/* As old_glibc.c, for the programs of a portable build (meson -Dportable=true): functions that only
  * programs and the libraries linked into them call. Such a program runs with glibc 2.28 and later.
  */
 #include <fcntl.h>
@@ -65,10 +64,8 @@ void capo_arc4random_buf(void *out, size_t bytes)
         }
 }
 
-/*
- * Before 2.34 a program brought the loop over its constructors along and passed it here. Today's
- * start files no longer have it, so it is passed again: every release runs what it is given.
- */
+/* Before 2.34 a program brought the loop over its constructors along and passed it here. Today's
+ * start files no longer have it, so it is passed again: every release runs what it is given. */
 typedef void (*constructor)(int argc, char **argv, char **envp);
 extern constructor __preinit_array_start[], __preinit_array_end[], __init_array_start[],
         __init_array_end[];
@@ -96,10 +93,8 @@ int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
                               stack_end);
 }
 
-/*
- * hwloc's archive can ask libudev, of which there is no archive. Without a context it reads the
- * kernel's and udev's files itself.
- */
+/* hwloc's archive can ask libudev, of which there is no archive. Without a context it reads the
+ * kernel's and udev's files itself. */
 void *udev_new(void);
 void *udev_new(void)
 {

@@ -20,12 +20,8 @@ static inline int capo_order_double(const void *a, const void *b)
         return CAPO_ORDER(*(const double *)a, *(const double *)b);
 }
 
-/**
- * capo_nth() - what @v[k] would be if the @n of @v were sorted; reorders @v
- *
- * Quickselect: time in proportion to @n. Numbers that somebody has arranged against it are sorted
- * after some rounds.
- */
+/** capo_nth() - what @v[k] would be if the @n of @v were sorted; reorders @v. Quickselect: time in
+ * proportion to @n. Numbers that somebody has arranged against it are sorted after some rounds. */
 static inline double capo_nth(double *v, size_t n, size_t k)
 {
         ptrdiff_t low = 0, high = (ptrdiff_t)n - 1, at = (ptrdiff_t)k;

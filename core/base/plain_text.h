@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Text of others - names out of a log, a description, a file - on its way to a person. A terminal
+/* Text of others - names out of a log, a description, a file - on its way to a person. A terminal
  * obeys some bytes: it can be made to show something else than what is there, to report back, to
- * rename itself. None of those get out.
- */
+ * rename itself. None of those get out. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
-/**
- * capo_plain() - in place, with '?' for every byte of: controls but newline and tab (C0, DEL; C1
+/** capo_plain() - in place, with '?' for every byte of: controls but newline and tab (C0, DEL; C1
  * also as UTF-8), of letters that turn the direction of writing (U+202E, U+2066, ...), and whatever
  * is not UTF-8 (RFC 3629: no surrogates, nothing overlong)
  * @styles: the three sequences that capo's own pages use for bold, yellow and normal
@@ -18,8 +15,7 @@
  * @last:   nothing follows @text; else what may be the beginning of a letter at its end is left for
  *          the next time
  *
- * Return: bytes that are decided, n when @last.
- */
+ * Return: bytes that are decided, n when @last. */
 size_t capo_plain(char *text, size_t n, bool styles, bool last);
 
 /** capo_plain_line() - the same of a whole text that must stay on one line: without newline, tab

@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The files in which NCCL looks for a plugin (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1 to
+/* The files in which NCCL looks for a plugin (misc/tuner.cc, plugin/plugin_open.cc of 2.19.1 to
  * 2.30.7): the value of its variable as a file, then libnccl-<kind>-<value>.so; without a value
  * libnccl-<kind>.so (from 2.21 on). If none has a tuner or profiler, the net plugin's file may have
- * one, as aws-ofi-nccl's does.
- */
+ * one, as aws-ofi-nccl's does. */
 #pragma once
 
 #include <stdbool.h>
 
 #define CAPO_PLUGIN_FILE 4096
 
-/**
- * capo_plugin_file() - the @i-th file of that search, from 0
+/** capo_plugin_file() - the @i-th file of that search, from 0
  * @kind:  "tuner", "profiler" or "net"
  * @value: what its variable says; NULL or "" when unset
  *
- * Return: @text; NULL: there are no more.
- */
+ * Return: @text; NULL: there are no more. */
 const char *capo_plugin_file(const char *kind, const char *value, unsigned i,
                              char text[CAPO_PLUGIN_FILE]);
 

@@ -4,8 +4,7 @@
 
 #include <stddef.h>
 
-/**
- * capo_safe_args() - the program, its script or module, and known options with numbers, as one
+/** capo_safe_args() - the program, its script or module, and known options with numbers, as one
  * line;
  *   "..." stands for arguments that are left out
  * @args: each ends with a zero, as in /proc/<pid>/cmdline; @size: bytes
@@ -13,6 +12,5 @@
  *
  * Secrets in the names that stay are masked (core/base/secret.h).
  *
- * Return: bytes in @out without its zero.
- */
+ * Return: bytes in @out without its zero. */
 size_t capo_safe_args(const char *args, size_t size, char *out, size_t room);

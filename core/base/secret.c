@@ -145,11 +145,9 @@ static bool url_password(const char *text, size_t n, size_t *begin, size_t *size
         return colon && *size;
 }
 
-/*
- * A name with its value inside of an argument, at @text: of JSON ("token": "x"), of a URL
+/* A name with its value inside of an argument, at @text: of JSON ("token": "x"), of a URL
  * (?sig=x&), of a header (X-Api-Key: x). Sets where the value begins and its size. Return: whether
- * it is secret.
- */
+ * it is secret. */
 static bool named_value(const char *text, size_t n, size_t *begin, size_t *size)
 {
         size_t name = key_bytes(text, n), at = name;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Site defaults: /etc/capo/capo.conf, lines NAME=VALUE of settings that users may set. The
- * environment wins. The file is read into memory of the caller: in the job nothing is allocated.
- */
+/* Site defaults: /etc/capo/capo.conf, lines NAME=VALUE of settings that users may set. The
+ * environment wins. The file is read into memory of the caller: in the job nothing is allocated. */
 #pragma once
 
 #include <stdbool.h>
@@ -18,16 +16,14 @@ enum {
 /** capo_site_path() - the file; NULL: CAPO_CONF=none. CAPO_CONF may name another. */
 const char *capo_site_path(void);
 
-/**
- * capo_site_read() - the file's settings, "NAME=VALUE" one behind the other, an empty one at the
+/** capo_site_read() - the file's settings, "NAME=VALUE" one behind the other, an empty one at the
  * end
  *
  * A file that others than root (or this user) may write is not read, because it decides what runs
  * in other people's jobs. @fault says so, or names the first bad line, or is ""; the other lines
  * count. A missing file is no error.
  *
- * Return: how many.
- */
+ * Return: how many. */
 unsigned capo_site_read(char text[CAPO_SITE_ROOM], char fault[CAPO_SITE_FAULT]);
 
 /** capo_site_parse() - the same of @n bytes that are there already; @text has room for 2 more. */

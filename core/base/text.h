@@ -6,12 +6,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * capo_append() - printf() behind what a text has already
+/** capo_append() - printf() behind what a text has already
  * @text: ends within its @room bytes, and does so afterwards: what does not fit is cut off
  *
- * Return: @text.
- */
+ * Return: @text. */
 __attribute__((format(printf, 3, 4))) char *capo_append(char *text, size_t room, const char *format,
                                                         ...);
 

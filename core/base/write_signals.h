@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writing in somebody else's process. Two errors of a write send a signal to the thread, which
+/* Writing in somebody else's process. Two errors of a write send a signal to the thread, which
  * would end the job: SIGXFSZ beyond a limit on the size of files (ulimit -f), and SIGPIPE for a
  * pipe that nobody reads any more. Between these two calls they are only error codes (EFBIG,
- * EPIPE). A signal that was pending before stays pending.
- */
+ * EPIPE). A signal that was pending before stays pending. */
 #pragma once
 
 #include <errno.h>
@@ -14,12 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
-/**
- * capo_signal_mask() - pthread_sigmask() as the kernel has it: 0 or -1 and errno
- *
- * libc removes the signal of a cancellation from each mask that it sets, and so would deliver it
- * under a lock (core/base/lock.h).
- */
+/** capo_signal_mask() - pthread_sigmask() as the kernel has it: 0 or -1 and errno. Libc removes the
+ * signal of a cancellation from each mask that it sets, and so would deliver it under a lock
+ * (core/base/lock.h). */
 static inline int capo_signal_mask(int how, const sigset_t *set, sigset_t *before)
 {
         enum { KERNEL_BYTES = 8 }; /* of its sigset_t, the beginning of libc's */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Memory for what runs outside of a job: the command capo, and what it is made of. Each function
- * gives memory or ends the process with one line and xalloc_status, so that nobody asks.
- * Never in the libraries that a job loads, nor for a size that a file states.
- */
+/* Memory for what runs outside of a job: the command capo, and what it is made of. Each function
+ * gives memory or ends the process with one line and xalloc_status, so that nobody asks. Never in
+ * the libraries that a job loads, nor for a size that a file states. */
 #pragma once
 
 #include <stdarg.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Does the process that a segment belongs to live? The life sign is a POSIX record lock: the kernel
+/* Does the process that a segment belongs to live? The life sign is a POSIX record lock: the kernel
  * drops it with the process whatever kills it, a fork does not inherit it, and it works across pid
  * namespaces that share a /dev/shm. Programs that close all descriptors drop it too, so within one
- * pid namespace /proc is asked as well.
- */
+ * pid namespace /proc is asked as well. */
 #pragma once
 
 #include <stdbool.h>

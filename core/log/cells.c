@@ -147,8 +147,7 @@ static void hist_add(struct capo_cells *c, uint32_t *number, uint64_t ns)
         hist->bucket[capo_hist_bucket(ns)]++;
 }
 
-/*
- * Times first, then the two numbers of calls. The process that recovers a dead one counts the whole
+/* Times first, then the two numbers of calls. The process that recovers a dead one counts the whole
  * call again unless the second number has it (drain.c), so at worst a time is in a histogram twice.
  */
 void capo_cells_count(struct capo_cells *c, const struct capo_record *r)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Counting: each record that leaves a ring is counted exactly once in the cell of its kind
+/* Counting: each record that leaves a ring is counted exactly once in the cell of its kind
  * (communicator, call, size, what ran), with the time it took in the cell's histograms, and in the
- * totals of its call site.
- */
+ * totals of its call site. */
 #pragma once
 
 #include "capo/record.h"

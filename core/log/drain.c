@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rounds, and what they leave in the log. Each record that leaves a ring is kept for a while
+/* Rounds, and what they leave in the log. Each record that leaves a ring is kept for a while
  * (flight.c; when everything is traced that is only the stage from which blocks are written) and
  * counted (cells.c).
  *
  * A kill may come between any two instructions here. The order is keep, count, advance the tail, so
  * no record is lost. The process that recovers the segment finds the record that was being moved:
  * it is the last that was kept and still is in its ring, and the number of calls says whether it
- * was counted. If nothing is kept (CAPO_FLIGHT=0), it is counted again.
- */
+ * was counted. If nothing is kept (CAPO_FLIGHT=0), it is counted again. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +40,7 @@ static bool is_text(uint32_t type)
                type == CAPO_FRAME_HANG || type == CAPO_FRAME_MACHINE;
 }
 
-/* Text that waits in the segment; with again all of it that still stands
- * there. */
+/* Text that waits in the segment; with again all of it that still stands there. */
 static void describe_texts(struct capo_describe *d)
 {
         uint64_t head = atomic_load_explicit(&d->seg->header->text_head, memory_order_acquire);

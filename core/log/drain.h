@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The drain: takes finished calls out of the rings of a segment, counts them into cells, keeps the
+/* The drain: takes finished calls out of the rings of a segment, counts them into cells, keeps the
  * last ones (or, when everything is traced, all of them) and writes the log. It works on a mapped
  * segment and nothing else, so the living process and the one that recovers a dead one run the same
- * code. One caller at a time.
- */
+ * code. One caller at a time. */
 #pragma once
 
 #include "core/log/describe.h"
@@ -20,10 +18,8 @@ void capo_drain_free(struct capo_drain *d);
  */
 void capo_drain_forget(struct capo_drain *d);
 
-/**
- * capo_drain_create_log() - make the log at header.log_path, or beside it where that name is taken
- * Return: 0; -errno: there will be no log, records are still counted.
- */
+/** capo_drain_create_log() - make the log at header.log_path, or beside it where that name is taken
+ * Return: 0; -errno: there will be no log, records are still counted. */
 int capo_drain_create_log(struct capo_drain *d);
 
 /** capo_drain_into() - before capo_drain_take_over(): all that is known goes into an empty file
@@ -34,10 +30,8 @@ void capo_drain_into(struct capo_drain *d, int fd);
  * is missing. */
 int capo_drain_take_over(struct capo_drain *d);
 
-/**
- * capo_drain_round() - take out what is finished; with trace_all write the blocks that are full
- * Return: the number of records taken.
- */
+/** capo_drain_round() - take out what is finished; with trace_all write the blocks that are full
+ * Return: the number of records taken. */
 unsigned capo_drain_round(struct capo_drain *d);
 
 /** capo_drain_waits() - a block is full, and there is no log to write it to. */
@@ -58,13 +52,9 @@ int capo_drain_text(struct capo_drain *d);
  * open. */
 void capo_drain_goes_on(struct capo_drain *d);
 
-/**
- * capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 killed); sync
- * when taken over
- *
- * Return: 0; -errno: log and segment are as before, for another try or for `capo report` to
- * recover.
- */
+/** capo_drain_finish() - checkpoint, the flight recorder, END with @clean (1 exit, 2 killed); sync
+ * when taken over. Return: 0; -errno: log and segment are as before, for another try or for `capo
+ * report` to recover. */
 int capo_drain_finish(struct capo_drain *d, unsigned clean);
 
 /** capo_drain_near_max() - has the log reached three quarters of CAPO_LOG_MAX? */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The text of FABRIC frames, in both directions: what a process did over libfabric, a line per
+/* The text of FABRIC frames, in both directions: what a process did over libfabric, a line per
  * object. docs/internals/log-format.md describes the lines, core/log/fabric_frame.def lists them
  * and their keys. fabric_write.c puts snapshots together (in the job: no allocation, bounded),
- * fabric_read.c takes the last whole one apart (afterwards). No libfabric header here.
- */
+ * fabric_read.c takes the last whole one apart (afterwards). No libfabric header here. */
 #pragma once
 
 #include <stdbool.h>
@@ -140,15 +138,13 @@ struct capo_fabric_text {
 void capo_fabric_begin(struct capo_fabric_text *t, uint64_t snapshot,
                        void (*out)(unsigned type, const char *text, size_t size));
 
-/**
- * capo_fabric_put() - one line
+/** capo_fabric_put() - one line
  * @line: enum capo_fabric_line (core/log/fabric_kinds.h)
  * @what: the struct that core/log/fabric_frame.def names for @line; a value of 0, false or "" is
  *        left out unless its row says COUNT
  *
  * Control characters in names become spaces; a value from outside is cut at 63 bytes, a list at its
- * field's room.
- */
+ * field's room. */
 void capo_fabric_put(struct capo_fabric_text *t, unsigned line, const void *what);
 
 /** capo_fabric_end() - the snapshot is complete: hand over what is left. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A snapshot goes out in pieces of whole lines, each piece beginning with the snapshot's number. A
+/* A snapshot goes out in pieces of whole lines, each piece beginning with the snapshot's number. A
  * line has at most about PIECE / 2 bytes and a new piece begins where the last is half full, so
- * lines fit; one that does not is cut.
- */
+ * lines fit; one that does not is cut. */
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>

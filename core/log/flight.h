@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The flight recorder: the last calls as they were, in the segment, and their way into the log. A
+/* The flight recorder: the last calls as they were, in the segment, and their way into the log. A
  * log has calls as BLOCK frames, by column, each of one thread; what calls have in common is said
- * once, as a numbered shape.
- */
+ * once, as a numbered shape. */
 #pragma once
 
 #include "capo/record.h"

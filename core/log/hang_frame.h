@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The text of HANG frames: what a process stood in at one moment of its life, said by its own watch
+/* The text of HANG frames: what a process stood in at one moment of its life, said by its own watch
  * (shim/record/watch.h) or because another rank's watch had asked. With it a log that is not final
  * says as much of that moment as a read of the process's memory does. The words:
- * include/capo/log_hang.def.
- */
+ * include/capo/log_hang.def. */
 #pragma once
 
 #include <stddef.h>
@@ -27,33 +25,27 @@ struct capo_hang_text {
         unsigned nth;      /* of this process, from 1; 0: it was asked */
 };
 
-/**
- * capo_hang_text_write() - the text of one frame
+/** capo_hang_text_write() - the text of one frame
  * @t:    at_ns and calls are filled in
  * @seg:  of this process, or a copy
  * @text: room for whole lines; the oldest of the last calls make room
  *
- * Return: bytes of @text.
- */
+ * Return: bytes of @text. */
 size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text,
                             size_t room);
 
-/**
- * capo_hang_text_python() - one more frame of a thread into the text
+/** capo_hang_text_python() - one more frame of a thread into the text
  * @nth:   thread; its innermost frame comes first
  * @frame: "file:line function", without newline; of a long one the end is kept
  *
- * Return: bytes of @text; 0: no room.
- */
+ * Return: bytes of @text; 0: no room. */
 size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *frame);
 
-/**
- * capo_hang_text_thread(), capo_hang_text_native() - a thread into the text, and one more frame of
+/** capo_hang_text_thread(), capo_hang_text_native() - a thread into the text, and one more frame of
  * it
  * @wait:  where in the kernel; "" not known, "running"
  * @frame: without newline; of a long one the beginning is kept
  *
- * Return: bytes of @text; 0: no room.
- */
+ * Return: bytes of @text; 0: no room. */
 size_t capo_hang_text_thread(char *text, size_t room, int tid, const char *wait, const char *name);
 size_t capo_hang_text_native(char *text, size_t room, int tid, const char *frame);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the
- * keys; info_write.c makes the lines, in the job, and info_read.c parses them afterwards.
- */
+/* The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the
+ * keys; info_write.c makes the lines, in the job, and info_read.c parses them afterwards. */
 #pragma once
 
 #include <stdarg.h>
@@ -16,13 +14,11 @@
 #define CAPO_INFO_FROM \
         ".from" /* behind the key of what a launcher reported: the key of the variable's name */
 
-/**
- * capo_info_print() - one line, its newline included and no zero behind it
+/** capo_info_print() - one line, its newline included and no zero behind it
  * @room: of @line; a value that does not fit is cut
  *
  * Control characters of the value become spaces: one line is one line. Allocates nothing.
  *
- * Return: bytes; 0 when @format cannot be printed or not even the key fits.
- */
+ * Return: bytes; 0 when @format cannot be printed or not even the key fits. */
 size_t capo_info_print(char *line, size_t room, const char *key, const char *format, va_list args)
         __attribute__((format(printf, 4, 0)));

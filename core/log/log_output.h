@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Where the drain's frames go: the log of one segment, and the segment's word on how much of it is
+/* Where the drain's frames go: the log of one segment, and the segment's word on how much of it is
  * good. One store (commit_now) makes written frames valid. The process that continues a log cuts
- * the file back to the last such store.
- */
+ * the file back to the last such store. */
 #pragma once
 
 #include "core/log/log_write.h"
@@ -32,13 +30,10 @@ int capo_output_take_over(struct capo_output *o);
 int capo_output_frame(struct capo_output *o, unsigned type, const void *a, size_t n_a,
                       const void *b, size_t n_b);
 
-/**
- * capo_output_mark(), capo_output_back() - frames that go to the file as a whole or not at all
- *
+/** capo_output_mark(), capo_output_back() - frames that go to the file as a whole or not at all.
  * The first before them, where nothing waits to be written. The second when one could not be
  * written: the file ends where it did, and the segment says so. resync is set: what was taken for
- * written is to be described again.
- */
+ * written is to be described again. */
 struct capo_output_mark {
         struct capo_commit commit;
         uint64_t lost_bytes;

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writing a log: frames are put together in memory and go to the file by write(2), whole frames at
- * a time. Neither stdio nor malloc: this runs inside somebody else's process, at its exit too.
- */
+/* Writing a log: frames are put together in memory and go to the file by write(2), whole frames at
+ * a time. Neither stdio nor malloc: this runs inside somebody else's process, at its exit too. */
 #pragma once
 
 #include <stdbool.h>
@@ -26,21 +24,16 @@ struct capo_log_writer {
         char *buffer;        /* CAPO_LOG_BUFFER bytes, the caller's */
 };
 
-/**
- * capo_log_write_all() - @n bytes to @offset of a file
- *
- * Return: 0; -errno: what was written before the error stays, for the caller to cut off.
- */
+/** capo_log_write_all() - @n bytes to @offset of a file. Return: 0; -errno: what was written before
+ * the error stays, for the caller to cut off. */
 int capo_log_write_all(int fd, const void *bytes, size_t n, uint64_t offset);
 
-/**
- * capo_log_create() - make the file and write its header
+/** capo_log_create() - make the file and write its header
  * @w:      path and buffer set, fd -1
  * @header: written as it is
  *
  * O_EXCL and O_NOFOLLOW, mode 0600: never through a link, never over a file. Return: 0; -errno
- * (-EEXIST: take another name).
- */
+ * (-EEXIST: take another name). */
 int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *header);
 
 /**
@@ -53,21 +46,15 @@ int capo_log_create(struct capo_log_writer *w, const struct capo_log_header *hea
 int capo_log_append(struct capo_log_writer *w, const struct capo_log_header *header,
                     uint64_t good_bytes);
 
-/**
- * capo_log_frame() - one frame, its payload gathered from @iov
- *
- * Flushes first when the buffer has no room. Payloads above CAPO_LOG_BUFFER - 64 bytes are refused
- * (-EMSGSIZE). With no file the frame is lost and counted. Return: 0 or the error of the flush.
- */
+/** capo_log_frame() - one frame, its payload gathered from @iov. Flushes first when the buffer has
+ * no room. Payloads above CAPO_LOG_BUFFER - 64 bytes are refused (-EMSGSIZE). With no file the
+ * frame is lost and counted. Return: 0 or the error of the flush. */
 int capo_log_frame(struct capo_log_writer *w, unsigned type, const struct iovec *iov, int n_iov);
 
-/**
- * capo_log_flush() - put what waits into the file
- *
- * All or nothing: when the disk is full, a part that was written is cut off again, the frames are
- * counted as lost, and one line says so (once until a flush succeeds again). If the program has
- * closed the descriptor, the file is opened again by its name. Return: 0 or -errno.
- */
+/** capo_log_flush() - put what waits into the file. All or nothing: when the disk is full, a part
+ * that was written is cut off again, the frames are counted as lost, and one line says so (once
+ * until a flush succeeds again). If the program has closed the descriptor, the file is opened again
+ * by its name. Return: 0 or -errno. */
 int capo_log_flush(struct capo_log_writer *w);
 
 /** capo_log_cut() - what waits is dropped, and the file ends at @bytes again. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * An index of things that are numbered from 0 on: open addressing, 1 + number, 0 where there is
+/* An index of things that are numbered from 0 on: open addressing, 1 + number, 0 where there is
  * none. It begins small and grows with what it holds: a job may lock all memory that it has mapped
- * (mlockall()), within a limit.
- */
+ * (mlockall()), within a limit. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,12 +22,9 @@ void capo_index_free(struct capo_number_index *x);
 /** capo_index_clear() - nothing is in it any more; its size stays. */
 void capo_index_clear(struct capo_number_index *x);
 
-/**
- * capo_index_grow() - room for @n things, at most 65,536, with half of the places free
- *
- * Return: 0; 1: it is larger and empty now, put all in again; -ENOMEM: as it was, with a free place
- * for some more.
- */
+/** capo_index_grow() - room for @n things, at most 65,536, with half of the places free. Return: 0;
+ * 1: it is larger and empty now, put all in again; -ENOMEM: as it was, with a free place for some
+ * more. */
 int capo_index_grow(struct capo_number_index *x, uint32_t n);
 
 /** capo_index_first(), _next() - the places to look at for @hash, until one is 0. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The text of RULES frames: what the rule numbers of a recording stand for. A process that was
+/* The text of RULES frames: what the rule numbers of a recording stand for. A process that was
  * tuned or swept says so once, a line per row. include/capo/log_rules.def lists the words;
- * rules_write.c puts lines together (in the job), rules_read.c takes them apart (afterwards).
- */
+ * rules_write.c puts lines together (in the job), rules_read.c takes them apart (afterwards). */
 #pragma once
 
 #include <stdbool.h>

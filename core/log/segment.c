@@ -22,15 +22,12 @@
 #define RING_LEAST  64u  /* records */
 #define RING_SCARCE 512u /* below this many a folder with little room is left alone */
 
-/* Segments of one pid and start time: one that the image before exec() left, and those of pid 1
- * in containers that share /dev/shm and /proc, or that started in the same hundredth of a
- * second. */
+/* Segments of one pid and start time: one that the image before exec() left, and those of pid 1 in
+ * containers that share /dev/shm and /proc, or that started in the same hundredth of a second. */
 #define NAMES 1000
 
-/*
- * posix_fallocate() with signals held back: up to Linux 6.8 a tmpfs gives up, with EINTR, as soon
- * as one is to be delivered, and a profiler sends many.
- */
+/* posix_fallocate() with signals held back: up to Linux 6.8 a tmpfs gives up, with EINTR, as soon
+ * as one is to be delivered, and a profiler sends many. */
 static int allocate_range(int fd, uint64_t begin, uint64_t size)
 {
         sigset_t all, before;

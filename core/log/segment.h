@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The segment: all the memory the recorder of one process works in, as one file
+/* The segment: all the memory the recorder of one process works in, as one file
  * /dev/shm/capo-<uid>-<pid>-<start>, so that a killed process leaves everything it knew to the next
  * reader.
  *
@@ -123,11 +122,9 @@ struct capo_seg_hist {
 };
 static_assert(sizeof(struct capo_seg_hist) == 4096, "layout");
 
-/*
- * Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong
+/* Text that replaces itself: frames (type, size, bytes, up to the next multiple of 8) that belong
  * in the log only when nobody lives to write newer ones. Each new edition goes into the half that
- * is not in force.
- */
+ * is not in force. */
 #define CAPO_KEPT_HALF (192u << 10)
 
 /* What the log file has. Two of them, so that one store makes the new one true. */
@@ -238,8 +235,7 @@ int capo_segment_whole(struct capo_segment *seg, struct capo_segment_header *hea
 /** capo_segment_unmap() - what is mapped of @seg; the file stays as it is. */
 void capo_segment_unmap(struct capo_segment *seg);
 
-/**
- * capo_segment_create() - the segment of this process
+/** capo_segment_create() - the segment of this process
  * @dir: CAPO_SEGMENT_DIR; tests give another
  *
  * Falls back to anonymous memory, with one line, if the file cannot be made; then a kill loses what
@@ -248,27 +244,22 @@ void capo_segment_unmap(struct capo_segment *seg);
  * the start and at any time later: NCCL and data loaders need it, too. Beyond that the recorder
  * uses private memory.
  *
- * Return: 0; -ENOMEM when there is no memory at all.
- */
+ * Return: 0; -ENOMEM when there is no memory at all. */
 int capo_segment_create(struct capo_segment *seg, const char *dir,
                         const struct capo_segment_config *config);
 
-/**
- * capo_area_commit() - make the first @n items usable Caller holds the lock. A descriptor that the
+/** capo_area_commit() - make the first @n items usable Caller holds the lock. A descriptor that the
  * program has closed is opened again. If the folder has no room, or the file was removed, the items
  * are private memory, with one line. Return: 0; -ENOSPC when the capacity is used up, or all memory
- * (nothing changed).
- */
+ * (nothing changed). */
 int capo_area_commit(struct capo_segment *seg, enum capo_area_id id, uint32_t n);
 
-/**
- * capo_ring_commit() - make ring @nth usable, the first that is not; caller holds the lock
+/** capo_ring_commit() - make ring @nth usable, the first that is not; caller holds the lock
  * @large: for a thread that fills one of CAPO_RING_FIRST records
  *
  * The first two large rings have all the records that were asked for, the next ones half, from the
  * ninth on a quarter, because few threads of a process make most of its calls. With little memory
- * they have fewer. capo_area_commit() makes large ones. Return: as capo_area_commit().
- */
+ * they have fewer. capo_area_commit() makes large ones. Return: as capo_area_commit(). */
 int capo_ring_commit(struct capo_segment *seg, uint32_t nth, bool large);
 
 /** capo_segment_hold() - others see by a lock that the process lives, which goes when a program

@@ -72,10 +72,8 @@ static struct capo_record no_call(uint64_t t_begin)
                 .t_begin = t_begin, .peer = -1, .call = CAPO_CALL_GROUP, .type = 255, .op = 255};
 }
 
-/*
- * The records behind the published ones of one thread. A living thread may be writing one, so it
- * can be read half written, as the header says, and no sanitizer checks these reads.
- */
+/* The records behind the published ones of one thread. A living thread may be writing one, so it
+ * can be read half written, as the header says, and no sanitizer checks these reads. */
 CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_segment *seg,
                                      const struct capo_ring *ring)
 {
@@ -152,11 +150,9 @@ static void keep_later(const struct capo_record *r, uint16_t comm, struct capo_r
                 *last = *r;
 }
 
-/*
- * The last call of communicator @comm among those that are kept; false: it is not there. Timed
+/* The last call of communicator @comm among those that are kept; false: it is not there. Timed
  * calls reach the kept ones later than untimed ones, when the GPU has ended them. So the order
- * there is not that of the calls, and the slots have some more.
- */
+ * there is not that of the calls, and the slots have some more. */
 CAPO_UNSANITIZED static bool find_last_call(const struct capo_segment *seg, uint16_t comm,
                                             struct capo_record *out)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The calls that a process is in, or was in when it died: records that it had composed in its rings
+/* The calls that a process is in, or was in when it died: records that it had composed in its rings
  * and not published (shim/record/recorder.h). Reading needs no help of the process, because a
- * thread writes the record before it enters the call and leaves it there until the call returns.
- */
+ * thread writes the record before it enters the call and leaves it there until the call returns. */
 #pragma once
 
 #include "capo/record.h"
@@ -41,8 +39,7 @@ struct capo_ring;
 /** capo_unfinished_inside() - is the thread of @ring inside an NCCL call? */
 bool capo_unfinished_inside(const struct capo_segment *seg, const struct capo_ring *ring);
 
-/**
- * capo_unfinished() - the lines of INFO `unfinished` (include/capo/log_keys.def), before anything
+/** capo_unfinished() - the lines of INFO `unfinished` (include/capo/log_keys.def), before anything
  * takes the segment over
  * @text: room for whole lines; what does not fit is left out
  *
@@ -50,8 +47,7 @@ bool capo_unfinished_inside(const struct capo_segment *seg, const struct capo_ri
  * that is younger than the one before belongs to this round. Its call has not returned if it has no
  * end that is younger still. Members of a group stay behind the head until the group has ended.
  *
- * Return: bytes of @text; 0: in none.
- */
+ * Return: bytes of @text; 0: in none. */
 size_t capo_unfinished(const struct capo_segment *seg, char *text, size_t room);
 
 /* t_begin: ns since the epoch; t_end 0. Calls that create a communicator have in stream its

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Decides which rules hold for a communicator, and in which order.
+/* Decides which rules hold for a communicator, and in which order.
  *
  * A rule's conditions are of two kinds. The settled ones (nodes, ranks, layout, local ranks, class,
  * NCCL version, name) are answered once, when the communicator is made. The asked ones (pipe_ops,
@@ -14,8 +13,7 @@
  * cell's value is latency + bytes / bandwidth; from 16 MiB on the latency is small, and bytes /
  * value x bus-bandwidth factor is the bandwidth of NCCL's graph. Below that size nobody can tell
  * the two apart in one table, so there the bandwidths are "not known" and conditions on them do not
- * hold.
- */
+ * hold. */
 #pragma once
 
 #include "capo/profile.h"
@@ -38,15 +36,13 @@ struct capo_shape {
         const char *comm;             /* name, NULL not known */
 };
 
-/**
- * capo_shape_fill() - derive what the numbers imply (core/base/layout.h, capo_layout_of_comm)
+/** capo_shape_fill() - derive what the numbers imply (core/base/layout.h, capo_layout_of_comm)
  * @shape:    n_ranks and n_nodes known, min_local and max_local -1 or known; all three of the
  *            layout are filled in where they follow, and the trays, where the communicator has all
  *            ranks that the launcher knows and NCCL does not count more nodes than it
  * @launcher: the launcher's layout of the whole job, or NULL
  * @text:     where the layout is kept, CAPO_LAYOUT_TEXT bytes; must outlive @shape
- * @why:      who settled it and what was dropped; may be NULL
- */
+ * @why:      who settled it and what was dropped; may be NULL */
 void capo_shape_fill(struct capo_shape *shape, const char *launcher, char *text, size_t room,
                      struct capo_layout_why *why);
 
@@ -60,21 +56,16 @@ struct capo_question {
         double ring_gbs, tree_gbs; /* -1 not known */
 };
 
-/**
- * capo_when_settled() - do the settled conditions hold?
- * @why: NULL, or set to the key of the first that does not
- */
+/** capo_when_settled() - do the settled conditions hold?
+ * @why: NULL, or set to the key of the first that does not */
 bool capo_when_settled(const struct capo_when *when, const struct capo_shape *shape,
                        const char **why);
 /** capo_rule_settled() - do the settled conditions hold, and may the rule be used? @why as above.
- * It has words for a modelled rule that @shape does not allow while all else holds.
- */
+ * It has words for a modelled rule that @shape does not allow while all else holds. */
 bool capo_rule_settled(const struct capo_rule *rule, const struct capo_shape *shape,
                        const char **why);
-/**
- * capo_match_nearest() - why no rule holds: the conditions that the nearest one misses, and what it
- * is for; "" where a rule holds, or there is none. Return: @text.
- */
+/** capo_match_nearest() - why no rule holds: the conditions that the nearest one misses, and what
+ * it is for; "" where a rule holds, or there is none. Return: @text. */
 char *capo_match_nearest(const struct capo_profile *profile, const struct capo_shape *shape,
                          char *text, size_t room);
 #define CAPO_NEAREST_TEXT 640
@@ -87,12 +78,10 @@ bool capo_when_asks(const struct capo_when *when);
  * profiles: the order in the file. */
 int capo_rule_compare(const struct capo_profile *profile, uint32_t a, uint32_t b, const char **why);
 
-/**
- * capo_match() - the rules that hold (capo_rule_settled), winner first
+/** capo_match() - the rules that hold (capo_rule_settled), winner first
  * @shape: NULL: all rules, in that order
  * @order: malloc'ed list of rule indexes; the caller frees it
  *
- * Return: how many, 0 included; -ENOMEM.
- */
+ * Return: how many, 0 included; -ENOMEM. */
 int capo_match(const struct capo_profile *profile, const struct capo_shape *shape,
                uint32_t **order);

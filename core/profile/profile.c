@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Profiles in memory. profile_load.c reads them from files; the two formats are in parse.c,
+/* Profiles in memory. profile_load.c reads them from files; the two formats are in parse.c,
  * profile_write.c and profile_csv.c.
  *
  * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into
  * the rows by index, so that arrays may move while a profile is built. Nothing is shared between
- * profiles and nothing is changed after loading, so any number of threads may read one.
- */
+ * profiles and nothing is changed after loading, so any number of threads may read one. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Checks over a whole profile. Each is a small function over rules or rows; the only shared idea is
- * implication: if condition A holds whenever B does, and A comes first, B never gets its turn.
- */
+/* Checks over a whole profile. Each is a small function over rules or rows; the only shared idea is
+ * implication: if condition A holds whenever B does, and A comes first, B never gets its turn. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>
@@ -376,16 +374,14 @@ static int by_coll(const void *a, const void *b)
                                               : CAPO_ORDER(x->row, y->row);
 }
 
-/*
- * CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the
+/* CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the
  * first line that holds wins, so a line of which nothing is left never does. @of: where the lines
  * of its collective begin, by rising size.
  *
  * `free_from` is the smallest size of the line that no earlier line is known to take. An earlier
  * line that holds that size takes everything up to its own end, so free_from moves behind it; if
  * that is beyond the line's end, nothing is left. One that begins beyond free_from leaves a size
- * free, and so do all behind it.
- */
+ * free, and so do all behind it. */
 static void check_line(struct check *c, const struct line *l, const struct line *of,
                        const struct line *end)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The CSV of NVIDIA's example tuner (plugins/tuner/example/README.md in the NCCL repository), read
+/* The CSV of NVIDIA's example tuner (plugins/tuner/example/README.md in the NCCL repository), read
  * and written:
  *
  *   collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks[,pipe_ops[,reg_buff]]
@@ -8,8 +7,7 @@
  * -1 is "any", or NCCL's own number of channels. The first line that fits a question wins, so the
  * lines keep their order: a rule is a run of neighbouring lines with equal conditions, and
  * core/profile/match.c lays the lines over each other. The example plugin turns a word it does not
- * know into all-reduce, ring or simple; here it is an error.
- */
+ * know into all-reduce, ring or simple; here it is an error. */
 #include <ctype.h>
 #include <errno.h>
 #include <math.h>

@@ -19,14 +19,12 @@ bool capo_profile_folder(unsigned n, const char *shipped, char *path, size_t roo
  * there is none. */
 const char *capo_profile_shipped(const char *library, char *path, size_t room);
 
-/**
- * capo_profile_find() - the file for a value of CAPO_PROFILE or a command line
+/** capo_profile_find() - the file for a value of CAPO_PROFILE or a command line
  * @name:    a path when it has a '/' or such a file exists here; else looked for as NAME, NAME.json
  *           and NAME.csv in the folders
  * @shipped: folder of the shipped profiles when it is not the installed one, or NULL
  * @fault:   may be NULL; names the folders that were looked in
  *
- * Return: 0; -ENOENT.
- */
+ * Return: 0; -ENOENT. */
 int capo_profile_find(const char *name, const char *shipped, char *path, size_t room,
                       struct capo_fault *fault);

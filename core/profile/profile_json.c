@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * JSON, read by pulling: the caller says what it expects next. There is no tree. A profile is read
+/* JSON, read by pulling: the caller says what it expects next. There is no tree. A profile is read
  * inside somebody's training job while all its ranks wait, and building a tree of a 1,000-row
  * profile takes several times as long as the whole initialisation may (jansson 2.14: 1.8 ms); a
  * tree also forgets where its values stood, so that errors could not name line and column. The
  * grammar is RFC 8259 without exceptions; the fuzzer and a unit test hold it against jansson: what
- * is accepted here is accepted there.
- */
+ * is accepted here is accepted there. */
 #include <ctype.h>
 #include <endian.h>
 #include <stdarg.h>
@@ -259,8 +257,7 @@ bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct 
 }
 
 /* The next key when it is @word, written without escapes and with no blanks but the usual ones;
- * else nothing is taken.
- */
+ * else nothing is taken. */
 static bool key_is(struct capo_json *r, struct capo_slice word)
 {
         const char *p = r->at;

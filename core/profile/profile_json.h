@@ -82,8 +82,7 @@ bool capo_json_fail_one_of(struct capo_json *r, const char *where, const struct 
  * (taken) or failure. */
 int capo_json_next(struct capo_json *r, const struct capo_slice *words, size_t n, uint32_t *seen);
 /** capo_json_text() - a text value as a C string in @out; one that does not fit, or has a zero in
- * it, fails as @what.
- */
+ * it, fails as @what. */
 bool capo_json_text(struct capo_json *r, char *out, size_t room, const char *what);
 
 /** capo_json_end() - nothing but blanks follows. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Compiling: the rows of the rules that hold become tables whose look-up does not depend on the
+/* Compiling: the rows of the rules that hold become tables whose look-up does not depend on the
  * number of rows. It happens once per shape of communicator.
  *
  * JSON and CSV differ in one thing. A JSON rule decides all sizes of a collective, so its rows are
@@ -9,8 +8,7 @@
  * of answers to the asked conditions the lines are painted into one table, earlier lines on top:
  * sizes are cut at every boundary of a line, and each line takes the pieces that no earlier one
  * has. "Next free piece" is a list of forward references that is shortened as it is walked
- * (union-find with path compression), so that n lines take n log n steps and not n * n.
- */
+ * (union-find with path compression), so that n lines take n log n steps and not n * n. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -12,11 +12,9 @@ struct capo_choice {
         uint32_t chunk; /* bytes; 0: NCCL's own. No table has it: capo_tables_chunk() */
 };
 
-/*
- * The same in one word, so that one load gets it and a decision needs no arithmetic: cell |
+/* The same in one word, so that one load gets it and a decision needs no arithmetic: cell |
  * channels << 8 | rule << 16. The cell is the place of algorithm and protocol in NCCL's cost table,
- * row by row; the values above are none.
- */
+ * row by row; the values above are none. */
 enum { CAPO_CELL_LEAVE = 255, CAPO_CELL_CROWDED = 254 };
 
 static inline uint32_t capo_choice_pack(struct capo_choice c)
@@ -37,12 +35,10 @@ static inline struct capo_choice capo_choice_unpack(uint32_t word)
                                     .rule = (uint16_t)(word >> 16)};
 }
 
-/*
- * A look-up table for one list of steps (neighbouring rows): each power of two is cut into as many
+/* A look-up table for one list of steps (neighbouring rows): each power of two is cut into as many
  * buckets of equal width as keep the boundaries in it apart; then an answer is one load and one
  * comparison, however many rows there are. In a bucket that still has several boundaries both words
- * are CROWDED, and the steps are searched.
- */
+ * are CROWDED, and the steps are searched. */
 struct capo_bucket {
         uint64_t upto;   /* sizes up to here are `below`, larger ones `above` */
         uint32_t below;  /* capo_choice_pack */
@@ -59,12 +55,10 @@ struct capo_table {
         struct capo_bucket bucket[];
 };
 
-/*
- * What a call is turned into its Config twin for (NCCL 2.31): the fields of a row that no tuner
+/* What a call is turned into its Config twin for (NCCL 2.31): the fields of a row that no tuner
  * reaches. Only a rule that always holds for the communicator can say so, and only where no rule
  * with conditions on the question comes before it: those are known when NCCL asks the tuner, which
- * is after the call was made.
- */
+ * is after the call was made. */
 struct capo_turn {
         const char *selection;             /* algSelection: a symmetric kernel; NULL: not said */
         uint8_t ctas, cluster, cta_policy; /* as in struct capo_row */
@@ -96,16 +90,14 @@ struct capo_tables {
         struct capo_tables_block *blocks;
 };
 
-/**
- * capo_tables_new() - match and compile
+/** capo_tables_new() - match and compile
  * @out: set only on success; points into @profile, which must outlive it
  *
  * Channel counts are dropped or clamped here where NCCL would not do it itself: CollNet algorithms,
  * NVLS over several nodes, and all-gather from 2.29 on use the number unchecked; before 2.25 no
  * more than 32 are allowed (enqueue.cc). Calls are turned on releases that can (@shape->nccl).
  *
- * Return: 0; -ENOMEM; -E2BIG a CSV with more than 64 different pipe_ops for one communicator.
- */
+ * Return: 0; -ENOMEM; -E2BIG a CSV with more than 64 different pipe_ops for one communicator. */
 int capo_tables_new(const struct capo_profile *profile, const struct capo_shape *shape,
                     struct capo_tables **out);
 void capo_tables_free(struct capo_tables *tables);

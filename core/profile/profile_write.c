@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The JSON form of a profile, written: keys in the order of the tables, a row on a line, so that
+/* The JSON form of a profile, written: keys in the order of the tables, a row on a line, so that
  * two profiles can be compared by eye and by diff. Here are also the conditions of a rule as one
- * line for people.
- */
+ * line for people. */
 #include <errno.h>
 #include <math.h>
 

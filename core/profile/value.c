@@ -46,11 +46,9 @@ static const char *number_end(const char *p, const char *end)
         return p;
 }
 
-/*
- * Nearly every number: up to 15 digits without an exponent. They and a power of ten below 1e16 are
+/* Nearly every number: up to 15 digits without an exponent. They and a power of ten below 1e16 are
  * both exact in a double, so one division rounds right. One past the number and its value, or NULL:
- * not so simple, or no number.
- */
+ * not so simple, or no number. */
 static const char *simple_number(const char *p, const char *end, double *out)
 {
         static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The words of the JSON form that its reader and its writer share, so that they stay one format.
- * docs/profile-format.md is the same for people.
- */
+/* The words of the JSON form that its reader and its writer share, so that they stay one format.
+ * docs/profile-format.md is the same for people. */
 #pragma once
 
 #include <stddef.h>

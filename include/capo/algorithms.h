@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Algorithms and protocols by name. For the files that name one. Others pass numbers on, and ask
- * core/base/calls.h for their words.
- */
+/* Algorithms and protocols by name. For the files that name one. Others pass numbers on, and ask
+ * core/base/calls.h for their words. */
 #pragma once
 
 #include <assert.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The calls by name. Not in call_kinds.h, because nearly every file includes that and few name a
+/* The calls by name. Not in call_kinds.h, because nearly every file includes that and few name a
  * call: a new row in calls.def rebuilds only the files that include this. Code that needs the kind
- * of a call asks capo_call_kind() (core/base/calls.h) instead.
- */
+ * of a call asks capo_call_kind() (core/base/calls.h) instead. */
 #pragma once
 
 #include <assert.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What kind of call it is and how it was timed. No list (.def) is included here, because nearly
+/* What kind of call it is and how it was timed. No list (.def) is included here, because nearly
  * every file includes this header: a new row of a list then rebuilds only the files that name its
- * rows.
- */
+ * rows. */
 #pragma once
 
 /* The clock that made the duration. A host time of an NCCL call is the enqueue, not the

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and
+/* Settings. include/capo/env.def is the one list; the struct below, the parser, `capo env` and
  * docs/env.md are made from it. Read once, at load; everything else gets a const pointer to the
- * result.
- */
+ * result. */
 #pragma once
 
 #include <stdbool.h>
@@ -32,34 +30,28 @@ struct capo_env {
 #define CAPO_TRY_VERBOSE \
         "CAPO_VERBOSE=1 capo run -- COMMAND names each process that LD_PRELOAD reaches"
 
-/**
- * capo_env_read() - read all settings from the process environment, and those that are not there
+/** capo_env_read() - read all settings from the process environment, and those that are not there
  * from the file of site defaults (core/base/site_conf.h)
  * @env: filled completely; a value that does not parse gets its default
  *
  * For each value that does not parse one warning line names variable, value and the default used.
  *
- * Return: the number of values that did not parse.
- */
+ * Return: the number of values that did not parse. */
 int capo_env_read(struct capo_env *env);
 
-/** capo_env_begin() - read the file of site defaults, if the environment leaves a need for it
- *
- * By a constructor, so that no thread of the job reads the file later. Without it, each of the
- * others reads the file.
- */
+/** capo_env_begin() - read the file of site defaults, if the environment leaves a need for it. By a
+ * constructor, so that no thread of the job reads the file later. Without it, each of the others
+ * reads the file. */
 void capo_env_begin(void);
 
 /** capo_env_wanted() - do the settings ask for logs? For processes that have not called NCCL and
  * may never: what is not understood is not reported. */
 bool capo_env_wanted(void);
 
-/**
- * capo_env_understood() - is @text a value of setting @name?
+/** capo_env_understood() - is @text a value of setting @name?
  * @type: set to its type, "SIZE" and so on, when there is such a setting
  *
- * Return: 0, for an empty text too; -EINVAL it does not parse; -ENOENT no such setting.
- */
+ * Return: 0, for an empty text too; -EINVAL it does not parse; -ENOENT no such setting. */
 int capo_env_understood(const char *name, const char *text, const char **type);
 
 /** capo_env_below() - is @text below what setting @name may be? Then *@least is in force. */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * All that a reader of logs needs, for programs outside capo. Inside, each file includes the part
- * that it uses, so that a changed list rebuilds few of them.
- */
+/* All that a reader of logs needs, for programs outside capo. Inside, each file includes the part
+ * that it uses, so that a changed list rebuilds few of them. */
 #pragma once
 
 #include "capo/algorithms.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The log: one file per process, named <host>.<pid>[.<n>].capo, mode 0600, appended to, never
+/* The log: one file per process, named <host>.<pid>[.<n>].capo, mode 0600, appended to, never
  * rewritten.
  *
  *      +-------------------+----------------+----------------+-- - -
@@ -22,8 +21,7 @@
  * The same call is described once, by a SHAPE, and then named by a 16-bit number; so a traced call
  * costs 14 to 22 bytes. A BLOCK holds its calls by column, because that is how they are read: the
  * report needs two of the columns. Statistics live in CELLs: exact counts per (communicator, call,
- * bytes, algo, proto, channels, clock, rule, result).
- */
+ * bytes, algo, proto, channels, clock, rule, result). */
 #pragma once
 
 #include <assert.h>
@@ -131,8 +129,7 @@ static_assert(sizeof(struct capo_log_shape) == 40, "layout");
 static_assert(offsetof(struct capo_log_shape, reserved) + 6 == 40,
               "no padding: shapes are compared as bytes, and written");
 
-/*
- * Columns, in this order, each n values, each column padded to 8 bytes:
+/* Columns, in this order, each n values, each column padded to 8 bytes:
  *   u32 t_begin    ns after base          always
  *   u32 host_ns    t_end - t_begin        always
  *   u32 seq                               always
@@ -142,8 +139,7 @@ static_assert(offsetof(struct capo_log_shape, reserved) + 6 == 40,
  *                                         the GPU of calls timed by events (capo_record.group),
  *                                         else 0; a group's own number is its seq. (Version 1 kept
  *                                         a place here that nobody filled: skip it.)
- * An absent column is all zero.
- */
+ * An absent column is all zero. */
 struct capo_log_block {
         uint64_t base; /* ns since epoch */
         uint32_t n;
@@ -153,12 +149,10 @@ struct capo_log_block {
 static_assert(sizeof(struct capo_log_block) == 16, "layout");
 enum capo_column { CAPO_COLUMN_GPU = 1, CAPO_COLUMN_AUX = 2 };
 
-/*
- * Histogram of nanoseconds: 16 buckets per power of two, exact below 16. Bucket of v:
+/* Histogram of nanoseconds: 16 buckets per power of two, exact below 16. Bucket of v:
  *   v < 16: v;  else e = floor(log2 v), 16 * (e - 3) + ((v >> (e - 4)) & 15)
  * 32-bit values: buckets 0 .. 463; larger values count in the last. A bucket's width is at most
- * 1/16 of its value.
- */
+ * 1/16 of its value. */
 #define CAPO_HIST_BUCKETS 464
 
 /* One histogram in a CELL: header, then n pairs, by rising bucket. */

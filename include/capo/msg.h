@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One-line messages: `capo: what happened: cause`, lower case, values plain so that a double-click
+/* One-line messages: `capo: what happened: cause`, lower case, values plain so that a double-click
  * selects them.
  *
  *   capo_error  the thing the user asked for cannot be done
@@ -9,8 +8,7 @@
  *   capo_debug  for people who work on capo; CAPO_VERBOSE=1
  *
  * All keep errno, write with one write(2) to stderr, and never allocate: they are safe in somebody
- * else's process. The _once forms speak at most once per call place and process.
- */
+ * else's process. The _once forms speak at most once per call place and process. */
 #pragma once
 
 #include <stdatomic.h>

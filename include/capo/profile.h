@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Profiles: what to choose, for which communicator, at which size. docs/profile-format.md is the
+/* Profiles: what to choose, for which communicator, at which size. docs/profile-format.md is the
  * format for people; this is the same thing in memory. Made by capo_profile_load (a JSON profile,
  * or NVIDIA's example-tuner CSV) or built with the functions below and written with
  * capo_profile_write.
@@ -11,8 +10,7 @@
  *
  * Sizes are bytes as NCCL gives them to a tuner: all-gather and reduce-scatter the total over all
  * ranks, else count x element size (NCCL src/include/info.h; nccl-tests prints the same number in
- * its first column).
- */
+ * its first column). */
 #pragma once
 
 #include <stdbool.h>
@@ -34,10 +32,8 @@ struct capo_range {
 /* One thing NCCL's cost table shows about links, at any size: core/profile/match.h says how. */
 enum capo_link { CAPO_LINK_ANY = 0, CAPO_LINK_NVLINK, CAPO_LINK_OTHER };
 
-/*
- * When a rule holds. Texts are owned by the profile (capo_profile_keep), NULL = any. The last five
- * can change from call to call; the others are settled when the communicator is made.
- */
+/* When a rule holds. Texts are owned by the profile (capo_profile_keep), NULL = any. The last five
+ * can change from call to call; the others are settled when the communicator is made. */
 struct capo_when {
         struct capo_range nodes, ranks;
         struct capo_range min_local, max_local; /* ranks on the node with the fewest and the most */
@@ -85,10 +81,8 @@ struct capo_row {
         (64u << 20) /* NCCL cuts what its buffers have no room for: 2 MiB, unless NCCL_BUFFSIZE \
                        says more */
 
-/**
- * capo_row_turned() - does @row ask for what only a call's own config can have (NCCL 2.31,
- * ncclAllReduceConfig and the like)?
- */
+/** capo_row_turned() - does @row ask for what only a call's own config can have (NCCL 2.31,
+ * ncclAllReduceConfig and the like)? */
 static inline bool capo_row_turned(const struct capo_row *row)
 {
         return row->kernel || row->ctas || row->cluster || row->cta_policy;
@@ -159,16 +153,14 @@ struct capo_fault {
         char text[512];
 };
 
-/**
- * capo_profile_load() - read a profile, JSON or CSV (distinguished by the first character that is
+/** capo_profile_load() - read a profile, JSON or CSV (distinguished by the first character that is
  * not blank: '{' is JSON)
  * @path:  a file; "-" is standard input
  * @out:   set only on success; free with capo_profile_free
  * @fault: may be NULL
  *
  * Return: 0; -errno of open or read; -EINVAL what is in it is wrong; -EFBIG larger than
- * CAPO_PROFILE_BYTES_MAX; -ENOMEM. fault->text is set for each.
- */
+ * CAPO_PROFILE_BYTES_MAX; -ENOMEM. fault->text is set for each. */
 int capo_profile_load(const char *path, struct capo_profile **out, struct capo_fault *fault);
 #define CAPO_PROFILE_BYTES_MAX (256u << 20)
 
@@ -208,15 +200,13 @@ int capo_profile_note_json(struct capo_profile *profile, enum capo_section secti
  * pointer is good until the next rule is added. NULL: no memory. */
 struct capo_rule *capo_profile_rule(struct capo_profile *profile, enum capo_basis basis);
 
-/**
- * capo_profile_row() - append a row to the last rule
+/** capo_profile_row() - append a row to the last rule
  * @row: algo and proto both 0 is "leave to NCCL"; from and line are ignored; us, spread_us, gain:
  * NAN when not known
  *
  * Rows of one collective are added together and by rising @row->upto, the last one with UINT64_MAX.
  *
- * Return: 0; -EINVAL out of order, no rule yet, or only one of algo and proto given; -ENOMEM.
- */
+ * Return: 0; -EINVAL out of order, no rule yet, or only one of algo and proto given; -ENOMEM. */
 int capo_profile_row(struct capo_profile *profile, const struct capo_row *row);
 
 /** capo_profile_constant() - append a constant to the last rule. 0; -EINVAL no rule or index out of
@@ -246,11 +236,8 @@ uint32_t capo_profile_turned(const struct capo_profile *profile);
 /** capo_profile_chunks() - number of its rows that say how large a chunk is. */
 uint32_t capo_profile_chunks(const struct capo_profile *profile);
 
-/**
- * capo_profile_agreement() - what every rank must have alike, in one word: the digest, and
- * "+modelled" after it where modelled rules may decide. CAPO_PROFILE_DIGEST is this.
- *
- * Return: @text.
+/** capo_profile_agreement() - what every rank must have alike, in one word: the digest, and
+ * "+modelled" after it where modelled rules may decide. CAPO_PROFILE_DIGEST is this. Return: @text.
  */
 #define CAPO_AGREEMENT 160 /* bytes of @text */
 const char *capo_profile_agreement(const struct capo_profile *profile, bool allow_modelled,

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The seam between the recorder (shim/) and the plugins (tuner/) where both live in libcapo.so. In
+/* The seam between the recorder (shim/) and the plugins (tuner/) where both live in libcapo.so. In
  * the plugin library on its own there is no recorder and capo_seam is NULL: every use tests it. No
  * function here blocks, allocates on a path a job takes per call, or fails; all may be called from
- * any thread.
- */
+ * any thread. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * The outermost NCCL call, or open group, that the calling thread is in, as one communicator sees
- * it: equal on all its ranks, whatever else any of them has in its group.
- */
+/* The outermost NCCL call, or open group, that the calling thread is in, as one communicator sees
+ * it: equal on all its ranks, whatever else any of them has in its group. */
 struct capo_seam_call {
         uint64_t comm_uid; /* capo_log_comm.uid; 0 where its ranks have several, or nobody knows
                               which is meant */
@@ -22,8 +18,7 @@ struct capo_seam_call {
 };
 
 /* A communicator as NCCL describes it to a plugin at its init. Unknown numbers are -1, an unknown
- * hash 0, an unknown name NULL.
- */
+ * hash 0, an unknown name NULL. */
 struct capo_seam_comm {
         uint64_t comm_hash;
         int n_ranks, rank, n_nodes, min_local, max_local;
@@ -75,10 +70,8 @@ struct capo_seam {
 
 extern const struct capo_seam *capo_seam;
 
-/**
- * capo_tuner_overrides() - the recorder asks the tuner, where both are one library: which calls of
+/** capo_tuner_overrides() - the recorder asks the tuner, where both are one library: which calls of
  * the communicator that NCCL gave the hash @comm_hash are turned (core/profile/profile_table.h,
- * capo_tables_turn). NULL: none. What it returns stays.
- */
+ * capo_tables_turn). NULL: none. What it returns stays. */
 struct capo_tables;
 __attribute__((weak)) const struct capo_tables *capo_tuner_overrides(uint64_t comm_hash);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The model adds up the buckets of a step one after another. A job that overlaps them with its
+/* The model adds up the buckets of a step one after another. A job that overlaps them with its
  * backward pass gains less from fewer, larger buckets, because the last one starts later. So a best
  * size is only named if it saves at least 3 % of the step's communication, and more than the 95 %
- * intervals of the times used. The smallest size within 1 % of the best is chosen.
- */
+ * intervals of the times used. The smallest size within 1 % of the best is chosen. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Predicts the effect of a framework's bucket size: the gradient all-reduces of a recording are
+/* Predicts the effect of a framework's bucket size: the gradient all-reduces of a recording are
  * summed per step, divided into buckets of other sizes, and timed with a curve of measured times.
- * All results are predictions and are marked as such.
- */
+ * All results are predictions and are marked as such. */
 #pragma once
 
 #include "analysis/job/stats.h"
@@ -58,12 +56,10 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
 double capo_curve_at(const struct capo_curve *c, double bytes);
 void capo_curve_finish(struct capo_curve *c);
 
-/**
- * capo_advise() - predict other bucket sizes for one communicator's gradients
+/** capo_advise() - predict other bucket sizes for one communicator's gradients
  * @steps: number of steps; 0: find it
  *
  * Return: 0; -ENODATA: no all-reduces there, or the number of steps is not known; -EDOM: the sizes
- * look like a benchmark.
- */
+ * look like a benchmark. */
 int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
                 uint64_t steps, struct capo_advice *out);

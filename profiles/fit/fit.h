@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Fits samples to decisions. There is a series per allocation class (layout, ranks, GPU, NCCL
+/* Fits samples to decisions. There is a series per allocation class (layout, ranks, GPU, NCCL
  * release) and collective: sizes by candidates, each cell a time with its uncertainty. A candidate
  * is written for a size only if it beats NCCL's own choice there by more than the noise and by more
  * than min_gain. Otherwise NCCL's choice is unchanged.
@@ -197,15 +196,13 @@ struct capo_fit {
  */
 void capo_fit_guard(struct capo_samples *set, bool force);
 
-/**
- * capo_fit_make() - fit @set, except the runs that are left out
+/** capo_fit_make() - fit @set, except the runs that are left out
  * @out: set only on success; free it with capo_fit_free()
  * @fault: one line with the reason of a failure
  *
  * Return: 0; -ENODATA: no samples of a collective that a tuner decides; -EINVAL: the samples of
  * every series contradict each other (NCCL chose two things for one question, or times differ as
- * units do).
- */
+ * units do). */
 int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options *options,
                   struct capo_fit **out, struct capo_fault *fault);
 void capo_fit_free(struct capo_fit *fit);
@@ -237,14 +234,12 @@ static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
         return c->algo && c->proto && c->channels <= CAPO_CHANNELS_MAX;
 }
 
-/**
- * capo_fit_profile() - convert a fit to a profile
+/** capo_fit_profile() - convert a fit to a profile
  *
  * Adds one rule per allocation class with a row to write; collectives without a gain are left out.
  * If layout and node count are not known, the rule's condition is only the number of ranks.
  *
  * Return: 0; -ENOMEM. *@n_rules, *@n_rows: rules and rows written, without rows that leave NCCL's
- * choice.
- */
+ * choice. */
 int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
                      int *n_rows);

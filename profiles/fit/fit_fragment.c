@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * From a corrected model to a rule. NCCL's own choice and the best one are both timed by the
+/* From a corrected model to a rule. NCCL's own choice and the best one are both timed by the
  * corrected model, so common errors cancel. A row is only written if both results of the model
  * (fragment_model.c) name the same choice with a gain above CAPO_MODEL_MARGIN. If only one does,
  * the page names the measurement that decides. NCCL's constants are not changed, because that would
- * change choices without any margin.
- */
+ * change choices without any margin. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which runs may be compared. Two times can be compared only if nothing but the choice differs. So
+/* Which runs may be compared. Two times can be compared only if nothing but the choice differs. So
  * runs under other settings, on other hosts, or stored twice under two names are left out before
- * the fit.
- */
+ * the fit. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -245,12 +243,10 @@ static void known_order(struct capo_samples *set)
         }
 }
 
-/*
- * Runs that contradict the others: times in other units, or another choice by NCCL for the same
+/* Runs that contradict the others: times in other units, or another choice by NCCL for the same
  * question. The runs of one place vote on each question (collective, clock, size), and runs against
  * the majority are left out, with a message. Without a majority, as with one run against one, none
- * is left out, and the fit reports the contradiction.
- */
+ * is left out, and the fit reports the contradiction. */
 
 enum {
         DECADES = 16,

@@ -181,14 +181,12 @@ void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o)
         suggest_next(s, o);
 }
 
-/*
- * Cross-validation of the decisions. If runs repeat, one run of each candidate is left out at a
+/* Cross-validation of the decisions. If runs repeat, one run of each candidate is left out at a
  * time, the rest is fitted, and its decisions are timed by the run left out. If none repeat, one
  * size is left out at a time, and the rows from its neighbours are timed there.
  *
  * "Best" is the shortest time in the part left out, so even a perfect decision shows a small loss:
- * the noise of the best of several.
- */
+ * the noise of the best of several. */
 
 enum { MAX_PARTS = 64, MAX_FOLDS = 12 };
 

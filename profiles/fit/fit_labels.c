@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Do the labels fit the times? Exchanged labels pass every test of noise, so they are looked for by
+/* Do the labels fit the times? Exchanged labels pass every test of noise, so they are looked for by
  * what must hold:
  *   - a candidate takes the time of NCCL's own choice at the sizes where NCCL ran it;
  *   - LL moves twice the bytes of Simple and LL128 (a flag for every four bytes of data; NCCL
@@ -8,8 +7,7 @@
  *     With their short latency LL and LL128 are not slower than Simple at small sizes, nor LL much
  *     slower than LL128. LL128 moves a sixteenth more than Simple.
  *   - a run that is known to have run something else than its label contradicts it.
- * If one does not hold, no rule is written: it is not known which of the labels is wrong.
- */
+ * If one does not hold, no rule is written: it is not known which of the labels is wrong. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The incoming bandwidth that links allow. A time in which they cannot carry the result is a
+/* The incoming bandwidth that links allow. A time in which they cannot carry the result is a
  * measurement error: every GPU must receive the whole result except its own part, and so must every
- * node.
- */
+ * node. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's cost table has a time for each algorithm and protocol. Where a measured time and the table
+/* NCCL's cost table has a time for each algorithm and protocol. Where a measured time and the table
  * exist, their ratio is the error of the model for this algorithm, protocol and size on these
  * machines. The ratio is assumed to be the same on another allocation: links and GPUs are the same,
  * and the graph, which differs, is in the table. So the predicted time is table x ratio, for
  * candidates and NCCL's own choice alike, and part of the errors cancels. The rest is larger than
- * noise: a rule is only written for a gain above CAPO_MODEL_MARGIN.
- */
+ * noise: a rule is only written for a gain above CAPO_MODEL_MARGIN. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

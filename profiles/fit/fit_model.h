@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rules for unmeasured allocations: NCCL's own model (capo plan), scaled by the ratio of measured
+/* Rules for unmeasured allocations: NCCL's own model (capo plan), scaled by the ratio of measured
  * to predicted time on another allocation of the same machines. Such rules are marked "modelled".
  */
 #pragma once
@@ -32,13 +31,11 @@ struct capo_fit_modelled {
         char from[160]; /* the measured allocation used for scaling */
 };
 
-/**
- * capo_fit_model() - add a predicted rule for @layout ("3+5") to @profile
+/** capo_fit_model() - add a predicted rule for @layout ("3+5") to @profile
  * @out: the result; n_rows 0: no gain above CAPO_MODEL_MARGIN is expected, and no rule was written
  *
  * Return: 0; -ENODATA: no measurement to scale the model by; -EEXIST: @layout was measured;
- * -EINVAL: no such allocation; errors of capo_plan_ask(). @why: one line for each.
- */
+ * -EINVAL: no such allocation; errors of capo_plan_ask(). @why: one line for each. */
 int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *machine,
                    const char *layout, const struct capo_fit_options *options,
                    struct capo_profile *profile, struct capo_fit_modelled *out, char *why,
@@ -53,13 +50,11 @@ struct capo_fit_decision {
         double settle_gain; /* gain expected by the result that prefers it */
 };
 
-/**
- * capo_fit_modelled_rows() - add the decisions of one collective (sorted by size) as rows of the
+/** capo_fit_modelled_rows() - add the decisions of one collective (sorted by size) as rows of the
  * last rule
  * @open_end: the last decision applies to all larger sizes too
  *
- * Return: number of rows with a choice; 0: nothing was written; errors of capo_profile_row().
- */
+ * Return: number of rows with a choice; 0: nothing was written; errors of capo_profile_row(). */
 int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            const struct capo_fit_decision *d, int n, bool open_end);
 
@@ -81,8 +76,7 @@ struct capo_fit_fragment {
         int line;    /* index of the first rule in the profile; -1: none */
 };
 
-/**
- * capo_fit_fragment() - add a predicted rule from NCCL's model corrected by the links
+/** capo_fit_fragment() - add a predicted rule from NCCL's model corrected by the links
  * (profiles/fragment/fragment_model.h)
  * @asks: one collective after the other, sizes ascending
  * @exact: for exactly these GPUs; else for any with as many per node, if that determines the class
@@ -90,12 +84,11 @@ struct capo_fit_fragment {
  *
  * A row is written if both results of the model (fragment_model.h, cost and links) name one choice
  * with a gain above CAPO_MODEL_MARGIN and options->min_gain (NVLS only from CAPO_MODEL_NVLS_BYTES
- * on). If only one does, `settle` is set instead. Without rows there is no rule. The rule is for the
- * order of the nodes in @a. With a->any_order each order is asked: one rule if all need the same
- * choices (then with the least gain of all), else one for each order that gains.
+ * on). If only one does, `settle` is set instead. Without rows there is no rule. The rule is for
+ * the order of the nodes in @a. With a->any_order each order is asked: one rule if all need the
+ * same choices (then with the least gain of all), else one for each order that gains.
  *
- * Return: 0; -ENOMEM; errors of fragment_model(), with @why.
- */
+ * Return: 0; -ENOMEM; errors of fragment_model(), with @why. */
 int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc *a, bool exact,
                       const struct capo_plan_ask *asks, size_t n_asks,
                       const struct capo_fit_options *options, struct capo_profile *profile,

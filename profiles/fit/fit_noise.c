@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * How much runs differ, size by size. A time has two layers of noise: within a run (the error of a
+/* How much runs differ, size by size. A time has two layers of noise: within a run (the error of a
  * block's median) and between runs (another day, other buffers, other channels). The second comes
  * from three sources, each with its degrees of freedom; the variances are averaged by them. This is
  * the empirical Bayes estimate of a variance (Smyth, Statistical Applications in Genetics and
@@ -23,8 +22,7 @@
  * A gain must pass two questions, by Student's t with the sum of the degrees. Is it above zero,
  * over all candidates compared (Bonferroni)? Is a loss of CAPO_FIT_HARM excluded, with far more
  * certainty? With little noise the first decides, and gains of two percent are taken; with much
- * noise the second does.
- */
+ * noise the second does. */
 #include <math.h>
 #include <stdlib.h>
 
@@ -410,15 +408,13 @@ static void set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
         }
 }
 
-/*
- * The noise of a single run, from its shape. The time of one choice is a smooth curve over the
+/* The noise of a single run, from its shape. The time of one choice is a smooth curve over the
  * size, so its differences of second, third and fourth order are noise, plus curvature that shrinks
  * with the order. The k-th difference of independent errors has binomial(2k, k) times their
  * variance (von Neumann, Annals of Mathematical Statistics 12, 1941; Rice, Annals of Statistics 12,
  * 1984: difference-based estimators of variance). The median of the absolute differences over
  * 0.6745 is robust against steps. The least of the three orders is used, because curvature can only
- * add.
- */
+ * add. */
 
 #define LEAST_STEP 0.5 /* doublings: closer sizes do not form a curve */
 #define MOST_STEP  2.0 /* between sizes further apart, curvature looks like noise */
@@ -600,12 +596,10 @@ void capo_fit_noise(struct capo_fit_series *s)
         s->noise = variance[n / 2];
 }
 
-/*
- * From blocks to cells: the time of a candidate at a size, with its uncertainty. The unit is the
+/* From blocks to cells: the time of a candidate at a size, with its uncertainty. The unit is the
  * run: its in-place and out-of-place halves do not repeat each other. From three runs on, the
  * median is used, so that one slow run has no effect. If a cell's own runs differ by more than its
- * neighbourhood's noise, its own scatter is used.
- */
+ * neighbourhood's noise, its own scatter is used. */
 
 /* @level: part of the noise between runs that more runs do not average out. @own: NCCL's own choice.
  */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Converts a fit to a profile. A rule claims only what was measured: it names ranks, nodes, layout
+/* Converts a fit to a profile. A rule claims only what was measured: it names ranks, nodes, layout
  * and the minor NCCL release; if one fit has several patch releases of one minor, the patch
- * release.
- */
+ * release. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A trial ends as faster, no gain, or open. Both choices ran in the same job, alternating, so the
+/* A trial ends as faster, no gain, or open. Both choices ran in the same job, alternating, so the
  * error of the difference of their medians is the one within the run (struct
- * capo_fit_cell.se_within). Jobs are joined by these differences, never by their times.
- */
+ * capo_fit_cell.se_within). Jobs are joined by these differences, never by their times. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

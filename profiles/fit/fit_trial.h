@@ -33,28 +33,24 @@ struct capo_trial_found {
 bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
                       struct capo_trial_found *out);
 
-/**
- * capo_fit_trials() - compare each row of @profile with NCCL's own choice
+/** capo_fit_trials() - compare each row of @profile with NCCL's own choice
  * @fit: from logs of jobs with trials of @profile
  * @found: set to an array sorted by row and size; free() it
  *
  * A row and NCCL's choice alternate within a job, so only the variation within the run counts.
- * Return: how many; -ENOMEM.
- */
+ * Return: how many; -ENOMEM. */
 int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profile,
                     struct capo_trial_found **found);
 
 struct capo_job_steps;
 
-/**
- * capo_trial_steps() - judge also by the steps of the job
+/** capo_trial_steps() - judge also by the steps of the job
  * @steps: of @job. If steps are not certain, nothing changes
  *
  * A faster call may take more of the GPU from other kernels, so a step can get longer by it. Steps
- * in which a call had its turn are compared with the others. If they are longer or shorter with
- * 99 % confidence, this decides. Else the calls do: the host can be a step ahead of the GPU, so a
- * difference that is not seen is none.
- */
+ * in which a call had its turn are compared with the others. If they are longer or shorter with 99
+ * % confidence, this decides. Else the calls do: the host can be a step ahead of the GPU, so a
+ * difference that is not seen is none. */
 void capo_trial_steps(const struct capo_job *job, const struct capo_job_steps *steps,
                       struct capo_trial_found *found, int n);
 
@@ -66,27 +62,23 @@ uint64_t capo_trial_captured(const struct capo_job *job);
  * Returns @text. */
 char *capo_trial_by_text(const struct capo_trial_found *f, char *text, size_t room);
 
-/**
- * capo_trial_pool() - join what several jobs found, each by itself
+/** capo_trial_pool() - join what several jobs found, each by itself
  * @found: of all jobs, the oldest first; afterwards once per row and size
  *
  * Only differences within a job are joined: jobs differ in their nodes and their neighbours. The
  * spread between jobs counts, and CAPO_TRIAL_JOB_SPREAD where it is not known.
  *
- * Return: how many are left.
- */
+ * Return: how many are left. */
 int capo_trial_pool(struct capo_trial_found *found, int n);
 #define CAPO_TRIAL_JOB_SPREAD 0.01 /* of ln us: the least standard deviation between jobs */
 
-/**
- * capo_trial_apply() - @profile with the results applied
+/** capo_trial_apply() - @profile with the results applied
  * @out: an empty profile. Rules with a decided row become measured ones: where the row is faster it
  * stays, with its evidence; where it has no gain, NCCL's choice is left. A verdict holds for the
  * whole range of the row; a size where another one was reached, or none in spite of enough calls,
  * has its own part, to the middle between the sizes. Other rules are copied.
  *
- * Return: number of changed rows; -ENOMEM.
- */
+ * Return: number of changed rows; -ENOMEM. */
 int capo_trial_apply(const struct capo_profile *profile, const struct capo_trial_found *found,
                      int n_found, struct capo_profile *out);
 

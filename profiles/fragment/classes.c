@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Classes of allocations. NCCL sees only the GPUs of a communicator, so two allocations behave
+/* Classes of allocations. NCCL sees only the GPUs of a communicator, so two allocations behave
  * alike if a renumbering turns the link matrix of one into that of the other. (Symmetries of the
  * machine are such renumberings; tests/fragment compares the two for the DGX-1.) The canonical form
  * is the largest matrix over all orders, read row by row. The search drops an order at its first
@@ -10,8 +9,7 @@
  * nothing connects them all. Classes of one machine with the same words are distinguished by a
  * letter, a for the most bricks. On machines without a known name they are distinguished by four
  * digits of a hash of the canonical form, so that the name does not depend on the rest of the
- * machine.
- */
+ * machine. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Is a measured bus bandwidth normal? It is compared with public measurements on such a machine,
- * else with NCCL's own prediction, else with the ceiling of the links. Pure functions.
- */
+/* Is a measured bus bandwidth normal? It is compared with public measurements on such a machine,
+ * else with NCCL's own prediction, else with the ceiling of the links. Pure functions. */
 #pragma once
 
 #include <stdbool.h>
@@ -62,14 +60,12 @@ struct capo_expected_row {
         enum capo_expected_verdict verdict;
 };
 
-/**
- * capo_expected_judge() - compare @row with what is normal
+/** capo_expected_judge() - compare @row with what is normal
  *
  * Limits: with public measurements, 80 % and more is normal, below 50 % is not. NCCL's model has
  * larger errors (docs/internals/models.md): 70 % and 40 %, below 64 MiB 40 % and 20 %. Software
  * does not reach ceilings: 60 % is normal, below 10 % is not, between them there is no verdict. 20
- * % above the ceiling is impossible: planning constants are up to 14 % below the links.
- */
+ * % above the ceiling is impossible: planning constants are up to 14 % below the links. */
 void capo_expected_judge(const struct capo_expected_shape *shape, struct capo_expected_row *row);
 
 struct capo_expected_cause {
@@ -77,12 +73,10 @@ struct capo_expected_cause {
         char proof[64]; /* the text that was found; "": none */
 };
 
-/**
- * capo_expected_causes() - possible causes of a low @row, likely ones first
+/** capo_expected_causes() - possible causes of a low @row, likely ones first
  * @has: does the evidence (logs, settings) contain this text?
  *
- * Return: how many, at most CAPO_EXPECTED_CAUSES.
- */
+ * Return: how many, at most CAPO_EXPECTED_CAUSES. */
 unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                               const struct capo_expected_row *row,
                               bool (*has)(const char *text, void *arg), void *arg,
@@ -94,14 +88,12 @@ unsigned capo_expected_causes(const struct capo_expected_shape *shape,
  * GPU's name; NULL: they apply. */
 const char *capo_expected_misfit(const char *gpu, int sm, bool named);
 
-/**
- * capo_expected_by_gpu() - judge a row of one node by the name of its GPUs alone
+/** capo_expected_by_gpu() - judge a row of one node by the name of its GPUs alone
  * @gpu: "NVIDIA H100 80GB HBM3"
  * @shape: its layout is set; the rest is set here
  * @row: its ceiling and verdict are set: by public measurements of such nodes, else by the GPU's links
  *
- * Return: is there something to compare it with? false: also for several nodes.
- */
+ * Return: is there something to compare it with? false: also for several nodes. */
 bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
                           struct capo_expected_row *row);
 

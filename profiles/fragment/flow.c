@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs
+/* Dinic's algorithm. set_levels() numbers the vertices by their distance from the source over arcs
  * with capacity left. push_flow() then fills every path that rises one level per arc; `at`
  * remembers the exhausted arcs of a vertex, so that none is tried twice. Each round's distance is
  * larger, so there are fewer rounds than vertices. When the sink is out of reach, the vertices with
  * a level are the source's side of a smallest cut (flow_side).
  *
- * These networks have tens of vertices. The only optimisation is not to allocate between calls.
- */
+ * These networks have tens of vertices. The only optimisation is not to allocate between calls. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Vertices: first the ranks, then the relays of each machine. Capacities are in MB/s divided by
+/* Vertices: first the ranks, then the relays of each machine. Capacities are in MB/s divided by
  * their common divisor: a DGX-1's NVLinks become 1 and 2, and all arithmetic uses small whole
- * numbers.
- */
+ * numbers. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -29,10 +27,8 @@ static void connect_vertices(struct builder *b, int u, int v, double gbs)
         b->cap[v * b->room + u] += mbs;
 }
 
-/*
- * The link between CPUs: src/graph/topo.h of NCCL 2.28 (QPI_BW, SKL_QPI_BW, SRP_QPI_BW, ERP_QPI_BW,
- * AMD_BW, ARM_BW, P9_BW), selected as in ncclTopoGetInterCpuBw.
- */
+/* The link between CPUs: src/graph/topo.h of NCCL 2.28 (QPI_BW, SKL_QPI_BW, SRP_QPI_BW, ERP_QPI_BW,
+ * AMD_BW, ARM_BW, P9_BW), selected as in ncclTopoGetInterCpuBw. */
 double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
 {
         if (!strcmp(cpu->arch, "ppc64"))

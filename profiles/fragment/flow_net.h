@@ -5,15 +5,13 @@
 #include "profiles/fragment/fragment.h"
 #include "profiles/fragment/tree_pack.h"
 
-/**
- * fragment_net() - the links of an allocation
+/** fragment_net() - the links of an allocation
  * @hybrid: false: NVLink (xGMI) among the GPUs, with all NVSwitches of a machine as one relay;
  * true: also PCI, CPUs and NICs, and one network between all NICs
  * @unit_gbs: set to the value of capacity 1; capacities have no common divisor
  *
  * Relays that lead nowhere are removed. Those with two neighbours become a direct link.
- * Return: 0; -ENOMEM.
- */
+ * Return: 0; -ENOMEM. */
 int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid,
                  struct pack_net *out, double *unit_gbs);
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's formula (src/graph/tuning.cc, ncclTopoTuneModel): bandwidth per protocol from a shape's
- * bus bandwidth, and its constants. fragment_model.c explains how it is used.
- */
+/* NCCL's formula (src/graph/tuning.cc, ncclTopoTuneModel): bandwidth per protocol from a shape's
+ * bus bandwidth, and its constants. fragment_model.c explains how it is used. */
 #pragma once
 
 #include "capo/algorithms.h"

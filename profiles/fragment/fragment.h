@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The upper limits of an allocation of GPUs: its class, its links, and the ceilings of collectives
+/* The upper limits of an allocation of GPUs: its class, its links, and the ceilings of collectives
  * on them.
  *
  * Bandwidths are algorithm bandwidths as in nccl-tests: bytes / time. Bytes is the size of the
@@ -12,8 +11,7 @@
  * software can do better, and none need reach it. Relays (NVSwitch, PCI bridges, CPUs, NICs, the
  * network) forward data, and neither copy nor add it. Switches that add and copy (NVLS) have
  * separate ceilings, which are the bound where they exist: capo_ceiling() has the one number for a
- * collective.
- */
+ * collective. */
 #pragma once
 
 #include <stdbool.h>
@@ -34,14 +32,12 @@ struct capo_alloc {
         } * ranks;
 };
 
-/**
- * capo_alloc_parse() - parse an allocation in the user's notation (profiles/machine/gpus.h)
+/** capo_alloc_parse() - parse an allocation in the user's notation (profiles/machine/gpus.h)
  * @counts: true: "3+5" means the first 3 and the first 5 GPUs; false: GPU 3 and GPU 5
  *
  * "4+8+8 in any order" sets any_order.
  *
- * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU (both with @why); -ENOMEM.
- */
+ * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU (both with @why); -ENOMEM. */
 int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts,
                      struct capo_alloc *out, char *why, size_t room);
 
@@ -104,13 +100,11 @@ enum capo_ceiling_of {
         CAPO_CEILING_ALL_SWITCH, /* those, and the switches add and copy */
 };
 
-/**
- * capo_ceiling() - algorithm bandwidth that no software exceeds; 0 not known
+/** capo_ceiling() - algorithm bandwidth that no software exceeds; 0 not known
  * @of: set to the links it assumes, the simplest of equally fast ones
  *
  * Includes PCIe and NICs if @c was computed with CAPO_CEILING_HYBRID. That is required between
- * machines, and if NVLink does not connect all ranks.
- */
+ * machines, and if NVLink does not connect all ranks. */
 double capo_ceiling(const struct capo_ceilings *c, unsigned coll, enum capo_ceiling_of *of);
 
 /** capo_ceiling_text() - text to follow a bandwidth: " with PCIe and NICs" and so on; "" for NVLink
@@ -128,14 +122,12 @@ static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
         return n < 2 ? 0 : ring_gbs * n / (2.0 * (n - 1));
 }
 
-/**
- * capo_class_name() - the class of an allocation: "dgx1v/3-chain", "dgx1v/3-chain+dgx1v/5-ring2"
+/** capo_class_name() - the class of an allocation: "dgx1v/3-chain", "dgx1v/3-chain+dgx1v/5-ring2"
  * @name: CAPO_CLASS_ROOM per machine is enough
  *
  * Allocations with the same links among their GPUs have the same name; docs/fragments.md explains
  * the words.
  *
- * Return: 0; -ENOMEM.
- */
+ * Return: 0; -ENOMEM. */
 int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
                     size_t room);

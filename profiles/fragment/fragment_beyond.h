@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Experiments with settings, where no choice of NCCL's cost table has what the links allow. NCCL is
+/* Experiments with settings, where no choice of NCCL's cost table has what the links allow. NCCL is
  * asked again with each setting that changes its graphs. Channels (NCCL_MIN_CTAS) are applied after
- * the search and are not in its cost model, so their gain is not predicted.
- */
+ * the search and are not in its cost model, so their gain is not predicted. */
 #pragma once
 
 #include "profiles/fragment/fragment_orders.h"
@@ -17,12 +15,10 @@ struct fragment_beyond {
         int n;
 };
 
-/**
- * fragment_beyond() - what to try for the all-reduce @row of @f
+/** fragment_beyond() - what to try for the all-reduce @row of @f
  * @f: of @a
  *
- * Settings that the environment has are not asked. A second per setting, only between nodes.
- */
+ * Settings that the environment has are not asked. A second per setting, only between nodes. */
 void fragment_beyond(const struct fragment_machine *m, const struct capo_alloc *a,
                      const struct fragment_model *f, size_t row, struct fragment_beyond *out);
 

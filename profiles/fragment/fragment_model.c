@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's model of a call is latency + bytes / bandwidth per algorithm and protocol
+/* NCCL's model of a call is latency + bytes / bandwidth per algorithm and protocol
  * (src/graph/tuning.cc, ncclTopoTuneModel and ncclTopoGetAlgoTime; read in 2.28 and 2.30). It was
  * made for nodes of equal size. Three terms are corrected:
  *
@@ -33,8 +32,7 @@
  *
  * A cell's latency and bandwidth are read back from the table at two sizes so large that no
  * size-dependent correction applies. The cell is then scaled by the ratio of our formula with and
- * without the correction, so unknown parts of a release's formula cancel.
- */
+ * without the correction, so unknown parts of a release's formula cancel. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's cost model for an allocation, and the same model corrected by the actual links. Nothing is
- * measured: rules made from it are marked as predicted ("modelled" in profiles).
- */
+/* NCCL's cost model for an allocation, and the same model corrected by the actual links. Nothing is
+ * measured: rules made from it are marked as predicted ("modelled" in profiles). */
 #pragma once
 
 #include "profiles/fragment/link_loads.h"
@@ -37,26 +35,22 @@ struct fragment_model {
         struct fragment_views *views; /* what fragment_model_reorder() needs */
 };
 
-/**
- * fragment_model() - ask NCCL and correct its answer
+/** fragment_model() - ask NCCL and correct its answer
  * @asks: sizes must be divisible by all ranks; for others NCCL answers for the next smaller one
  * @out: on success only, the caller ends it with fragment_model_finish()
  *
- * Return: 0; -ENOTSUP: this release has no cost table; errors of capo_plan_ask(); all with @why.
- */
+ * Return: 0; -ENOTSUP: this release has no cost table; errors of capo_plan_ask(); all with @why. */
 int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
                    const struct capo_plan_ask *asks, size_t n_asks, struct fragment_model *out,
                    char *why, size_t room);
 void fragment_model_finish(struct fragment_model *f);
 
-/**
- * fragment_model_reorder() - correct the answer for the same machines in another order
+/** fragment_model_reorder() - correct the answer for the same machines in another order
  * @nodes: all @n nodes of the allocation, first to last
  *
  * The allocation and the machine given to fragment_model() must still be there.
  *
- * Return: 0; -ENOMEM; -ENOTSUP: bandwidths were not corrected (why_not).
- */
+ * Return: 0; -ENOMEM; -ENOTSUP: bandwidths were not corrected (why_not). */
 int fragment_model_reorder(struct fragment_model *f, const int *nodes, int n);
 
 /** fragment_model_best() - the fastest cell of a row after correction, as CAPO_ALGO_PROTO; 0: none.

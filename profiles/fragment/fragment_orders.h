@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The order of an allocation's nodes. NCCL's trees give a node in the middle twice the traffic of
+/* The order of an allocation's nodes. NCCL's trees give a node in the middle twice the traffic of
  * one at an end, so a node with few GPUs, and few NICs beside them, belongs to an end. The order is
- * that of the ranks: a hostfile sets it, and it costs nothing.
- */
+ * that of the ranks: a hostfile sets it, and it costs nothing. */
 #pragma once
 
 #include "profiles/fragment/fragment_model.h"
@@ -27,16 +25,14 @@ struct fragment_orders {
         size_t row; /* of the model: the largest all-reduce */
 };
 
-/**
- * fragment_orders() - correct NCCL's answer for every order of the allocation's nodes
+/** fragment_orders() - correct NCCL's answer for every order of the allocation's nodes
  * @f: of @a; afterwards it is corrected for the order asked again
  * @each: called with @f corrected for one order; may be NULL. Not 0 ends it and is returned
  *
  * NCCL's table has no order, so it is asked once. Nodes with the same GPUs are alike, and orders
  * that differ only in those are one.
  *
- * Return: 0; -ENOMEM; what @each returned.
- */
+ * Return: 0; -ENOMEM; what @each returned. */
 int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
                     const struct capo_alloc *a,
                     int (*each)(void *user, const struct fragment_order *order), void *user,

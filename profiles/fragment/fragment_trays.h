@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Trays of GB200 and GB300: machines whose GPUs share an NVLink domain, which NCCL counts as one
+/* Trays of GB200 and GB300: machines whose GPUs share an NVLink domain, which NCCL counts as one
  * node. Computations on links need the trays of a domain as one machine; questions to NCCL need
- * them separate.
- */
+ * them separate. */
 #pragma once
 
 #include "profiles/fragment/nccl_model.h"
@@ -14,13 +12,11 @@ struct fragment_trays {
         struct capo_alloc a; /* its nodes are domains */
 };
 
-/**
- * fragment_trays_join() - convert an allocation on trays to one on domains: the first m->domain
+/** fragment_trays_join() - convert an allocation on trays to one on domains: the first m->domain
  * trays become the first domain, and so on
  * @out: ended by the caller with fragment_trays_free(), in any case
  *
- * Return: 0; negative errno with @why.
- */
+ * Return: 0; negative errno with @why. */
 int fragment_trays_join(const struct fragment_machine *m, const struct capo_alloc *a,
                         struct fragment_trays *out, char *why, size_t room);
 void fragment_trays_free(struct fragment_trays *trays);

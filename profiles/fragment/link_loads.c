@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Each link of a machine has one counter per direction. Every channel is walked once and adds its
+/* Each link of a machine has one counter per direction. Every channel is walked once and adds its
  * share to each link it crosses; the fullest link limits the rate. Shares are equal, because NCCL
- * divides data evenly over channels: a channel over a busy NIC delays the others.
- */
+ * divides data evenly over channels: a channel over a busy NIC delays the others. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The load that NCCL's channels put on the links, and thus the highest rate they can reach. The
+/* The load that NCCL's channels put on the links, and thus the highest rate they can reach. The
  * ceilings of profiles/fragment/fragment.h are for the best possible rings, chains or trees; this
- * is for the actual ones.
- */
+ * is for the actual ones. */
 #pragma once
 
 #include "profiles/fragment/fragment.h"
@@ -26,8 +24,7 @@ struct fragment_attained {
                                               "NIC mlx5_0 out" */
 };
 
-/**
- * fragment_loads() - the rate at which the first link is saturated
+/** fragment_loads() - the rate at which the first link is saturated
  * @domains: by machine, those of one machine together; in the order of their lowest ranks
  * @n_channels: the channels used of each graph: the fewest that any node found
  *
@@ -38,7 +35,6 @@ struct fragment_attained {
  * NVLink to a GPU beside the NIC (PXN); the receiver does not (src/graph/connect.cc, paths.cc,
  * transport/net.cc of NCCL 2.28).
  *
- * Return: 0; -EINVAL: the graphs or PCI speeds are missing; -ENOMEM.
- */
+ * Return: 0; -EINVAL: the graphs or PCI speeds are missing; -ENOMEM. */
 int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains,
                    int n_domains, int n_channels, struct fragment_attained *out);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The revised simplex method with columns generated on demand. Rows are links: sum of use * amount
+/* The revised simplex method with columns generated on demand. Rows are links: sum of use * amount
  * + slack = capacity. The basis inverse is stored completely; with tens of links it is small.
  *
  * One step: the basis gives each link a price (how much more could be packed with one unit more).
@@ -12,8 +11,7 @@
  * The bound does not depend on correct steps. Let the prices be >= 0 and every thing cost at least
  * c > 0. Any packing pays at least c per unit and at most the price of all capacity, so its amount
  * is at most (sum of price * capacity) / c. The smallest such bound seen is the result; at the end
- * the packing reaches it.
- */
+ * the packing reaches it. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Packing by linear programming: as much as possible of things that each use a part of some links.
+/* Packing by linear programming: as much as possible of things that each use a part of some links.
  * The things (trees through relays, rings, chains) are too many to list. An oracle finds the
  * cheapest one at given link prices, and prices rise until no thing costs less than 1. Then the
- * prices prove that no more fits.
- */
+ * prices prove that no more fits. */
 #pragma once
 
 /* Finds the cheapest thing at these prices and fills use[n_links]. Return: its cost; negative:

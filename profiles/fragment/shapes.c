@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Rings and chains, from which NCCL builds its channels. How many rings of whole bricks fit is a
+/* Rings and chains, from which NCCL builds its channels. How many rings of whole bricks fit is a
  * search (small, and exact up to 8 GPUs). If rings share bricks, it is a packing whose oracle
- * solves the travelling salesman's problem with Held and Karp's table over sets of GPUs.
- */
+ * solves the travelling salesman's problem with Held and Karp's table over sets of GPUs. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -24,8 +22,7 @@ struct tour {
         int8_t *before;
 };
 
-/*
- * The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programming. cost[set][v]
+/* The cheapest ring or chain through all GPUs, by Held and Karp's dynamic programming. cost[set][v]
  * is the price of the cheapest chain that passes every GPU of `set` once and ends at v. The part
  * before v is such a chain through the set without v, so
  *
@@ -34,8 +31,7 @@ struct tour {
  *
  * Sets are visited in rising order, so subsets come first. A ring is a chain that begins at GPU 0
  * and also pays for the link back from its end. `before` keeps the best u, from which the links are
- * read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders.
- */
+ * read backwards. n^2 2^n steps: 590,000 for 12 GPUs, instead of 12! orders. */
 static double cheapest_tour(void *user, const double *price, double *use)
 {
         struct tour *w = user;
@@ -94,14 +90,12 @@ static double cheapest_tour(void *user, const double *price, double *use)
         return best;
 }
 
-/*
- * As many rings as possible out of whole bricks: extend a path from GPU 0 and remove its bricks,
+/* As many rings as possible out of whole bricks: extend a path from GPU 0 and remove its bricks,
  * close it, start the next ring in the rest; then backtrack. A ring is tried in one direction only.
  * The same rings in another order are tried again, which costs only time. Two bounds end most tries
  * early: every GPU needs two bricks per further ring (cannot_improve()), and at most half the
  * bricks of the poorest GPU are rings (`most`), where the search stops. After 2,000,000 steps the
- * best so far is reported as "at least".
- */
+ * best so far is reported as "at least". */
 struct search {
         int n, best, most;
         long steps;

@@ -72,12 +72,10 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
         return 0;
 }
 
-/*
- * Symmetry is only used between two nodes. On one node, NCCL breaks ties of its search by GPU
+/* Symmetry is only used between two nodes. On one node, NCCL breaks ties of its search by GPU
  * number, so that sets equal by symmetry can differ. Of the 56 5-GPU subsets of a DGX-1V, 2.28.9
  * gives 13 two channels where their 14 representatives would give 12; of the 3-GPU subsets, 8 of 16
- * use another path. So all are asked there; it takes seconds.
- */
+ * use another path. So all are asked there; it takes seconds. */
 static int list_splits(struct splits *s, char *why, size_t room)
 {
         bool two = s->k[1] > 0, same = two && s->k[0] == s->k[1] && !s->all;

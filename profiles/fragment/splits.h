@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * All ways to take k GPUs of a machine, or k of one node and l of another. NCCL is asked about
+/* All ways to take k GPUs of a machine, or k of one node and l of another. NCCL is asked about
  * each. Splits with identical answers are one group. For two nodes, pairs of subsets that are equal
- * by the machine's symmetry are asked once, unless `all` is set.
- */
+ * by the machine's symmetry are asked once, unless `all` is set. */
 #pragma once
 
 #include "profiles/fragment/bound.h"

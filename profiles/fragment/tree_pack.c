@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, use flows to find
+/* Broadcast is one cut. All-gather is a ratio, found by Newton's steps: guess x, use flows to find
  * a set that cannot send that much, take that set's ratio as the next x. Each guess is some set's
  * ratio, so it is never below the answer; it only falls, so no set comes twice and it ends. If no
  * set objects, x is a set's ratio and feasible, so it is exact. All-reduce is a linear program over
@@ -8,8 +7,7 @@
  * its prices.
  *
  * Fractions are avoided in the flows: for x = num / den, all capacities are multiplied by den, and
- * x is num.
- */
+ * x is num. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -178,10 +176,8 @@ static void find_paths(struct relay_tree *w, int s, const double *price)
         }
 }
 
-/*
- * The cheapest spanning tree of the ranks, with paths as edges: Prim's algorithm over path prices.
- * If two paths use one link, it is counted and paid twice, because the tree uses it twice.
- */
+/* The cheapest spanning tree of the ranks, with paths as edges: Prim's algorithm over path prices.
+ * If two paths use one link, it is counted and paid twice, because the tree uses it twice. */
 static double cheapest_tree(void *user, const double *price, double *use)
 {
         struct relay_tree *w = user;

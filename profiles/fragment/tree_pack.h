@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The capacity of a set of links for each collective, in whole numbers.
+/* The capacity of a set of links for each collective, in whole numbers.
  *
  * A network has `n` vertices. The first `n_ranks` are GPUs; the rest are relays (switches, PCI
  * bridges, CPUs, NICs), which forward data but neither copy nor add it. cap[u * n + v] is the
@@ -19,8 +18,7 @@
  *   all-reduce                  each tree takes the sums up one direction of its links and the
  *                               result down the other, so trees are undirected. Tutte and
  *                               Nash-Williams: min over partitions of capacity between parts /
- *                               (parts - 1). With relays their edges are paths through them.
- */
+ *                               (parts - 1). With relays their edges are paths through them. */
 #pragma once
 
 #include <stdbool.h>

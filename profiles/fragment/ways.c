@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Each direction of a link is counted separately. Paths are NCCL's, which cannot be configured
+/* Each direction of a link is counted separately. Paths are NCCL's, which cannot be configured
  * (nccl src/graph/paths.cc). Between GPUs: NVLink, direct, through a switch or through one other
  * GPU; PCI only without NVLink. From a NIC to a GPU: PCI. From a GPU to a NIC: PCI below one
  * bridge, else NVLink to the GPU beside the NIC (PXN), else PCI through the CPU. Two losses are as
  * in NCCL's search (search.cc, followPath): a NIC that writes into a GPU before Ampere uses an
- * eighth of the way back, and a GPU that goes through an Intel CPU uses a fifth more of PCI.
- */
+ * eighth of the way back, and a GPU that goes through an Intel CPU uses a fifth more of PCI. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The links of one machine, and the paths that NCCL uses over them between GPUs, from GPU to NIC
- * and back. link_loads.h builds on this.
- */
+/* The links of one machine, and the paths that NCCL uses over them between GPUs, from GPU to NIC
+ * and back. link_loads.h builds on this. */
 #pragma once
 
 #include "profiles/machine/topology.h"
@@ -35,8 +33,7 @@ struct way {
 int ways_new(const struct capo_topology *t, struct ways *out);
 void ways_free(struct ways *w);
 
-/**
- * way_between() - path from GPU @a to GPU @b; way_in() - from @nic to @gpu; way_out() - from @gpu
+/** way_between() - path from GPU @a to GPU @b; way_in() - from @nic to @gpu; way_out() - from @gpu
  * to @nic
  * @gpus: the @n GPUs that take part; paths go only through these. All are indices in the topology.
  */

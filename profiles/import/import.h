@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Converts measurements to samples, whichever program wrote the file. Each format has a parser in
+/* Converts measurements to samples, whichever program wrote the file. Each format has a parser in
  * profiles/import/. The format is recognised by the content, never by the name.
  *
  * What ran is taken from the input (its header lines, NCCL's own log lines in it, its columns) or
  * from the user's flags. It is never guessed: if it is not known it stays 0, and the fit reports
  * that. Two sources that contradict each other are an error. A run that cannot be right (ranks that
- * ran alone, wrong results, no bandwidth) is left out completely, with the reason.
- */
+ * ran alone, wrong results, no bandwidth) is left out completely, with the reason. */
 #pragma once
 
 #include <assert.h>
@@ -120,8 +118,7 @@ struct capo_label {
         char gpu[48];
 };
 
-/**
- * capo_import() - read one input, of any format capo knows
+/** capo_import() - read one input, of any format capo knows
  * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a
  *         folder, files that cannot be read are noted, and the others are used
  * @label: what the user says about it, or NULL
@@ -132,29 +129,23 @@ struct capo_label {
  *
  * Return: 0; -EINVAL when an input is malformed, of no known format, or contradicts itself or
  * @label; -ENODATA when it is well-formed but holds no measurement (or only rejected runs: the
- * notes say why); another negative errno when it cannot be read. @set may have grown even so.
- */
+ * notes say why); another negative errno when it cannot be read. @set may have grown even so. */
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set,
                 char *error, size_t room);
 
-/**
- * capo_import_more() - capo_import() of one input of several
- *
- * The ranks of a job time the same calls, and their files may be inputs of their own (logs named
- * one by one): capo's logs and Inspector's records are put off, to be read together by
- * capo_import_end(). Rank by rank they would pass for repeats of each other.
- */
+/** capo_import_more() - capo_import() of one input of several. The ranks of a job time the same
+ * calls, and their files may be inputs of their own (logs named one by one): capo's logs and
+ * Inspector's records are put off, to be read together by capo_import_end(). Rank by rank they
+ * would pass for repeats of each other. */
 int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set,
                      char *error, size_t room);
 
 struct capo_job;
 
-/**
- * capo_import_job() - samples of the calls of a job that capo recorded
+/** capo_import_job() - samples of the calls of a job that capo recorded
  * @job: finished (analysis/job/stats.h)
  *
- * Return: as capo_import(); a process whose log contradicts @label is left out.
- */
+ * Return: as capo_import(); a process whose log contradicts @label is left out. */
 int capo_import_job(const struct capo_job *job, const struct capo_label *label,
                     struct capo_samples *set, char *error, size_t room);
 

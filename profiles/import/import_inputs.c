@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Opens every input, recognises the format by its first bytes, and calls that format's parser.
+/* Opens every input, recognises the format by its first bytes, and calls that format's parser.
  * Folders are walked in name order, so that the same folder always gives the same samples in the
- * same order.
- */
+ * same order. */
 #include <dirent.h>
 #include <errno.h>
 #include <fnmatch.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * JSON, one document or several in a row: the report of nccl-tests -J (its src/util.cu, version 2),
+/* JSON, one document or several in a row: the report of nccl-tests -J (its src/util.cu, version 2),
  * one document per run, with its environment and so with what was forced; and NCCL Inspector's
- * records (inspector.c). A document that cannot be read is reported and left out.
- */
+ * records (inspector.c). A document that cannot be read is reported and left out. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads capo's own logs, all logs of one job together. Every rank times every call, and its time
+/* Reads capo's own logs, all logs of one job together. Every rank times every call, and its time
  * includes waiting for the others. Calls are matched by communicator and sequence number, and each
  * becomes one sample. In all-reduce, all-gather and reduce-scatter no rank can end before the last
  * one has come, so the sample is the shortest time of all ranks. In other calls it is the longest.
@@ -10,8 +9,7 @@
  * samples. Its buckets are 1/16 of an octave wide, so these times are within a few percent.
  *
  * Only calls outside of groups that were timed on the GPU are used. Members of a group have no time
- * of their own, and the host's time is only that of the enqueue.
- */
+ * of their own, and the host's time is only that of the enqueue. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -47,14 +47,12 @@ struct capo_input_faults {
 /** capo_input_fault() - keep in->error, which is about one part of the input only, and clear it. */
 void capo_input_fault(struct capo_input *in, struct capo_input_faults *faults);
 
-/**
- * capo_input_faults_end() - at the end of the input
+/** capo_input_faults_end() - at the end of the input
  * @what: "documents", "rows"
  * @used: something of it is used
  *
  * Return: 0, and the first few faults are notes; -EINVAL: nothing is used, and in->error is the
- * first fault.
- */
+ * first fault. */
 int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults *faults,
                           const char *what, bool used);
 
@@ -62,14 +60,12 @@ int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults 
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-/**
- * capo_input_label() - apply the user's label to a run
+/** capo_input_label() - apply the user's label to a run
  * @run: layout, ranks, nodes, GPU and release are set if the label has them
  *
  * Ranks and layout of the label override those of the input, because texts lose device lines.
  *
- * Return: 0; -EINVAL: the input names another release or GPU than the label.
- */
+ * Return: 0; -EINVAL: the input names another release or GPU than the label. */
 int capo_input_label(struct capo_input *in, struct capo_trial *run);
 
 /** capo_input_number() - the same as strtod() of the whole text, but fast, because tables have many
@@ -79,13 +75,11 @@ bool capo_input_number(const char *text, double *out);
 /** capo_input_hosts() - put the names of the hosts that @run ran on into it; @names are sorted. */
 void capo_input_hosts(struct capo_trial *run, const char **names, size_t n);
 
-/**
- * capo_input_tuner() - apply the NCCL_TUNER_PLUGIN of @run's environment
+/** capo_input_tuner() - apply the NCCL_TUNER_PLUGIN of @run's environment
  * @forced: the run forces its choices, so the tuner decided nothing
  *
  * A plugin that is neither NCCL's own nor capo's becomes the tuner of the run. Such a run is left
- * out, unless @forced.
- */
+ * out, unless @forced. */
 void capo_input_tuner(struct capo_trial *run, const char *value, bool forced);
 
 /** capo_stamp_read() - a time stamp at the beginning of @text: "2025-11-20T10:00:00.5Z ...",
@@ -155,8 +149,7 @@ const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigne
  * several. */
 unsigned capo_nccl_log_call(struct capo_nccl_log *log);
 
-/**
- * capo_nccl_log_forced() - what the tuning table says was forced for all-reduce
+/** capo_nccl_log_forced() - what the tuning table says was forced for all-reduce
  *
  * NCCL_ALGO and NCCL_PROTO zero the bandwidth of what they exclude when the communicator is made
  * (NCCL src/graph/tuning.cc), and Ring and Tree, LL and Simple are never absent by themselves for
@@ -164,8 +157,7 @@ unsigned capo_nccl_log_call(struct capo_nccl_log *log);
  * was, one without LL or Simple what NCCL_PROTO was.
  *
  * Return: true: there is a table with all-reduce. @forced is then algo << 4 | proto; a part that is
- * 0 was not forced. @several: NCCL could choose among some, but not all.
- */
+ * 0 was not forced. @several: NCCL could choose among some, but not all. */
 bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several);
 
 void capo_nccl_log_free(struct capo_nccl_log *log);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Three CSV tables: rccl-tests' own; the input of NVIDIA's optimize_config.py (one row per measured
+/* Three CSV tables: rccl-tests' own; the input of NVIDIA's optimize_config.py (one row per measured
  * candidate, with columns for what ran); and vidur's profiling tables (all-reduce by placement,
  * times in milliseconds, NCCL's own choice). None of them quotes its fields. Columns are found by
- * name, in any order.
- */
+ * name, in any order. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The output of nccl-tests as people keep it: complete or reduced to rows, several runs in one
+/* The output of nccl-tests as people keep it: complete or reduced to rows, several runs in one
  * file, NCCL's log lines in the middle of a row, launcher tags before each line, the old ("error")
  * and new ("#wrong") columns, with or without root, in-place and per-iteration columns.
  *
@@ -11,8 +10,7 @@
  *
  * A row is a size, a count and a type, perhaps operator and root, then groups of time, algbw,
  * busbw, errors. nccl-tests prints a row in three pieces, and a log line of another thread may be
- * glued to the last word: the host names in the file show where the word ends.
- */
+ * glued to the last word: the host names in the file show where the word ends. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2): one object per
+/* NCCL Inspector's records (plugins/profiler/inspector, formats v4.0 to v4.2): one object per
  * collective and rank, back to back or one per line; every process writes its own file.
  *
  * Inspector identifies calls by NCCL's seqNumber, which counts each kind of collective of a
@@ -9,8 +8,7 @@
  * the shortest time is the transfer. Where a root may finish early, the longest is.
  *
  * coll_msg_size_bytes is the program's count times the element size: for all-gather and
- * reduce-scatter one rank's share (inspectorComputeOpBw() multiplies it by the ranks).
- */
+ * reduce-scatter one rank's share (inspectorComputeOpBw() multiplies it by the ranks). */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>

@@ -5,8 +5,7 @@
 #include <stdint.h>
 
 /** json_num() - number @key of @o, also if it is written as text; @otherwise: missing or not
- * finite.
- */
+ * finite. */
 double json_num(const json_t *o, const char *key, double otherwise);
 
 /** json_count() - the same, rounded down; @otherwise also if it is below 0 or above @most. */

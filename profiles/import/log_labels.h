@@ -37,13 +37,11 @@ enum log_known {
         LOG_UNNAMED  /* decided by something this log does not name */
 };
 
-/**
- * log_labels_want() - what was forced for a call by @rule, of which @ran ran
+/** log_labels_want() - what was forced for a call by @rule, of which @ran ran
  * @want: always set, to zero unless LOG_KNOWN
  *
  * Rule 0 is none: only NCCL_ALGO and NCCL_PROTO force something. In a sweep the rule is a
  * candidate. Otherwise it is a row of a profile: what ran counts as forced, with the chunk of the
- * row.
- */
+ * row. */
 enum log_known log_labels_want(const struct log_labels *labels, uint16_t rule, uint8_t ran,
                                struct log_want *want);

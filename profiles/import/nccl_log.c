@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads NCCL's log (NCCL_DEBUG=INFO): release, variables, tuning table and, with
+/* Reads NCCL's log (NCCL_DEBUG=INFO): release, variables, tuning table and, with
  * NCCL_DEBUG_SUBSYS=TUNING, each decision. The words are NCCL's (2.29.7 src/enqueue.cc,
  * src/graph/tuning.cc, src/misc/param.cc). Decisions are text from 2.24 on and numbers before, with
- * or without the collective's name.
- */
+ * or without the collective's name. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

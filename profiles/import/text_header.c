@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads what comes before a run's rows: nccl-tests' header lines ("# nThread", "# Rank", column
+/* Reads what comes before a run's rows: nccl-tests' header lines ("# nThread", "# Rank", column
  * heads), and labels that people write between runs. Both describe the current run, or begin
- * another one.
- */
+ * another one. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>

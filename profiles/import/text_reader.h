@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Shared by the files that read nccl-tests' output: import_text.c splits lines and builds rows,
- * text_header.c reads headers and labels, text_run.c finishes a run.
- */
+/* Shared by the files that read nccl-tests' output: import_text.c splits lines and builds rows,
+ * text_header.c reads headers and labels, text_run.c finishes a run. */
 #pragma once
 
 #include "profiles/import/import_private.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The end of a run: its header, labels, NCCL's log lines and the user's flags must agree on the
+/* The end of a run: its header, labels, NCCL's log lines and the user's flags must agree on the
  * collective, the ranks and what was forced. Then its rows become samples. A run that cannot be
- * trusted is left out completely, with the reason.
- */
+ * trusted is left out completely, with the reason. */
 #include <errno.h>
 #include <math.h>
 #include <stdarg.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The notation for GPUs of machines: one grammar for every verb that takes an allocation, and for
+/* The notation for GPUs of machines: one grammar for every verb that takes an allocation, and for
  * what pages print.
  *
  *      GPUs      {1,2,3} + {0-4}     5 x {0-3} + {0}     1,2,3+0-4     0:1,2,3;1:0-4
@@ -11,8 +10,7 @@
  *      machine = [ NUMBER ":" ] ( gpus | "{" gpus "}" ) | NUMBER ( "x" | "*" ) "{" gpus "}"
  *      gpus    = gpu { "," gpu },   gpu = NUMBER | NUMBER "-" NUMBER | BUS-ID
  *
- * Blanks are allowed around each. "3" and "3+5" are ambiguous: the caller says which is meant.
- */
+ * Blanks are allowed around each. "3" and "3+5" are ambiguous: the caller says which is meant. */
 #pragma once
 
 #include <stdbool.h>
@@ -38,13 +36,11 @@ struct capo_gpu_place {
 /** capo_gpus_counts() - does @text have counts? @counts: the meaning of 3+5. */
 bool capo_gpus_counts(const char *text, bool counts);
 
-/**
- * capo_gpus_parse() - convert @text to places, one per rank
+/** capo_gpus_parse() - convert @text to places, one per rank
  * @counts: the meaning of 3+5
  * @out: set on success to @n items; free() it
  * @why: "allocation TEXT: expected ..., found ..."
  *
- * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU; -ENOMEM.
- */
+ * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU; -ENOMEM. */
 int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of,
                     struct capo_gpu_place **out, size_t *n, char *why, size_t room);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The few NVML functions that are needed, with names and types of nvml.h (CUDA 11 and later; the
+/* The few NVML functions that are needed, with names and types of nvml.h (CUDA 11 and later; the
  * MIG functions since driver 450). A driver without one group of them has no MIG, or reports no
- * NVLinks.
- */
+ * NVLinks. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NVIDIA's GPUs as the driver shows them to this process: UUIDs, PCI bus ids, NVLinks, MIG slices.
+/* NVIDIA's GPUs as the driver shows them to this process: UUIDs, PCI bus ids, NVLinks, MIG slices.
  * libnvidia-ml.so.1 is opened when needed and closed again; it is never linked. In a container it
- * shows the container's devices, which may be fewer than in /sys.
- */
+ * shows the container's devices, which may be fewer than in /sys. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,15 +37,13 @@ struct capo_nvml {
         struct capo_nvml_slice slices[CAPO_NVML_SLICES];
 };
 
-/**
- * capo_nvml_read() - query the driver
+/** capo_nvml_read() - query the driver
  * @why: on failure, one sentence
  *
  * A child process asks, so that a driver that never returns only costs time.
  *
  * Return: 0; -ENOENT: no libnvidia-ml.so.1; -EIO: it returned an error; -ETIMEDOUT: it does not
- * answer.
- */
+ * answer. */
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room);
 
 /** capo_nvml_limit() - set the timeout of capo_nvml_read() to @seconds, 30 at most. */

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and fast links. Sources: an NCCL
+/* A machine in memory: GPUs, CPUs, the PCI tree, NICs, NVSwitches and fast links. Sources: an NCCL
  * topology file (NCCL_TOPO_FILE, NCCL_TOPO_DUMP_FILE; also RCCL's), lstopo XML, the text of
  * `nvidia-smi topo -m`, hwloc for this machine, or a named platform.
  *
  * All bandwidths are GB/s (1e9 bytes) in each direction of a full-duplex link. They are NCCL's
  * planning constants, so they can be compared with NCCL's search; platforms.def has the source of
- * each.
- */
+ * each. */
 #pragma once
 
 #include <stdbool.h>
@@ -122,8 +120,7 @@ enum capo_topology_flag {
                       dumps made in a container or for a smaller communicator have those */
 };
 
-/**
- * capo_topology_read() - read a description of any supported format
+/** capo_topology_read() - read a description of any supported format
  * @path: NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; "-": NCCL topology XML from
  * standard input
  * @flags: enum capo_topology_flag
@@ -132,16 +129,13 @@ enum capo_topology_flag {
  * @why: on failure "FILE:LINE: what was expected, what was found"
  *
  * Return: 0; -EINVAL: wrong content (not a topology, one-way links, links to unknown devices, a
- * duplicate bus id, no GPU); other negative errno from reading; -ENOMEM.
- */
+ * duplicate bus id, no GPU); other negative errno from reading; -ENOMEM. */
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
                        struct capo_topology **out, char *why, size_t room);
 
-/**
- * capo_topology_slice() - mark GPU @gpu as used in MIG slices. Its NVLinks are removed, because
+/** capo_topology_slice() - mark GPU @gpu as used in MIG slices. Its NVLinks are removed, because
  * slices have no P2P over NVLink or PCIe (NVIDIA's MIG User Guide). Its PCI place stays; users of
- * that path must consider that data of slices goes through host memory.
- */
+ * that path must consider that data of slices goes through host memory. */
 void capo_topology_slice(struct capo_topology *t, int gpu);
 
 /** capo_topology_this_machine() - what hwloc finds here. Return: as capo_topology_read(); -EINVAL:

@@ -23,13 +23,11 @@
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
-/*
- * The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes
+/* The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes
  * around its heading. It names neither GPU model nor switches. If the NV# of a GPU with all others
  * would need more than 18 links (no GPU has more), the GPUs are connected by a switch. The
  * generation follows from the largest number of ports (4 P100, 6 V100, 12 A100, 18 H100). The
- * caller can give the bandwidth of a link.
- */
+ * caller can give the bandwidth of a link. */
 #define COLUMNS 256
 #define PORTS   18
 
@@ -277,12 +275,10 @@ static int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
         return r;
 }
 
-/*
- * hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree. With its NVML or
+/* hwloc: this machine, or one that lstopo wrote to XML. hwloc has the PCI tree. With its NVML or
  * RSMI backend it also has link bandwidths, as a distance matrix between GPUs (and NVSwitches):
  * NVLinkBandwidth, XGMIBandwidth, in MB/s of the wire. The number of bricks is that divided by the
- * wire rate of one; a brick gets NCCL's constant, as everywhere else.
- */
+ * wire rate of one; a brick gets NCCL's constant, as everywhere else. */
 /* GPU models by a word of their name: compute capability, and wire rate of one link in MB/s. */
 static const struct model {
         const char *word;
@@ -554,11 +550,9 @@ static int load_hwloc(struct topology_build *b, const char *text, size_t size)
         return r;
 }
 
-/*
- * libhwloc trusts its input: if an object lacks its cpuset, it dereferences a null pointer (2.9,
+/* libhwloc trusts its input: if an object lacks its cpuset, it dereferences a null pointer (2.9,
  * found by fuzzing). So a child process reads the file first, and a file that crashes the child is
- * rejected. If no child can be created, the file is read anyway.
- */
+ * rejected. If no child can be created, the file is read anyway. */
 static bool crashes_hwloc(struct topology_build *b, const char *text, size_t size)
 {
         pid_t child = fork();

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The last part of every reader. A reader adds devices and, for each GPU, its links; here the two
+/* The last part of every reader. A reader adds devices and, for each GPU, its links; here the two
  * ends of each link are matched. If the ends do not agree, the description was edited or cut, and
- * everything computed from it would be silently wrong. So that is an error.
- */
+ * everything computed from it would be silently wrong. So that is an error. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -317,8 +315,7 @@ static int climb_pci(const struct capo_topology *t, int pci, int *chain)
         return n;
 }
 
-/*
- * The path goes up to the first common bridge and down again. Names are nvidia-smi's: PIX crosses
+/* The path goes up to the first common bridge and down again. Names are nvidia-smi's: PIX crosses
  * at most one bridge, PXB several but no CPU, PHB the CPU's host bridge, SYS the link between CPUs.
  * (NODE, two host bridges of one NUMA node, looks like PHB in NCCL's files and is not used there.)
  */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's topology file: <system> contains <cpu>, which contains nested <pci>, with <gpu>, <nic> and
+/* NCCL's topology file: <system> contains <cpu>, which contains nested <pci>, with <gpu>, <nic> and
  * <net> as leaves, and the links of a GPU inside it. RCCL writes the same with <xgmi> and version
  * 2. NCCL fills in missing or empty attributes on the machine; here they get NCCL's defaults
- * (src/graph/topo.cc, 2.28).
- */
+ * (src/graph/topo.cc, 2.28). */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

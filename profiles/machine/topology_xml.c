@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Writes a description without a PCI tree, such as the text of `nvidia-smi topo -m`, as NCCL's XML.
+/* Writes a description without a PCI tree, such as the text of `nvidia-smi topo -m`, as NCCL's XML.
  * The words between devices tell which share a PCI switch (PIX, PXB) and which a CPU (PHB, NODE).
  * The text has no speeds: PCIe gets that of the GPU's generation, NICs that of the known machine
- * with this shape.
- */
+ * with this shape. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Combines three lists: devices on the bus (hwloc), devices that the driver shows to this process
+/* Combines three lists: devices on the bus (hwloc), devices that the driver shows to this process
  * (NVML; in a container, those of the container), and what the user asks for. CUDA numbers the
- * second list, and so does this.
- */
+ * second list, and so does this. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

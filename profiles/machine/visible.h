@@ -18,8 +18,7 @@ struct capo_visible {
 
 typedef const char *(*capo_visible_getenv)(const char *name, void *user); /* NULL when unset */
 
-/**
- * capo_visible_find() - resolve the settings on a machine
+/** capo_visible_find() - resolve the settings on a machine
  * @t: the machine from hwloc: all on the PCI bus, accessible or not
  * @nvml: what the driver shows to this process; NULL: not known (then UUIDs come from the topology,
  * if it has them, and all its GPUs count as accessible)
@@ -34,8 +33,7 @@ typedef const char *(*capo_visible_getenv)(const char *name, void *user); /* NUL
  * CUDA shows a process only the first slice of a list. Here each entry counts as the slice of one
  * rank, because schedulers mean it that way.
  *
- * Return: 0 with at least one device; -EINVAL with @why.
- */
+ * Return: 0 with at least one device; -EINVAL with @why. */
 int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvml,
                       capo_visible_getenv get, void *user, struct capo_visible *out, char *why,
                       size_t room);

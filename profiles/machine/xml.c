@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Builds a tree from expat's events. It is freed without recursion.
- */
+/* Builds a tree from expat's events. It is freed without recursion. */
 #include <errno.h>
 #include <expat.h>
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A small XML document in memory, for NCCL's topology and graph files: elements with attributes, no
- * text. Every element keeps its line number for error messages.
- */
+/* A small XML document in memory, for NCCL's topology and graph files: elements with attributes, no
+ * text. Every element keeps its line number for error messages. */
 #pragma once
 
 #include <stddef.h>
@@ -20,8 +18,7 @@ struct capo_xml {
         struct capo_xml *parent, *child, *next; /* child: the first one; next: the next sibling */
 };
 
-/**
- * capo_xml_read() - read a whole file
+/** capo_xml_read() - read a whole file
  * @path: a file name; "-": standard input
  * @out: the root element; free it with capo_xml_free()
  * @why: on failure one line, "FILE:LINE:COLUMN: what", or "FILE: what"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Asks an unmodified NCCL what it would do on a machine that is not here. A question names a
+/* Asks an unmodified NCCL what it would do on a machine that is not here. A question names a
  * topology, the GPUs of an allocation, calls and sizes. The answer has, for each call, what that
  * libnccl chose and what its own model predicts.
  *
@@ -8,8 +7,7 @@
  * docs/plan.md explains how it works, and its limits.
  *
  * The library starts processes (one per simulated node), waits for them and removes their files. It
- * keeps no state; any number of threads may ask at once.
- */
+ * keeps no state; any number of threads may ask at once. */
 #pragma once
 
 #include <stdbool.h>
@@ -135,26 +133,22 @@ struct capo_plan_answer {
         double wall_ms;
 };
 
-/**
- * capo_plan_ask() - ask one question
+/** capo_plan_ask() - ask one question
  * @out: filled on success; the caller ends it with capo_plan_answer_finish()
  * @why: on failure one sentence
  *
  * Return: 0; -EINVAL: an invalid question (no such GPU, no NIC for several nodes, bad XML);
  * -ENOEXEC: this libnccl cannot be asked (stripped, foreign, too old); -EPROTO: NCCL failed;
- * -ETIMEDOUT: it hung and was killed; -ENOMEM; other negative errno.
- */
+ * -ETIMEDOUT: it hung and was killed; -ENOMEM; other negative errno. */
 int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why,
                   size_t room);
 
-/**
- * capo_plan_ask_all() - ask several questions, @at_once of them in parallel (0: one per processor)
+/** capo_plan_ask_all() - ask several questions, @at_once of them in parallel (0: one per processor)
  * @each: called from the thread that finished question @i, one call at a time; rc as
  * capo_plan_ask(). It may take parts out of @answer; the rest is freed afterwards. A non-zero
  * result stops further questions.
  *
- * Return: 0; what @each returned; -ENOMEM.
- */
+ * Return: 0; what @each returned; -ENOMEM. */
 int capo_plan_ask_all(const struct capo_plan_question *q, size_t n, unsigned at_once,
                       int (*each)(size_t i, int rc, struct capo_plan_answer *answer,
                                   const char *why, void *arg),
@@ -173,36 +167,30 @@ const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer
 /** capo_plan_busbw_factor() - nccl-tests' bus bandwidth over its algorithm bandwidth. */
 double capo_plan_busbw_factor(unsigned coll, unsigned n_ranks);
 
-/**
- * capo_plan_find_libnccl() - find a libnccl.so.2 if none was named
+/** capo_plan_find_libnccl() - find a libnccl.so.2 if none was named
  *
  * Searches CAPO_NCCL, LD_LIBRARY_PATH, an active virtual environment, the CUDA toolkit, system
  * folders, Python's nvidia-nccl packages.
  *
- * Return: 0; -ENOENT.
- */
+ * Return: 0; -ENOENT. */
 int capo_plan_find_libnccl(char *path, size_t room);
 
 /** capo_plan_setting_passes() - is an environment variable ("NCCL_ALGO=Ring") passed on to the
  * asked NCCL? Not if it is one that capo replaces (topology, plugins, network, logging). */
 bool capo_plan_setting_passes(const char *var);
 
-/**
- * capo_plan_machine_gpus() - the GPUs of a topology, by ascending number
+/** capo_plan_machine_gpus() - the GPUs of a topology, by ascending number
  * @devs: CAPO_PLAN_GPUS_MAX entries
  *
- * Return: their number; -EINVAL and other negative errno with @why.
- */
+ * Return: their number; -EINVAL and other negative errno with @why. */
 int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *devs, char *why,
                            size_t room);
 
-/**
- * capo_plan_ranks_parse() - convert an allocation (profiles/machine/gpus.h) to ranks
+/** capo_plan_ranks_parse() - convert an allocation (profiles/machine/gpus.h) to ranks
  * @of: the machine; its `most` is ignored
  * @out: @room entries; @n is set to their number
  *
- * Return: as capo_gpus_parse().
- */
+ * Return: as capo_gpus_parse(). */
 int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_of *of,
                           struct capo_plan_gpu *out, size_t room, size_t *n, char *why,
                           size_t why_room);
@@ -211,11 +199,8 @@ int capo_plan_ranks_parse(const char *text, bool counts, const struct capo_gpus_
 const char *capo_plan_gpus_print(const struct capo_plan_gpu *gpus, size_t n, char *text,
                                  size_t room);
 
-/**
- * capo_plan_sizes_parse() - "1K..1G*2" (geometric), "64K..1M+64K" (arithmetic), "4K,1M", or several
- * of these with commas; without a step, *2
- *
- * Return: the number of sizes; -EINVAL with @why; -E2BIG: more than @room.
- */
+/** capo_plan_sizes_parse() - "1K..1G*2" (geometric), "64K..1M+64K" (arithmetic), "4K,1M", or
+ * several of these with commas; without a step, *2. Return: the number of sizes; -EINVAL with @why;
+ * -E2BIG: more than @room. */
 long capo_plan_sizes_parse(const char *text, uint64_t *out, size_t room, char *why,
                            size_t why_room);

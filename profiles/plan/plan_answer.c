@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Sources of each part of an answer. Algorithm and protocol: NCCL's profiler event (2.23 and
+/* Sources of each part of an answer. Algorithm and protocol: NCCL's profiler event (2.23 and
  * later), or the line that it prints about its choice (2.20 to 2.23). Channels: the thread blocks
  * of the kernel that it launched, in every release. Time: the cell of its choice in the cost table
  * that NCCL passes to a tuner, before any change; without a table (2.19 to 2.21), the time in that
- * printed line; else not known.
- */
+ * printed line; else not known. */
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -37,8 +35,7 @@ static char *read_log(const char *folder, uint32_t node)
         return capo_file_read(path, SIZE_MAX - 1, &text, &size) < 0 ? NULL : text;
 }
 
-/*
- * NCCL's line about its choice, for rows without a profiler event: "<n> Bytes -> Algo 1 proto 0
+/* NCCL's line about its choice, for rows without a profiler event: "<n> Bytes -> Algo 1 proto 0
  * time 12.34" in 2.20 to 2.23, missing where a tuner chose; "Broadcast: <n> Bytes -> Algo RING
  * proto LL ..." later. From 2.29 on, a Broadcast with one root has that line and no profiler event.
  */
@@ -137,11 +134,9 @@ static int read_rows(struct plan_job *job, struct capo_plan_answer *out, char *w
         return 0;
 }
 
-/*
- * Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on
+/* Graphs (NCCL_GRAPH_DUMP_FILE): <graphs> of <graph> of <channel> of <net> and <gpu>. From 2.21 on
  * `dev` is hexadecimal, with the number of the host in its top 8 bits. If hosts share an NVLink
- * domain, the host is the tray, printed as "1:2".
- */
+ * domain, the host is the tray, printed as "1:2". */
 
 static void read_path(const struct capo_xml *channel, bool trays, char *text, size_t room)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The parent's side: writes the question, starts one worker per node, watches them, reads the
+/* The parent's side: writes the question, starts one worker per node, watches them, reads the
  * answer, and cleans up. A worker runs foreign code with parts replaced, so it gets nothing that it
- * could damage: its own folder, a memory file, a time limit.
- */
+ * could damage: its own folder, a memory file, a time limit. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>

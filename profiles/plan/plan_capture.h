@@ -11,14 +11,12 @@ struct capo_capture {
         int nvml; /* did NVML answer? Without it, NVLinks and compute capability are missing */
 };
 
-/**
- * capo_topology_capture() - write this machine in NCCL's format
+/** capo_topology_capture() - write this machine in NCCL's format
  * @out: receives the XML
  * @found: filled; the caller decides what to do without GPUs
  *
  * CPUs, PCI tree and devices come from hwloc; link speeds and NIC rates from sysfs, as in NCCL; GPU
  * numbers, compute capability and NVLinks from NVML (libnvidia-ml.so.1, opened at run time).
  *
- * Return: 0; -EIO: hwloc fails, or the file cannot be written; -ENOMEM; with @why.
- */
+ * Return: 0; -EIO: hwloc fails, or the file cannot be written; -ENOMEM; with @why. */
 int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size_t room);

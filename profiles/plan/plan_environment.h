@@ -7,12 +7,10 @@
 
 enum { PLAN_ENVIRONMENT_ROOM = 40 };
 
-/*
- * The plugins are links in the question's folder, where the loader searches. libX.so is the one
+/* The plugins are links in the question's folder, where the loader searches. libX.so is the one
  * form of name that every release accepts: 2.19 and 2.20 open the variable's value and nothing
  * else, 2.27.3 accepts no path (tried on 2.19.3, 2.20.5, 2.21.5, 2.27.3, 2.27.7 and 2.32.3). The
- * net plugin is searched as libnccl-net-<name>.so.
- */
+ * net plugin is searched as libnccl-net-<name>.so. */
 #define PLAN_NET_LINK      "libnccl-net-capoplan.so"
 #define PLAN_TUNER_LINK    "libcapo-plan-tuner.so"
 #define PLAN_PROFILER_LINK "libcapo-plan-profiler.so"

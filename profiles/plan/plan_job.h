@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The shared memory between capo and its workers: the parent fills a memory file with the question,
+/* The shared memory between capo and its workers: the parent fills a memory file with the question,
  * passes it to one worker per simulated node, and reads the answer from it. Plain data without
  * pointers. Both sides are built together, so there is no version, only a size that must match.
  *
  * The parent writes everything up to `state`. The worker of rank 0 writes `id` and the members from
  * `version` on. Each worker writes its ranks' entries of the agreement table, shm names and errors
- * (through the atomic counters).
- */
+ * (through the atomic counters). */
 #pragma once
 
 #include <stdatomic.h>
@@ -70,12 +68,10 @@ enum plan_failed {
         PLAN_FAILED_SAYING,
 };
 
-/*
- * Nodes that NCCL counts as one, or a single node. If all nodes are in one NVLink domain, each is a
+/* Nodes that NCCL counts as one, or a single node. If all nodes are in one NVLink domain, each is a
  * unit (one_domain). Units are alike if their ranks have the same GPUs of the same machines in the
  * same order. Of these, the first two are started; what the others would send is derived from them
- * (virtual/virtual_standin.c).
- */
+ * (virtual/virtual_standin.c). */
 struct plan_unit {
         uint32_t first, n; /* its ranks, in by_unit */
         uint16_t like[2];  /* the two units of its kind that are started; equal if there is only one

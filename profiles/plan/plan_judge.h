@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Evaluates an answer: which rule of a profile decides a call, why the others do not, and where
+/* Evaluates an answer: which rule of a profile decides a call, why the others do not, and where
  * NCCL with a tuner differs from NCCL alone. It uses the plugin's look-up (core/profile/match.h)
- * with the values that NCCL passed to a tuner for this communicator.
- */
+ * with the values that NCCL passed to a tuner for this communicator. */
 #pragma once
 
 #include "core/base/layout.h"
@@ -57,12 +55,10 @@ struct capo_rule_verdict {
         const char *why; /* NULL: nothing to add */
 };
 
-/**
- * capo_plan_judge() - judge every rule for the collective of @d, in the profile's order
+/** capo_plan_judge() - judge every rule for the collective of @d, in the profile's order
  * @winner: set to the rule that decides; UINT32_MAX: none
  *
- * Return: a list of @n items, to be freed; NULL: out of memory.
- */
+ * Return: a list of @n items, to be freed; NULL: out of memory. */
 struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile,
                                           const struct capo_plan_decision *d, uint32_t *winner,
                                           size_t *n);

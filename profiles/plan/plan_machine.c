@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL combines its topology file with what it finds on the machine. Here it finds no machine, so
+/* NCCL combines its topology file with what it finds on the machine. Here it finds no machine, so
  * the file must be complete: GPUs and NICs that are only PCI functions get their <gpu> and <net>,
  * and NVLinks come from the platform if one is named. Existing contents do not change, with two
  * exceptions: ranks of the dump are removed, and so are GUIDs of NICs, which differ from node to
  * node and come from the virtual NICs.
  *
  * The XML tree is not changed; additions are kept beside it, by element, and inserted when the file
- * is written.
- */
+ * is written. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>

@@ -13,8 +13,7 @@ struct capo_symmetry {
         uint8_t (*maps)[32]; /* maps[m][gpu index] = gpu index */
 };
 
-/**
- * capo_symmetry_find() - all permutations of the GPUs that keep every link, PCI distance and NIC
+/** capo_symmetry_find() - all permutations of the GPUs that keep every link, PCI distance and NIC
  * @t: up to 32 GPUs
  * @out: the caller ends it with capo_symmetry_finish()
  *
@@ -23,8 +22,7 @@ struct capo_symmetry {
  * with the GPUs. The search stops at 40,320 permutations (8!): those found are right, but there may
  * be more.
  *
- * Return: 0; -ENOMEM; -E2BIG: more than 32 GPUs.
- */
+ * Return: 0; -ENOMEM; -E2BIG: more than 32 GPUs. */
 int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out);
 
 /** capo_set_next() - the next larger set with as many bits (Gosper). */

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * All-reduces for capo check: one child process per GPU of this node, in one communicator with
- * those of other nodes. Only the children open NCCL and the driver.
- */
+/* All-reduces for capo check: one child process per GPU of this node, in one communicator with
+ * those of other nodes. Only the children open NCCL and the driver. */
 #pragma once
 
 #include <stdbool.h>
@@ -29,13 +27,11 @@ struct reduce_ask {
         void *arg;
 };
 
-/**
- * reduce_run() - time one all-reduce on the slowest rank of this node
+/** reduce_run() - time one all-reduce on the slowest rank of this node
  * @seconds: time of one; set only on success
  * @why: one sentence on failure
  *
- * Return: 0; -EIO.
- */
+ * Return: 0; -EIO. */
 int reduce_run(const struct reduce_ask *ask, double *seconds, char *why, size_t room);
 
 /** reduce_gpus() - number of GPUs that the driver shows to a new process; 0: no driver. */

@@ -315,11 +315,9 @@ static int log_of(const char *path, struct stat *st)
         return asprintf(&log, "%s-wal", path) < 0 ? -1 : stat(log, st);
 }
 
-/*
- * For a store of another user in a folder without write permission. SQLite wants to create its lock
+/* For a store of another user in a folder without write permission. SQLite wants to create its lock
  * file there, which the last writer removed, and would not read. So it is opened without locks; if
- * another process begins to write, the result is discarded (still_same()).
- */
+ * another process begins to write, the result is discarded (still_same()). */
 static int open_unlocked(struct capo_store *s, const char *path)
 {
         _cleanup_free_ char *uri = NULL;

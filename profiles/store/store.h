@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Measurements of many runs, clusters and NCCL releases in one SQLite file. docs/store.md has the
+/* Measurements of many runs, clusters and NCCL releases in one SQLite file. docs/store.md has the
  * schema. Any SQLite program may read it; only this module writes it.
  *
  * Several processes may write at once: the file is in write-ahead mode, and a writer waits up to 30
  * s for another. A file of an older version is migrated in one transaction when it is opened for
- * writing; for reading it is migrated in a copy. One of a newer version is rejected.
- */
+ * writing; for reading it is migrated in a copy. One of a newer version is rejected. */
 #pragma once
 
 #include <stdio.h>
@@ -35,12 +33,10 @@ struct capo_store_import {
  * default. */
 void capo_store_wait(unsigned seconds);
 
-/**
- * capo_store_open() - open @path; with @write it is created if missing
+/** capo_store_open() - open @path; with @write it is created if missing
  * @why: on failure one line: locked, corrupt, not a store, newer than this capo, ...
  *
- * Return: 0; -ENOENT; -EBUSY: locked; -EBADMSG: corrupt or not a store; -EPROTO: newer; -EIO.
- */
+ * Return: 0; -ENOENT; -EBUSY: locked; -EBADMSG: corrupt or not a store; -EPROTO: newer; -EIO. */
 int capo_store_open(const char *path, bool write, struct capo_store **out, char *why, size_t room);
 void capo_store_close(struct capo_store *store);
 
@@ -64,6 +60,5 @@ int capo_store_list(struct capo_store *store,
 int capo_store_query(struct capo_store *store, const char *sql, FILE *out, char *why, size_t room);
 
 /** capo_store_remove() - remove an import and its samples. Return: as open; -ENOENT: no such
- * import.
- */
+ * import. */
 int capo_store_remove(struct capo_store *store, int64_t id, char *why, size_t room);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One flat table: every tool reads it, no join is needed, and column names include units. Text with
- * a comma, a quote or a newline is quoted as in RFC 4180.
- */
+/* One flat table: every tool reads it, no join is needed, and column names include units. Text with
+ * a comma, a quote or a newline is quoted as in RFC 4180. */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The schema is a list of steps, each from one version to the next; a new store runs all of them. A
+/* The schema is a list of steps, each from one version to the next; a new store runs all of them. A
  * sample is a row of numbers. Common properties are stored once: those of a run in table trial,
  * those of one kind of call at one place in table kind. Codes (collective, algorithm, protocol) are
  * the numbers of the log format, which never change. Table kind also has their names, and indices
- * that make grouping queries need no sort.
- */
+ * that make grouping queries need no sort. */
 #include <stdio.h>
 #include <string.h>
 

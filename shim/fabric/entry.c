@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The door: fi_fabric() and fi_fabric2(), the only exported functions of libfabric that lead to its
+/* The door: fi_fabric() and fi_fabric2(), the only exported functions of libfabric that lead to its
  * objects.
  *
  * Versions. libfabric exports fi_fabric@FABRIC_1.0 (a fi_fabric_attr without api_version),
@@ -13,8 +12,7 @@
  * libfabric calls fi_fabric() itself, through its own procedure linkage table and so through us:
  * fi_fabric2() does, the compatible fi_fabric@FABRIC_1.0 does, and layered providers open the
  * fabric below them. Those calls come either while the application's own call is in progress, or
- * from inside libfabric; both pass.
- */
+ * from inside libfabric; both pass. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -50,12 +48,10 @@ static int find_by_name(struct dl_phdr_info *info, size_t size, void *out)
         return 1;
 }
 
-/*
- * The function the caller would have reached without us. Where libfabric came in with a
+/* The function the caller would have reached without us. Where libfabric came in with a
  * dlopen(RTLD_LOCAL) of the caller, as in Python and under NCCL, RTLD_NEXT sees nothing; then the
  * caller's own dependencies are asked, and then whatever libfabric the process has. Only a process
- * that has none gets one loaded.
- */
+ * that has none gets one loaded. */
 static void *real_of(const char *name, const char *version, const void *caller)
 {
         const char *path = NULL;

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Following the objects of libfabric, from the fabric down: the entries by which objects are
+/* Following the objects of libfabric, from the fabric down: the entries by which objects are
  * opened, changed and closed. Those that merely stand around a provider's own are the rows of CALL
- * and OPEN in ops.def; close, bind and control have more to do.
- */
+ * and OPEN in ops.def; close, bind and control have more to do. */
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -16,12 +14,10 @@
 #include "shim/record/left.h"
 #include "shim/record/shim.h"
 
-/*
- * Which piece of hardware a domain is: PCI address, link speed, NUMA node. First from what the
+/* Which piece of hardware a domain is: PCI address, link speed, NUMA node. First from what the
  * provider says itself (fi_info.nic, since API 1.7), else from the kernel by the domain's name,
  * which for tcp, udp and sockets is a network interface and for verbs and EFA a device of
- * /sys/class/infiniband. Read once per domain, when it is opened.
- */
+ * /sys/class/infiniband. Read once per domain, when it is opened. */
 /* The PCI address that <class>/<name>/device points to. */
 static bool sysfs_pci(const char *class, const char *name, char *pci, size_t room)
 {
@@ -146,10 +142,8 @@ static int ours_close(struct fid *fid)
         capo_fi_enter(FI_FRAME, FI_CALLER);
         r = fid->ops->close(fid);
         capo_fi_leave();
-        /*
-         * Busy is the one refusal after which the object surely lives (fi_domain(3),
-         * fi_endpoint(3)); after any other its memory is not touched again.
-         */
+        /* Busy is the one refusal after which the object surely lives (fi_domain(3),
+         * fi_endpoint(3)); after any other its memory is not touched again. */
         if (r == -FI_EBUSY)
                 capo_fi_tables(o, true);
         else

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The memory of shadows, and the list of all.
+/* The memory of shadows, and the list of all.
  *
  * A shadow outlives its object: a thread may be in one of our entries while another closes the
  * object. Closed endpoints and queues wait in a queue of FI_QUARANTINE before their memory is used
  * again; their counts are folded into their domain. So memory is bounded by the largest number of
- * objects open at once.
- */
+ * objects open at once. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The FABRIC frames of the log: what has been counted, one line per object. core/log/fabric_frame.h
+/* The FABRIC frames of the log: what has been counted, one line per object. core/log/fabric_frame.h
  * knows the lines; here they are filled.
  *
  * Every checkpoint writes a whole new snapshot under the next number, and a reader keeps the last.
  * The counters are read while they are being written; each is a whole number, two of them may be a
- * moment apart.
- */
+ * moment apart. */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -19,15 +17,13 @@
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 
-/*
- * What was posted to leave and has not completed, of each queue: what capo hang asks.
+/* What was posted to leave and has not completed, of each queue: what capo hang asks.
  *
  * The drain thread works it out from the counters that are there anyway: posts less completions.
  * Completions that belong to no transmit (receives, remote writes with data) are known by their
  * flags, and injects make none. The two counts do not fit where a queue's format has no flags and
  * receives come to it, where an endpoint asks for silence (FI_SELECTIVE_COMPLETION without
- * FI_COMPLETION), and where it completes into counters only. There the number is not known.
- */
+ * FI_COMPLETION), and where it completes into counters only. There the number is not known. */
 #define EVERY_NS    20000000u
 #define COST_ONE_IN 400 /* a count takes at most one 400th of a core: else counts are rarer */
 #define QUIET_NS \
@@ -151,8 +147,7 @@ static void judge_queue(struct fi_cq *c, uint64_t now)
                 unknown_for_good = true;
 }
 
-/* Count anew, at most every 20 ms; the drain thread's rounds call
- * this. */
+/* Count anew, at most every 20 ms; the drain thread's rounds call this. */
 static void count_outstanding(void)
 {
         struct fi_object *all = atomic_load_explicit(&capo_fi_objects, memory_order_acquire);
@@ -206,10 +201,8 @@ static void forget_outstanding(void)
                 o->noted = (struct fi_noted){0};
 }
 
-/*
- * A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows take
- * up to 50 KB. What has no line of its own is counted in its domain's.
- */
+/* A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows take up
+ * to 50 KB. What has no line of its own is counted in its domain's. */
 #define FI_LINES \
         256 /* endpoints, queues and counters with a line of their own at most; the newest */
 #define FI_LINES_SIZE 40960 /* bytes of these */
@@ -468,10 +461,8 @@ static void copy_folded(struct fi_folded *to, const struct fi_folded *from)
                 ((uint64_t *)to)[i] = __atomic_load_n((const uint64_t *)from + i, __ATOMIC_RELAXED);
 }
 
-/*
- * Which domain is in whose line. A program that opens one after another on the same NIC for hours
- * would have a line for each: of those that are closed the older ones share one.
- */
+/* Which domain is in whose line. A program that opens one after another on the same NIC for hours
+ * would have a line for each: of those that are closed the older ones share one. */
 static void share_lines(struct fi_object *all)
 {
         unsigned n = 0;
@@ -561,11 +552,9 @@ static void write_snapshot(bool last)
         t_keep = 0;
 }
 
-/*
- * Checkpoints are up to ten minutes apart. What was counted since the last one would be lost with a
+/* Checkpoints are up to ten minutes apart. What was counted since the last one would be lost with a
  * process that is killed, so a snapshot is also kept in the segment, where it costs no writing, and
- * renewed as often as its making is cheap.
- */
+ * renewed as often as its making is cheap. */
 static void keep_snapshot(void)
 {
         uint64_t now = capo_clock_mono(), took;

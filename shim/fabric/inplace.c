@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Entries of ours inside a provider's own table: those of domains.
+/* Entries of ours inside a provider's own table: those of domains.
  *
  * tcp of libfabric 2.x asks while an endpoint is enabled whether the domain has a certain table,
  * that of domains which give each endpoint a domain of its own (FI_EP_RDM with
@@ -14,8 +13,7 @@
  *
  * In v1.8.0 to v2.6.0 these tables are writable, static, and never freed; lpp's alone is constant.
  * One that cannot be written is left alone, and the log says that what was opened on its domain is
- * not known.
- */
+ * not known. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Posting: the entries of an endpoint's data tables, made from ops.def.
+/* Posting: the entries of an endpoint's data tables, made from ops.def.
  *
  * What an entry does besides calling the provider: two additions in the counters of (thread,
  * endpoint), a countdown, and a look whether any timed operation is outstanding. No lock, no
@@ -13,8 +12,7 @@
  * not unique, so its completion cannot be distinguished from another's: the slot is dropped and
  * that direction of the endpoint is not timed any more. The very first post of an endpoint is a
  * timed one, so a program that uses one context for a window of operations is found out while it
- * fills its first window.
- */
+ * fills its first window. */
 #include "capo/msg.h"
 #include "core/base/clock.h"
 #include "shim/fabric/shim_fabric.h"
@@ -304,10 +302,8 @@ static size_t ioc_bytes(const struct fi_ioc *ioc, size_t n, enum fi_datatype typ
         return elements * type_bytes(type);
 }
 
-/*
- * The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to
- * be timed, and with no timed one outstanding that this could turn out to be.
- */
+/* The way of nearly all posts: by the thread that owns the first set, outside NCCL's calls, not to
+ * be timed, and with no timed one outstanding that this could turn out to be. */
 static inline bool nothing_special(struct fi_ep *e, struct fi_post_set *set, enum capo_fi_kind kind)
 {
         struct fi_cq *cq = cq_of(e, is_rx(kind));

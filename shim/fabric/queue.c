@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Completion queues, counters and event queues.
+/* Completion queues, counters and event queues.
  *
  * A progress thread spends its life in fi_cq_read() on an empty queue, so that path is: look that
  * the table is ours and the caller not the provider itself, call, add one; no register is saved for
  * it. Entries are looked at only when there are some and there is a reason: the queue's format
  * carries lengths (then receives are counted as they really arrived), or a timed operation is
- * outstanding. Nothing in an entry is changed.
- */
+ * outstanding. Nothing in an entry is changed. */
 #include <assert.h>
 #include <string.h>
 
@@ -72,11 +70,9 @@ static __attribute__((noinline)) ssize_t count_completions(struct fi_cq *c, cons
         return n;
 }
 
-/*
- * Empty reads are counted with a plain addition whoever reads: where several threads read one queue
+/* Empty reads are counted with a plain addition whoever reads: where several threads read one queue
  * at the same moment a few are lost, which is the price of a path that costs next to nothing.
- * Completions are exact.
- */
+ * Completions are exact. */
 #define READ(name, entry, not_the_programs, params, args)                                     \
         FI_ENTRY(ssize_t, name, struct fi_cq, FI_T_CQ, cq, ops, ops.ops, entry, params, args, \
                  name##_body)                                                                 \
@@ -135,12 +131,10 @@ static const struct fi_ops_cq entries_but_read = {.readfrom = cq_readfrom_only,
                                                   .sread = cq_sread,
                                                   .sreadfrom = cq_sreadfrom};
 
-/*
- * libfabric's own queues (util_cq.c, under most providers) read by `return fi_cq_readfrom(cq, buf,
+/* libfabric's own queues (util_cq.c, under most providers) read by `return fi_cq_readfrom(cq, buf,
  * count, NULL)`: a jump through the table that lies in the queue, hence into our readfrom, with the
  * program as the caller. An entry of ours for read would only be passed on the way there. Believed
- * is nothing but the function's own code, which must consist of that jump.
- */
+ * is nothing but the function's own code, which must consist of that jump. */
 static bool jumps_to_readfrom(ssize_t (*read)(struct fid_cq *, void *, size_t))
 {
 #ifdef __x86_64__

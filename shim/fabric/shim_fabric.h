@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the files of the libfabric half share: the shadow of one object, its counters, and how they
+/* What the files of the libfabric half share: the shadow of one object, its counters, and how they
  * are written.
  *
  * An object of libfabric (fabric, domain, endpoint, queue ...) is a struct whose first member is a
@@ -16,8 +15,7 @@
  *                                   .set[]        counters, one writer each
  *
  * Table layouts: rdma/fi_endpoint.h, fi_domain.h, fi_eq.h of libfabric 1.17 and 2.7a1: entries are
- * only ever added at the end, and `size` says how many bytes there are.
- */
+ * only ever added at the end, and `size` says how many bytes there are. */
 #pragma once
 
 #include <pthread.h>
@@ -44,12 +42,10 @@
 
 /* ---- counters ---- */
 
-/*
- * Counters have one writer and are read by anybody: FI_SETS - 1 sets belong to the first threads
+/* Counters have one writer and are read by anybody: FI_SETS - 1 sets belong to the first threads
  * that use the object, the last is everybody else's and is written with atomic additions. So counts
  * are exact under every threading rule of libfabric, and cost a plain addition in programs as they
- * are (a main thread and a progress thread).
- */
+ * are (a main thread and a progress thread). */
 #define FI_SETS 3
 
 struct fi_post_set {
@@ -134,12 +130,10 @@ struct fi_noted {
         };
 };
 
-/*
- * First member of every shadow. Shadows are never freed: see fabric_object.c on reuse. The drain
+/* First member of every shadow. Shadows are never freed: see fabric_object.c on reuse. The drain
  * thread reads them, without a lock, while other threads make and close objects: what it reads is
  * atomic or stands before the shadow is in the list, and where an id was 0, or another afterwards,
- * it forgets what it has read.
- */
+ * it forgets what it has read. */
 struct fi_object {
         struct fi_object *_Atomic next; /* all shadows, newest first */
         struct fi_object *same;         /* the next one of the type */
@@ -306,8 +300,7 @@ void capo_fi_errors_add(struct fi_errors *to, const struct fi_errors *from);
  * Nothing happens when there is no table, when it is another shadow's copy, or when its size is
  * none we can hold. Where
  * @t is there already, its copy of the provider's table is made anew. An entry the provider lacks
- * (NULL, or beyond its size) stays lacking.
- */
+ * (NULL, or beyond its size) stays lacking. */
 void capo_fi_shadow(void *slot, void *t, const void *ours, size_t size);
 #define fi_shadow(slot, t, ours) capo_fi_shadow(&(slot), &(t), &(ours), sizeof(ours))
 
@@ -324,14 +317,12 @@ void capo_fi_follow(struct fi_object *o);
 
 /* ---- inplace.c ---- */
 
-/**
- * capo_fi_put_in() - write the entries of @ours that a provider's @table has into that table
+/** capo_fi_put_in() - write the entries of @ours that a provider's @table has into that table
  * @ours: a table of entries, NULL where the provider's stays; @size bytes. Always the same for one
  *        @table.
  *
  * Return: a copy of what stood there, for good; NULL when it was left alone: no table, of a size
- * none we can hold, or constant.
- */
+ * none we can hold, or constant. */
 const void *capo_fi_put_in(const void *table, const void *ours, size_t size);
 
 /** capo_fi_was() - what stood in @table before; NULL: it is none that was written to. */
@@ -441,15 +432,13 @@ void capo_fi_windows_poll(bool last);
 /** capo_fi_windows_put() - a line each. */
 void capo_fi_windows_put(struct capo_fabric_text *t);
 
-/**
- * capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a
+/** capo_fi_in_passing() - what the drain thread does for counters, where there is none: keep a
  * snapshot, in memory
  *
  * A program of one thread has no drain thread (capo_shim_thread() says why) and calls this from its
  * timed posts, when CLOCK_MONOTONIC has passed capo_fi_in_passing_at; at most a thousandth of its
  * time goes there. When the program has become one of several threads, this starts the drain
- * thread.
- */
+ * thread. */
 void capo_fi_in_passing(void);
 extern _Atomic uint64_t capo_fi_in_passing_at;
 

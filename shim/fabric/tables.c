@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Our tables in the place of an object's own, and back.
+/* Our tables in the place of an object's own, and back.
  *
  * The rule that keeps every provider content: around a call in which a provider may look at,
  * replace, fill in place or free a table of an object, the object has its own tables back. Those
@@ -24,8 +23,7 @@
  * fid_mr, address vectors, poll and wait sets, stx contexts are left alone: their calls are rare or
  * read the object's fields inline (fi_mr_key), and registrations are counted where they are made,
  * on the domain. What is posted by FI_QUEUE_WORK or by a GPU itself (FI_EFA_GDA_OPS) makes no call
- * that could be seen.
- */
+ * that could be seen. */
 
 #include "shim/fabric/shim_fabric.h"
 #include "shim/find/object.h"

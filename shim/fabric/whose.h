@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Whose call is it? What comes through our entries may be the provider's own work: EFA reads a
+/* Whose call is it? What comes through our entries may be the provider's own work: EFA reads a
  * queue through the queue's own table, the collectives of libfabric send through the endpoint they
  * were given, layered providers open the fabric below. That passes uncounted.
  *
@@ -12,8 +11,7 @@
  *
  * The address of the struct is also the identity of the thread for its counters. initial-exec: one
  * load off the thread pointer instead of a call of __tls_get_addr(); fine in a library that is
- * preloaded, 16 bytes of static TLS in one that is not.
- */
+ * preloaded, 16 bytes of static TLS in one that is not. */
 #pragma once
 
 #include <stdbool.h>

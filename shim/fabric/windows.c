@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Windows: how much went over libfabric in which span of time. The drain thread's rounds fill a
+/* Windows: how much went over libfabric in which span of time. The drain thread's rounds fill a
  * table of them between checkpoints; that is what lets the report lay network traffic of a progress
  * thread against the collectives that were under way, without a clock in the data path. The table
  * has FI_WINDOWS places; when it is full the older half is merged pairwise, so the recent past is
- * fine-grained and the distant one coarse.
- */
+ * fine-grained and the distant one coarse. */
 #include <string.h>
 
 #include "core/base/clock.h"

@@ -22,9 +22,7 @@ bool capo_read_self(uintptr_t from, void *to, size_t size);
 /** capo_read_self_pieces() - @n pieces of it, in one system call. False: not all of them. */
 bool capo_read_self_pieces(const struct iovec *to, const struct iovec *from, unsigned n);
 
-/**
- * capo_map_of() - the ELF object whose code @address lies in
+/** capo_map_of() - the ELF object whose code @address lies in
  * No lock, no allocation; the kernel's list is read from its beginning. For the drain thread.
- * Return: 0; -ENOENT; -errno.
- */
+ * Return: 0; -ENOENT; -errno. */
 int capo_map_of(uintptr_t address, struct capo_map *out);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * dl_iterate_phdr() rather than dladdr(): dladdr waits for whatever constructor another thread's
+/* dl_iterate_phdr() rather than dladdr(): dladdr waits for whatever constructor another thread's
  * dlopen is running. And the file's own tables rather than the loaded ones: programs are seldom
- * linked with -rdynamic, so the functions that matter most are only in .symtab.
- */
+ * linked with -rdynamic, so the functions that matter most are only in .symtab. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>

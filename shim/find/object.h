@@ -17,8 +17,7 @@ struct capo_object {
 bool capo_own(const void *address);
 
 /** capo_object_of() - the object @address lies in; false when it is in none. Does not wait for
- * other threads' dlopen.
- */
+ * other threads' dlopen. */
 bool capo_object_of(const void *address, struct capo_object *out);
 
 struct capo_tables {
@@ -29,34 +28,26 @@ struct capo_tables {
 /** capo_object_tables() - does @address lie in an object? @out: 0 where it does not. */
 bool capo_object_tables(uintptr_t address, struct capo_tables *out);
 
-/**
- * capo_object_symbol() - the function of the ELF file @path that @offset (from the load address)
+/** capo_object_symbol() - the function of the ELF file @path that @offset (from the load address)
  * lies in Looks into .symtab, then .dynsym, on disk. For the drain thread. Return: 0 with @name and
- * @into (bytes from its beginning) set; -ENOENT when none is known; -errno.
- */
+ * @into (bytes from its beginning) set; -ENOENT when none is known; -errno. */
 int capo_object_symbol(const char *path, uint64_t offset, char *name, size_t room, uint64_t *into);
 
-/**
- * capo_object_next_function() - the function @name of the first object behind libcapo.so in ld.so's
- * list
- *
- * Of the first object at all where libcapo.so was loaded late, as a plugin. Without dlsym and its
- * like, and without libc: for finding those. Only for names of libraries that are there from the
- * start: it takes no lock. Return: NULL when none has it.
- */
+/** capo_object_next_function() - the function @name of the first object behind libcapo.so in
+ * ld.so's list. Of the first object at all where libcapo.so was loaded late, as a plugin. Without
+ * dlsym and its like, and without libc: for finding those. Only for names of libraries that are
+ * there from the start: it takes no lock. Return: NULL when none has it. */
 void *capo_object_next_function(const char *name);
 
 /** capo_object_defined() - does any loaded object but libcapo.so define @name, whatever its scope?
  */
 bool capo_object_defined(const char *name);
 
-/**
- * capo_object_bound() - a loaded object one of whose references to functions with @wanted names
+/** capo_object_bound() - a loaded object one of whose references to functions with @wanted names
  * leads into @to
  *
  * References that are not bound yet lead nowhere. Neither libcapo.so nor @to itself is looked at.
- * Return: true with @path set.
- */
+ * Return: true with @path set. */
 bool capo_object_bound(bool (*wanted)(const char *name), const struct capo_object *to, char *path,
                        size_t room);
 

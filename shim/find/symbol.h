@@ -5,8 +5,7 @@
 #include <stdbool.h>
 
 /** capo_real_dlsym(), capo_real_dlvsym() - libc's own (or the next tool's), whoever else wraps
- * them. NULL: not found.
- */
+ * them. NULL: not found. */
 void *capo_real_dlsym(void *handle, const char *name);
 void *capo_real_dlvsym(void *handle, const char *name, const char *version);
 
@@ -17,10 +16,7 @@ void *(*capo_real_dlvsym_address(void))(void *, const char *, const char *);
 
 struct capo_object;
 
-/**
- * capo_dlsym_front() - who catches dlsym before us: another preloaded tool, into @out
- *
- * What it asks libc by itself goes past us: an NCCL that the program opens then is in no log. libc
- * itself is none: there ours is not preloaded, but loaded as a plugin.
- */
+/** capo_dlsym_front() - who catches dlsym before us: another preloaded tool, into @out. What it
+ * asks libc by itself goes past us: an NCCL that the program opens then is in no log. libc itself
+ * is none: there ours is not preloaded, but loaded as a plugin. */
 bool capo_dlsym_front(struct capo_object *out);

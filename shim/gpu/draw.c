@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * All ranks of a communicator time the same calls, without a word between them: a rank is late or
- * early by comparison only. So all but the pauses depends on what ranks have in common, and each run
- * draws others, because the communicator's number is another one.
+/* All ranks of a communicator time the same calls, without a word between them: a rank is late or
+ * early by comparison only. So all but the pauses depends on what ranks have in common, and each
+ * run draws others, because the communicator's number is another one.
  *
- * Nothing is drawn more often after a slow call: the rank that was late sees no slow call.
- */
+ * Nothing is drawn more often after a slow call: the rank that was late sees no slow call. */
 #include <stddef.h>
 
 #include "core/base/util.h"
@@ -24,11 +22,9 @@ void capo_draw_one_in(uint32_t n, bool early)
         early_too = early;
 }
 
-/*
- * Calls to the next one that is timed: 1 .. 2 * one_in - 1, `one_in` on average. Not always
+/* Calls to the next one that is timed: 1 .. 2 * one_in - 1, `one_in` on average. Not always
  * `one_in`: a training step with, say, 38 calls would then have some that are never timed. (The
- * generator is the linear congruential one of Numerical Recipes, its upper bits.)
- */
+ * generator is the linear congruential one of Numerical Recipes, its upper bits.) */
 static uint32_t next_wait(struct capo_comm *comm)
 {
         uint64_t span = 2 * (uint64_t)one_in - 1;
@@ -57,10 +53,8 @@ static bool is_drawn(struct capo_comm *comm)
         return true;
 }
 
-/*
- * The first call of each kind and size, which NCCL's preparations are in, and the second, which is
- * like all that follow: so what a short job spends its time on is not left without any.
- */
+/* The first call of each kind and size, which NCCL's preparations are in, and the second, which is
+ * like all that follow: so what a short job spends its time on is not left without any. */
 static bool is_new(struct capo_comm *comm, unsigned call, uint64_t bytes)
 {
         enum { N = N_ELEMENTS(comm->gpu_shapes), PROBES = 8 };
@@ -85,11 +79,9 @@ static bool is_early(const struct capo_comm *comm)
         return early_too && (uint64_t)comm->seq + comm->p2p_seq <= EARLY;
 }
 
-/*
- * Has the communicator paused? The first call of a step shows which rank is late, and two events in
+/* Has the communicator paused? The first call of a step shows which rank is late, and two events in
  * so long a time are nothing. A rank may see a pause where another one sees none: a call stands for
- * itself only if all of them chose it (analysis/job/meet.c).
- */
+ * itself only if all of them chose it (analysis/job/meet.c). */
 static bool is_after_pause(struct capo_comm *comm, uint64_t now_ms)
 {
         uint64_t before = comm->gpu_asked_ms;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What is asked of a GPU's driver: events, streams, which device. CUDA's functions and codes; HIP's
+/* What is asked of a GPU's driver: events, streams, which device. CUDA's functions and codes; HIP's
  * are the same but for contexts, which it has one of per device, so there a context is the device's
  * number and one (hip.c). Taken as found in the process (RTLD_NOLOAD; never linked, never loaded).
  */

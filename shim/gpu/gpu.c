@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h)
+/* GPU time of a call: an event before it and one after it on its own stream. The driver (driver.h)
  * is taken as found in the process: a job without one pays nothing.
  *
  * The pair measures from the end of what was on the stream before to the end of NCCL's kernel,
@@ -16,8 +15,7 @@
  *   - nothing ever waits. cuEventQuery is called on the drain thread alone, in relaxed capture
  *     mode: in the default modes it would invalidate a capture another thread is making.
  *   - a non-blocking communicator launches later, on another thread: not timed.
- *   - events are never destroyed: at exit the driver may be gone before us.
- */
+ *   - events are never destroyed: at exit the driver may be gone before us. */
 #include <ctype.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -66,8 +64,7 @@ static const struct {
         ROW(ThreadExchangeStreamCaptureMode),
 };
 
-/* What may be missing of libcuda.so.1, opened as @lib; the rest by
- * find_timing_functions(). */
+/* What may be missing of libcuda.so.1, opened as @lib; the rest by find_timing_functions(). */
 static void find_device_functions(void *lib, struct capo_gpu_driver *out)
 {
         *(void **)&out->DeviceGetPCIBusId = capo_real_dlsym(lib, "cuDeviceGetPCIBusId");
@@ -411,11 +408,9 @@ void capo_gpu_end(struct capo_tls *t, int32_t slot_number, void *stream, struct 
         errno = saved;
 }
 
-/*
- * When the GPU began with the call of a slot, which it has ended, took @ms and was seen to at
+/* When the GPU began with the call of a slot, which it has ended, took @ms and was seen to at
  * @seen: what capo_record_gpu_begin() reads. From time to time its event becomes the anchor and the
- * old anchor the slot's event, so that no event is made for that.
- */
+ * old anchor the slot's event, so that no event is made for that. */
 static uint32_t slot_begin(uint32_t i, double ms, uint64_t seen)
 {
         struct anchored *a = events[i].anchor;

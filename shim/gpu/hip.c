@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The driver of AMD's GPUs, for RCCL. HIP's runtime has the functions asked for under names of its
+/* The driver of AMD's GPUs, for RCCL. HIP's runtime has the functions asked for under names of its
  * own, with CUDA's arguments and error numbers (hip_runtime_api.h of ROCm 5 to 7:
  * hipErrorDeinitialized 4, hipErrorNotReady 600, hipErrorStreamCaptureImplicit 906,
  * hipStreamCaptureModeRelaxed 2), but no contexts that a library needs to know: a device is made
  * current by hipSetDevice(), and an event belongs to the one that was current. So a context is the
- * device's number and one. Tried on the stand-in only.
- */
+ * device's number and one. Tried on the stand-in only. */
 #include <dlfcn.h>
 #include <stdint.h>
 #include <stdio.h>

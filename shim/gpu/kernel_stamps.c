@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * GPU time of a call by the GPU's own timer (CAPO_KERNEL_TIME=1): NCCL's kernel stamps its begin
+/* GPU time of a call by the GPU's own timer (CAPO_KERNEL_TIME=1): NCCL's kernel stamps its begin
  * and end, and the profiler plugin hands the stamps over when NCCL's proxy thread has collected
  * them, mostly long after the call returned. So the record waits in a slot of the segment (where a
  * kill finds it), named by NCCL's number of the communicator and by the how-manieth collective it
@@ -14,8 +13,7 @@
  * name the rank: there a rank may get the stamps of its neighbour in the same collective.
  *
  * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless
- * asked for.
- */
+ * asked for. */
 #include <string.h>
 
 #include "capo/seam.h"

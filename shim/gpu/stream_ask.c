@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Has the GPU ended the last call of a communicator? One call in eight has events; of the others
+/* Has the GPU ended the last call of a communicator? One call in eight has events; of the others
  * nobody would know, and a job that is stuck makes no further call that could be timed. So where a
  * communicator has been quiet for some seconds, the drain thread asks the stream of its last call,
  * which needs no event: cuStreamQuery() waits for nothing.
@@ -14,8 +13,7 @@
  * only "busy" counts: its call may not be on the stream yet;
  *   - again once it was idle, until the next call: the job may have destroyed the stream since.
  *     While it is busy it is asked again, each time after twice as long.
- * CAPO_HANG=0 and CAPO_GPU_SAMPLE=0 turn it off.
- */
+ * CAPO_HANG=0 and CAPO_GPU_SAMPLE=0 turn it off. */
 #include <string.h>
 
 #include "core/base/util.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The cgroup of this process, version 2 or 1: its CPU limit and how long that held it, its memory
- * events. A limit may stand at any level above: the nearest one counts.
- */
+/* The cgroup of this process, version 2 or 1: its CPU limit and how long that held it, its memory
+ * events. A limit may stand at any level above: the nearest one counts. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

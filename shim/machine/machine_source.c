@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Numbers out of the files of /proc and /sys. Files are opened for each reading: descriptors that
+/* Numbers out of the files of /proc and /sys. Files are opened for each reading: descriptors that
  * stay open would count against the job's limit, and a job that closes what is not its own would
- * have us read its file. Nothing allocates.
- */
+ * have us read its file. Nothing allocates. */
 #include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>

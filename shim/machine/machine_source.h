@@ -36,14 +36,12 @@ void capo_machine_roots(void);
 bool capo_machine_path(char *to, size_t room, const char *format, ...)
         __attribute__((format(printf, 3, 4)));
 
-/**
- * capo_machine_number() - one reading of a file
+/** capo_machine_number() - one reading of a file
  * @o: whose
  * @source, @key: as in the list. The same file is read once for rows that follow one another;
  * capo_machine_forget() before the next object.
  *
- * Return: false: there is no such file, or no number in it.
- */
+ * Return: false: there is no such file, or no number in it. */
 bool capo_machine_number(const struct machine_object *o, const char *source, const char *key,
                          uint64_t *value);
 void capo_machine_forget(void);

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Turning calls. All ranks must decide alike, so a decision is made of what they share: the
+/* Turning calls. All ranks must decide alike, so a decision is made of what they share: the
  * communicator's shape as NCCL reported it to the tuner (by NCCL's own hash of the communicator, so
  * that it is this one's shape and no other's), the collective, the bytes. Whether a buffer is
  * registered plays no part: a kernel that NCCL cannot run with it is replaced by NCCL, on all ranks
@@ -11,8 +10,7 @@
  *
  * A twin that is refused for its arguments has enqueued nothing and leaves an open group as it was
  * (2.31.2, 2.32.3: the config is read before anything else), on all ranks alike, for they give the
- * same: the call is made again as the application wrote it.
- */
+ * same: the call is made again as the application wrote it. */
 #include <limits.h>
 #include <pthread.h>
 #include <stddef.h>
@@ -110,10 +108,8 @@ static void begin_config(ncclCollConfig_t *config, int version)
                                      .CTAPolicy = UNSET};
 }
 
-/*
- * All collectives of a group must have one cluster size (nccl.h): that of its first member.
- * @wanted: of this call; UNSET none.
- */
+/* All collectives of a group must have one cluster size (nccl.h): that of its first member.
+ * @wanted: of this call; UNSET none. */
 static int cluster_of(struct capo_tls *t, int own, int wanted)
 {
         if (!t->group_depth)

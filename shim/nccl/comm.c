@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Communicators, from creation to destruction. A wrapped call has a handle and needs an entry:
+/* Communicators, from creation to destruction. A wrapped call has a handle and needs an entry:
  * first the thread's last one (recorder.h), else the table of record/comms.h.
  *
  * The uid is what lets a report join ranks. Every rank must come to the same number by itself:
@@ -13,8 +12,7 @@
  *      Grow               as Shrink for old ranks; new ranks, who know no parent, hash the
  *                         ncclUniqueId: they are joined with the others by NCCL's own commHash
  *                         where a plugin got it
- *      unknown            made before capo looked or by a door it does not see: 0
- */
+ *      unknown            made before capo looked or by a door it does not see: 0 */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -119,11 +117,9 @@ static void name_from_file(const struct capo_comm *comm, char *name, size_t room
         name_in_line(text, comm, name, room);
 }
 
-/*
- * PyTorch's groups have a number ("0"), or a hash, which it tells NCCL, and a name that the program
+/* PyTorch's groups have a number ("0"), or a hash, which it tells NCCL, and a name that the program
  * gave ("default_pg", "mesh_dp"), which it does not. It is an argument of the two functions of
- * torch/distributed that make groups.
- */
+ * torch/distributed that make groups. */
 static void name_of_torch(struct capo_creation *creation)
 {
         static const char *const makers[] = {"_new_process_group_helper", "split_group"};

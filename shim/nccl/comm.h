@@ -79,11 +79,9 @@ static inline struct capo_nccl *capo_lib(struct capo_tls *t, int which, const vo
         return t->lib[at];
 }
 
-/**
- * capo_call_passes() - is this call not to be recorded: inside another one, or of a thread that
+/** capo_call_passes() - is this call not to be recorded: inside another one, or of a thread that
  * does not record? Where it is to be, the thread is in it from here on. Return: true with @into
- * set; false.
- */
+ * set; false. */
 bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame,
                       struct capo_nccl **into);
 

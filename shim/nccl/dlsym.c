@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Programs that reach NCCL, NCCL EP or NCCL M2N by dlopen + dlsym (vLLM, XGBoost, JAX) pass by every preload, and so do
- * those that look up libfabric by dlvsym (Intel MPI). So libcapo exports both functions, and
- * answers for the names it wraps with its own wrappers.
+/* Programs that reach NCCL, NCCL EP or NCCL M2N by dlopen + dlsym (vLLM, XGBoost, JAX) pass by
+ * every preload, and so do those that look up libfabric by dlvsym (Intel MPI). So libcapo exports
+ * both functions, and answers for the names it wraps with its own wrappers.
  *
  * The real ones look at their return address (RTLD_NEXT, RTLD_DEFAULT and the error text depend on
  * who asks), so passing through must be a jump, not a call: the few instructions below keep the
@@ -12,10 +11,9 @@
  * Probing for features stays honest. A handle gets a wrapper only when the real look-up succeeds
  * and leads to an NCCL or a libfabric. The global scope (RTLD_DEFAULT, RTLD_NEXT, dlopen(NULL)),
  * where our exports are found anyway, has the name only if some loaded object beside us does:
- * programs that ask whether NCCL is there, and load their own where it is not (nccl4py), get
- * the answer that they get without capo. A weak reference in a program is bound to us without being
- * asked for; nothing can be done about that here.
- */
+ * programs that ask whether NCCL is there, and load their own where it is not (nccl4py), get the
+ * answer that they get without capo. A weak reference in a program is bound to us without being
+ * asked for; nothing can be done about that here. */
 #include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The wrappers of NCCL EP and NCCL M2N: of each row what is done, and the two functions that do it,
+/* The wrappers of NCCL EP and NCCL M2N: of each row what is done, and the two functions that do it,
  * one for callers that the linker bound and one for those that asked dlsym.
  *
  * A call may end by abort() or by a C++ exception. A call that an exception leaves is found as one
- * that longjmp leaves (shim/record/left.h), and counted as dropped.
- */
+ * that longjmp leaves (shim/record/left.h), and counted as dropped. */
 #include "capo/call_ids.h"
 #include "core/base/util.h"
 #include "shim/nccl/ext.h"

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The binary interface of NCCL EP and NCCL M2N 0.2.0 in our own words. Structs begin with their size
- * and are only appended to: a field is read where the caller's size covers it (CAPO_EXT_HAS).
- * tests/standin/abi_ext.sh compares all of this with the headers of nccl-extensions 0.1.0.
- */
+/* The binary interface of NCCL EP and NCCL M2N 0.2.0 in our own words. Structs begin with their
+ * size and are only appended to: a field is read where the caller's size covers it (CAPO_EXT_HAS).
+ * tests/standin/abi_ext.sh compares all of this with the headers of nccl-extensions 0.1.0. */
 #pragma once
 
 #include "shim/record/nccl_abi.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL EP: groups, handles, and what Dispatch and Combine move. Bytes are an upper bound, from the
+/* NCCL EP: groups, handles, and what Dispatch and Combine move. Bytes are an upper bound, from the
  * tokens that a rank gives (Dispatch) or gets back (Combine): where they go is decided on the GPU.
  */
 #include <stdatomic.h>

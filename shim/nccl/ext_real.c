@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finding the real functions of NCCL EP and NCCL M2N.
+/* Finding the real functions of NCCL EP and NCCL M2N.
  *
  * Our names are exported for programs that are linked to the libraries. nccl.ep (Python) loads its
  * library only where dlsym(RTLD_DEFAULT) does not know the names, and nccl.m2n asks dlsym with its
- * library's handle: dlsym.c answers both as for NCCL's own names.
- */
+ * library's handle: dlsym.c answers both as for NCCL's own names. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>

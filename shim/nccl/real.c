@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Finding the real functions. What ld.so does, tested with glibc 2.36:
+/* Finding the real functions. What ld.so does, tested with glibc 2.36:
  *
  *  1. The library was opened by dlopen with local scope (a Python extension that is linked to
  *     NCCL): our symbol is taken, because the global scope is searched first, but RTLD_NEXT finds
@@ -20,8 +19,7 @@
  *               NCCL is not loaded, gets here
  * name by name until an NCCL is whole: tools that wrap some of its functions, or all, stand in
  * between, and each call goes to the next definition of its name. What was found is remembered per
- * object that calls. Copies are distinguished by their functions. Handles are never given back.
- */
+ * object that calls. Copies are distinguished by their functions. Handles are never given back. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -77,10 +75,8 @@ struct scope {
         const char *how; /* the last one's */
 };
 
-/*
- * What stands in front of us in the global scope is left out: the caller has passed it, as a tool
- * that wraps NCCL and calls the next definition, and would come back to us for ever.
- */
+/* What stands in front of us in the global scope is left out: the caller has passed it, as a tool
+ * that wraps NCCL and calls the next definition, and would come back to us for ever. */
 static void *find_in(void *handle, const char *name)
 {
         void *p = capo_real_dlsym(handle, name);

@@ -29,12 +29,9 @@ struct capo_nccl {
 #define CAPO_NCCL_COPIES 4
 extern struct capo_nccl capo_nccl_copies[CAPO_NCCL_COPIES];
 
-/**
- * capo_nccl_of() - the NCCL that code at @caller would have been bound to without capo
- *
- * The order, and why, is in real.c. Remembered per caller. Never NULL: where there is none to be
- * found the result's pointers answer ncclInvalidUsage, and one line says so.
- */
+/** capo_nccl_of() - the NCCL that code at @caller would have been bound to without capo. The order,
+ * and why, is in real.c. Remembered per caller. Never NULL: where there is none to be found the
+ * result's pointers answer ncclInvalidUsage, and one line says so. */
 struct capo_nccl *capo_nccl_of(const void *caller);
 
 /**

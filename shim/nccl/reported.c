@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A plugin's init runs while its communicator is being made, so before capo knows the handle, and
+/* A plugin's init runs while its communicator is being made, so before capo knows the handle, and
  * names no handle. What it reported is kept here, and a communicator takes what was reported since
  * its own init began: by its own thread if that spoke, else (NCCL makes communicators of a group
  * and non-blocking ones on threads of its own) the only one that fits in size and rank. When
  * several fit, unknown is better than wrong. Ranks of one communicator in one process share its
- * hash.
- */
+ * hash. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>

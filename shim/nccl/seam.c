@@ -14,10 +14,8 @@
 #include "shim/nccl/untuned.h"
 #include "shim/record/comms.h"
 
-/*
- * The communicator with @hash that the open group has calls of: this thread's, where several of its
- * ranks are in the process. Without a hash only where there is no other.
- */
+/* The communicator with @hash that the open group has calls of: this thread's, where several of its
+ * ranks are in the process. Without a hash only where there is no other. */
 static struct capo_comm *of_group(struct capo_tls *t, uint64_t hash)
 {
         struct capo_comm *likely_ones[] = {t->group_comm, t->comm, t->comm_before};
@@ -66,13 +64,11 @@ static void seam_decided(uint16_t rule)
         t->rule = rule;
 }
 
-/*
- * Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and
+/* Does @ran speak of member @m? Counts as NCCL's Coll event has them: bytes for AllGather and
  * Broadcast, else elements. All ranks of a communicator in one process (one thread driving several
  * GPUs) have one hash, and their events come one by one: each takes the next member that has not
  * been reported yet, whichever rank's it is. Where tags are reported (v7) they are equal: NCCL puts
- * the calls of a group into an order of its own, and two of one size differ in nothing else.
- */
+ * the calls of a group into an order of its own, and two of one size differ in nothing else. */
 static bool is_ran(const struct capo_record *m, const struct capo_comm *comm,
                    const struct capo_seam_ran *ran)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The profiler's tag of a call (ncclCollConfig_t.userProfilerTag, NCCL 2.31): NCCL's events bear it
+/* The profiler's tag of a call (ncclCollConfig_t.userProfilerTag, NCCL 2.31): NCCL's events bear it
  * unchanged, and by it they are joined with the call they are of (seam.c). What the application
  * gave stays; a call that capo itself turns into its Config twin gets one that no other call of the
- * process has.
- */
+ * process has. */
 #pragma once
 
 #include "shim/record/recorder.h"
@@ -14,11 +12,9 @@
 #define CAPO_TAG_NCCLS \
         (UINT64_C(1) << 63) /* values with this bit are NCCL's own (its profiler_v7.h) */
 
-/**
- * capo_tag_give() - the tag of the call under way, which is being turned into its Config twin
- * It goes into userProfilerTag: the application's where it gave one, else one of ours, never 0.
- * It is forgotten when the call ends.
- */
+/** capo_tag_give() - the tag of the call under way, which is being turned into its Config twin It
+ * goes into userProfilerTag: the application's where it gave one, else one of ours, never 0. It is
+ * forgotten when the call ends. */
 static inline uint64_t capo_tag_give(struct capo_tls *t)
 {
         if (!t->tag)

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * `capo run` names this library by its path, so that a process without the preload (an environment
+/* `capo run` names this library by its path, so that a process without the preload (an environment
  * that reached the other node without LD_PRELOAD) decides like all others. NCCL 2.27.3 takes no
- * path and says nothing. There the name serves: ld.so finds the preloaded library by its soname.
- */
+ * path and says nothing. There the name serves: ld.so finds the preloaded library by its soname. */
 #include <dlfcn.h>
 #include <stdatomic.h>
 #include <stdio.h>

@@ -5,20 +5,17 @@
 
 #include <stdint.h>
 
-/**
- * capo_untuned_prevent() - before an NCCL of release @version (X*10000+Y*100+Z) reads its settings:
- * one that takes plugins by name only (nccl_facts.def, PLUGIN_NO_PATH) gets the name of this
- * library in place of its path. Writes into the value in the environment, which only gets shorter.
- */
+/** capo_untuned_prevent() - before an NCCL of release @version (X*10000+Y*100+Z) reads its
+ * settings: one that takes plugins by name only (nccl_facts.def, PLUGIN_NO_PATH) gets the name of
+ * this library in place of its path. Writes into the value in the environment, which only gets
+ * shorter. */
 void capo_untuned_prevent(int version);
 
 /** capo_untuned_loaded() - the tuner in this library was asked to open a communicator: it was
  * loaded. Any thread. */
 void capo_untuned_loaded(void);
 
-/**
- * capo_untuned_check() - a communicator of @n_ranks, of an NCCL of release @version, is ready for
+/** capo_untuned_check() - a communicator of @n_ranks, of an NCCL of release @version, is ready for
  * calls: warns once per process when a profile or a sweep is set and NCCL has not asked the tuner,
- * whatever the reason, and prints the setting that this release takes.
- */
+ * whatever the reason, and prints the setting that this release takes. */
 void capo_untuned_check(uint32_t n_ranks, int version);

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One set of wrappers. No #pragma once: wrap_nccl.c includes it once per set, with SET_LINKAGE,
- * SET_NAME and SET_WHICH (the copy of NCCL, -1 by caller).
- */
+/* One set of wrappers. No #pragma once: wrap_nccl.c includes it once per set, with SET_LINKAGE,
+ * SET_NAME and SET_WHICH (the copy of NCCL, -1 by caller). */
 #define CALLER __builtin_return_address(0)
 #define FRAME  __builtin_dwarf_cfa()
 

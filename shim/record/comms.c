@@ -12,10 +12,8 @@
 #define OF_ONE  64512u /* ids that one communicator has to itself */
 
 static _Atomic(struct capo_comm *) chains[CHAINS];
-/*
- * Those that a plugin reported, by NCCL's hash. A plugin reports under another lock than the one
- * under which communicators come and go, so these chains have their own.
- */
+/* Those that a plugin reported, by NCCL's hash. A plugin reports under another lock than the one
+ * under which communicators come and go, so these chains have their own. */
 static _Atomic(struct capo_comm *) by_hash[256];
 static pthread_mutex_t hash_lock = PTHREAD_MUTEX_INITIALIZER;
 

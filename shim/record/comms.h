@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The table of communicators, read without a lock. A destroyed communicator's entry is taken out,
+/* The table of communicators, read without a lock. A destroyed communicator's entry is taken out,
  * still leads on to what came after it, and becomes another one's after REST_NS at the earliest: a
  * reader that stood on it for longer may have strayed into another chain, so what it did not find
- * is looked for again under the lock before anybody believes it. Who fills it: shim/nccl/comm.c.
- */
+ * is looked for again under the lock before anybody believes it. Who fills it: shim/nccl/comm.c. */
 #pragma once
 
 #include "shim/record/state.h"
@@ -23,11 +21,9 @@ struct capo_comm *capo_comm_numbered(uint16_t id);
  * of one process are. */
 bool capo_comm_same(uint16_t id, uint64_t comm_hash);
 
-/**
- * capo_comm_new() - an entry for the communicator that is as @what says, in no chain yet; NULL when
- * there is no memory From memory of our own: the job's allocator is not ours to call from inside
- * its NCCL calls. Under the caller's lock.
- */
+/** capo_comm_new() - an entry for the communicator that is as @what says, in no chain yet; NULL
+ * when there is no memory From memory of our own: the job's allocator is not ours to call from
+ * inside its NCCL calls. Under the caller's lock. */
 struct capo_comm *capo_comm_new(const struct capo_comm *what);
 
 /** capo_comm_enter() - @comm is whole: find it by its handle from now on. Under the caller's lock.
@@ -42,15 +38,13 @@ void capo_comm_name_hash(struct capo_comm *comm, uint64_t hash);
  * lock of capo_comm_enter(). */
 void capo_comm_leave(struct capo_comm *comm);
 
-/**
- * capo_comm_name_id() - give @comm, whose size, rank and device are known, its id: a place in the
+/** capo_comm_name_id() - give @comm, whose size, rank and device are known, its id: a place in the
  * segment
  *
  * Ids are 16 bits. After the 64,512th communicator of the process all that are alike (size, rank,
  * device, library) share one, and its uid is 0: what they do is counted, but joined with no other
  * rank's. Return: true when it is one of those and has been described before. Without memory the id
- * is 0, and a line says so once.
- */
+ * is 0, and a line says so once. */
 bool capo_comm_name_id(struct capo_comm *comm);
 
 /** capo_comm_change(), capo_comm_changed() - change what the log says about @comm: between these

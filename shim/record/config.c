@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a call asked for by its config (NCCL 2.31). The record has no room for it, and need not
+/* What a call asked for by its config (NCCL 2.31). The record has no room for it, and need not
  * have: such calls are made from few places, each of which asks for the same every time. Only the
  * profiler's tag may differ from call to call. The first 64 tags of a process make places of their
  * own; a program that numbers its calls gets one place for the rest, which says that there were
- * many.
- */
+ * many. */
 #include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>

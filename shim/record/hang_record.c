@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the process says of a hang: a line on standard error, and frames in its log with the calls
+/* What the process says of a hang: a line on standard error, and frames in its log with the calls
  * that it is in and the frames of its threads. hang.txt beside the logs is the verdict of `capo
  * watch`, which is no part of the job. A process that sees a new one writes a frame as well: the
- * one that holds all up is in host code and would see no hang.
- */
+ * one that holds all up is in host code and would see no hang. */
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>

@@ -4,8 +4,7 @@
 
 #include <stdbool.h>
 
-/**
- * capo_left() - has the call whose frame is @inside been left for sure, asked in a wrapper whose
+/** capo_left() - has the call whose frame is @inside been left for sure, asked in a wrapper whose
  * frame is @frame?
  * @inside, @frame: canonical frame addresses (__builtin_dwarf_cfa()), of the same thread
  * @returns_to: where not: what stands now where the call returns to (x86-64, NULL elsewhere).
@@ -13,6 +12,5 @@
  * meanwhile.
  *
  * What a call does lies deeper in the stack, but for a signal's handler with a stack of its own.
- * Keeps errno.
- */
+ * Keeps errno. */
 bool capo_left(const void *inside, const void *frame, const void **returns_to);

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's binary interface in our own words, so that one libcapo.so serves every release from 2.13
+/* NCCL's binary interface in our own words, so that one libcapo.so serves every release from 2.13
  * on and needs no nccl.h to build. Only what the wrappers touch has a body.
  * tests/preload/check_abi.c compares all of this, and the prototypes of nccl_calls.def, with every
- * nccl.h that is installed. Source of the facts: nccl.h.in of the tags named.
- */
+ * nccl.h that is installed. Source of the facts: nccl.h.in of the tags named. */
 #pragma once
 
 #include <stddef.h>
@@ -37,11 +35,9 @@ typedef struct {
         char internal[128];
 } ncclUniqueId;
 
-/*
- * Grows at its end with releases; `size` says how much of it the caller has. Of the fields only
+/* Grows at its end with releases; `size` says how much of it the caller has. Of the fields only
  * commName is read, and only within `size`. It came with 2.27; between 2.26 and 2.27 nothing before
- * it moved.
- */
+ * it moved. */
 typedef struct {
         size_t size;
         unsigned magic; /* 0xcafebeef */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The end of a process that recorded nothing. A shell leaves by _exit(), which calls no destructor
+/* The end of a process that recorded nothing. A shell leaves by _exit(), which calls no destructor
  * and may be called anywhere, by a signal's handler and by a child of vfork() too: here nothing is
- * locked or allocated.
- */
+ * locked or allocated. */
 #include <fcntl.h>
 #include <stddef.h>
 #include <stdint.h>

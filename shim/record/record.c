@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The rare half of recording: what recorder.h calls when a thread, a group or a ring begins or
+/* The rare half of recording: what recorder.h calls when a thread, a group or a ring begins or
  * ends. Nothing here runs per call in the steady state, so here there may be a lock, but still
  * nothing that blocks on the disk or on another process.
  *
@@ -8,8 +7,7 @@
  * launches all of them at the outermost GroupEnd, and only then do the plugins hear what ran. ran()
  * finds its member by call, communicator and size, in order. Then the group's own record, which has
  * the time, follows its members. A group larger than half the ring is let go early: its first
- * members then lack what the plugins know.
- */
+ * members then lack what the plugins know. */
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
@@ -293,11 +291,9 @@ void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu)
                         capo_gpu_begin(t->group_of[i].comm, t->group_of[i].stream, call, bytes);
 }
 
-/*
- * A group of one call is that call, and its time the call's: PyTorch puts each collective in a
+/* A group of one call is that call, and its time the call's: PyTorch puts each collective in a
  * group. So is a group of one collective for each of its ranks that this thread drives (nccl-tests
- * -g N): it is the call of each of them, with the time on its own GPU.
- */
+ * -g N): it is the call of each of them, with the time on its own GPU. */
 static void ungroup_calls(struct capo_tls *t, const struct capo_record *group,
                           const struct capo_group_gpu *gpu)
 {

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The hot path. A wrapped call is: two readings of the time-stamp counter, one look at thread-local
+/* The hot path. A wrapped call is: two readings of the time-stamp counter, one look at thread-local
  * state, one 64-byte store into the thread's ring, one release store of its head. No lock, no
  * allocation, no system call, no division.
  *
@@ -15,8 +14,7 @@
  * A call may be left by longjmp, or its thread be cancelled in it: the next call of the thread,
  * which lies no deeper in the stack, or the thread's end finds that out. A signal's handler may
  * call NCCL inside a call. The call that was left, and the handler's inside another, are counted as
- * dropped.
- */
+ * dropped. */
 #pragma once
 
 #include <string.h>
@@ -66,11 +64,9 @@ struct capo_group_gpu {
         uint32_t n; /* calls that are set; 0: nothing is timed */
 };
 
-/*
- * All the state a thread has. Initial-exec: one instruction away. That room is scarce: glibc has
+/* All the state a thread has. Initial-exec: one instruction away. That room is scarce: glibc has
  * 1664 bytes for all libraries that a process loads late, and as a tuner plugin without the preload
- * this one is loaded late (tests/exports).
- */
+ * this one is loaded late (tests/exports). */
 struct capo_tls {
         const void *inside; /* the wrapped call it is in, by the caller's stack (CFA) there; NULL in
                                none */
@@ -162,26 +158,22 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
                     uint64_t end);
 void capo_group_forget(struct capo_tls *t);
 
-/*
- * site.c
+/* site.c
  *
  * capo_site_through() - the way up this thread's stack comes, within a few frames, through code for
  * which @is holds, or through a wrapper of ours. Not by what a signal interrupted. False where it
- * is not known.
- */
+ * is not known. */
 uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *frame);
 bool capo_site_through(bool (*is)(const void *code, const void *arg), const void *arg);
 
-/*
- * config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of
+/* config.c. A call that asks for something of its own (algorithm, CTAs, ...) comes from a place of
  * its own: what it asked is said with the place, once, and the record needs no room for it.
  *
  * capo_config_take()  - the call under way has @config; t->config and t->tag are set where that
  *                       asks for something, until the call ends
  * capo_config_text()  - writes a line "config: algSelection=... minCTAs=..." with its newline and
  *                       without a zero behind it; returns its bytes, 0 when nothing is asked or
- *                       there is no room
- */
+ *                       there is no room */
 void capo_config_take(struct capo_tls *t, const ncclCollConfig_t *config);
 unsigned capo_config_text(const ncclCollConfig_t *config, char *text, unsigned room);
 
@@ -259,13 +251,11 @@ static inline bool capo_recording(struct capo_tls *t)
                capo_thread_start(t);
 }
 
-/*
- * One word of a record: @r's fields in the one that has @offset, to their place in @to. A record is
+/* One word of a record: @r's fields in the one that has @offset, to their place in @to. A record is
  * stored by eight of these: fields of a few bytes, put together on the stack and then copied, would
  * be read by loads wider than the stores that still wait in the store buffer, which takes longer
  * than all the rest. One word at a time, so that few pieces are in registers at once. From the list
- * of fields; the offsets are the struct's own.
- */
+ * of fields; the offsets are the struct's own. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
 #define CAPO_FIELD_SHIFT(offset, size) (8 * ((offset) % 8))
 #else
@@ -292,12 +282,10 @@ static inline __attribute__((always_inline)) void capo_record_store(struct capo_
         capo_record_store(to, offsetof(struct capo_record, field), \
                           (struct capo_record){__VA_ARGS__})
 
-/*
- * A call has two ways. The short one is for a call like one before: same place in the program, same
+/* A call has two ways. The short one is for a call like one before: same place in the program, same
  * communicator as this thread's last call, room in the ring, no GPU events; its wrapper does what
  * is below and calls nothing but the real function, so that the arguments stay in their registers.
- * All else goes the long way (rare_*() in wrap_nccl.c).
- */
+ * All else goes the long way (rare_*() in wrap_nccl.c). */
 static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tls *t,
                                                                   ncclComm_t handle,
                                                                   const void *caller,
@@ -322,11 +310,9 @@ static inline __attribute__((always_inline)) bool capo_call_usual(struct capo_tl
         return false;
 }
 
-/*
- * All that is known of the call is written where it will stand in the ring, before the call:
+/* All that is known of the call is written where it will stand in the ring, before the call:
  * nothing of it has to be kept in registers through the call, and afterwards only the end is added.
- * Nobody looks there until head has passed.
- */
+ * Nobody looks there until head has passed. */
 static inline __attribute__((always_inline)) void capo_call_compose(
         struct capo_tls *t, struct capo_record *r, struct capo_comm *comm, void *stream,
         unsigned id, const struct capo_what *w, uint32_t site)

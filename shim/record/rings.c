@@ -74,11 +74,9 @@ bool capo_ring_take(struct capo_tls *t)
         return sites;
 }
 
-/*
- * A thread that fills its ring faster than it is emptied goes on in a larger one, which lies behind
+/* A thread that fills its ring faster than it is emptied goes on in a larger one, which lies behind
  * it so that what is older is taken out first. The members of an open group, which are not
- * published yet, come along.
- */
+ * published yet, come along. */
 static void grow_ring(struct capo_tls *t)
 {
         const uint64_t first = t->group_depth ? t->group_head : t->head, n = t->head - first;

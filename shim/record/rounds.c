@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The drain thread: it sleeps 1 to 50 ms, takes what is finished, writes, and has the last word.
+/* The drain thread: it sleeps 1 to 50 ms, takes what is finished, writes, and has the last word.
  *
  * What the end of the process wants done (exit()) is done here, too, and not by the thread that
  * ends it: that one may have a stack of a few KB, a signal's handler's, and may hold a lock of
  * ours, and a folder whose writes hang must not hold it up. It waits as long as this one gets on,
- * and five seconds beyond.
- */
+ * and five seconds beyond. */
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
@@ -30,11 +28,9 @@
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
-/*
- * What recording costs in this process: the hot path itself, run on the drain thread with a ring of
+/* What recording costs in this process: the hot path itself, run on the drain thread with a ring of
  * its own, around a call that does nothing; less the same call bare. The median of batches, so that
- * one interrupt does not count.
- */
+ * one interrupt does not count. */
 #define BATCH   256
 #define BATCHES 15
 
@@ -60,8 +56,7 @@ static __attribute__((noinline)) ncclResult_t call_recorded(struct capo_tls *t,
         return rc;
 }
 
-/* What a recorded call costs here, ns; on the drain thread, once,
- * about 100 us. */
+/* What a recorded call costs here, ns; on the drain thread, once, about 100 us. */
 static double measure_cost(void)
 {
         static struct capo_site_entry sites[CAPO_SITE_CACHE];
@@ -347,10 +342,8 @@ static bool obey_wish(void)
         return wish >= CAPO_WISH_END;
 }
 
-/*
- * A job may end its first thread by pthread_exit(): the process ends with its last thread, which
- * must not be this one. glibc ends it when this one returns.
- */
+/* A job may end its first thread by pthread_exit(): the process ends with its last thread, which
+ * must not be this one. glibc ends it when this one returns. */
 static bool check_last_thread(void)
 {
         static uint64_t next_ns;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The life of the recorder in this process.
+/* The life of the recorder in this process.
  *
  *      first wrapped call   settings, segment                                  on the job's thread,
  *                           well under a ms and the drain thread: at the first NCCL call; a program
@@ -19,8 +18,7 @@
  *
  * The drain thread has all signals blocked, allocates nothing from the job's allocator and never
  * holds a lock that a recorded call can want in its steady state. What it does not inherit:
- * thread.c.
- */
+ * thread.c. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -52,10 +50,8 @@ static _Atomic int
         lives; /* as capo_life.state, but copied into every child; IN_BETWEEN: being reset there */
 #define IN_BETWEEN (-1)
 
-/*
- * glibc's word on it (sys/single_threaded.h, 2.32), asked for by name: a reference to the symbol
- * would keep the library from loading where glibc is older. There nobody is alone.
- */
+/* glibc's word on it (sys/single_threaded.h, 2.32), asked for by name: a reference to the symbol
+ * would keep the library from loading where glibc is older. There nobody is alone. */
 static const char *single_threaded;
 
 bool capo_shim_alone(void)

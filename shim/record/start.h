@@ -12,23 +12,16 @@ void capo_thread_end(void);
  * 0; -errno. */
 int capo_own_thread(void *(*life)(void *));
 
-/**
- * capo_rounds_begin(), _fork(), _forked() - the drain thread's state (rounds.c)
- *
- * The first when the segment is there; return: 0; -ENOMEM. The second in a fork's child, where the
- * parent recorded (@lived), and the third when all else is as new there: the part that had
- * joined forgets, too.
- */
+/** capo_rounds_begin(), _fork(), _forked() - the drain thread's state (rounds.c). The first when
+ * the segment is there; return: 0; -ENOMEM. The second in a fork's child, where the parent recorded
+ * (@lived), and the third when all else is as new there: the part that had joined forgets, too. */
 int capo_rounds_begin(void);
 void capo_rounds_fork(bool lived);
 void capo_rounds_forked(void);
 
-/**
- * capo_folder_make() - the folder of logs, and the log's name in it
- *
- * On the job's thread at the start; where that failed and may not always fail, again on the drain
- * thread before it makes the log. Return: 0; -errno.
- */
+/** capo_folder_make() - the folder of logs, and the log's name in it. On the job's thread at the
+ * start; where that failed and may not always fail, again on the drain thread before it makes the
+ * log. Return: 0; -errno. */
 int capo_folder_make(void);
 
 /** capo_is_lasting() - @error (negative) is one that time does not mend. */
@@ -38,14 +31,12 @@ bool capo_is_lasting(int error);
  * it cannot. */
 const char *capo_rest_goes(void);
 
-/**
- * capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
+/** capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
  * @wish: a last poll of the GPU, and no more of it; then also all that is left to say
  *
  * The drain thread is made where there is none yet. Return: false: it has not got on for five
  * seconds, or this thread holds a lock that it may wait for; then what is left is for `capo
- * recover`.
- */
+ * recover`. */
 enum capo_wish { CAPO_WISH_NONE, CAPO_WISH_GPU, CAPO_WISH_END };
 bool capo_rounds_ask(enum capo_wish wish);
 
@@ -70,15 +61,13 @@ void capo_shim_text_early(unsigned type, const char *text, size_t size);
  * one. */
 long capo_launcher_rank(void);
 
-/**
- * capo_hang_begin(), capo_hang_check() - what is done about a hang (hang_record.c)
+/** capo_hang_begin(), capo_hang_check() - what is done about a hang (hang_record.c)
  *
  * The first on the job's thread when the recorder begins, for the settings; the second on each
  * round of the drain thread, once there is a log. A hang is a HANG frame, one line on standard
  * error, and, by one of the ranks that share a folder, a verdict over all of them beside the logs;
  * nothing is signalled, stopped or ended. Return: a frame waits: write a checkpoint, so that the
- * log has all that it speaks of.
- */
+ * log has all that it speaks of. */
 void capo_hang_begin(void);
 bool capo_hang_check(void);
 
@@ -95,11 +84,9 @@ void capo_gpu_detect(void);
 void capo_gpu_describe(int device);
 /** capo_gpu_poll() - on the drain thread: times of calls that have ended. */
 void capo_gpu_poll(void);
-/**
- * capo_stream_poll() - ask the GPU about communicators that made no call for @quiet_ns, once, and
+/** capo_stream_poll() - ask the GPU about communicators that made no call for @quiet_ns, once, and
  * again where it is busy; on the drain thread, once a second or so
- * @now_ns: CLOCK_MONOTONIC
- */
+ * @now_ns: CLOCK_MONOTONIC */
 void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns);
 
 /** capo_gpu_stop() - no more driver calls; what is under way keeps its host time. */

@@ -68,8 +68,7 @@ void capo_wake_drain(void);
 /* site_python.c. Frames have been read, so the offsets hold: capo_python_place() may be asked. */
 extern _Atomic bool capo_python_seen;
 
-/**
- * capo_python_threads() - the frames of every thread, at a moment when nobody waits for us
+/** capo_python_threads() - the frames of every thread, at a moment when nobody waits for us
  * @found: of one with frames: its number, 0 the one that began first (the program's main thread),
  * and @text as capo_python_frames() has it
  *
@@ -77,8 +76,7 @@ extern _Atomic bool capo_python_seen;
  * process stands, whatever in. Threads that run meanwhile may be reported wrongly, never with harm.
  * Nothing is found before a call site of Python has been (capo_python_frames()).
  *
- * Return: threads, with and without frames; 256 at most are looked at, the newest.
- */
+ * Return: threads, with and without frames; 256 at most are looked at, the newest. */
 unsigned capo_python_threads(void (*found)(unsigned nth, char *text, void *arg), void *arg);
 
 /* native.c. What a thread of this process is in. */
@@ -89,8 +87,7 @@ struct capo_native {
         char name[16];
 };
 
-/**
- * capo_native_threads() - the C stacks of all threads but the calling one, the main thread first,
+/** capo_native_threads() - the C stacks of all threads but the calling one, the main thread first,
  * at a moment when nobody waits for us
  * @text: room for the frames of one thread, static for the drain thread's sake, @room bytes
  * @found: @text has a line of each frame, "function+0x1f module+0x2a3c" or "module+0x2a3c",
@@ -103,20 +100,17 @@ struct capo_native {
  * running. No lock of the loader is taken. 64 threads and half a second at most; after a quarter,
  * no names are looked up.
  *
- * Return: threads there are.
- */
+ * Return: threads there are. */
 unsigned capo_native_threads(char *text, unsigned room,
                              bool (*found)(const struct capo_native *thread, char *text, void *arg),
                              void *arg);
 
-/**
- * capo_python_place() - a number that tells the places apart from which this thread's Python calls
+/** capo_python_place() - a number that tells the places apart from which this thread's Python calls
  * us
  *
  * From 3.11 on a Python function that calls another does not deepen the C stack, so what tells C's
  * call sites apart (return address and depth) is the same for all of a program's. Made of where the
  * innermost 6 frames are: the user's line is the third when PyTorch calls. No lock; no system call
  * in the process's first thread; in others, whose frames the end of the interpreter frees, one, and
- * of a call from another place some ten. 0 for a thread that runs no Python.
- */
+ * of a call from another place some ten. 0 for a thread that runs no Python. */
 uintptr_t capo_python_place(void);

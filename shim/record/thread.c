@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A thread of ours in somebody else's process. A new thread inherits much from its maker. This one
+/* A thread of ours in somebody else's process. A new thread inherits much from its maker. This one
  * changes
  *      signals                all blocked
  *      cancellation           off: a tool that cancels every thread must not stop it in a write
@@ -11,8 +10,7 @@
  *      processors, priority   as NCCL's own threads do: a job that keeps processors free keeps them
  *      name spaces, folder    the log's path is absolute; a job that changes its root before the
  *                             log is made has none
- *      language               numbers are read and written without it
- */
+ *      language               numbers are read and written without it */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -26,11 +24,9 @@
 #include "core/base/write_signals.h"
 #include "shim/record/start.h"
 
-/*
- * This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12
+/* This thread runs for microseconds at a time: a short slice, on kernels that take one (Linux 6.12
  * and later, EEVDF), lets it have them at once, also beside threads that spin. Elsewhere nothing
- * changes.
- */
+ * changes. */
 static void be_prompt(void)
 {
         struct { /* struct sched_attr, linux/sched/types.h, first version */

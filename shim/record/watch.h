@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The watch: sees from what the segment holds anyway that calls are under way and nothing of them
+/* The watch: sees from what the segment holds anyway that calls are under way and nothing of them
  * moves. It is asked on every round of the drain thread and looks once a second; the calls
- * themselves know nothing of it.
- */
+ * themselves know nothing of it. */
 #pragma once
 
 #include "core/log/unfinished.h"
@@ -40,8 +38,7 @@ struct capo_watch {
 /** capo_watch_init() - @limit_ns: how long nothing must move; 0: never a hang. */
 void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
 
-/**
- * capo_watch_check() - has a hang begun?
+/** capo_watch_check() - has a hang begun?
  * @now_ns: CLOCK_MONOTONIC
  *
  * A hang has begun when a call that was under way limit_ns of watched time ago still is. It is
@@ -51,7 +48,6 @@ void capo_watch_init(struct capo_watch *w, uint64_t limit_ns);
  *
  * Return: the call that stands longest, once per hang; valid until the next check. NULL otherwise.
  * One of a stream that is only known to be busy is returned if no other call stands, and then it is
- * the last one of that stream.
- */
+ * the last one of that stream. */
 const struct capo_stand *capo_watch_check(struct capo_watch *w, const struct capo_segment *seg,
                                           uint64_t now_ns);

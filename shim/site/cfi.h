@@ -1,23 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One frame up a stack that stands still, by DWARF's call frame information and nothing else: no
+/* One frame up a stack that stands still, by DWARF's call frame information and nothing else: no
  * lock, no allocation, no guess, and no address believed. Tables may be wrong (assembly by hand,
  * code that was interrupted between two instructions); what they lead to is read where it can be
  * read, else the way ends there.
  *
  * Of another thread of ours that waits in the kernel only stack pointer and program counter are
  * known. Where a frame's size follows from the stack pointer, that is enough; where it follows from
- * another register it is when a frame further in has saved that one.
- */
+ * another register it is when a frame further in has saved that one. */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-/*
- * DWARF's numbers. CAPO_CFI_RA is the column of the return address. On AArch64 that is the link
- * register, and the program counter has no number: it takes the first free one.
- */
+/* DWARF's numbers. CAPO_CFI_RA is the column of the return address. On AArch64 that is the link
+ * register, and the program counter has no number: it takes the first free one. */
 #if defined __x86_64__
 enum {
         CAPO_CFI_FP = 6, /* rbp */
@@ -79,14 +75,12 @@ static inline __attribute__((always_inline)) void capo_cfi_here(struct capo_cfi 
         c->low = c->high = c->v[CAPO_CFI_SP];
 }
 
-/**
- * capo_cfi_step() - from a function to who called it
+/** capo_cfi_step() - from a function to who called it
  * @eh_frame_hdr: of the object that the program counter lies in
  * @after_call:   the program counter is a return address
  *
  * A signal's frame is not gone through: behind it is an instruction, not a call.
  *
  * Return: 1 with @c as in the caller; 0 there is none; -ENODATA it is not known exactly. Then
- * @c's registers are unchanged.
- */
+ * @c's registers are unchanged. */
 int capo_cfi_step(struct capo_cfi *c, uintptr_t eh_frame_hdr, bool after_call);

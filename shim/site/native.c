@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What the threads of this process are in, without stopping one. /proc/self/task/TID/syscall has
+/* What the threads of this process are in, without stopping one. /proc/self/task/TID/syscall has
  * stack pointer and program counter of a thread that waits in the kernel; a thread's own process
  * may read it, whatever ptrace is allowed. It is read once more when the way up is known: where it
- * has changed, the thread was not there all the time.
- */
+ * has changed, the thread was not there all the time. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

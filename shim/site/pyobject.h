@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The CPython in this process. Its memory is read through process_vm_readv(), which fails where
+/* The CPython in this process. Its memory is read through process_vm_readv(), which fails where
  * there is none (core/base/cpython.h); nothing is called that takes a reference, makes an object,
- * waits for a lock or raises.
- */
+ * waits for a lock or raises. */
 #pragma once
 
 #include "core/base/cpython.h"

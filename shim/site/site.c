@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps,
+/* Call sites. Walking a stack costs microseconds, so it is done once per place: recorder.h keeps,
  * per thread, a small cache from (return address, stack depth) to the number of the site. Two ways
  * to one wrapper call that have the same return address and the same depth pass for one site; ways
  * that differ mostly differ in depth. In a process with Python the depth is mixed with where Python
@@ -13,8 +12,7 @@
  * preload library should bring no shared library along.
  *
  * Names are found later, on the drain thread (object.c). Python frames are read here, at the time
- * of the call.
- */
+ * of the call. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The Python frames of the calling thread, with or without the interpreter's lock.
+/* The Python frames of the calling thread, with or without the interpreter's lock.
  *
  * Frameworks give the lock back before they call NCCL, so a walk that needs it would see nothing of
  * most programs. But a thread's frames are changed by that thread only, and this one is inside our
  * wrapper: they stand still, and what they hold stays alive. Those of other threads
- * (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing.
- */
+ * (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing. */
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -43,11 +41,9 @@ static inline uint64_t mix_place(uint64_t place, uint32_t at, uintptr_t code)
         return place ^ place >> 29;
 }
 
-/*
- * Of the process: as a rule that one ends the interpreter, and is in no call meanwhile. Of any
+/* Of the process: as a rule that one ends the interpreter, and is in no call meanwhile. Of any
  * other, a daemon's, it frees what its frames are in between one load and the next, however short
- * ago it was asked whether there is an interpreter.
- */
+ * ago it was asked whether there is an interpreter. */
 static inline bool is_first_thread(void)
 {
         static __thread signed char is

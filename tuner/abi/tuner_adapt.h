@@ -28,8 +28,7 @@ static inline bool capo_cell_available(float cell)
         return capo_float_bits(cell) <= 0x7f800000;
 }
 
-/**
- * capo_mark_quick() - answer one question of ABI v3 or later through the cost table
+/** capo_mark_quick() - answer one question of ABI v3 or later through the cost table
  *
  * No opinion: nothing is written. Else the entry gets 0.0, the smallest time there is, unless NCCL
  * marked it as not available; all others keep what NCCL predicted. NCCL takes the first of equal
@@ -38,8 +37,7 @@ static inline bool capo_cell_available(float cell)
  *
  * Here is the plain case: a row for Tree or Ring, the first six entries, decides and nobody else is
  * to be asked. Five factors whose product is not 0 are all not 0, and a multiplication takes its
- * operand straight from memory.
- */
+ * operand straight from memory. */
 static inline capo_nccl_result capo_mark_quick(const struct capo_tuner *t, int func, size_t bytes,
                                                int pipe_ops, float *table, int n_algos,
                                                int n_protos, int reg_buff, int *channels)

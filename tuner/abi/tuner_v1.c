@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL 2.19 and 2.20. There is no context: a question does not say which communicator it is about,
+/* NCCL 2.19 and 2.20. There is no context: a question does not say which communicator it is about,
  * and which ones a process has open differs from rank to rank. So only what holds for every
  * communicator can be answered alike by all ranks: capo_tuner_open gives this version a shape in
  * which nothing is known, and only rules without conditions on the communicator hold in it. All
  * open tuners are therefore equal, those of communicators of one rank too, and any of them may
- * answer: where nobody is chained, a copy that is never taken away, so that no lock is needed.
- */
+ * answer: where nobody is chained, a copy that is never taken away, so that no lock is needed. */
 #include "core/base/lock.h"
 #include "tuner/abi/tuner_adapt.h"
 

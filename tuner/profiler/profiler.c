@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's profiler interface tells, for every collective it puts on its way, which algorithm,
+/* NCCL's profiler interface tells, for every collective it puts on its way, which algorithm,
  * protocol and channels it took. capo asks for these Coll events, and those of copy engines, and
  * for nothing else, hands each to the recorder in the call that is open on this thread, and gives
  * NCCL no handle back, so that is all that happens per collective.
@@ -14,8 +13,7 @@
  *
  * Releases from 2.31 on are known to slow jobs down merely by this path (NVIDIA/nccl#2355: 4 to 13
  * % for small all-reduces with 2.31.2 against 0.1 to 1.1 % with 2.29.7), so there nothing is asked
- * for unless CAPO_PROFILER=on.
- */
+ * for unless CAPO_PROFILER=on. */
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>

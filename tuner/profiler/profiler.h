@@ -20,11 +20,9 @@ struct capo_profiler {
         void *other_context;
 };
 
-/**
- * capo_profiler_open() - a communicator is made
+/** capo_profiler_open() - a communicator is made
  * @mask: set to the events wanted (0: none; NCCL then calls nothing but finalize)
- * Return: CAPO_NCCL_SUCCESS always; without memory nothing is wanted and *out is NULL.
- */
+ * Return: CAPO_NCCL_SUCCESS always; without memory nothing is wanted and *out is NULL. */
 capo_nccl_result capo_profiler_open(const struct capo_profiler_info *info,
                                     struct capo_profiler **out, int *mask);
 

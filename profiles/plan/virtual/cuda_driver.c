@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The driver functions that NCCL gets from the runtime (cudaGetDriverEntryPoint) and, up to 2.20,
+/* The driver functions that NCCL gets from the runtime (cudaGetDriverEntryPoint) and, up to 2.20,
  * from libcuda.so, of which it uses the three that are exported here. Virtual memory management is
  * complete enough for NCCL's bookkeeping: a handle is a size and a count; mapping it gives new
  * anonymous memory; exporting it makes a file descriptor that names the handle. Two mappings of one
- * handle do not share contents, which only kernels would notice.
- */
+ * handle do not share contents, which only kernels would notice. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

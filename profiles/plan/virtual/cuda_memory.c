@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Virtual device memory: anonymous pages that cost nothing until they are written. NCCL clears what
+/* Virtual device memory: anonymous pages that cost nothing until they are written. NCCL clears what
  * it allocates, so clearing drops the pages instead of writing them. A table of ranges, sorted by
- * address, finds the allocation of a pointer; there are some hundreds.
- */
+ * address, finds the allocation of a pointer; there are some hundreds. */
 #include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>

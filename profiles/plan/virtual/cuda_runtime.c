@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The CUDA runtime that libnccl uses in a worker. cuda_runtime.def is the list; this file has the
+/* The CUDA runtime that libnccl uses in a worker. cuda_runtime.def is the list; this file has the
  * functions that need more than a line. Nothing is computed: a virtual GPU is a bus id, a compute
- * capability and some memory.
- */
+ * capability and some memory. */
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <stdio.h>

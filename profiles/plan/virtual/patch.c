@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Overwrites the begin of a function with a jump. libnccl contains its CUDA runtime and calls it
+/* Overwrites the begin of a function with a jump. libnccl contains its CUDA runtime and calls it
  * directly, so symbols cannot be interposed: the code itself must be redirected. Only worker
- * processes do this, in their private copy of the pages; the file is never changed.
- */
+ * processes do this, in their private copy of the pages; the file is never changed. */
 #include <assert.h>
 #include <errno.h>
 #include <stdbool.h>

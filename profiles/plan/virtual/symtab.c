@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads .symtab, the table that the dynamic linker does not need and `strip` removes. libnccl
- * contains its CUDA runtime as local functions, and only this table has their addresses.
- */
+/* Reads .symtab, the table that the dynamic linker does not need and `strip` removes. libnccl
+ * contains its CUDA runtime as local functions, and only this table has their addresses. */
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>

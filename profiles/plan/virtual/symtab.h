@@ -5,22 +5,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/**
- * capo_elf_symbols() - call @each for every defined function or object in .symtab of a file
+/** capo_elf_symbols() - call @each for every defined function or object in .symtab of a file
  * @path: an ELF64 shared object with this machine's architecture and byte order
  * @type: STT_FUNC or STT_OBJECT of <elf.h>
  * @each: name, value (relative to the load address), size; a non-zero result stops and is returned
  * @why: a sentence on error
  *
  * Return: 0; what @each returned; -ENOEXEC: not such a file; -ENODATA: stripped, without .symtab;
- * negative errno.
- */
+ * negative errno. */
 int capo_elf_symbols(const char *path, unsigned type,
                      int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
                      void *arg, char *why, size_t why_room);
 
-/**
- * capo_patch_jump() - make the code at @from jump to @to
+/** capo_patch_jump() - make the code at @from jump to @to
  * @from: begin of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no thread
  * may run in it
  *
@@ -28,8 +25,7 @@ int capo_elf_symbols(const char *path, unsigned type,
  * AArch64. The page stays writable and executable, so that patching neighbours needs no further
  * system call.
  *
- * Return: 0; negative errno.
- */
+ * Return: 0; negative errno. */
 int capo_patch_jump(void *from, const void *to);
 #if defined(__x86_64__)
 enum { CAPO_PATCH_BYTES = 14 };
@@ -37,20 +33,16 @@ enum { CAPO_PATCH_BYTES = 14 };
 enum { CAPO_PATCH_BYTES = 16 };
 #endif
 
-/**
- * capo_patch_stub() - write code to @at that calls @function with @argument as its only argument
+/** capo_patch_stub() - write code to @at that calls @function with @argument as its only argument
  * @at: writable and executable, a multiple of 8
  *
- * Return: bytes written, a multiple of 8; 0: no room.
- */
+ * Return: bytes written, a multiple of 8; 0: no room. */
 size_t capo_patch_stub(void *at, size_t room, const void *argument, const void *function);
 
-/**
- * capo_patch_calls() - redirect every direct call of @callee in @n bytes of code to @to
+/** capo_patch_calls() - redirect every direct call of @callee in @n bytes of code to @to
  * @code: of a loaded object; @callee itself is unchanged, so @to can call it
  * @spare: CAPO_PATCH_BYTES near that code that are never executed, a multiple of 4: a jump is put
  * there, because the calls cannot reach further
  *
- * Return: number of calls; -ERANGE: a call cannot reach @spare; negative errno.
- */
+ * Return: number of calls; -ERANGE: a call cannot reach @spare; negative errno. */
 int capo_patch_calls(char *code, size_t n, const void *callee, const void *to, void *spare);

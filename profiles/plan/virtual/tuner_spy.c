@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * A tuner plugin that changes nothing: it notes what NCCL passes to a tuner at init, and the table
+/* A tuner plugin that changes nothing: it notes what NCCL passes to a tuner at init, and the table
  * of predicted times per collective. With another plugin (job->wrapped) it forwards every call and
  * notes the result. That plugin is looked up as NCCL would, newest ABI first, starting with the one
  * that NCCL used for us.
  *
  * It uses the adapters of the tuner plugin (tuner/abi/tuner_vN.c) with the functions below: no
  * communicator is "plain", so every question reaches capo_mark_considered() or
- * capo_name_considered().
- */
+ * capo_name_considered(). */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>

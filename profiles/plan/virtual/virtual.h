@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Internals of capo-plan-virtual.so, which simulates the machine for a real libnccl: CUDA runtime
- * and driver, NVML, network, profiler and tuner. It exists only in worker processes.
- */
+/* Internals of capo-plan-virtual.so, which simulates the machine for a real libnccl: CUDA runtime
+ * and driver, NVML, network, profiler and tuner. It exists only in worker processes. */
 #pragma once
 
 #include <stdbool.h>
@@ -33,15 +31,13 @@ void plan_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
  * Returns cudaErrorNotSupported. */
 int plan_gap(const char *name);
 
-/*
- * 2.19 to 2.21 do not report their choice to a plugin, but the work that they pass to the kernel
+/* 2.19 to 2.21 do not report their choice to a plugin, but the work that they pass to the kernel
  * has the number of the device function.
  *
  * plan_kernel_table()  - for capo_elf_symbols(): finds NCCL's table from (collective, type,
  *                        algorithm, protocol) to that number
  * plan_kernel_work()   - the number, from the arguments of a launch; -1 without the table
- * plan_kernel_decode() - sets seen->algo and proto if the number has one meaning for @func
- */
+ * plan_kernel_decode() - sets seen->algo and proto if the number has one meaning for @func */
 int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *base);
 int plan_kernel_work(void **args);
 void plan_kernel_decode(struct plan_seen *seen, int func);
@@ -54,11 +50,8 @@ struct plan_symbol {
 /** plan_symbol_find() - by name; NULL: none. */
 void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name);
 
-/**
- * plan_cuda_runtime_find() - the virtual implementation of a CUDA runtime function
- *
- * Return: NULL: there is none (the function is then patched to a stub that calls plan_gap()).
- */
+/** plan_cuda_runtime_find() - the virtual implementation of a CUDA runtime function. Return: NULL:
+ * there is none (the function is then patched to a stub that calls plan_gap()). */
 void *plan_cuda_runtime_find(const char *name);
 
 /** plan_cuda_driver_find() - the virtual implementation of a driver function, by its plain name
@@ -74,23 +67,20 @@ bool plan_memory_zero(void *address,
                       size_t bytes); /* drops the pages; false: not device memory, or too small */
 int plan_memory_range(void *address, void **base, size_t *bytes);
 
-/*
- * Simulated nodes without a process (plan_job.messages). What ranks exchange when a communicator is
+/* Simulated nodes without a process (plan_job.messages). What ranks exchange when a communicator is
  * created goes through the job's memory. What the missing nodes would send is derived from two
  * nodes of the same kind. No connections are made.
  *
  * plan_standin_symbol() - for capo_elf_symbols(): notes or redirects a function of NCCL
  * plan_standin_patch()  - after all symbols, with room for jumps in NCCL's code; -ENOEXEC after
  *                         plan_fail(): something is missing
- * plan_standin_begin()  - the calling thread simulates the rank job->asked[@asked]
- */
+ * plan_standin_begin()  - the calling thread simulates the rank job->asked[@asked] */
 enum { PLAN_SPARE = 3 };
 int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *base);
 int plan_standin_patch(char *base, void *const spare[PLAN_SPARE]);
 int plan_standin_begin(uint32_t asked);
 
-/*
- * Messages among the workers, in the job's memory. @key: names one exchange; a rank uses it once.
+/* Messages among the workers, in the job's memory. @key: names one exchange; a rank uses it once.
  *
  * plan_message_put() - publish @data for all. Return: 0; -E2BIG after plan_fail().
  * plan_message_get() - wait for the messages of the ranks asked[@from[i]] and pass them to @take.
@@ -105,8 +95,7 @@ size_t plan_message_size(const struct plan_message *m);
 void plan_message_copy(const struct plan_message *m, void *to);
 bool plan_message_is(uint64_t key);
 
-/*
- * plan_pieces_begin()   - call it before the others
+/* plan_pieces_begin()   - call it before the others
  * plan_asked_at()       - index of a rank in job->asked; -1: it is not started
  * plan_pieces_make_up() - add the pieces of the ranks that are not started to those of all others
  */
@@ -123,26 +112,22 @@ void plan_pieces_begin(void);
 int plan_asked_at(int rank);
 void plan_pieces_make_up(char *all, size_t size);
 
-/*
- * plan_preset_found()   - sets the address of NCCL's ncclTopoPreset()
+/* plan_preset_found()   - sets the address of NCCL's ncclTopoPreset()
  *
  * plan_preset_patch()   - @n bytes of @code now call it through here. Return: number of calls; 0:
  * it
  *                         was not found; negative errno
  *
  * plan_preset_make_up() - adds the rings of ranks that are not started to what all ranks sent;
- *                         @rank: the word of this thread's communicator. Return: NCCL's code
- */
+ *                         @rank: the word of this thread's communicator. Return: NCCL's code */
 void plan_preset_found(void *at);
 int plan_preset_patch(char *code, size_t n, void *spare);
 int plan_preset_make_up(char *all, size_t size, int *rank);
 
-/*
- * plan_host_symbol()         - for capo_elf_symbols(): finds NCCL's name of this host
+/* plan_host_symbol()         - for capo_elf_symbols(): finds NCCL's name of this host
  * plan_host_write_topology() - if NVLink domains have several nodes, replaces the machine's
  * topology
- *                              file by one with that name; call it before the first communicator
- */
+ *                              file by one with that name; call it before the first communicator */
 void plan_host_symbol(const char *name, void *at);
 int plan_host_write_topology(void);
 

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Reads NCCL 2.19's choice from its kernel launch. That release has no profiler interface and
+/* Reads NCCL 2.19's choice from its kernel launch. That release has no profiler interface and
  * prints nothing about its choice. Its kernels take (communicator, channel mask, first work). A
  * work begins with 4 bytes of chaining and the 16-bit number of the device function. The number
  * comes from a table, ncclDevFuncRowToId, whose rows are ordered by collective, operator, type,
- * algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId).
- */
+ * algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId). */
 #include <string.h>
 
 #include "core/base/nccl_facts.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Makes up what ranks that are not started would send. Two units of each kind are started.
+/* Makes up what ranks that are not started would send. Two units of each kind are started.
  *
  * A piece is made word by word (32 bits). If the two units send the same, so does the third. If
  * both send their rank at the same place of their unit, the third sends its own. Everything else
@@ -8,8 +7,7 @@
  * words of one unit.
  *
  * Large pieces are topologies (struct ncclXml), whose attributes are text. The same rules hold for
- * whole strings: a decimal number is a rank, "0x..." a hash.
- */
+ * whole strings: a decimal number is a rank, "0x..." a hash. */
 #include <ctype.h>
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The previous and next GPU of a rank in the rings of its NVLink domain: ncclTopoPreset() computes
+/* The previous and next GPU of a rank in the rings of its NVLink domain: ncclTopoPreset() computes
  * them for its own rank, and the ranks exchange them. For a rank that is not started they cannot be
  * derived from other ranks. But the graphs of a domain are equal on all of its ranks, so this rank
  * calls ncclTopoPreset() once for each missing rank, and then for itself again.
  *
  * In NCCL 2.19 to 2.32, ncclTopoPreset(comm, graphs, ranks) depends on comm->rank, overwrites
- * @ranks and comm->channels, and @ranks is in what the rank gathers next (connect.cc).
- */
+ * @ranks and comm->channels, and @ranks is in what the rank gathers next (connect.cc). */
 #include <stddef.h>
 
 #include "profiles/plan/virtual/symtab.h"

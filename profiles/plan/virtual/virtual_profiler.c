@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * NCCL's report of what it is about to run: the Coll event of its profiler interface, in any
+/* NCCL's report of what it is about to run: the Coll event of its profiler interface, in any
  * version. It uses the adapters of the profiler plugin (tuner/profiler/profiler_vN.c) with the
  * function below. Only that event is requested, and the event of copy engines in its place. It
- * arrives on the thread that called the collective.
- */
+ * arrives on the thread that called the collective. */
 #include "core/base/calls.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "tuner/profiler/profiler.h"

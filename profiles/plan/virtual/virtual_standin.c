@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Communicators of thousands of ranks, of which only a few are started. A unit is a node, or the
+/* Communicators of thousands of ranks, of which only a few are started. A unit is a node, or the
  * nodes that NCCL counts as one; two units of each kind are started (profiles/plan/plan_alike.h).
  * When a communicator is created, a rank learns about others only through bootstrapAllGather(), so:
  *
@@ -19,8 +18,7 @@
  *
  * Needed from NCCL 2.19 to 2.32: the functions below; `int rank; int nRanks; int cudaDev;` in a row
  * in struct ncclComm; and union ncclSocketAddress of 28 bytes (bootstrap.h, proxy.h, comm.h,
- * socket.h).
- */
+ * socket.h). */
 #include <errno.h>
 #include <malloc.h>
 #include <stdlib.h>

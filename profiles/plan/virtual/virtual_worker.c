@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * One simulated node: loads the libnccl in question, replaces its CUDA runtime, and runs the node's
+/* One simulated node: loads the libnccl in question, replaces its CUDA runtime, and runs the node's
  * ranks, one thread each. Every rank makes every call of the question, as in a job. NCCL's
  * decisions are captured on the way (profiler, tuner, kernel launch). Kernels never finish, so
  * nothing waits for them and communicators are not destroyed: when all ranks of all nodes have made
- * their last call, the process exits.
- */
+ * their last call, the process exits. */
 #include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
@@ -366,12 +364,10 @@ static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
         return true;
 }
 
-/*
- * Up to 2.21, threads that load the tuner at the same time may wrongly find none (misc/tuner.cc
+/* Up to 2.21, threads that load the tuner at the same time may wrongly find none (misc/tuner.cc
  * reads its state without the lock). Jobs with one process per rank do not have that problem, but
  * our threads do. So a communicator of one rank is created first, without the graph file, which is
- * for another one.
- */
+ * for another one. */
 static int load_tuner_alone(uint32_t node)
 {
         const char *file = getenv("NCCL_GRAPH_FILE");

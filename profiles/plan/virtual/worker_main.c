@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capo-plan-worker: the process of one simulated node. It is a program of its own, because it
+/* capo-plan-worker: the process of one simulated node. It is a program of its own, because it
  * exports these C library functions to everything that it loads. They work like the originals, with
  * less load or without access to this machine:
  *
@@ -13,8 +12,7 @@
  *   realpath                    hides this machine's PCI tree: only the topology file counts.
  *   dlopen                      returns the virtual driver for libcuda.so, the name that NCCL up to
  *                               2.20 uses. Without it there is no NVLS, and this machine's would be
- *                               a real driver.
- */
+ *                               a real driver. */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -51,10 +49,8 @@ void *soft_memset(void *to, int value, size_t n) EXPORT("memset");
 char *soft_realpath(const char *path, char *out) EXPORT("realpath");
 void *soft_dlopen(const char *path, int mode) EXPORT("dlopen");
 
-/*
- * Number of consecutive empty polls of this thread. The pause grows with it and with the number of
- * ranks, up to 2 ms.
- */
+/* Number of consecutive empty polls of this thread. The pause grows with it and with the number of
+ * ranks, up to 2 ms. */
 static _Thread_local unsigned empty_polls;
 
 static void pause_after_empty_poll(void)
@@ -164,11 +160,9 @@ static void fill_bytes(unsigned char *to, int value, size_t n)
 #endif
 }
 
-/*
- * Clear @n whole pages, except those never written: not mapped and not swapped out (pagemap, bits
+/* Clear @n whole pages, except those never written: not mapped and not swapped out (pagemap, bits
  * 63 and 62: Documentation/admin-guide/mm/pagemap.rst) and, for shared files, not in the page cache
- * (mincore).
- */
+ * (mincore). */
 static bool clear_pages(unsigned char *first, size_t n)
 {
         enum { CHUNK = 512, PAGE = 4096 };
