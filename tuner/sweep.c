@@ -25,7 +25,7 @@ static struct capo_choice pick_candidate(const struct capo_sweep_ask *ask)
         static atomic_flag rules_sent = ATOMIC_FLAG_INIT;
 
         if (unlikely(!atomic_flag_test_and_set(&rules_sent)) && capo_seam && capo_seam->rules) {
-                static char text[16384];
+                static char text[CAPO_SWEEP_CANDIDATES * 48];
 
                 capo_sweep_plan_rules(in_force, text, sizeof text);
                 capo_seam->rules(text);

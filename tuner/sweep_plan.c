@@ -17,8 +17,9 @@
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
 
 struct lists {
-        uint8_t algos[CAPO_NCCL_ALGOS + 1], protos[CAPO_NCCL_PROTOS + 1], channels[8];
-        uint32_t chunks[8];
+        uint8_t algos[CAPO_NCCL_ALGOS + 1], protos[CAPO_NCCL_PROTOS + 1],
+                channels[CAPO_SWEEP_VALUES];
+        uint32_t chunks[CAPO_SWEEP_VALUES];
         unsigned n_algos, n_protos, n_channels, n_chunks;
 };
 
@@ -82,25 +83,31 @@ static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char 
 }
 
 /* "allreduce:20:3" begins a list of ids, "7" continues it. */
-static int drop_candidate(struct capo_sweep_plan *plan, const char *item, int *coll, unsigned *log2)
+static int keep_candidate(struct capo_sweep_plan *plan, const char *item,
+                          struct capo_sweep_list **list)
 {
         char name[24];
-        unsigned id;
+        unsigned log2, id;
+        int coll;
 
-        if (sscanf(item, "%23[a-z]:%u:%u", name, log2, &id) == 3) {
-                *coll = capo_coll_find(name);
-                if (*coll < 0 || *log2 > 63)
+        if (sscanf(item, "base:%u", &id) == 1) {
+                *list = &plan->base;
+        } else if (sscanf(item, "%23[a-z]:%u:%u", name, &log2, &id) == 3) {
+                coll = capo_coll_find(name);
+                if (coll < 0 || log2 > 63)
                         return -EINVAL;
-        } else if (*coll < 0 || sscanf(item, "%u", &id) != 1) {
+                *list = &plan->keep[coll][log2];
+        } else if (!*list || sscanf(item, "%u", &id) != 1) {
                 return -EINVAL;
         }
         if (id < 1 || id > CAPO_SWEEP_CANDIDATES)
                 return -EINVAL;
-        plan->drop[*coll][*log2][(id - 1) / 64] |= 1ull << (id - 1) % 64;
+        capo_sweep_put(*list, id - 1);
         return 0;
 }
 
-static void multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
+/* Return: false: too many. */
+static bool multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
 {
         for (unsigned a = 1; l->n_algos == 0 && a <= CAPO_NCCL_ALGOS; a++)
                 l->algos[a - 1] = (uint8_t)a;
@@ -108,20 +115,19 @@ static void multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
                 l->protos[p - 1] = (uint8_t)p;
         l->n_algos = l->n_algos ? l->n_algos : CAPO_NCCL_ALGOS;
         l->n_protos = l->n_protos ? l->n_protos : CAPO_NCCL_PROTOS;
-        l->n_channels = l->n_channels ? l->n_channels : 1;
-        l->n_chunks = l->n_chunks ? l->n_chunks : 1;
-        for (unsigned a = 0; a < l->n_algos; a++) {
-                for (unsigned p = 0; p < l->n_protos; p++) {
-                        for (unsigned c = 0;
-                             c < l->n_channels * l->n_chunks && plan->n < CAPO_SWEEP_CANDIDATES;
-                             c++) {
-                                plan->candidate[plan->n].algo = l->algos[a];
-                                plan->candidate[plan->n].proto = l->protos[p];
-                                plan->candidate[plan->n].channels = l->channels[c / l->n_chunks];
-                                plan->candidate[plan->n++].chunk = l->chunks[c % l->n_chunks];
-                        }
+        plan->n_channels = l->n_channels ? l->n_channels : 1;
+        plan->n_chunks = l->n_chunks ? l->n_chunks : 1;
+        if (l->n_algos * l->n_protos * plan->n_channels * plan->n_chunks > CAPO_SWEEP_CANDIDATES)
+                return false;
+        for (unsigned pair = 0; pair < l->n_algos * l->n_protos; pair++) {
+                for (unsigned c = 0; c < plan->n_channels * plan->n_chunks; c++) {
+                        plan->candidate[plan->n].algo = l->algos[pair / l->n_protos];
+                        plan->candidate[plan->n].proto = l->protos[pair % l->n_protos];
+                        plan->candidate[plan->n].channels = l->channels[c / plan->n_chunks];
+                        plan->candidate[plan->n++].chunk = l->chunks[c % plan->n_chunks];
                 }
         }
+        return true;
 }
 
 int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *why, size_t room)
@@ -134,14 +140,13 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
         for (char *field = copy ? strtok_r(copy, " ", &save) : NULL; field;
              field = strtok_r(NULL, " ", &save)) {
                 char *eq = strchr(field, '='), *more = NULL;
-                int coll = -1;
-                unsigned log2 = 0;
+                struct capo_sweep_list *list = NULL;
 
                 if (eq)
                         *eq = 0;
                 for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item;
                      item = strtok_r(NULL, "+", &more)) {
-                        int e = !strcmp(field, "drop") ? drop_candidate(plan, item, &coll, &log2)
+                        int e = !strcmp(field, "keep") ? keep_candidate(plan, item, &list)
                                                        : parse_item(plan, &l, field, item);
 
                         if (e < 0)
@@ -155,19 +160,34 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
         }
         if (!plan->colls)
                 plan->colls = (1u << CAPO_NCCL_COLLS) - 1;
-        multiply_lists(plan, &l);
+        if (!multiply_lists(plan, &l))
+                return capo_why(-EINVAL, why, room, "expected at most %d candidates, found more",
+                                CAPO_SWEEP_CANDIDATES);
         return 0;
+}
+
+static bool is_open_somewhere(const struct capo_sweep_plan *plan, unsigned i)
+{
+        for (unsigned class = 0; class < 64 * CAPO_NCCL_COLLS; class ++) {
+                if (plan->colls & 1u << class / 64 &&
+                    capo_sweep_open(plan, class / 64, class % 64, i))
+                        return true;
+        }
+        return false;
 }
 
 size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, size_t room)
 {
         FILE *f = fmemopen(text, room, "w");
+        unsigned open = 0;
         long n;
 
         *text = 0;
         if (!f)
                 return 0;
-        capo_rules_put(f, CAPO_RULES_SWEEP, "%u candidates", plan->n);
+        for (unsigned i = 0; i < plan->n; i++)
+                open += is_open_somewhere(plan, i);
+        capo_rules_put(f, CAPO_RULES_SWEEP, "%u candidates", open);
         for (unsigned i = 0; i < plan->n; i++) {
                 struct capo_rules_row row = {.candidate = true,
                                              .rule = i + 1,
@@ -177,7 +197,8 @@ size_t capo_sweep_plan_rules(const struct capo_sweep_plan *plan, char *text, siz
                 snprintf(row.algo, sizeof row.algo, "%s", capo_algo_name(plan->candidate[i].algo));
                 snprintf(row.proto, sizeof row.proto, "%s",
                          capo_proto_name(plan->candidate[i].proto));
-                capo_rules_put_row(f, &row);
+                if (is_open_somewhere(plan, i))
+                        capo_rules_put_row(f, &row);
         }
         n = ftell(f);
         fclose(f);
@@ -190,7 +211,7 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
                                    const struct capo_sweep_ask *ask)
 {
         const struct capo_choice leave = {0};
-        uint8_t open[CAPO_SWEEP_CANDIDATES];
+        uint16_t open[CAPO_SWEEP_CANDIDATES];
         unsigned n = 0, turn, coll = ask->question.coll;
         uint64_t bytes = ask->question.bytes;
         float least = -1;
@@ -207,7 +228,6 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
         }
         for (unsigned i = 0; i < plan->n; i++) {
                 int a = plan->candidate[i].algo - 1, p = plan->candidate[i].proto - 1;
-                const uint64_t *gone = plan->drop[coll][63 - __builtin_clzll(bytes)];
                 float cost;
 
                 if (a >= ask->n_algos || p >= ask->n_protos ||
@@ -215,9 +235,9 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
                         continue;
                 cost = ask->table[a * ask->n_protos + p];
                 if (!(cost >= 0) || (plan->slower > 0 && cost > plan->slower * least) ||
-                    (gone[i / 64] >> i % 64 & 1))
+                    !capo_sweep_open(plan, coll, 63u - (unsigned)__builtin_clzll(bytes), i))
                         continue;
-                open[n++] = (uint8_t)i;
+                open[n++] = (uint16_t)i;
         }
         if (n == 0)
                 return leave;

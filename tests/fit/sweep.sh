@@ -57,7 +57,7 @@ grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $
 grep -q 'NCCL before 2.30 asks no tuner for it' "$tmp/out" || fail "a dead chunk is not said: $(cat "$tmp/out")"
 
 # Named candidates are tried, whatever NCCL predicts for them.
-[ "$("$capo" sweep --print --algos ring,tree --protos simple)" = 'algos=Ring+Tree protos=Simple slower=0' ] || fail "named candidates may be left out"
+[ "$("$capo" sweep --print --algos ring,tree --protos simple)" = 'algos=ring+tree protos=simple slower=0' ] || fail "named candidates may be left out"
 "$capo" sweep --print --algos ring,tree --protos simple --slower 3 | grep -q 'slower=3$' || fail "--slower is not obeyed"
 "$capo" sweep --print --algos ring,tree | grep -q slower && fail "with --algos alone, the limit is another one"
 # What capo watch writes beside the logs is no input.
@@ -88,6 +88,15 @@ wait "$pid"
 "$capo" fit "$tmp/killed" > "$tmp/fit" 2>&1 || fail "killed: $(cat "$tmp/fit")"
 
 "$capo" sweep --refine "$tmp/one" --coll all_reduce --print > "$tmp/plan" 2> "$tmp/err" || fail "refine: $(cat "$tmp/err")"
+# A search in rounds: all algorithms and protocols as they are, then the channels of what leads, of each size.
+for round in 1 2; do
+        "$capo" sweep --dir "$tmp/rounds/$round" --refine "$tmp/rounds" --coll all_reduce --channels 0,1,2 -- \
+                $launch "$jobs/coll_perf" allreduce -b 1K -e 64K -f 64 -n 80 -c 1 > "$tmp/out" 2> "$tmp/err" || fail "round $round: $(cat "$tmp/err")"
+        grep -q "$([ $round = 1 ] && echo 'first round, nothing is measured in' || echo 'next round after') $tmp/rounds" "$tmp/err" || fail "round $round: $(cat "$tmp/err")"
+        "$capo" export "$tmp/rounds/$round" | awk -F, 'NR > 1 && $13 != "" {print $15}' | sort -u > "$tmp/channels.$round"
+done
+[ "$(cat "$tmp/channels.1")" = 0 ] || fail "the first round tries channels $(cat "$tmp/channels.1")"
+grep -q '[12]' "$tmp/channels.2" || fail "the second round tries no channels: $(cat "$tmp/channels.2")"
 "$capo" sweep --refine "$tmp/one" --seconds 5 --print 2> /dev/null | grep -q 'calls=[0-9]' || fail "--seconds with --refine"
 "$capo" sweep --seconds 5 --print 2> "$tmp/err" && fail "--seconds without logs"
 grep -q 'needs earlier logs' "$tmp/err" || fail "--seconds: $(cat "$tmp/err")"
