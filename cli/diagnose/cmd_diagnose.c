@@ -20,6 +20,9 @@ struct options {
         const char *bugs;
 };
 
+/* Of what links carry: what is missing has a cause beside the protocol. */
+static const double FAR_BELOW = 0.5;
+
 /* The causes of capo expect: those that the texts prove, else those that fit the share. */
 static void tell_causes(struct capo_evidence *e, const struct capo_expected_shape *shape,
                         const struct capo_expected_row *row, struct capo_diagnose_finding *f)
@@ -56,7 +59,8 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
         struct capo_expected_row row = {.call = call ? call : (uint8_t)CAPO_CALL_ALLREDUCE,
                                         .bytes = run->bytes,
                                         .measured = run->busbw};
-        bool one = run->n_nodes == 1;
+        /* NVLinks between nodes make a rack one node */
+        bool one = run->n_nodes == 1 || (capo_evidence_has("MNNVL 1", e) && strstr(run->gpu, "GB"));
         uint32_t nodes = one ? 1 : run->n_nodes > 2 ? (uint32_t)run->n_nodes : 2;
 
         if (run->n_ranks < 2 || !run->bytes ||
@@ -76,6 +80,12 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
         if (row.verdict == CAPO_EXPECTED_NORMAL) {
                 ADD(f->headline, ": ITS BANDWIDTH IS NORMAL");
                 SAY(f->next, "nothing; read busbw, not algbw");
+        } else if (row.by != CAPO_BY_PUBLIC && row.measured < FAR_BELOW * row.normal) {
+                capo_finding_is(f, CAPO_RANK_SLOW, "slow", shape.nvlink ? "likely" : "unsure");
+                SAY(f->headline,
+                    "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which the links of these GPUs carry",
+                    row.measured, row.normal);
+                tell_causes(e, &shape, &row, f);
         } else if (row.verdict == CAPO_EXPECTED_LOW || row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
                 capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
                 SAY(f->headline, "NCCL-TESTS IS SLOW: %.4g OF %.4g GB/s for these GPUs",

@@ -83,7 +83,11 @@ static void tell_verdict(const struct capo_job *job, const struct capo_hang_job 
                 return;
         }
         f->rank = CAPO_RANK_HANG;
-        SAY(f->headline, "%s %s %s", culprit_words(hang, v, f, who), verb, call);
+        if (hang->counted && v->kind == CAPO_HANG_STOPPED_RANK)
+                SAY(f->headline, "%s %s NOT ANSWER NCCL'S RAS: stopped, ended, or out of reach",
+                    culprit_words(hang, v, f, who), v->n_culprits == 1 ? "DOES" : "DO");
+        else
+                SAY(f->headline, "%s %s %s", culprit_words(hang, v, f, who), verb, call);
         if (v->n_waiting && v->n_ranks >= v->n_waiting)
                 SAY(f->detail, "%u of %u ranks %s it", v->n_waiting, v->n_ranks,
                     hang->counted ? "have launched" : "wait in");

@@ -288,7 +288,11 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
                 cli_section_cell(missing, "%s", v->missing);
         if (v && *v->next)
                 cli_section_cell(next, "%s", v->next);
-        if (!v) {
+        if (!v && in->evidence.n_texts && in->evidence.texts[0].n[CAPO_EVIDENCE_PROFILE] &&
+            capo_text_has(&in->evidence.texts[0], "coll_busbw_gbs")) {
+                cli_section_cell(next, "are these rates normal? capo expect %s",
+                                 in->evidence.texts[0].name);
+        } else if (!v) {
                 cli_section_cell(
                         missing,
                         "the output of all ranks from before the failure on; the watchdog's lines; NCCL_DEBUG=INFO");
