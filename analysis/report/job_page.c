@@ -51,6 +51,9 @@ void capo_page_finish(struct capo_page *r)
         free(r->ceiling);
         free(r->predicted);
         free(r->near);
+        free(r->allocation.experiment);
+        for (unsigned i = 0; i < r->allocation.n_advice; i++)
+                free(r->allocation.advice[i]);
         free(r->created);
         capo_job_steps_finish(&r->steps);
         capo_fabric_job_free(r->fabric);

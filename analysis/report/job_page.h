@@ -62,6 +62,11 @@ struct capo_page_allocation {
                 double best;
         } others[4]; /* best first */
         unsigned n_others;
+        char machine[512]; /* "--platform p5": how a command names the machine; "" not known */
+        bool asked;        /* NCCL's model was asked about an uneven or reduced one: */
+        char *experiment;  /* the sweep that it proposes for AllReduce; NULL: none */
+        char *advice[6];   /* sentences, as capo fit --model has them */
+        unsigned n_advice;
 };
 
 /* Distance from a NIC of a rank to the rank's nearest GPU; filled by the caller that knows the
@@ -232,7 +237,7 @@ struct capo_page {
         bool topology_recorded; /* the topology was found beside the logs, not given by the user */
         char topology[128];     /* its name */
         char link_speed[160];   /* assumed speed of a link, and its source; "" not known */
-        char no_ceiling[256];   /* why a communicator has no ceiling; "": all have one */
+        char no_ceiling[1024];  /* why a communicator has no ceiling; "": all have one */
         struct capo_page_predicted *predicted; /* by communicator; owned */
         size_t n_predicted;
         char predicted_by[512]; /* "NCCL 2.28.9"; if there are none, the reason; "": not asked */

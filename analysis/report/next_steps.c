@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/util.h"
@@ -18,11 +19,13 @@
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
-#define SMALL          65536 /* bytes: below it calls cost mostly latency */
-#define SMALL_SHARE    0.02  /* of the ranks' time: less is not worth a change */
-#define SMALL_CALLS    1000
-#define CAUSE_SHARE    0.05 /* of the job */
-#define SWEEP_SHARE    0.2  /* of the calls' GPU time ... */
+#define SMALL       65536 /* bytes: below it calls cost mostly latency */
+#define SMALL_SHARE 0.02  /* of the ranks' time: less is not worth a change */
+#define SMALL_CALLS 1000
+#define CAUSE_SHARE 0.05 /* of the job */
+#define SWEEP_BULK \
+        (1 << 20)          /* bytes per rank: LL, which sends a flag with each word, is no choice */
+#define SWEEP_SHARE    0.2 /* of the calls' GPU time ... */
 #define SWEEP_GPU      0.05 /* ... if that is this share of the job */
 #define DISTURBED      3    /* p99 over p50 */
 #define DISTURBED_OF   0.1  /* of the GPU time */
@@ -271,17 +274,34 @@ static void suggest_sweep(struct capo_page *r)
 {
         const struct capo_page_row *row = worth_a_sweep(r);
         char call[64], size[64], share[32], coll[64], low[32], high[32];
+        _cleanup_free_ char *command = NULL;
         uint64_t from, upto;
+        bool bulk;
 
         if (!row)
                 return;
-        for (from = upto = 1ull << (63 - __builtin_clzll(row->row.bytes));
-             upto < row->bytes_max && upto < 1ull << 62;)
-                upto *= 2;
+        /* NCCL's model knows this allocation: its experiment, or there is none */
+        if (r->allocation.asked && row->row.comm == 0 &&
+            capo_coll_of_call(row->row.call) == CAPO_COLL_ALLREDUCE) {
+                if (!r->allocation.experiment)
+                        return;
+                command = xstrdup(r->allocation.experiment);
+        } else {
+                for (from = upto = 1ull << (63 - __builtin_clzll(row->row.bytes));
+                     upto < row->bytes_max && upto < 1ull << 62;)
+                        upto *= 2;
+                bulk = row->row.comm < r->job->n_comms &&
+                       row->row.bytes >=
+                               SWEEP_BULK * (uint64_t)r->job->comms[row->row.comm].n_ranks;
+                command = xprintf("capo sweep --coll %s%s --sizes %s..%s -- COMMAND",
+                                  to_snake_case(capo_call_name(row->row.call), coll),
+                                  bulk ? " --protos ll128,simple" : "",
+                                  short_size(from, low, sizeof low),
+                                  short_size(upto, high, sizeof high));
+        }
         about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call),
                       capo_page_size(row, size, sizeof size), capo_text_percent(row->share, share),
-                      to_snake_case(capo_call_name(row->row.call), coll),
-                      short_size(from, low, sizeof low), short_size(upto, high, sizeof high)),
+                      command),
                   row);
 }
 

@@ -121,6 +121,22 @@ int cli_machine_load(const char *verb, const struct cli_machine_words *o, struct
         return 0;
 }
 
+int cli_machine_measured(const char *verb, const struct cli_machine_words *words,
+                         struct capo_topology **t, struct cli_machine_source *source,
+                         const char **measured_in)
+{
+        struct cli_machine_words with = *words;
+        int r = cli_machine_load(verb, words, t, source);
+
+        with.brick_gbs = r < 0 ? 0 : capo_brick_measured_gbs(*t, measured_in);
+        if (!(with.brick_gbs > 0)) {
+                *measured_in = NULL;
+                return r;
+        }
+        capo_topology_free(steal(t));
+        return cli_machine_load(verb, &with, t, source);
+}
+
 int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
                       const char *libnccl, struct cli_machine_asker *out, char *why, size_t room)
 {

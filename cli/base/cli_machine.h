@@ -27,6 +27,12 @@ char *cli_platform_meant(const char *wrong, char *text, size_t room);
 int cli_machine_load(const char *verb, const struct cli_machine_words *words,
                      struct capo_topology **t, struct cli_machine_source *source);
 
+/** cli_machine_measured() - the same with the rate of a link that was measured instead of NCCL's
+ * constant; *@measured_in: where, NULL none was. */
+int cli_machine_measured(const char *verb, const struct cli_machine_words *words,
+                         struct capo_topology **t, struct cli_machine_source *source,
+                         const char **measured_in);
+
 /* For questions to NCCL about that machine. Strings of `machine` point into this struct and into
  * the source. */
 struct cli_machine_asker {

@@ -296,7 +296,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         r = find_model_tools(m, tools, libnccl, sizeof tools);
         if (r < 0)
                 return r;
-        r = cli_machine_load("fit", &o, &t, &source);
+        r = cli_machine_measured("fit", &o, &t, &source, &measured_in);
         if (r < 0)
                 return r;
         if (!*source.path)
@@ -307,14 +307,7 @@ int fit_models_alone(struct fit_models *m, const struct capo_fit_options *option
         if (!asks)
                 return -1;
         k.asks = asks;
-        o.brick_gbs = capo_brick_measured_gbs(t, &measured_in);
-        if (o.brick_gbs >
-            0) { /* again, with what its links carry instead of what NCCL plans with */
-                capo_topology_free(steal(&t));
-                if (cli_machine_load("fit", &o, &t, &source) < 0)
-                        return -1;
-                k.measured_in = measured_in;
-        }
+        k.measured_in = measured_in;
         machine = (struct fragment_machine){
                 tools,           libnccl, source.path,
                 source.platform, t,       .domain = m->domain ? m->domain : rack ? rack->trays : 0};

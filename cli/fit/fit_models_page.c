@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of an unmeasured allocation: what NCCL assumes, what the links are, what to choose. */
-#include <inttypes.h>
 #include <jansson.h>
 #include <math.h>
 #include <stdio.h>
@@ -48,6 +47,19 @@ static void add_shape(struct cli_section *t, const char *name, int channels,
                                                 "not known)");
 }
 
+/* Tree in bus bandwidth as the other sentences have it. NCCL's figure is twice the algorithm
+ * bandwidth. */
+static struct fragment_shape_rate get_tree_rate(const struct fit_models_shown *s)
+{
+        struct fragment_shape_rate r = s->f->model.tree;
+        double part = (s->a->n_ranks - 1.0) / s->a->n_ranks;
+
+        r.believed *= part;
+        r.corrected *= part;
+        r.links *= part;
+        return r;
+}
+
 /* The allocation: what NCCL assumes, beside what its links carry. */
 static void add_allocation(struct cli_page *page, const struct fit_models_shown *s)
 {
@@ -58,6 +70,7 @@ static void add_allocation(struct cli_page *page, const struct fit_models_shown 
                                                     {"full first", "l~"}};
         struct cli_section *t = cli_page_section(page, "ALLOCATION", columns, N_ELEMENTS(columns));
         const struct fragment_model *m = &s->f->model;
+        const struct fragment_shape_rate tree = get_tree_rate(s);
         int late = m->max_local - m->mean_local;
         char gpus[1024], nccl[16];
 
@@ -67,7 +80,7 @@ static void add_allocation(struct cli_page *page, const struct fit_models_shown 
                        *s->f->trays ? "" : s->f->class);
         if (!*m->why_not) {
                 add_shape(t, capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
-                add_shape(t, capo_algo_name(CAPO_ALGO_TREE), m->channels, &m->tree);
+                add_shape(t, capo_algo_name(CAPO_ALGO_TREE), m->channels, &tree);
                 add_shape(t, capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
         }
         cli_section_line(t, "NCCL %s on virtual GPUs",
@@ -78,10 +91,12 @@ static void add_allocation(struct cli_page *page, const struct fit_models_shown 
         if (*m->why_not)
                 cli_section_line(t, "bandwidths are NCCL's: %s", m->why_not);
         if (m->tree_cap > 0 && m->tree_cap < m->tree.links)
-                cli_section_line(t,
-                                 "Tree: NCCL's cap per channel stops at %.1f, the links at %.1f; "
-                                 "public measurements agree now with one, now with the other",
-                                 m->tree_cap, m->tree.links);
+                cli_section_line(
+                        t,
+                        "Tree: NCCL's cap per channel stops at %.1f GB/s of bus bandwidth, the "
+                        "links at %.1f; public measurements agree now with one, now with "
+                        "the other",
+                        m->tree_cap / m->tree.links * tree.links, tree.links);
         if (late > 0 && m->tree_late_us[2] > 0)
                 cli_section_line(t,
                                  "Tree's hops inside the largest node: NCCL counts %d, there are "
@@ -165,64 +180,21 @@ static bool same_settle(const struct fit_models_shown *s, size_t a, size_t b)
                s->f->decided[a].settle == s->f->decided[b].settle;
 }
 
-/* A size as capo sweep --sizes accepts it. */
-static const char *size_word(uint64_t bytes, char *text, size_t room)
-{
-        static const char units[] = {'G', 'M', 'K'};
-
-        snprintf(text, room, "%" PRIu64, bytes);
-        for (int i = 0, shift = 30; i < 3; i++, shift -= 10) {
-                if (bytes >> shift << shift == bytes && bytes) {
-                        snprintf(text, room, "%" PRIu64 "%c", bytes >> shift, units[i]);
-                        break;
-                }
-        }
-        return text;
-}
-
-/* The two results of the model differ for rows @first to @last: print both, and the command that
- * measures. */
-static void add_settle(struct cli_section *t, const struct fit_models_shown *s, size_t first,
-                       size_t last)
-{
-        const struct fragment_model *m = &s->f->model;
-        const struct capo_plan_row *r = &m->nccl.rows[last];
-        uint8_t own = get_own_choice(m, last), other = s->f->decided[last].settle;
-        unsigned algo = other >> 4, proto = other & 15;
-        double bytes = bus_factor(s, r) * (double)r->bytes / 1000;
-        bool algos = algo != own >> 4, protos = proto != (own & 15);
-        char from[24], to[24], text[40], mine[40];
-
-        capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
-        capo_size_print(r->bytes, to, sizeof to);
-        cli_section_line(
-                t,
-                "not settled %s %s%s%s: NCCL picks %s, %.1f GB/s of bus bandwidth; %s would reach %.1f by NCCL's "
-                "formula, %.1f by its links: up to %.0f %% less time",
-                first == last ? "at" : "from", first == last ? "" : from,
-                first == last ? "" : " to ", to, choice_text(own, mine, sizeof mine),
-                bytes / get_corrected_cost(m, last, own), choice_text(other, text, sizeof text),
-                bytes / (double)m->cost[last][algo - 1][proto - 1],
-                bytes / (double)m->links[last][algo - 1][proto - 1],
-                100 * s->f->decided[last].settle_gain);
-        cli_section_line(t,
-                         "  one experiment: capo sweep --coll %s --algos %s%s%s --protos %s%s%s "
-                         "--sizes %s..%s --calls %zu -- COMMAND",
-                         capo_coll_word(r->coll), capo_algo_word(own >> 4), algos ? "," : "",
-                         algos ? capo_algo_word(algo) : "", capo_proto_word(own & 15),
-                         protos ? "," : "", protos ? capo_proto_word(proto) : "",
-                         size_word(m->nccl.rows[first].bytes, from, sizeof from),
-                         size_word(r->bytes, to, sizeof to), 60 * (last - first + 1));
-}
-
+/* The two results of the model differ: print both, and the command that measures. */
 static void add_settles(struct cli_section *t, const struct fit_models_shown *s, size_t first,
                         size_t end)
 {
+        char text[CAPO_FIT_SETTLE_TEXT], command[CAPO_FIT_SETTLE_TEXT];
+
         for (size_t i = first, next; i < end; i = next) {
                 for (next = i + 1; next < end && same_settle(s, i, next); next++)
                         ;
-                if (s->f->decided[i].settle)
-                        add_settle(t, s, i, next - 1);
+                if (!s->f->decided[i].settle)
+                        continue;
+                cli_section_line(
+                        t, "%s",
+                        capo_fit_settle_text(s->f, s->a->n_ranks, i, next - 1, text, command));
+                cli_section_line(t, "  one experiment: %s", command);
         }
 }
 
@@ -399,12 +371,13 @@ static void format_rows(const struct fit_models_shown *s, char *out, size_t room
 
 void fit_models_line(struct cli_page *page, const struct fit_models_shown *s)
 {
-        static struct cli_column columns[] = {{"class; counted -> carried, GB/s", "l~"},
+        static struct cli_column columns[] = {{"class; bus GB/s, counted -> carried", "l~"},
                                               {NULL, "r/b"},
                                               {NULL, "r/a"},
                                               {"hops", "r"},
                                               {"rows, gain", "l~"}};
         const struct fragment_model *m = &s->f->model;
+        const struct fragment_shape_rate tree = get_tree_rate(s);
         char rows[2048];
 
         columns[1].head = capo_algo_name(CAPO_ALGO_RING);
@@ -413,7 +386,7 @@ void fit_models_line(struct cli_page *page, const struct fit_models_shown *s)
                 cli_page_section(page, "CLASSES", columns, N_ELEMENTS(columns));
         format_rows(s, rows, sizeof rows);
         cli_section_row(page->section[0], "%s\t%.1f -> %.1f\t%.1f -> %.1f\t%+d\t%s", s->f->class,
-                        m->ring.believed, m->ring.corrected, m->tree.believed, m->tree.corrected,
+                        m->ring.believed, m->ring.corrected, tree.believed, tree.corrected,
                         m->max_local - m->mean_local, *rows ? rows : "-");
 }
 

@@ -19,8 +19,6 @@ struct report_options {
 };
 
 struct capo_plan_gpu;
-struct capo_topology;
-struct cli_machine_source;
 
 /** report_ceilings() - set the ceilings of communicators and the distance of NICs, on the machine
  * of

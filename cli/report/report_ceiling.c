@@ -12,6 +12,7 @@
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/report/cmd_report.h"
+#include "cli/report/report_advice.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"
@@ -205,8 +206,8 @@ static void add_other_layouts(struct capo_page_allocation *a, const struct capo_
 
 /* @bound NULL: not computed. */
 static void set_allocation(struct capo_page *r, const struct capo_topology *t,
-                           const struct capo_plan_gpu *gpus, uint32_t n, const char *class,
-                           const struct fragment_bound *bound)
+                           const struct cli_machine_words *where, const struct capo_plan_gpu *gpus,
+                           uint32_t n, const char *class, const struct fragment_bound *bound)
 {
         struct capo_page_allocation *a = &r->allocation;
         uint32_t on[CAPO_PLAN_WHOLE_MAX] = {0}, n_nodes = 0;
@@ -229,6 +230,8 @@ static void set_allocation(struct capo_page *r, const struct capo_topology *t,
         a->best = bound ? bound->busbw_gbs[CAPO_COLL_ALLREDUCE] : 0;
         if (bound && n <= RANKS_UNASKED_LARGEST)
                 add_other_layouts(a, t, n, (uint16_t)n_nodes);
+        if (bound && (a->uneven || a->reduced))
+                report_advise(r, where, gpus, n);
 }
 
 static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
@@ -259,12 +262,12 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         }
         if (r->topology_recorded && c->n_members > (comm ? RANKS_UNASKED : RANKS_UNASKED_LARGEST)) {
                 snprintf(r->no_ceiling, sizeof r->no_ceiling,
-                         "%s: more than %d ranks: --topo %s computes it", c->name,
-                         comm ? RANKS_UNASKED : RANKS_UNASKED_LARGEST, r->topology);
+                         "%s: more than %d ranks: %s computes it", c->name,
+                         comm ? RANKS_UNASKED : RANKS_UNASKED_LARGEST, r->allocation.machine);
                 if (capo_class_of_gpus(sliced ? sliced : t, gpus, c->n_members, to->class,
                                        sizeof to->class) == 0 &&
                     comm == 0 && !any_slice)
-                        set_allocation(r, t, gpus, c->n_members, to->class, NULL);
+                        set_allocation(r, t, where, gpus, c->n_members, to->class, NULL);
                 return;
         }
         if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
@@ -273,7 +276,7 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         if (asked && !any_slice)
                 (void)report_predict(r, comm, gpus, t, asked); /* without memory: no predictions */
         if (comm == 0 && !any_slice)
-                set_allocation(r, t, gpus, c->n_members, bound.class, &bound);
+                set_allocation(r, t, where, gpus, c->n_members, bound.class, &bound);
         for (unsigned call = 0; call < CAPO_CALLS; call++) {
                 int coll = capo_coll_of_call(call);
 
@@ -303,6 +306,13 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
         if (e < 0)
                 return e;
         r->ceiling = xcalloc(r->job->n_comms + 1, sizeof *r->ceiling);
+        if (where.topo)
+                snprintf(r->allocation.machine, sizeof r->allocation.machine, "--topo %s%s%s",
+                         where.topo, where.platform ? " --platform " : "",
+                         where.platform ? where.platform : "");
+        else if (where.platform)
+                snprintf(r->allocation.machine, sizeof r->allocation.machine, "--platform %s",
+                         where.platform);
         snprintf(r->topology, sizeof r->topology, "%s", capo_base_name(t->name));
         if (t->brick_gbs > 0)
                 snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)",

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer first, every number with its unit, caveats at the end. */
-#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +16,13 @@
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/log/info.h"
 
 /* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs in
- * another layout could reach, and an experiment that would show whether another choice is faster.
- */
-enum { LARGE = 1 << 20 }; /* from this size on bandwidth dominates, and with it the algorithm */
+ * another layout could reach, and what to try. */
 
 /* The row of the largest communicator's AllReduce with the most time. NULL: none has a bandwidth.
  */
@@ -83,23 +79,6 @@ static void add_cost(const struct capo_page *r, struct cli_section *s,
                          100 * (1 - row->busbw / a->best), share, other);
 }
 
-/* The choice that ran, and the usual other one between nodes. */
-static void add_experiment(struct cli_section *s, const struct capo_page_row *row)
-{
-        unsigned algo = row->row.algo_proto >> 4;
-
-        if (!algo)
-                algo = CAPO_ALGO_RING;
-        cli_section_line(s,
-                         "one experiment tells whether another choice is faster here: capo sweep "
-                         "--coll allreduce --algos %s,%s --protos simple --sizes %" PRIu64
-                         "M..%" PRIu64 "M --calls 200 -- COMMAND",
-                         capo_algo_word(algo),
-                         capo_algo_word(algo == CAPO_ALGO_TREE ? CAPO_ALGO_RING : CAPO_ALGO_TREE),
-                         row->row.bytes >= LARGE ? row->row.bytes / LARGE : 1,
-                         (row->bytes_max + LARGE - 1) / LARGE);
-}
-
 /* ALLOCATION, for uneven or reduced ones. */
 static void report_allocation(const struct report_view *view, struct cli_page *page)
 {
@@ -111,7 +90,6 @@ static void report_allocation(const struct report_view *view, struct cli_page *p
         const struct capo_page *r = view->page;
         const struct capo_page_allocation *a = &r->allocation;
         const struct capo_page_row *row;
-        struct capo_layout layout;
         struct cli_section *s;
 
         if (!*a->layout || !(a->uneven || a->reduced))
@@ -131,13 +109,12 @@ static void report_allocation(const struct report_view *view, struct cli_page *p
         }
         if (row)
                 add_cost(r, s, row);
-        if (row && row->bytes_max >= LARGE)
-                add_experiment(s, row);
-        if (capo_layout_parse(a->layout, &layout, NULL) == 0 && capo_layout_ordered(&layout))
+        for (unsigned i = 0; i < a->n_advice; i++)
+                cli_section_line(s, "%s", a->advice[i]);
+        if (!a->asked && *a->machine)
                 cli_section_line(s,
-                                 "the order of the nodes matters: capo fit --model %s --platform "
-                                 "%.*s names the best one",
-                                 a->layout, (int)strcspn(a->class, "/"), a->class);
+                                 "capo fit --model %s %s names the best order and one experiment",
+                                 a->layout, a->machine);
 }
 
 #define LAYOUT_FIELDS(F)              \
@@ -146,12 +123,23 @@ static void report_allocation(const struct report_view *view, struct cli_page *p
 CLI_ENTITY(other_layout, __typeof__(((struct capo_page_allocation *)0)->others[0]), void,
            LAYOUT_FIELDS);
 
+static json_t *advice_json(const struct capo_page_allocation *a)
+{
+        json_t *list = json_array();
+
+        for (unsigned i = 0; i < a->n_advice; i++)
+                json_array_append_new(list, json_string(a->advice[i]));
+        return list;
+}
+
 #define ALLOCATION_FIELDS(F)                                      \
         F("layout", TEXT, of->layout)                             \
         F("class", TEXT, of->class)                               \
         F("uneven", FLAG, of->uneven)                             \
         F("reduced", FLAG, of->reduced)                           \
         F("best_busbw_gbs", EXACT, of->best > 0 ? of->best : NAN) \
+        F("experiment", TEXT, of->experiment)                     \
+        F("advice", JSON, advice_json(of))                        \
         F("instead", JSON, CLI_ENTITIES(other_layout, NULL, of->others, of->n_others))
 CLI_ENTITY_SHARED(report_allocated, struct capo_page_allocation, void, ALLOCATION_FIELDS);
 

@@ -220,7 +220,8 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                       struct capo_fit_fragment *out, char *why, size_t room)
 {
         _cleanup_free_ struct capo_fit_decision *decided = NULL;
-        struct deciding d = {.f = out, .margin = fmax(CAPO_MODEL_MARGIN, options->min_gain)};
+        struct deciding d = {.f = out,
+                             .margin = fmax(CAPO_MODEL_MARGIN, options ? options->min_gain : 0)};
         int r;
 
         memset(out, 0, sizeof *out);
@@ -242,9 +243,9 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                                     &out->orders);
         for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++)
                 out->decided[i] = decide_row(&out->model, i, d.margin);
-        if (r == 0 && a->any_order && d.n && !*out->trays)
+        if (r == 0 && profile && a->any_order && d.n && !*out->trays)
                 r = write_orders(out, a, &d, profile);
-        else if (r == 0)
+        else if (r == 0 && profile)
                 r = write_rule(out, a,
                                &(struct rule_of){out->layout, out->trays,
                                                  out->by_class ? out->class : "", out->decided},

@@ -6,13 +6,17 @@
  * candidates and NCCL's own choice alike, and part of the errors cancels. The rest is larger than
  * noise: a rule is only written for a gain above CAPO_MODEL_MARGIN. */
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "capo/algorithms.h"
+#include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
+#include "core/base/size.h"
 #include "profiles/fit/fit_model.h"
 #include "profiles/plan/plan.h"
 
@@ -236,4 +240,54 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                         "nothing measured that the model could be corrected by: a sweep on an allocation with known "
                         "layout");
         return e;
+}
+
+/* A size as capo sweep --sizes accepts it. */
+static const char *size_word(uint64_t bytes, char text[24])
+{
+        static const char units[] = {'G', 'M', 'K'};
+
+        snprintf(text, 24, "%" PRIu64, bytes);
+        for (int i = 0, shift = 30; i < 3; i++, shift -= 10) {
+                if (bytes >> shift << shift == bytes && bytes) {
+                        snprintf(text, 24, "%" PRIu64 "%c", bytes >> shift, units[i]);
+                        break;
+                }
+        }
+        return text;
+}
+
+char *capo_fit_settle_text(const struct capo_fit_fragment *f, int n_ranks, size_t first,
+                           size_t last, char *text, char *command)
+{
+        const struct fragment_model *m = &f->model;
+        const struct capo_plan_row *r = &m->nccl.rows[last];
+        uint8_t settle = f->decided[last].settle;
+        unsigned algo = settle >> 4, proto = settle & 15;
+        double bus = capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)n_ranks) *
+                     (double)r->bytes / 1000;
+        bool algos = algo != r->algo, protos = proto != r->proto;
+        char from[24], to[24];
+
+        capo_size_print(m->nccl.rows[first].bytes, from, sizeof from);
+        capo_size_print(r->bytes, to, sizeof to);
+        snprintf(text, CAPO_FIT_SETTLE_TEXT,
+                 "not settled %s %s%s%s: NCCL picks %s %s, %.1f GB/s of bus bandwidth; %s %s would "
+                 "reach %.1f by NCCL's formula, %.1f by its links: up to %.0f %% less time",
+                 first == last ? "at" : "from", first == last ? "" : from,
+                 first == last ? "" : " to ", to, capo_algo_name(r->algo),
+                 capo_proto_name(r->proto), bus / (double)m->cost[last][r->algo - 1][r->proto - 1],
+                 capo_ran_algo(settle), capo_ran_proto(settle),
+                 bus / (double)m->cost[last][algo - 1][proto - 1],
+                 bus / (double)m->links[last][algo - 1][proto - 1],
+                 100 * f->decided[last].settle_gain);
+        snprintf(
+                command, CAPO_FIT_SETTLE_TEXT,
+                "capo sweep --coll %s --algos %s%s%s --protos %s%s%s --sizes %s..%s --calls %zu -- "
+                "COMMAND",
+                capo_coll_word(r->coll), capo_algo_word(r->algo), algos ? "," : "",
+                algos ? capo_algo_word(algo) : "", capo_proto_word(r->proto), protos ? "," : "",
+                protos ? capo_proto_word(proto) : "", size_word(m->nccl.rows[first].bytes, from),
+                size_word(r->bytes, to), 60 * (last - first + 1));
+        return text;
 }

@@ -79,6 +79,7 @@ struct capo_fit_fragment {
 /** capo_fit_fragment() - add a predicted rule from NCCL's model corrected by the links
  * (profiles/fragment/fragment_model.h)
  * @asks: one collective after the other, sizes ascending
+ * @profile: NULL: no rule is written; @options may be NULL then
  * @exact: for exactly these GPUs; else for any with as many per node, if that determines the class
  * @out: on success only, the caller ends it with capo_fit_fragment_finish()
  *
@@ -94,3 +95,14 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                       const struct capo_fit_options *options, struct capo_profile *profile,
                       struct capo_fit_fragment *out, char *why, size_t room);
 void capo_fit_fragment_finish(struct capo_fit_fragment *f);
+
+enum { CAPO_FIT_SETTLE_TEXT = 512 };
+
+/**
+ * capo_fit_settle_text() - what is not settled about rows @first to @last, which have one `settle`
+ * @command: the sweep that measures it
+ *
+ * Return: @text, of CAPO_FIT_SETTLE_TEXT each.
+ */
+char *capo_fit_settle_text(const struct capo_fit_fragment *f, int n_ranks, size_t first,
+                           size_t last, char *text, char *command);

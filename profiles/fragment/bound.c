@@ -28,8 +28,8 @@ char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a
         return text;
 }
 
-static int alloc_of(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
-                    struct capo_alloc *out)
+int capo_alloc_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
+                       struct capo_alloc *out)
 {
         int r;
 
@@ -49,7 +49,7 @@ int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu
                        char *class, size_t room)
 {
         struct capo_alloc a;
-        int r = alloc_of(t, gpus, n, &a);
+        int r = capo_alloc_of_gpus(t, gpus, n, &a);
 
         if (!r)
                 r = capo_class_name(t, &a, class, room);
@@ -62,7 +62,7 @@ int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gp
 {
         struct capo_alloc a;
         struct capo_ceilings c;
-        int r = alloc_of(t, gpus, n, &a);
+        int r = capo_alloc_of_gpus(t, gpus, n, &a);
 
         memset(out, 0, sizeof *out);
         if (!r)

@@ -18,6 +18,11 @@ struct fragment_bound {
 int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                        char *class, size_t room);
 
+/** capo_alloc_of_gpus() - the other way. Return: 0; -EINVAL: @t has no such GPU; @out is ended with
+ * capo_alloc_free() in any case. */
+int capo_alloc_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
+                       struct capo_alloc *out);
+
 /** capo_alloc_ranks() - convert an allocation to the form of plan.h. Return: to be freed; NULL: out
  * of memory. */
 struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const struct capo_alloc *a);

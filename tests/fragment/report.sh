@@ -116,7 +116,38 @@ for layout in 3+4x4 1+9x4; do
         [ $layout = 3+4x4 ] && best='[0-9]' || best=-
         grep -q "^this job  *$layout  *$best" "$work/page" || fail "$layout: $(grep -A4 '^ALLOCATION' "$work/page")"
 done
-grep -q 'not known for .*: more than 32 ranks: --topo topology-one.xml' "$work/page" || fail "why no ceiling: $(cat "$work/page")"
+grep -q 'not known for .*: more than 32 ranks: --topo .*/topology-one.xml computes it' "$work/page" || fail "why no ceiling: $(cat "$work/page")"
+# Where NCCL can be asked, the page and capo fit --model name the same order and experiment, and NEXT the same one.
+asked() { env -u LD_LIBRARY_PATH "$capo" "$@"; } # the real NCCL, not the stand-in
+if asked plan --topo "$topo" --gpus 0,1 --sizes 1M >/dev/null 2>&1; then
+        for layout in 1+3 2+2+1; do
+                [ $layout = 1+3 ] && size=64M || size=1G
+                mkdir "$work/asked-$layout"
+                "$build/tests/golden/gen_job" "$work/asked-$layout" layout=$layout steps=200 sizes=$size gpu=1 bus=1 >/dev/null || fail "no job of $layout"
+                asked report --wide --topo "$work/adding.xml" "$work/asked-$layout" >"$work/page" || fail "no page of $layout"
+                asked fit --wide --model $layout --topo "$work/adding.xml" --sizes $size >"$work/fit" || fail "fit --model $layout"
+                python3 - "$work/page" "$work/fit" $layout <<'END' || fail "$layout: $(cat "$work/page" "$work/fit")"
+import re, sys
+page, fit, layout = open(sys.argv[1]).read(), open(sys.argv[2]).read(), sys.argv[3]
+part = re.search(r"^AllReduce$.*?^AllGather$", fit, re.M | re.S).group(0)
+sweeps = re.findall("capo sweep --coll .*COMMAND", part)
+assert len(sweeps) == (layout == "1+3"), part
+assert re.findall("(?:one experiment:|as NCCL chooses:) (capo sweep --coll .*COMMAND)", page) == 2 * sweeps, page
+shared = re.findall("best order of the nodes .*?;|NCCL_[A-Z_]+=\\d+: .*|nothing to gain by choice [^:]*|not settled .*", part + fit[fit.index("\nORDER") if "\nORDER" in fit else fit.index("BEYOND"):])
+assert len(shared) >= 2 and all(sentence in page for sentence in shared), (shared, page)
+assert ("best order of the nodes 2+1+2" in page) == (layout == "2+2+1") and "names the best order and one experiment" not in page, page
+END
+        done
+        asked report --json --topo "$work/adding.xml" "$work/asked-1+3" | python3 -c '
+import json, sys
+a = json.load(sys.stdin)["allocation"]
+assert a["experiment"].startswith("capo sweep") and "one experiment: " + a["experiment"] in a["advice"], a' || fail "JSON of advice"
+fi
+# Where it cannot, the page has the command that names the order, for the machine as it was given.
+mkdir "$work/order"
+"$build/tests/golden/gen_job" "$work/order" layout=2+2+1 steps=20 sizes=1G gpu=1 bus=1 >/dev/null || fail "no job of 2+2+1"
+CAPO_NCCL=/nosuch "$capo" report --wide --topo "$work/adding.xml" "$work/order" >"$work/page" 2>&1
+grep -q "capo fit --model 2+2+1 --topo $work/adding.xml names the best order and one experiment" "$work/page" || fail "without NCCL: $(cat "$work/page")"
 # A file that says less than the network carries, 8 Mb/s between the nodes: more than 100 % is explained. Of a made-up job, whose calls
 # take the same time on any machine (8 KiB in 100 us, 82 times what that file says).
 sed -e 's/ speed="[0-9]*"/ speed="8"/' "$topo" >"$work/slow.xml"
