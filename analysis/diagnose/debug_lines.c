@@ -299,8 +299,7 @@ static void take_line(const char *at, const char *line, uint32_t number, void *a
 static bool is_sole(const struct debug *d)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {
-                if (*d->comms[i].key || d->comms[i].n_ranks != (int32_t)d->n_processes ||
-                    d->comms[i].began)
+                if (*d->comms[i].key || d->comms[i].n_ranks != (int32_t)d->n_processes)
                         return false;
                 for (uint32_t k = 0; k < i; k++) {
                         if (d->comms[k].process == d->comms[i].process)

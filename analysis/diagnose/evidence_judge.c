@@ -362,6 +362,34 @@ static const struct capo_diagnose_finding *find_failure(const struct capo_eviden
         return v && v->rank > CAPO_RANK_SLOW ? v : NULL;
 }
 
+/* Advice names the tools of NVIDIA; on AMD's machines others do the same. */
+static void name_vendor(struct capo_evidence *e)
+{
+        static const char *const words[][2] = {
+                {"nvidia-smi topo -p2p r", "rocm-smi --showtopo"},
+                {"nvidia-smi topo -m", "rocm-smi --showtopo"},
+                {"nvidia-smi nvlink -s", "rocm-smi --showxgmierr"},
+                {"nvidia-smi", "rocm-smi"},
+                {"modprobe nvidia-peermem (or DMA-BUF: open kernel modules and a recent kernel)",
+                 "the peer memory of amdgpu, or DMA-BUF and a recent kernel"},
+                {"modprobe nvidia-peermem", "the peer memory of amdgpu"},
+                {"nvidia-peermem", "amdgpu's peer memory"},
+                {"nvidia-fabricmanager", "xGMI"},
+        };
+
+        for (uint32_t i = 0; i < e->n_findings && capo_evidence_has("@amd", e); i++) {
+                for (size_t k = 0; k < N_ELEMENTS(words); k++) {
+                        char *next = e->findings[i].next, *at, rest[sizeof e->findings[i].next];
+
+                        while ((at = strstr(next, words[k][0]))) {
+                                SAY(rest, "%s", at + strlen(words[k][0]));
+                                snprintf(at, (size_t)(next + sizeof e->findings[i].next - at),
+                                         "%s%s", words[k][1], rest);
+                        }
+                }
+        }
+}
+
 void capo_evidence_judge(struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *verdict;
@@ -392,6 +420,7 @@ void capo_evidence_judge(struct capo_evidence *e)
         verdict = capo_evidence_verdict(e);
         if (!verdict || verdict->rank <= CAPO_RANK_SLOW)
                 capo_words_read(e);
+        name_vendor(e);
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 struct capo_evidence_text *t = &e->texts[i];
                 bool any = false;

@@ -9,6 +9,8 @@
  *      nic-near     one does
  *      nvlink       GPUs are connected by NVLink
  *      pcie         GPUs are connected by PCIe alone
+ *      gpus-far     no two GPUs share NVLink or a PCIe switch
+ *      amd          GPUs of AMD
  *      few-nics     NCCL uses less than half of the NICs in that matrix
  *      idle-nics    NCCL's rings name less than half of the NICs that it found
  *      lossy        a counter of a NIC shows lost packets or errors */
@@ -139,7 +141,7 @@ static void read_hosts(struct capo_evidence *e)
 }
 
 struct matrix {
-        bool nic[CELLS], any_nic, near, nvlink, pcie;
+        bool nic[CELLS], any_nic, near, nvlink, pcie, pair_near;
         uint32_t n;
 };
 
@@ -158,7 +160,8 @@ static void read_row(struct matrix *m, const char *line)
                 *m = (struct matrix){.any_nic = m->any_nic,
                                      .near = m->near,
                                      .nvlink = m->nvlink,
-                                     .pcie = m->pcie};
+                                     .pcie = m->pcie,
+                                     .pair_near = m->pair_near};
         for (char *cell, *save = NULL; (cell = strtok_r(rest, " \t", &save)) && n < CELLS;) {
                 rest = NULL;
                 if (head) {
@@ -175,6 +178,7 @@ static void read_row(struct matrix *m, const char *line)
                 } else if (n && n <= m->n) {
                         m->nvlink |= cell[0] == 'N' && cell[1] == 'V';
                         m->pcie |= !strcmp(cell, "NODE") || !strcmp(cell, "SYS") || cell[0] == 'P';
+                        m->pair_near |= !strcmp(cell, "PIX") || !strcmp(cell, "PXB");
                 }
                 n++;
         }
@@ -254,6 +258,12 @@ void capo_facts_read(struct capo_evidence *e)
                 add_fact(e, m.near ? "@nic-near" : "@nic-far");
         if (m.nvlink || m.pcie)
                 add_fact(e, m.nvlink ? "@nvlink" : "@pcie");
+        if (m.pcie && !m.nvlink && !m.pair_near)
+                add_fact(e, "@gpus-far");
+        if (capo_bug_any("AMD Instinct|RCCL version|MI300X|MI250|MI210|amdgpu|Radeon",
+                         capo_evidence_has, e, NULL) &&
+            !capo_bug_any("NVIDIA |nvidia-smi", capo_evidence_has, e, NULL))
+                add_fact(e, "@amd");
         read_nics(e, n_nics);
         return read_hosts(e);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Facts of the output of a node's tools, for rules (cause_rules.def):
  *
- *      one-busy     one GPU is at 90 % and more, all others at 10 % and less
- *      one-idle     one GPU is at 10 % and less, all others at 90 % and more; a finding names it
+ *      one-busy     one GPU is at 90 % and more, all others at 15 % and less
+ *      one-idle     one GPU is at 15 % and less, all others at 90 % and more; a finding names it
  *      others-gone  beside the busy one no GPU holds memory of a process
  *
  * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes cannot reach
- * each other; ranks print different amounts of data.
+ * each other; ranks print different amounts of data; one process sleeps while others run; most of a
+ * step's time goes to loading data.
  */
 #include <ctype.h>
 #include <stdio.h>
@@ -18,7 +19,7 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-enum { GPUS = 64, BUSY = 90, IDLE = 10, EMPTY_MIB = 700 };
+enum { GPUS = 64, BUSY = 90, IDLE = 15, EMPTY_MIB = 700 };
 
 struct gpus {
         uint32_t n, text;
@@ -351,9 +352,124 @@ static void read_amounts(struct capo_evidence *e)
         free(a);
 }
 
+/* ---- processes ---- */
+
+struct sleepers {
+        uint32_t text, n_run, n_sleep;
+        long sleeps; /* pid */
+        struct capo_evidence_mark mark, other;
+};
+
+/* " 140390 u   20   0   44.0g   5.1g   1.1g S   0.0   1.0   0:58.31 python" of top. */
+static void read_process(struct sleepers *s, const char *line, uint32_t number)
+{
+        long pid, priority;
+        char state, command[16], user[32], nice[8], virt[16], res[16], shared[16], time[24];
+        double cpu, memory;
+        char row[200];
+
+        if (strcspn(line, "\n") >= sizeof row)
+                return;
+        snprintf(row, sizeof row, "%.*s", (int)strcspn(line, "\n"), line);
+        if (sscanf(row, "%ld %31s %ld %7s %15s %15s %15s %c %lf %lf %23s %15s", &pid, user,
+                   &priority, nice, virt, res, shared, &state, &cpu, &memory, time,
+                   command) != 12 ||
+            !(strstr(command, "python") || strstr(command, "pt_main")) ||
+            !strchr("gt", virt[strlen(virt) - 1]))
+                return;
+        if (cpu >= BUSY - 10) {
+                s->n_run++;
+                s->other = (struct capo_evidence_mark){s->text, number};
+        } else if (cpu < 5 && strchr("SD", state)) {
+                s->n_sleep++;
+                s->sleeps = pid;
+                s->mark = (struct capo_evidence_mark){s->text, number};
+        }
+}
+
+static void judge_sleepers(struct capo_evidence *e, const struct sleepers *s)
+{
+        struct capo_diagnose_finding *f;
+
+        if (s->n_sleep != 1 || s->n_run < 2 || !capo_evidence_hangs(e))
+                return;
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        SAY(f->headline,
+            "NOT DECIDED WHY: PROCESS %ld SLEEPS while the %u others run, as they do in a collective",
+            s->sleeps, s->n_run);
+        SAY(f->missing, "its stack, and that of one of the others: py-spy dump --pid %ld",
+            s->sleeps);
+        SAY(f->next,
+            "what does it wait for: data, a file, a lock, a gradient that its step does not produce (find_unused_parameters)?");
+        capo_finding_mark(f, s->mark);
+        capo_finding_mark(f, s->other);
+}
+
+/* ---- steps that wait for data ---- */
+
+static const double DATA_MOST = 0.4; /* of a step */
+
+struct loads {
+        uint32_t text, n, n_late;
+        struct capo_diagnose_finding f;
+};
+
+/* The number behind the word: "time: 0.486", "Time  0.486 ( 0.490)". */
+static double number_behind(const char *line, size_t size, const char *word)
+{
+        const char *at = memmem(line, size, word, strlen(word));
+
+        return at ? strtod(at + strlen(word) + strspn(at + strlen(word), " :="), NULL) : 0;
+}
+
+/* "time: 0.486, data_time: 0.331" */
+static void take_load(const char *at, const char *line, uint32_t number, void *arg)
+{
+        static const char *const steps[] = {" time",     "batch_time", "iter_time",
+                                            "step_time", "Time",       "Batch"};
+        struct loads *l = arg;
+        size_t size = strcspn(line, "\n");
+        double data = strtod(at + strcspn(at, ":= \n") + strspn(at + strcspn(at, ":= \n"), ":= "),
+                             NULL),
+               step = 0;
+
+        for (size_t i = 0; i < N_ELEMENTS(steps) && step <= 0; i++)
+                step = number_behind(line, size, steps[i]);
+        if (step <= 0 || data <= 0 || data > step)
+                return;
+        l->n++;
+        l->n_late += data > DATA_MOST * step;
+        if (data > DATA_MOST * step) {
+                if (!l->f.n_marks)
+                        capo_quote(line, l->f.detail, sizeof l->f.detail);
+                capo_finding_mark(&l->f, (struct capo_evidence_mark){l->text, number});
+        }
+}
+
+static void read_loads(struct capo_evidence *e)
+{
+        static const char *const words[] = {"data_time", "Data ", "data time", "dataloader_time",
+                                            "data-time"};
+        struct loads l = {0};
+
+        for (size_t i = 0; i < N_ELEMENTS(words); i++)
+                capo_evidence_all(e, words[i], take_load, &l, &l.text);
+        if (!l.n_late || l.n_late * 2 < l.n || e->timed_out)
+                return;
+        capo_finding_is(&l.f, CAPO_RANK_SLOW, "slow", "likely");
+        SAY(l.f.headline, "THE STEPS WAIT FOR DATA: loading takes more than %.0f %% of most steps",
+            100 * DATA_MOST);
+        SAY(l.f.next,
+            "more loader workers (persistent_workers, prefetch_factor), faster decoding and storage, cached data; the same run with data "
+            "made up shows what is left; a GPU whose loader is late rests, the others spin in the all-reduce");
+        *capo_evidence_finding(e) = l.f;
+}
+
 void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
+        struct sleepers s = {0};
 
         for (g->text = 0; g->text < e->n_texts; g->text++) {
                 const struct capo_records *r = &e->texts[g->text].records;
@@ -361,10 +477,15 @@ void capo_tools_read(struct capo_evidence *e)
 
                 for (uint32_t k = 0; k < r->n; k++)
                         read_use(g, r->text + r->v[k].begin, r->v[k].line, &table);
+                s.text = g->text;
+                for (uint32_t k = 0; k < r->n; k++)
+                        read_process(&s, r->text + r->v[k].begin, r->v[k].line);
         }
+        judge_sleepers(e, &s);
         judge_use(e, g);
         free(g);
         read_cores(e);
         read_addresses(e);
         read_amounts(e);
+        read_loads(e);
 }

@@ -168,6 +168,118 @@ static void judge_releases(struct capo_evidence *e)
             good, bad);
 }
 
+/* ---- releases of other software ---- */
+
+enum { SOFTWARE = 32 };
+
+static const char VERSION[] = "0123456789.";
+
+/* "ultralytics 8.4.39": the word before a release of three numbers. */
+static bool read_software(const char *line, const char *at, char name[SOFTWARE])
+{
+        const char *end = at, *from;
+
+        while (end > line && strchr(" =v", end[-1]))
+                end--;
+        for (from = end;
+             from > line && (isalnum((unsigned char)from[-1]) || strchr("-_", from[-1]));)
+                from--;
+        if (end - from < 3 || end - from >= SOFTWARE || end == at || !isalpha((unsigned char)*from))
+                return false;
+        snprintf(name, SOFTWARE, "%.*s", (int)(end - from), from);
+        return !has_any("version release python linux kernel with and the from than nccl", name,
+                        true);
+}
+
+struct software {
+        char name[SOFTWARE], good[RELEASE], other[RELEASE];
+        struct capo_evidence_mark mark, other_mark;
+        const char *line;
+        uint32_t text;
+};
+
+/* "With 8.4.39 the same command works". */
+static bool says_works(const char *line, const char *at, size_t n)
+{
+        char clause[CLAUSE];
+
+        read_clause(line, at, n, clause);
+        return has_any(clause, "works|worked|is fine|was fine|runs fine|no problem|ok", true) &&
+               !has_any(clause, "hang|fail|stuck|crash|error|not|doesn't|didn't|no longer", false);
+}
+
+/* A sentence says that a release of something works. */
+static void find_good(struct software *s, const char *line, uint32_t number)
+{
+        size_t size = strcspn(line, "\n");
+
+        for (const char *at = line; at < line + size && !*s->good && is_prose(line); at++) {
+                unsigned dots = 0;
+
+                if (!isdigit((unsigned char)*at) || (at > line && strchr("0123456789.", at[-1])) ||
+                    !capo_take_word(at, VERSION, s->good, RELEASE))
+                        continue;
+                for (const char *c = s->good; *c; c++)
+                        dots += *c == '.';
+                if (dots == 2 && s->good[strlen(s->good) - 1] != '.' &&
+                    read_software(line, at, s->name) && says_works(line, at, strlen(s->good))) {
+                        s->mark = (struct capo_evidence_mark){s->text, number};
+                        s->line = line;
+                        return;
+                }
+                at += strlen(s->good) - 1;
+                *s->good = 0;
+        }
+}
+
+/* Another release of it is what ran: "Ultralytics 8.4.51 Python-3.11.9 ...". */
+static void find_other(struct software *s, const char *line, uint32_t number, uint32_t text)
+{
+        const char *at = strcasestr(line, s->name), *end = line + strcspn(line, "\n");
+        char word[RELEASE];
+
+        for (; at && at < end && !*s->other; at = strcasestr(at + 1, s->name)) {
+                const char *v = at + strlen(s->name) + strspn(at + strlen(s->name), " =v-");
+
+                if (v == at + strlen(s->name) || !capo_take_word(v, VERSION, word, RELEASE) ||
+                    !strcmp(word, s->good) || !strchr(word, '.') || line == s->line)
+                        continue;
+                memcpy(s->other, word, RELEASE);
+                s->other_mark = (struct capo_evidence_mark){text, number};
+        }
+}
+
+static void judge_software(struct capo_evidence *e)
+{
+        struct software s = {.text = 0};
+        struct capo_diagnose_finding *f;
+
+        for (s.text = 0; s.text < e->n_texts && !*s.good; s.text++) {
+                const struct capo_records *r = &e->texts[s.text].records;
+
+                for (uint32_t k = 0; k < r->n && !*s.good; k++)
+                        find_good(&s, r->text + r->v[k].begin, r->v[k].line);
+        }
+        for (uint32_t i = 0; i < e->n_texts && *s.good && !*s.other; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < r->n && !*s.other; k++)
+                        find_other(&s, r->text + r->v[k].begin, r->v[k].line, i);
+        }
+        if (!*s.other)
+                return;
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, CAPO_RANK_HANG, "known-bug", "likely");
+        SAY(f->headline, "THE RELEASE IS THE DIFFERENCE: %s %s works, and this run has %s", s.name,
+            s.good, s.other);
+        capo_quote(s.line, f->detail, sizeof f->detail);
+        SAY(f->next,
+            "%s %s meanwhile, or the newest one; its release notes and issues between the two; stacks of all ranks (py-spy dump --pid PID) for the report",
+            s.name, s.good);
+        capo_finding_mark(f, s.mark);
+        capo_finding_mark(f, s.other_mark);
+}
+
 /* One value of a setting after the other: "NCCL_IB_HCA=mlx5_3 FAIL". */
 static void take_value(const char *at, const char *line, uint32_t number, void *arg)
 {
@@ -465,4 +577,5 @@ void capo_tried_read(struct capo_evidence *e)
                         judge_guarded(e, i);
         }
         judge_releases(e);
+        judge_software(e);
 }
