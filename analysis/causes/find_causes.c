@@ -779,7 +779,7 @@ static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
 
         f->events = n;
         return a->job->n_nodes > 1 && n >= FEW_EVENTS && own >= LOST_SEGMENTS &&
-               !(own < OFTEN * other) &&
+               own >= OFTEN * other && /* not known of the others: other programs may lose them */
                tell_cause(f, -1,
                           "TCP segments are lost at %s: %s retransmitted, %.1f %% of those sent",
                           node_name(a), capo_text_count((uint64_t)n, count), 100 * own);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/param.h>
@@ -9,6 +10,7 @@
 
 enum { OBJECTS = 512, STACKS = 4096, ROWS = 64 };
 #define FEW_AT_ONCE (UINT64_C(1) << 20)
+#define MOST_LATE   2 /* periods that a sample stands for at most */
 
 static struct capo_machine_object *get_object(struct capo_machine_series *s,
                                               enum capo_machine_scope scope, const char *name)
@@ -54,8 +56,10 @@ static void add_value(struct capo_machine_series *s, struct capo_machine_value *
         grew = !counter ? 0 : now < v->last ? wrapped_by(v, now) : now - v->last;
         if (grew && !v->grew)
                 v->since_ns = before_ns;
-        if (grew)
+        if (grew) {
                 v->until_ns = s->last_ns;
+                v->more = grew;
+        }
         v->grew += grew;
         v->step = now >= v->last ? MAX(v->step, grew) : v->step;
         if (s->last_ns == s->begun_ns) /* what it was before does not count */
@@ -81,7 +85,7 @@ static void begin_window(struct capo_machine_series *s, uint64_t at_ns)
         s->begun_ns = at_ns;
         s->first_ns = s->readings ? s->last_ns : at_ns;
         s->samples = s->inside = 0;
-        s->stopped_ns = 0;
+        s->sampled_ns = s->stopped_ns = 0;
         *s->left = 0;
         for (uint32_t i = 0; i < s->n_stacks; i++)
                 s->stack[i].samples = 0;
@@ -200,6 +204,27 @@ static void read_did(struct capo_machine_series *s, const char *words)
         }
 }
 
+static uint64_t more_now(const struct capo_machine_series *s, const struct capo_machine_value *v)
+{
+        return v->until_ns == s->last_ns ? v->more : 0;
+}
+
+/* Of the time since the last reading: a thread that ran, or waited for a CPU, was not stopped. */
+static double most_stopped_ns(const struct capo_machine_series *s, uint64_t before_ns)
+{
+        uint64_t most = 0;
+
+        for (uint32_t i = 0; i < s->n_objects; i++) {
+                const struct capo_machine_object *o = &s->object[i];
+
+                if (o->scope == CAPO_MACHINE_THREAD)
+                        most = MAX(most,
+                                   more_now(s, capo_machine_of(o, CAPO_M_THREAD_RUN)) +
+                                           more_now(s, capo_machine_of(o, CAPO_M_THREAD_WAIT)));
+        }
+        return fmax(0, (double)(s->last_ns - before_ns) - (double)most * 1e3);
+}
+
 static void read_line(struct capo_machine_series *s, char *line, uint64_t *before_ns)
 {
         char *word = strsep(&line, "\t");
@@ -217,9 +242,10 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
         } else if (!strcmp(word, "samples") && sscanf(line, "%llu\t%llu\t%llu\t%llu", &taken,
                                                       &inside, &period, &stopped) >= 2) {
                 s->samples += taken;
+                s->sampled_ns += (double)(s->last_ns - *before_ns);
                 s->inside += inside;
                 s->period_ns = period ? (double)period : s->period_ns;
-                s->stopped_ns += (double)stopped * 1e3;
+                s->stopped_ns += fmin((double)stopped * 1e3, most_stopped_ns(s, *before_ns));
         } else if (!strcmp(word, "stack")) {
                 read_stack(s, line);
         } else if (!strcmp(word, "did")) {
@@ -238,6 +264,15 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 if (name)
                         read_values(s, get_object(s, i, name), line, *before_ns);
         }
+}
+
+/* Samples come late on a busy machine. Those taken stand for those missed, up to a limit: a driver
+ * that hangs holds up the thread that takes them. */
+static void stretch_period(struct capo_machine_series *s)
+{
+        double period = s->samples ? (s->sampled_ns - s->stopped_ns) / (double)s->samples : 0;
+
+        s->period_ns = fmax(s->period_ns, fmin(period, MOST_LATE * s->period_ns));
 }
 
 /* Is it the first line of a reading after the window? */
@@ -265,6 +300,7 @@ static struct capo_machine_series *read_series(const struct capo_job_process *pr
         s->through = through;
         while ((line = strsep(&text, "\n")) && !is_past(s, line))
                 read_line(s, line, &before_ns);
+        stretch_period(s);
         if (s->begun_ns || !s->readings)
                 return s;
         capo_machine_series_free(s); /* the window is behind the last reading */

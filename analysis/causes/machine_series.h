@@ -15,6 +15,7 @@ struct capo_machine_value {
         bool asked;           /* false: it was never read: not 0 */
         uint64_t last;        /* the last reading */
         uint64_t grew;        /* of a counter, from the first reading on */
+        uint64_t more;        /* when it grew last, by how much */
         uint64_t step;        /* the most that it grew by from one reading to the next */
         bool gone;            /* it could not be read any more */
         uint64_t least, most; /* of a gauge */
@@ -56,7 +57,8 @@ struct capo_machine_series {
         uint64_t begun_ns;       /* the first reading in it */
         uint64_t readings, first_ns, last_ns;
         uint64_t samples, inside;    /* taken; of them inside of NCCL calls */
-        double period_ns;            /* from one sample to the next */
+        double period_ns;            /* that a sample stands for */
+        double sampled_ns;           /* the time in which they were taken */
         double stopped_ns;           /* it did not run, and had no CPU to wait for */
         capo_machine_visitor *visit; /* NULL: none */
         void *arg;

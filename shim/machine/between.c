@@ -329,9 +329,9 @@ static void renew_files(void)
 
 /* A nap that took much longer than it should, in which this thread waited for no CPU: the process
  * was stopped. */
-static void note_stop(void)
+static void note_stop(uint64_t reading_ns)
 {
-        uint64_t now = capo_clock_mono(), period = 1000000000u / sample_rate(),
+        uint64_t now = capo_clock_mono(), period = 1000000000u / sample_rate() + reading_ns,
                  gap = own.last_ns && now > own.last_ns ? now - own.last_ns : 0;
 
         if (gap > period + STOP_NS || own.taken % 16 == 0) {
@@ -344,14 +344,14 @@ static void note_stop(void)
         own.last_ns = now;
 }
 
-void capo_between_sample(void)
+void capo_between_sample(uint64_t reading_ns)
 {
         if (!own.stack)
                 own.stack = capo_shim_alloc(STACKS * sizeof *own.stack);
         if (!own.stack)
                 return;
         renew_files();
-        note_stop();
+        note_stop(reading_ns);
         own.taken++;
         if (is_inside()) {
                 own.inside++;

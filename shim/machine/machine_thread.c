@@ -84,7 +84,7 @@ static uint64_t period_after(uint64_t lived_ns)
 
 static void *machine_main(void *unused)
 {
-        uint64_t period = sample_period(), next = 0, now;
+        uint64_t period = sample_period(), next = 0, now, reading;
         uint32_t wish;
 
         prctl(PR_SET_NAME, "capo-machine", 0, 0, 0);
@@ -94,16 +94,18 @@ static void *machine_main(void *unused)
         for (;;) {
                 wish = atomic_load(&own.wish);
                 now = capo_clock_mono();
+                reading = 0;
                 if (wish != IDLE || now >= next) {
                         if (wish != ENDING || now - own.begun_ns > SHORT_NS)
                                 capo_machine_read(wish != IDLE, note_busy);
+                        reading = capo_clock_mono() - now;
                         next = now + period_after(now - own.begun_ns);
                         if (wish == ENDING)
                                 break;
                         atomic_compare_exchange_strong(&own.wish, &wish, IDLE);
                 }
                 if (period)
-                        capo_between_sample();
+                        capo_between_sample(reading);
                 capo_nap(&own.wish, IDLE, period ? period : next - now);
         }
         atomic_store(&own.tid, 0);

@@ -63,7 +63,8 @@ static struct capo_causes judge(const char *late, const char *others, double los
         return judge_since(0, late, others, lost_s, on_gpu);
 }
 
-#define FRAMES(a, b) "at\t1000\n" a "at\t10000000000\n" b
+#define FRAMES(a, b)      "at\t1000\n" a "at\t10000000000\n" b
+#define SIX_SECONDS(a, b) "at\t1000\n" a "at\t6000000000\n" b
 #define QUIET                                                                                          \
         FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n"                                          \
                "nic\tmlx5_0/1\tstate=4\trate=400\tpacket_seq_err=5\n"                                  \
@@ -96,9 +97,9 @@ Test(causes, short_lines)
         static char text[] =
                 "at\t1000\nnic\ta/1\t#3\t10:packet_seq_err=7\t1:rate=400\n"
                 "gpu\t0:1b\t#4\t0:sm=1980\n"
-                "at\t2000\n#3\t10+5\t1=200\t99=1\t11=5\n#9\t10+1000\n"
-                "at\t3000\n#3\t10=15\t10:symbol_error=4\t77:x=1\n#4\t0=1410\nstack\t0\tsleep\tin sleep\ndid\t0\t4\n"
-                "samples\t10\t2\t100000000\t5\nat\t4000\ndid\t0\t1\t77\nsamples\t10\t1\n#\n#3\nnic\n";
+                "at\t2000000\n#3\t10+5\t1=200\t99=1\t11=5\n#9\t10+1000\n"
+                "at\t3000000\n#3\t10=15\t10:symbol_error=4\t77:x=1\n#4\t0=1410\nstack\t0\tsleep\tin sleep\ndid\t0\t4\n"
+                "samples\t10\t2\t100000000\t5\nat\t4000000\ndid\t0\t1\t77\nsamples\t10\t1\n#\n#3\nnic\n";
         struct capo_job_process p = {.machine = text};
         struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX, false);
         double sum;
@@ -217,6 +218,24 @@ Test(causes, times)
                CAPO_WHY_stopped, 3);
 }
 
+/* 40 samples in 10 s, one each 100 ms: those that came stand for twice the time, and for no more. A
+ * thread that waits for a CPU all the time was not stopped. */
+Test(causes, samples_that_come_late)
+{
+        static const char gc[] = FRAMES(
+                "",
+                "stack\t0\tgc\tin garbage collection\ndid\t0\t16\nsamples\t40\t24\t100000000\t0\n");
+        static const char stop[] = FRAMES(
+                "thread\t7:calls:job\trun=5\twait=7\n",
+                "thread\t7:calls:job\trun=1000000\twait=8500000\nsamples\t50\t30\t100000000\t3000000\n");
+        struct capo_job_process p = {.machine = (char *)(uintptr_t)stop};
+        struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX, false);
+
+        expect(judge(gc, QUIET, 4, false), CAPO_WHY_garbage, 3.2);
+        cr_expect_float_eq(s->stopped_ns, 0.5e9, 2e4);
+        capo_machine_series_free(s);
+}
+
 Test(causes, too_small_or_everywhere)
 {
         struct capo_causes c = judge(FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
@@ -229,11 +248,11 @@ Test(causes, too_small_or_everywhere)
         cr_expect(strstr(c.asked, "its threads") && strstr(c.not_asked, "its GPU"));
 }
 
-#define RUNS(cpus, wait_us, samples, inside)                          \
-        FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=" cpus "\n", \
-               "thread\t7:calls:job\trun=800000\twait=" wait_us "\n"  \
-               "stack\t0\trun\ton a CPU\ndid\t0\t" samples "\t0\n"    \
-               "samples\t60\t" inside "\t100000000\t0\n")
+#define RUNS(cpus, wait_us, samples, inside)                               \
+        SIX_SECONDS("thread\t7:calls:job\trun=0\twait=0\tcpus=" cpus "\n", \
+                    "thread\t7:calls:job\trun=800000\twait=" wait_us "\n"  \
+                    "stack\t0\trun\ton a CPU\ndid\t0\t" samples "\t0\n"    \
+                    "samples\t60\t" inside "\t100000000\t0\n")
 
 /* All ranks may use the same CPUs: a longer wait is chance, and looks like a program that runs. */
 Test(causes, a_busy_node)
@@ -301,16 +320,16 @@ Test(causes, between_calls_is_no_network)
 Test(causes, samples_by_chance)
 {
         static const char few[] =
-                FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
-                       "thread\t7:calls:job\twait=0\nsamples\t60\t48\t100000000\t0\n");
-        static const char more[] =
-                FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
-                       "thread\t7:calls:job\twait=0\nstack\t0\tsleep\tin sleep\ndid\t0\t17\t0\n"
-                       "samples\t60\t43\t100000000\t0\n");
-        static const char many[] =
-                FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
-                       "thread\t7:calls:job\twait=0\nstack\t0\tsleep\tin sleep\ndid\t0\t30\t0\n"
-                       "samples\t60\t30\t100000000\t0\n");
+                SIX_SECONDS("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                            "thread\t7:calls:job\twait=0\nsamples\t60\t48\t100000000\t0\n");
+        static const char more[] = SIX_SECONDS(
+                "thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                "thread\t7:calls:job\twait=0\nstack\t0\tsleep\tin sleep\ndid\t0\t17\t0\n"
+                "samples\t60\t43\t100000000\t0\n");
+        static const char many[] = SIX_SECONDS(
+                "thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
+                "thread\t7:calls:job\twait=0\nstack\t0\tsleep\tin sleep\ndid\t0\t30\t0\n"
+                "samples\t60\t30\t100000000\t0\n");
 
         cr_expect_eq(judge(more, few, 0.5, false).n, 0, "17 and 12 samples differ by chance");
         expect(judge(many, few, 2, false), CAPO_WHY_program, 1.8);
