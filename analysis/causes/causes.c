@@ -259,6 +259,8 @@ static void list_asked(const struct capo_job *job, struct capo_machine_series **
                 capo_append(to, sizeof out->asked, "%s%s", *to ? ", " : "", words[i]);
         }
         capo_append(samples ? out->asked : out->not_asked, sizeof out->asked, ", its program");
+        if (all[process] && *all[process]->left)
+                capo_append(out->not_asked, sizeof out->not_asked, ", %s", all[process]->left);
 }
 
 void capo_why_late(const struct capo_job *job, const struct capo_why_readings *readings,

@@ -26,7 +26,7 @@
 #define LOST_SEGMENTS 0.01
 #define HELD_BELOW    0.9 /* of the others' clock: GPUs of one model differ by less */
 #define FEW_SAMPLES   3.5
-#define BY_CHANCE     2 /* variances of the difference of two counts */
+#define BY_CHANCE     4 /* variances of the difference of two counts */
 #define TICK_NS       1e7
 
 enum { OTHERS = 64 };
@@ -45,12 +45,14 @@ double capo_why_ratio(const struct capo_machine_series *s, const struct capo_mac
  * grow with time. */
 enum { RANKS, NODES, STEADY };
 
-/* The median of the others, at most OTHERS of them; or what it was of the same process before. */
+/* The median of the others, at most OTHERS of them: of two in the middle the one that is nearer to
+ * a rank with a cause. Or what it was of the same process before. */
 static double others_of(const struct why_asked *a, measure *of, unsigned how)
 {
         const struct capo_job *job = a->job;
         uint32_t step = job->n_processes / OTHERS + 1;
         bool nodes = how & NODES;
+        double sign = how & STEADY ? 1 : -1;
         double v[OTHERS];
         unsigned n = 0;
 
@@ -72,9 +74,9 @@ static double others_of(const struct why_asked *a, measure *of, unsigned how)
                         continue;
                 x = of(a, i);
                 if (!isnan(x))
-                        v[n++] = x;
+                        v[n++] = sign * x;
         }
-        return n ? capo_middle(v, n) : NAN;
+        return n ? sign * capo_middle(v, n) : NAN;
 }
 
 /* ---- measures: NAN where it was not asked ---- */
@@ -191,89 +193,56 @@ static double program_ns(const struct why_asked *a, uint32_t p)
 
 /* ---- what is the node's: read by one process of it, or several one after the other ---- */
 
+static double add_known(double sum, double x)
+{
+        return isnan(x) ? sum : isnan(sum) ? x : sum + x;
+}
+
 static double node_sum(const struct why_asked *a, uint32_t p, enum capo_machine_id id)
 {
         uint32_t node = a->job->processes[p].node;
-        double sum = 0;
-        bool asked = false;
+        double sum = NAN;
 
         for (uint32_t i = 0; i < a->job->n_processes; i++) {
-                double x = a->job->processes[i].node == node && a->all[i] ? sum_of(a, i, id, NULL)
-                                                                          : NAN;
-
-                if (isnan(x))
-                        continue;
-                asked = true;
-                sum += x;
+                if (a->job->processes[i].node == node && a->all[i])
+                        sum = add_known(sum, sum_of(a, i, id, NULL));
         }
-        return asked ? sum : NAN;
+        return sum;
 }
 
-static double sum_ids(const struct why_asked *a, uint32_t p, const enum capo_machine_id *ids,
-                      size_t n)
+/* Of all readings of one kind. */
+static double sum_kind(const struct why_asked *a, uint32_t p, enum capo_machine_scope scope,
+                       enum capo_machine_kind kind)
 {
-        double sum = 0;
-        bool asked = false;
+        double sum = NAN;
 
-        for (size_t i = 0; i < n; i++) {
-                double x = node_sum(a, p, ids[i]);
-
-                asked |= !isnan(x);
-                sum += isnan(x) ? 0 : x;
+        for (unsigned id = 0; id < CAPO_MACHINE_READINGS; id++) {
+                if (capo_machine_readings[id].scope == scope &&
+                    capo_machine_readings[id].kind == kind)
+                        sum = add_known(sum, scope == CAPO_MACHINE_NIC ? node_sum(a, p, id)
+                                                                       : sum_of(a, p, id, NULL));
         }
-        return asked ? sum : NAN;
+        return sum;
 }
 
-/* out_of_sequence is not among them: adaptive routing reorders packets that nobody lost. */
-static const enum capo_machine_id error_ids[] = {
-        CAPO_M_NIC_SYMBOL,        CAPO_M_NIC_RECOVERY,     CAPO_M_NIC_DOWNED,
-        CAPO_M_NIC_RCV_ERRORS,    CAPO_M_NIC_DISCARDS,     CAPO_M_NIC_INTEGRITY,
-        CAPO_M_NIC_SEQ,           CAPO_M_NIC_ACK,          CAPO_M_NIC_RNR,
-        CAPO_M_NIC_EXCEEDED,      CAPO_M_NIC_ADP,          CAPO_M_NIC_ADP_TO,
-        CAPO_M_NIC_SLOW,          CAPO_M_NIC_ICRC,         CAPO_M_NIC_EFA_PKTS,
-        CAPO_M_NIC_EFA_TO,        CAPO_M_NIC_EFA_IMPAIRED, CAPO_M_NIC_EFA_SILENT,
-        CAPO_M_NIC_EFA_DROPS,     CAPO_M_NIC_BNXT_TO,      CAPO_M_NIC_BNXT_SEQ,
-        CAPO_M_NIC_IRDMA_RETRANS, CAPO_M_NIC_CXI_RETRY,    CAPO_M_NIC_CXI_TIMEOUT,
-        CAPO_M_NIC_CXI_WORDS,     CAPO_M_NIC_CXI_REPLAY,
-};
-static const enum capo_machine_id mark_ids[] = {
-        CAPO_M_NIC_ECN,       CAPO_M_NIC_CNP_SENT, CAPO_M_NIC_BNXT_ECN, CAPO_M_NIC_BNXT_CNP,
-        CAPO_M_NIC_IRDMA_CNP, CAPO_M_NIC_CNP,      CAPO_M_NIC_WAIT};
-static const enum capo_machine_id nvlink_ids[] = {CAPO_M_GPU_NVLINK_CRC, CAPO_M_GPU_NVLINK_REPLAY,
-                                                  CAPO_M_GPU_NVLINK_RECOVERY};
-static const enum capo_machine_id thermal_ids[] = {CAPO_M_GPU_SYNC_BOOST, CAPO_M_GPU_SW_THERMAL,
-                                                   CAPO_M_GPU_HW_THERMAL, CAPO_M_GPU_POWER_BRAKE};
-
-static double nic_errors(const struct why_asked *a, uint32_t p)
-{
-        return sum_ids(a, p, error_ids, N_ELEMENTS(error_ids));
-}
+MEASURE(nic_errors, sum_kind(a, p, CAPO_MACHINE_NIC, CAPO_MACHINE_ERROR))
+MEASURE(nvlink_errors, sum_kind(a, p, CAPO_MACHINE_GPU, CAPO_MACHINE_ERROR))
 
 /* rp_cnp_handled counts the notices that the NIC's own retransmissions make, too. */
 static double nic_marks(const struct why_asked *a, uint32_t p)
 {
-        double own = node_sum(a, p, CAPO_M_NIC_ADP), ack = node_sum(a, p, CAPO_M_NIC_ACK);
+        double own = add_known(node_sum(a, p, CAPO_M_NIC_ADP), node_sum(a, p, CAPO_M_NIC_ACK));
 
-        return fmax(0, sum_ids(a, p, mark_ids, N_ELEMENTS(mark_ids)) - (isnan(own) ? 0 : own) -
-                               (isnan(ack) ? 0 : ack));
-}
-
-static double nvlink_errors(const struct why_asked *a, uint32_t p)
-{
-        double sum = 0;
-
-        for (size_t i = 0; i < N_ELEMENTS(nvlink_ids); i++)
-                sum += sum_of(a, p, nvlink_ids[i], NULL);
-        return sum;
+        return fmax(0,
+                    sum_kind(a, p, CAPO_MACHINE_NIC, CAPO_MACHINE_MARK) - (isnan(own) ? 0 : own));
 }
 
 static double thermal_ns(const struct why_asked *a, uint32_t p)
 {
-        double most = NAN;
-
-        for (size_t i = 0; i < N_ELEMENTS(thermal_ids); i++)
-                most = fmax(most, sum_of(a, p, thermal_ids[i], NULL) * 1e3);
-        return most;
+        return 1e3 * fmax(fmax(sum_of(a, p, CAPO_M_GPU_SYNC_BOOST, NULL),
+                               sum_of(a, p, CAPO_M_GPU_SW_THERMAL, NULL)),
+                          fmax(sum_of(a, p, CAPO_M_GPU_HW_THERMAL, NULL),
+                               sum_of(a, p, CAPO_M_GPU_POWER_BRAKE, NULL)));
 }
 
 static double retransmitted_share(const struct why_asked *a, uint32_t p)
@@ -309,12 +278,13 @@ static bool tell_cause(struct capo_cause_found *f, double explained, const char 
         return true;
 }
 
-/* The counters of @ids that grew on the ports of the node, with the port and the time: "mlx5_0/1:
- * packet_seq_err +4,830, ... since 14:02:11". */
+/* The counters of @kind that grew on the ports of the node, with the port and the time:
+ * "mlx5_0/1: packet_seq_err +4,830, ... since 14:02:11". */
 static char *list_ports(const struct why_asked *a, struct capo_cause_found *f,
-                        const enum capo_machine_id *ids, size_t n, char *text, size_t room)
+                        enum capo_machine_kind kind, char *text, size_t room)
 {
-        uint32_t node = a->job->processes[a->process].node;
+        const struct capo_job_process *all = a->job->processes;
+        const struct capo_machine_object *named = NULL;
         uint64_t since = UINT64_MAX, until = 0;
         unsigned shown = 0;
         bool over = true;
@@ -323,36 +293,32 @@ static char *list_ports(const struct why_asked *a, struct capo_cause_found *f,
         *text = 0;
         for (uint32_t p = 0; p < a->job->n_processes; p++) {
                 const struct capo_machine_series *s =
-                        a->job->processes[p].node == node ? a->all[p] : NULL;
+                        all[p].node == all[a->process].node ? a->all[p] : NULL;
 
-                for (uint32_t k = 0; s && k < s->n_objects; k++) {
-                        const struct capo_machine_object *o = &s->object[k];
-                        bool begun = false;
+                for (uint32_t k = 0; s && k < s->n_objects * CAPO_MACHINE_READINGS; k++) {
+                        const struct capo_machine_object *o = &s->object[k / CAPO_MACHINE_READINGS];
+                        const struct capo_machine_reading *r =
+                                &capo_machine_readings[k % CAPO_MACHINE_READINGS];
+                        const struct capo_machine_value *v = &o->value[r->row];
 
-                        for (size_t i = 0; i < n && shown < 8; i++) {
-                                if (o->scope != capo_machine_readings[ids[i]].scope ||
-                                    !capo_machine_of(o, ids[i])->grew)
-                                        continue;
-                                capo_append(
-                                        text, room, "%s%s%s%s +%s", *text ? ", " : "",
-                                        begun ? "" : o->name, begun ? "" : ": ",
-                                        capo_machine_readings[ids[i]].name,
-                                        capo_text_count(capo_machine_of(o, ids[i])->grew, count));
-                                since = MIN(since, a->job->processes[p].header.t0_real_ns +
-                                                           capo_machine_of(o, ids[i])->since_ns);
-                                until = MAX(until, a->job->processes[p].header.t0_real_ns +
-                                                           capo_machine_of(o, ids[i])->until_ns);
-                                over &= capo_machine_of(o, ids[i])->until_ns < s->last_ns;
-                                begun = true;
-                                shown++;
-                        }
+                        if (o->scope != CAPO_MACHINE_NIC || r->scope != o->scope ||
+                            r->kind != kind || !v->grew || shown == 8)
+                                continue;
+                        capo_append(text, room, "%s%s%s%s +%s", *text ? ", " : "",
+                                    named == o ? "" : o->name, named == o ? "" : ": ", r->name,
+                                    capo_text_count(v->grew, count));
+                        since = MIN(since, all[p].header.t0_real_ns + v->since_ns);
+                        until = MAX(until, all[p].header.t0_real_ns + v->until_ns);
+                        over &= v->until_ns < s->last_ns;
+                        named = o;
+                        shown++;
                 }
         }
+        f->from_ns = shown ? since : 0;
+        f->to_ns = until;
         if (shown)
                 capo_append(text, room, " %s %s", over ? "from" : "since",
                             capo_text_when(since, "%H:%M:%S", at));
-        f->from_ns = shown ? since : 0;
-        f->to_ns = until;
         if (shown && over)
                 capo_append(text, room, " to %s", capo_text_when(until, "%H:%M:%S", at));
         return text;
@@ -385,6 +351,13 @@ static double excess_of(const struct why_asked *a, const struct capo_machine_sta
         return (double)stack->samples - (n > 0 ? sum / n : 0);
 }
 
+/* How long it ran between its calls, and did not wait for a CPU. */
+static double ran_ns(const struct why_asked *a)
+{
+        return kind_ns(a, a->process, CAPO_BETWEEN_RUN) -
+               waiter_of(a, a->process, ":calls:", CAPO_M_THREAD_WAIT);
+}
+
 /* The stack of one kind (CAPO_BETWEEN_KINDS: any of the program's own) in which the process was
  * most beyond the others; NULL: in none. */
 static const struct capo_machine_stack *top_stack(const struct why_asked *a, unsigned kind)
@@ -396,7 +369,9 @@ static const struct capo_machine_stack *top_stack(const struct why_asked *a, uns
         for (uint32_t i = 0; i < s->n_stacks; i++) {
                 const struct capo_machine_stack *k = &s->stack[i];
                 bool is = kind == CAPO_BETWEEN_KINDS
-                                  ? k->kind != CAPO_BETWEEN_WAIT && k->kind != CAPO_BETWEEN_DEVICE
+                                  ? k->kind != CAPO_BETWEEN_WAIT &&
+                                            k->kind != CAPO_BETWEEN_DEVICE &&
+                                            (k->kind != CAPO_BETWEEN_RUN || ran_ns(a) > 0)
                                   : k->kind == kind;
                 double excess = is ? excess_of(a, k) : 0;
 
@@ -414,7 +389,7 @@ static bool find_driver_hangs(const struct why_asked *a, struct capo_cause_found
 {
         const char *left = a->all[a->process]->left;
 
-        return *left && strstr(left, "has not answered") && tell_cause(f, -1, "%s", left);
+        return *left && strstr(left, CAPO_MACHINE_SILENT) && tell_cause(f, -1, "%s", left);
 }
 
 static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
@@ -710,7 +685,7 @@ static bool find_nic_errors(const struct why_asked *a, struct capo_cause_found *
         f->events = own;
         return own >= FEW_EVENTS && !(own < OFTEN * other) &&
                tell_cause(f, -1, "packets are lost or damaged on %s: %s", node_name(a),
-                          list_ports(a, f, error_ids, N_ELEMENTS(error_ids), ports, sizeof ports));
+                          list_ports(a, f, CAPO_MACHINE_ERROR, ports, sizeof ports));
 }
 
 /* The slowest port of a node. */
@@ -767,7 +742,7 @@ static bool find_congestion(const struct why_asked *a, struct capo_cause_found *
         f->events = own;
         return own >= MANY_MARKS && !(own < OFTEN * other) &&
                tell_cause(f, -1, "the network is congested at %s: %s", node_name(a),
-                          list_ports(a, f, mark_ids, N_ELEMENTS(mark_ids), ports, sizeof ports));
+                          list_ports(a, f, CAPO_MACHINE_MARK, ports, sizeof ports));
 }
 
 static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)

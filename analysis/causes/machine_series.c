@@ -155,7 +155,7 @@ static void read_values(struct capo_machine_series *s, struct capo_machine_objec
                         continue;
                 grew = v->grew;
                 now = strtoull(value, NULL, 10) + (more ? v->last : 0);
-                add_value(s, v, r->kind == CAPO_MACHINE_COUNTER,
+                add_value(s, v, r->kind != CAPO_MACHINE_GAUGE,
                           o->scope == CAPO_MACHINE_THREAD && s->readings > 1, now, before_ns);
                 if (s->visit)
                         s->visit(s->arg, o, r, before_ns, s->last_ns, v->last, v->grew - grew);
@@ -250,7 +250,7 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 read_stack(s, line);
         } else if (!strcmp(word, "did")) {
                 read_did(s, line);
-        } else if (!strcmp(word, "left") && !*s->left) {
+        } else if (!strcmp(word, "left") && (!*s->left || strstr(line, CAPO_MACHINE_SILENT))) {
                 char *scope = strsep(&line, "\t"), *name = strsep(&line, "\t");
 
                 if (scope && name && line)

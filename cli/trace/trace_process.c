@@ -35,7 +35,7 @@ static void put_reading(const struct machine_lines *m, const struct capo_machine
         if (!trace_is_seen(m->t, at, at))
                 return;
         snprintf(name, sizeof name, "%s %s %s %s%s", capo_machine_scopes[o->scope], o->name,
-                 r->name, r->unit, r->kind == CAPO_MACHINE_COUNTER ? "/s" : "");
+                 r->name, r->unit, r->kind != CAPO_MACHINE_GAUGE ? "/s" : "");
         json = trace_json_text(name);
         trace_event(m->t);
         trace_printf(m->t, "{\"ph\":\"C\",\"name\":%s,\"pid\":%u,\"tid\":0", json, m->process + 1);

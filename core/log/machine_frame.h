@@ -8,7 +8,7 @@
  *               that changed since the last frame: ROW:key=value the first time, then ROW=value, or
  *               ROW+growth of a counter; "ROW=-": it cannot be read any more. Older logs: key=value
  *      #NUMBER  the same of an object that has been named
- *      left     SCOPE, name, why it is not read (any more)
+ *      left     SCOPE, name, why it is not read (any more): CAPO_MACHINE_SILENT, or how long it took
  *      stack    number, kind (capo_between_kinds[]), frames, innermost first, " <- " between
  *      did      number of a stack, samples that found the process in it since the last frame, number
  *               of the thread (none: the main one)
@@ -16,6 +16,8 @@
  *               before and 0: ns from one to the next; us in which the process was stopped
  */
 #pragma once
+
+#define CAPO_MACHINE_SILENT "it has not answered"
 
 enum capo_machine_scope {
         CAPO_MACHINE_PROCESS,
@@ -27,7 +29,12 @@ enum capo_machine_scope {
         CAPO_MACHINE_SCOPES,
 };
 
-enum capo_machine_kind { CAPO_MACHINE_COUNTER, CAPO_MACHINE_GAUGE };
+enum capo_machine_kind {
+        CAPO_MACHINE_COUNTER,
+        CAPO_MACHINE_ERROR,
+        CAPO_MACHINE_MARK,
+        CAPO_MACHINE_GAUGE
+};
 
 enum capo_machine_id {
 #define READING(id, scope, name, source, key, unit, kind, meaning) CAPO_M_##id,

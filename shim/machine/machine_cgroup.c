@@ -18,15 +18,6 @@ static struct place {
         uint64_t limit; /* thousandths of a CPU */
 } cpu, memory;
 
-static uint64_t hash_text(const char *s)
-{
-        uint64_t h = 14695981039346656037u;
-
-        for (; *s; s++)
-                h = (h ^ (unsigned char)*s) * 1099511628211u;
-        return h >> 32;
-}
-
 static bool is_there(const char *dir, const char *file)
 {
         char path[320], text[8];
@@ -36,16 +27,12 @@ static bool is_there(const char *dir, const char *file)
 }
 
 /* Is the word in a list of words with commas between? */
-static bool has_word(const char *list, size_t n, const char *word)
+static bool has_word(const char *list, int n, const char *word)
 {
-        for (size_t i = 0, m; i < n; i += m + 1) {
-                m = 0;
-                while (i + m < n && list[i + m] != ',')
-                        m++;
-                if (m == strlen(word) && !strncmp(list + i, word, m))
-                        return true;
-        }
-        return false;
+        char all[256], one[32];
+
+        return capo_machine_path(all, sizeof all, ",%.*s,", n, list) &&
+               capo_machine_path(one, sizeof one, ",%s,", word) && strstr(all, one);
 }
 
 /* The folder of @controller for the process, of which @text (/proc/self/cgroup) speaks. A container
@@ -70,7 +57,7 @@ static void find_place(const char *text, const char *controller, const char *fil
                 n_path = (int)strcspn(path + 1, "\n");
                 if (!n_list)
                         unified = path + 1;
-                if (!has_word(list + 1, (size_t)n_list, controller))
+                if (!has_word(list + 1, n_list, controller))
                         continue;
                 capo_machine_path(at[0], sizeof at[0], "%s/fs/cgroup/%.*s%.*s", capo_machine_sys,
                                   n_list, list + 1, n_path, path + 1);
@@ -159,7 +146,8 @@ bool capo_machine_cgroup(const char *source, const char *key, uint64_t *value)
 {
         if (!strcmp(source, "CPU")) {
                 if (!strcmp(key, "path"))
-                        return (*value = hash_text(cpu.dir)) > 0 && *cpu.dir;
+                        return (*value = capo_machine_hash(0, cpu.dir, sizeof cpu.dir) >> 32) &&
+                               *cpu.dir;
                 *value = cpu.limit;
                 if (!strcmp(key, "limit"))
                         return cpu.limited;

@@ -41,24 +41,36 @@ struct event_data {
         unsigned gpu_instance, compute_instance;
 };
 
+/* NVML's functions: our name, arguments, NVML's name. */
+#define FUNCTIONS(X)                                                                         \
+        X(FieldValues, (void *device, int n, struct field_value *values),                    \
+          "nvmlDeviceGetFieldValues")                                                        \
+        X(PcieWidth, (void *device, unsigned *v), "nvmlDeviceGetCurrPcieLinkWidth")          \
+        X(PcieWidthMax, (void *device, unsigned *v), "nvmlDeviceGetMaxPcieLinkWidth")        \
+        X(PcieGen, (void *device, unsigned *v), "nvmlDeviceGetCurrPcieLinkGeneration")       \
+        X(PcieGenMax, (void *device, unsigned *v), "nvmlDeviceGetMaxPcieLinkGeneration")     \
+        X(PcieReplay, (void *device, unsigned *v), "nvmlDeviceGetPcieReplayCounter")         \
+        X(LinkState, (void *device, unsigned link, int *active), "nvmlDeviceGetNvLinkState") \
+        X(LinkErrors, (void *device, unsigned link, int counter, unsigned long long *n),     \
+          "nvmlDeviceGetNvLinkErrorCounter")                                                 \
+        X(EccErrors, (void *device, int type, int counter, unsigned long long *n),           \
+          "nvmlDeviceGetTotalEccErrors")                                                     \
+        X(Remapped,                                                                          \
+          (void *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending,      \
+           unsigned *failed),                                                                \
+          "nvmlDeviceGetRemappedRows")                                                       \
+        X(EventSetCreate, (void *set), "nvmlEventSetCreate")                                 \
+        X(RegisterEvents, (void *device, unsigned long long types, void *set),               \
+          "nvmlDeviceRegisterEvents")                                                        \
+        X(EventSetWait, (void *set, struct event_data *data, unsigned timeout_ms),           \
+          "nvmlEventSetWait_v2")
+
 static char busids[GPUS][32];
 static _Atomic uint64_t watched; /* devices whose busids[] is set */
 static struct {
         struct capo_nvml_clocks clocks;
-        int (*FieldValues)(void *device, int n, struct field_value *values);
-        int (*PcieWidth)(void *device, unsigned *v);
-        int (*PcieWidthMax)(void *device, unsigned *v);
-        int (*PcieGen)(void *device, unsigned *v);
-        int (*PcieGenMax)(void *device, unsigned *v);
-        int (*PcieReplay)(void *device, unsigned *v);
-        int (*LinkState)(void *device, unsigned link, int *active);
-        int (*LinkErrors)(void *device, unsigned link, int counter, unsigned long long *v);
-        int (*EccErrors)(void *device, int type, int counter, unsigned long long *v);
-        int (*Remapped)(void *device, unsigned *correctable, unsigned *uncorrectable,
-                        unsigned *pending, unsigned *failed);
-        int (*EventSetCreate)(void **set);
-        int (*RegisterEvents)(void *device, unsigned long long types, void *set);
-        int (*EventSetWait)(void *set, struct event_data *data, unsigned timeout_ms);
+#define MEMBER(name, arguments, nvml) int(*name) arguments;
+        FUNCTIONS(MEMBER)
         void *events; /* NULL: not asked for, or not to be had */
         bool found, no_events;
         uint64_t evented; /* devices registered */
@@ -78,43 +90,17 @@ void capo_machine_gpu_watch(int device, const char *busid)
         atomic_fetch_or_explicit(&watched, UINT64_C(1) << device, memory_order_release);
 }
 
-unsigned capo_machine_gpus_watched(char to[][32], int *devices, unsigned room)
+const char *capo_machine_gpu_busid(int device)
 {
-        uint64_t set = atomic_load_explicit(&watched, memory_order_acquire);
-        unsigned n = 0;
-
-        for (int i = 0; i < GPUS && n < room; i++) {
-                if (!(set >> i & 1))
-                        continue;
-                memcpy(to[n], busids[i], sizeof busids[i]);
-                devices[n++] = i;
-        }
-        return n;
+        return device < GPUS && atomic_load_explicit(&watched, memory_order_acquire) >> device & 1
+                       ? busids[device]
+                       : NULL;
 }
 
 static void find_functions(void *library)
 {
-        const struct {
-                void *where;
-                const char *name;
-        } functions[] = {
-                {&own.FieldValues, "nvmlDeviceGetFieldValues"},
-                {&own.PcieWidth, "nvmlDeviceGetCurrPcieLinkWidth"},
-                {&own.PcieWidthMax, "nvmlDeviceGetMaxPcieLinkWidth"},
-                {&own.PcieGen, "nvmlDeviceGetCurrPcieLinkGeneration"},
-                {&own.PcieGenMax, "nvmlDeviceGetMaxPcieLinkGeneration"},
-                {&own.PcieReplay, "nvmlDeviceGetPcieReplayCounter"},
-                {&own.LinkState, "nvmlDeviceGetNvLinkState"},
-                {&own.LinkErrors, "nvmlDeviceGetNvLinkErrorCounter"},
-                {&own.EccErrors, "nvmlDeviceGetTotalEccErrors"},
-                {&own.Remapped, "nvmlDeviceGetRemappedRows"},
-                {&own.EventSetCreate, "nvmlEventSetCreate"},
-                {&own.RegisterEvents, "nvmlDeviceRegisterEvents"},
-                {&own.EventSetWait, "nvmlEventSetWait_v2"},
-        };
-
-        for (size_t i = 0; i < N_ELEMENTS(functions); i++)
-                *(void **)functions[i].where = capo_real_dlsym(library, functions[i].name);
+#define FIND(name, arguments, nvml) *(void **)&own.name = capo_real_dlsym(library, nvml);
+        FUNCTIONS(FIND)
         own.no_events = !own.EventSetCreate || !own.RegisterEvents || !own.EventSetWait;
 }
 

@@ -71,7 +71,7 @@ static struct machine_object *get_object(enum capo_machine_scope scope, const ch
 
         for (unsigned i = 0; i < own.n; i++) {
                 if (own.object[i].used && own.object[i].scope == scope &&
-                    !strcmp(own.object[i].name, name))
+                    !strncmp(own.object[i].name, name, sizeof own.object[i].name - 1))
                         o = &own.object[i];
         }
         for (unsigned i = 0; !o && i < OBJECTS; i++) {
@@ -92,16 +92,29 @@ static unsigned count_objects(enum capo_machine_scope scope)
         unsigned n = 0;
 
         for (unsigned i = 0; i < own.n; i++)
-                n += own.object[i].used && own.object[i].seen && own.object[i].scope == scope;
+                n += own.object[i].used && own.object[i].seen && !own.object[i].left &&
+                     own.object[i].scope == scope;
         return n;
 }
 
-static void find_process(void)
+static struct machine_object *add_object(enum capo_machine_scope scope, const char *name,
+                                         const char *format, ...)
+        __attribute__((format(printf, 3, 4)));
+static struct machine_object *add_object(enum capo_machine_scope scope, const char *name,
+                                         const char *format, ...)
 {
-        struct machine_object *o = get_object(CAPO_MACHINE_PROCESS, "-");
+        static const unsigned most[CAPO_MACHINE_SCOPES] = {[CAPO_MACHINE_THREAD] = THREADS,
+                                                           [CAPO_MACHINE_NIC] = NICS,
+                                                           [CAPO_MACHINE_NETIF] = NETIFS};
+        struct machine_object *o =
+                most[scope] && count_objects(scope) >= most[scope] ? NULL : get_object(scope, name);
+        va_list args;
 
-        if (o)
-                capo_machine_path(o->dir, sizeof o->dir, "%.180s", capo_machine_proc);
+        va_start(args, format);
+        if (o && vsnprintf(o->dir, sizeof o->dir, format, args) >= (int)sizeof o->dir)
+                o->left = "its path is too long";
+        va_end(args);
+        return o;
 }
 
 /* Does the thread call NCCL? The main thread counts as one that does. */
@@ -147,7 +160,7 @@ static void add_thread(const char *name, void *unused)
         bool caller = is_caller(tid);
         struct machine_object *o;
 
-        if (tid <= 0 || is_known(tid, caller) || count_objects(CAPO_MACHINE_THREAD) >= THREADS)
+        if (tid <= 0 || is_known(tid, caller))
                 return;
         capo_machine_path(path, sizeof path, "%s/self/task/%d/comm", capo_machine_proc, tid);
         if (!capo_machine_text(path, comm, sizeof comm))
@@ -161,12 +174,11 @@ static void add_thread(const char *name, void *unused)
                 return;
         }
         capo_machine_path(label, sizeof label, "%d:%s:%s", tid, caller ? "calls" : "nccl", comm);
-        o = get_object(CAPO_MACHINE_THREAD, label);
+        o = add_object(CAPO_MACHINE_THREAD, label, "%s/self/task/%d", capo_machine_proc, tid);
         if (!o)
                 return;
         o->tid = tid;
         o->caller = caller;
-        capo_machine_path(o->dir, sizeof o->dir, "%.150s/self/task/%d", capo_machine_proc, tid);
 }
 
 /* An abstract name that the kernel gives once in a network namespace and takes back when its
@@ -175,15 +187,12 @@ static bool own_node(void)
 {
         struct sockaddr_un name = {.sun_family = AF_UNIX};
         const char *path = capo_seg.header->log_path, *slash = strrchr(path, '/');
-        uint64_t h = 14695981039346656037u;
+        uint64_t h = capo_machine_hash(0, path, slash ? (size_t)(slash - path) : 0);
         int fd, n;
 
         if (own.node >= 0)
                 return true;
-        for (const char *s = path; slash && s < slash; s++)
-                h = (h ^ (unsigned char)*s) * 1099511628211u;
-        for (const char *s = capo_machine_sys; *s; s++) /* another root is another node */
-                h = (h ^ (unsigned char)*s) * 1099511628211u;
+        h = capo_machine_hash(h, capo_machine_sys, SIZE_MAX); /* another root is another node */
         fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
         if (fd < 0)
                 return false;
@@ -200,15 +209,10 @@ static bool own_node(void)
 static void add_port(const char *port, void *nic)
 {
         char label[48];
-        struct machine_object *o;
 
-        if (count_objects(CAPO_MACHINE_NIC) >= NICS)
-                return;
         capo_machine_path(label, sizeof label, "%.38s/%.8s", (const char *)nic, port);
-        o = get_object(CAPO_MACHINE_NIC, label);
-        if (o && !capo_machine_path(o->dir, sizeof o->dir, "%s/class/infiniband/%s/ports/%s",
-                                    capo_machine_sys, (const char *)nic, port))
-                o->left = "its path is too long";
+        add_object(CAPO_MACHINE_NIC, label, "%s/class/infiniband/%s/ports/%s", capo_machine_sys,
+                   (const char *)nic, port);
 }
 
 static void add_nic(const char *name, void *unused)
@@ -222,43 +226,26 @@ static void add_nic(const char *name, void *unused)
 
 static void add_cxi(const char *name, void *unused)
 {
-        char label[48];
-        struct machine_object *o;
-
-        capo_machine_path(label, sizeof label, "%.40s", name);
-        o = count_objects(CAPO_MACHINE_NIC) < NICS ? get_object(CAPO_MACHINE_NIC, label) : NULL;
-        if (o && !capo_machine_path(o->dir, sizeof o->dir, "%s/class/cxi/%s/device",
-                                    capo_machine_sys, name))
-                o->left = "its path is too long";
+        add_object(CAPO_MACHINE_NIC, name, "%s/class/cxi/%s/device", capo_machine_sys, name);
 }
 
 /* Interfaces of hardware first: a node may have hundreds of others. */
 static void add_netif(const char *name, void *hardware)
 {
-        char path[320], label[48];
-        struct machine_object *o;
+        char path[320];
 
         capo_machine_path(path, sizeof path, "%s/class/net/%.60s/device", capo_machine_sys, name);
-        if (!strcmp(name, "lo") || count_objects(CAPO_MACHINE_NETIF) >= NETIFS ||
-            (hardware != NULL) != (access(path, F_OK) == 0))
-                return;
-        capo_machine_path(label, sizeof label, "%.40s", name);
-        o = get_object(CAPO_MACHINE_NETIF, label);
-        if (o &&
-            !capo_machine_path(o->dir, sizeof o->dir, "%s/class/net/%s", capo_machine_sys, name))
-                o->left = "its path is too long";
+        if (strcmp(name, "lo") != 0 && (hardware != NULL) == (access(path, F_OK) == 0))
+                add_object(CAPO_MACHINE_NETIF, name, "%s/class/net/%s", capo_machine_sys, name);
 }
 
 static void find_node(void)
 {
-        struct machine_object *o;
         char folder[320];
 
         if (!own_node())
                 return;
-        o = get_object(CAPO_MACHINE_NODE, "-");
-        if (o)
-                capo_machine_path(o->dir, sizeof o->dir, "%.180s", capo_machine_proc);
+        add_object(CAPO_MACHINE_NODE, "-", "%s", capo_machine_proc);
         capo_machine_path(folder, sizeof folder, "%s/class/infiniband", capo_machine_sys);
         capo_machine_names(folder, add_nic, NULL);
         capo_machine_path(folder, sizeof folder, "%s/class/cxi", capo_machine_sys);
@@ -270,20 +257,17 @@ static void find_node(void)
 
 static void find_gpus(void)
 {
-        char busid[OBJECTS / 3][32];
-        int device[OBJECTS / 3];
-        unsigned n = capo_shim_env()->gpu_sample > 0
-                             ? capo_machine_gpus_watched(busid, device, OBJECTS / 3)
-                             : 0;
-
-        for (unsigned i = 0; i < n; i++) {
-                char label[48];
+        for (int i = 0; capo_shim_env()->gpu_sample > 0 && i < OBJECTS / 3; i++) {
+                const char *busid = capo_machine_gpu_busid(i);
                 struct machine_object *o;
+                char label[48];
 
-                capo_machine_path(label, sizeof label, "%d:%s", device[i], busid[i]);
+                if (!busid)
+                        continue;
+                capo_machine_path(label, sizeof label, "%d:%s", i, busid);
                 o = get_object(CAPO_MACHINE_GPU, label);
                 if (o)
-                        o->device = device[i];
+                        o->device = i;
         }
 }
 
@@ -293,7 +277,7 @@ static void find_objects(void)
 
         for (unsigned i = 0; i < own.n; i++)
                 own.object[i].seen = false;
-        find_process();
+        add_object(CAPO_MACHINE_PROCESS, "-", "%s", capo_machine_proc);
         capo_machine_path(folder, sizeof folder, "%s/self/task", capo_machine_proc);
         capo_machine_names(folder, add_thread, NULL);
         find_node();
@@ -352,7 +336,7 @@ static void put_row(const struct capo_machine_reading *r, struct machine_object 
                 put_text("\t%u=-", r->row);
         else if (!(o->told & bit))
                 put_text("\t%u:%s=%" PRIu64, r->row, r->name, value);
-        else if (r->kind == CAPO_MACHINE_COUNTER && value > before && own.readings % WHOLE)
+        else if (r->kind != CAPO_MACHINE_GAUGE && value > before && own.readings % WHOLE)
                 put_text("\t%u+%" PRIu64, r->row, value - before);
         else
                 put_text("\t%u=%" PRIu64, r->row, value);
@@ -407,6 +391,18 @@ static void read_object(struct machine_object *o)
                 flush_text();
 }
 
+static bool begin_gpus(void)
+{
+        uint64_t began = capo_clock_mono();
+        bool begun = capo_machine_gpus_begin();
+
+        for (unsigned i = 0; i < own.n; i++) {
+                if (own.object[i].used && own.object[i].scope == CAPO_MACHINE_GPU)
+                        check_time(&own.object[i], began);
+        }
+        return begun;
+}
+
 void capo_machine_read(bool report, void (*busy)(const char *what))
 {
         bool gpus = false;
@@ -432,7 +428,7 @@ void capo_machine_read(bool report, void (*busy)(const char *what))
         }
         if (count_objects(CAPO_MACHINE_GPU)) {
                 busy("the GPU driver (NVML)");
-                gpus = capo_machine_gpus_begin();
+                gpus = begin_gpus();
         }
         for (unsigned i = 0; gpus && i < own.n; i++) {
                 if (own.object[i].used && own.object[i].scope == CAPO_MACHINE_GPU)

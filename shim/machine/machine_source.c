@@ -42,6 +42,13 @@ bool capo_machine_path(char *to, size_t room, const char *format, ...)
         return false;
 }
 
+uint64_t capo_machine_hash(uint64_t h, const char *s, size_t room)
+{
+        for (h = h ?: 14695981039346656037u; room-- && *s; s++)
+                h = (h ^ (unsigned char)*s) * 1099511628211u;
+        return h;
+}
+
 static void set_root(char to[256], const char *part, const char *usual)
 {
         const char *root = capo_shim_env()->machine_root;

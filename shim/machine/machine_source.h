@@ -50,5 +50,8 @@ void capo_machine_forget(void);
  * it cannot be read, or is empty. */
 bool capo_machine_text(const char *path, char *text, size_t room);
 
+/** capo_machine_hash() - @h, or 0, and what @s adds to it, @room bytes at most. */
+uint64_t capo_machine_hash(uint64_t h, const char *s, size_t room);
+
 /** capo_machine_names() - the names in a folder, without those that begin with a dot. */
 void capo_machine_names(const char *folder, void (*found)(const char *name, void *arg), void *arg);

@@ -157,7 +157,7 @@ static void check_answers(uint64_t nap_ns, uint64_t late_ns)
         if (own.told || own.stood_ns < HANGS_NS)
                 return;
         own.told = true;
-        n = snprintf(text, sizeof text, "at\t%llu\nleft\tprocess\t%.60s\tit has not answered\n",
+        n = snprintf(text, sizeof text, "at\t%llu\nleft\tprocess\t%.60s\t" CAPO_MACHINE_SILENT "\n",
                      (unsigned long long)(capo_clock_mono() - capo_seg.header->clock.t0_mono_ns),
                      busy);
         capo_shim_text(CAPO_FRAME_MACHINE, text, (size_t)n);

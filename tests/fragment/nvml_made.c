@@ -12,7 +12,7 @@
  *   nvlink CRC REPLAYS RECOVERIES       counters of link 0 of the GPU above; it needs a line link
  *   ecc UNCORRECTED PENDING  memory errors, rows that wait to be remapped
  *   xid N                    an Xid error happened, told once
- *   hang                     the driver never answers.
+ *   hang                     the driver never answers.     hang MS: it takes so long
  * The file is read again at each nvmlInit_v2(): counters grow by writing a new one in its place.
  */
 #include <stdbool.h>
@@ -125,6 +125,7 @@ NVML nvmlInit_v2(void)
         const char *path = getenv("CAPO_TEST_NVML");
         _cleanup_fclose_ FILE *f = path ? fopen(path, "re") : NULL;
         char line[256], flag[8];
+        unsigned ms;
         int gpu = -1;
 
         n_devices = 0;
@@ -137,6 +138,8 @@ NVML nvmlInit_v2(void)
                 *flag = 0;
                 if (!strcmp(line, "hang\n"))
                         pause();
+                if (sscanf(line, "hang %u", &ms) == 1)
+                        usleep(ms * 1000);
                 if (sscanf(line, "gpu %31s %95s %7s", d->busid, d->uuid, flag) >= 2) {
                         d->mig = !strcmp(flag, "mig");
                         gpu = n_devices++;
