@@ -50,7 +50,6 @@ struct capo_machine_reading {
 };
 extern const struct capo_machine_reading capo_machine_readings[CAPO_MACHINE_READINGS];
 
-/* "process", "thread", "node", "netif", "nic", "gpu". */
 extern const char *const capo_machine_scopes[CAPO_MACHINE_SCOPES];
 
 /* What a sample between two NCCL calls found. */
