@@ -27,6 +27,7 @@
 #define HELD_BELOW    0.9 /* of the others' clock: GPUs of one model differ by less */
 #define FEW_SAMPLES   3.5
 #define BY_CHANCE     4 /* variances of the difference of two counts */
+#define PIECE_NS      1e8
 #define TICK_NS       1e7
 
 enum { OTHERS = 64 };
@@ -123,9 +124,8 @@ MEASURE(limit_hits, sum_of(a, p, CAPO_M_PROC_MEM_MAX, NULL))
 
 static double caller_wait_ns(const struct why_asked *a, uint32_t p)
 {
-        double held = throttled_ns(a, p);
-
-        return fmax(0, waiter_of(a, p, ":calls:", CAPO_M_THREAD_WAIT) - (isnan(held) ? 0 : held));
+        return fmax(0,
+                    waiter_of(a, p, ":calls:", CAPO_M_THREAD_WAIT) - fmax(0, throttled_ns(a, p)));
 }
 
 static double cpu_ns(const struct why_asked *a, uint32_t p)
@@ -212,7 +212,7 @@ static double node_sum(const struct why_asked *a, uint32_t p, enum capo_machine_
 
 /* Of all readings of one kind. */
 static double sum_kind(const struct why_asked *a, uint32_t p, enum capo_machine_scope scope,
-                       enum capo_machine_kind kind)
+                       unsigned kind)
 {
         double sum = NAN;
 
@@ -233,8 +233,7 @@ static double nic_marks(const struct why_asked *a, uint32_t p)
 {
         double own = add_known(node_sum(a, p, CAPO_M_NIC_ADP), node_sum(a, p, CAPO_M_NIC_ACK));
 
-        return fmax(0,
-                    sum_kind(a, p, CAPO_MACHINE_NIC, CAPO_MACHINE_MARK) - (isnan(own) ? 0 : own));
+        return fmax(0, sum_kind(a, p, CAPO_MACHINE_NIC, CAPO_MACHINE_MARK) - fmax(0, own));
 }
 
 static double thermal_ns(const struct why_asked *a, uint32_t p)
@@ -280,8 +279,8 @@ static bool tell_cause(struct capo_cause_found *f, double explained, const char 
 
 /* The counters of @kind that grew on the ports of the node, with the port and the time:
  * "mlx5_0/1: packet_seq_err +4,830, ... since 14:02:11". */
-static char *list_ports(const struct why_asked *a, struct capo_cause_found *f,
-                        enum capo_machine_kind kind, char *text, size_t room)
+static char *list_ports(const struct why_asked *a, struct capo_cause_found *f, unsigned kind,
+                        char *text, size_t room)
 {
         const struct capo_job_process *all = a->job->processes;
         const struct capo_machine_object *named = NULL;
@@ -400,7 +399,7 @@ static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
         if (!(own > LEAST_NS) || own < OFTEN * other)
                 return false;
         return tell_cause(
-                f, own - (isnan(other) ? 0 : other),
+                f, own - fmax(0, other),
                 "its process was stopped for %s (SIGSTOP, a debugger, a frozen container): it "
                 "did not run, and waited for no CPU",
                 capo_text_time(own, t));
@@ -415,12 +414,11 @@ static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f
 
         if (!(own > LEAST_NS))
                 return false;
-        other = isnan(other) ? 0 : other;
         if (o)
                 snprintf(limit, sizeof limit, " of %.2f CPUs",
                          (double)capo_machine_of(o, CAPO_M_PROC_LIMIT)->least / 1000);
         return tell_cause(
-                f, own - other,
+                f, own - fmax(0, other),
                 "the CPU limit%s of its container (cgroup) held it for %s, in %.0f of %.0f "
                 "periods",
                 limit, capo_text_time(own, t),
@@ -487,6 +485,14 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                 capo_text_time(own, t), capo_text_time(busy, u));
 }
 
+/* Is the first of two counts more than the second by more than chance gives? */
+static bool is_beyond(const struct why_asked *a, double own, double other)
+{
+        double ratio = a->before ? capo_why_ratio(a->all[a->process], a->before[a->process]) : 1;
+
+        return own > other && (own - other) * (own - other) >= BY_CHANCE * (own + other * ratio);
+}
+
 /* Steps take longer, and ranks that may use the same CPUs share the wait for them: do the other
  * ranks wait longer, too, or has this one fewer CPUs? */
 static bool is_longer_wait(const struct why_asked *a)
@@ -502,18 +508,18 @@ static bool is_longer_wait(const struct why_asked *a)
 }
 
 /* On a busy node who computes more waits more: that much is no difference between the CPUs. Ranks
- * that may use the same CPUs share the wait for them, unequally by chance. */
+ * that may use the same CPUs share the wait, unequally by chance, in pieces of up to 0.1 s. */
 static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
                run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, RANKS);
+        bool fewer = caller_cpus(a, a->process) < others_of(a, caller_cpus, STEADY);
         char t[32], u[32];
 
         if (others_run > LEAST_NS && run > others_run)
                 other *= run / others_run;
-        if (!(own - other > LEAST_NS) ||
-            own < (caller_cpus(a, a->process) < others_of(a, caller_cpus, STEADY) ? 1.25 : OFTEN) *
-                            other ||
+        if (!(own - other > LEAST_NS) || own < (fewer ? 1.25 : OFTEN) * other ||
+            (!fewer && !is_beyond(a, own / PIECE_NS, other / PIECE_NS)) ||
             (a->before && !is_longer_wait(a)))
                 return false;
         return tell_cause(f, own - other, "its thread waited %s for a CPU that others used, %s %s",
@@ -521,31 +527,37 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
                           other > 0 ? capo_text_time(other, u) : "none");
 }
 
+static double stolen_ns(const struct why_asked *a, uint32_t p)
+{
+        double cpus = NAN;
+
+        for (uint32_t i = 0; i < a->job->n_processes; i++) {
+                const struct capo_machine_object *o =
+                        a->job->processes[i].node == a->job->processes[p].node
+                                ? capo_machine_most(a->all[i], CAPO_M_NODE_CPUS, NULL)
+                                : NULL;
+
+                cpus = fmax(cpus, o ? (double)capo_machine_of(o, CAPO_M_NODE_CPUS)->last : NAN);
+        }
+        return node_sum(a, p, CAPO_M_NODE_STEAL) * TICK_NS / fmax(1, cpus);
+}
+
 static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
 {
-        double ticks = node_sum(a, a->process, CAPO_M_NODE_STEAL), cpus = 1;
-        const struct capo_machine_object *o = NULL;
+        double own = stolen_ns(a, a->process), other = others_of(a, stolen_ns, NODES);
         char t[32];
 
-        for (uint32_t p = 0; p < a->job->n_processes && !o; p++) {
-                if (a->job->processes[p].node == a->job->processes[a->process].node)
-                        o = capo_machine_most(a->all[p], CAPO_M_NODE_CPUS, NULL);
-        }
-        cpus = o ? (double)capo_machine_of(o, CAPO_M_NODE_CPUS)->last : 1;
-        if (a->job->n_nodes < 2 || !(ticks * TICK_NS / fmax(1, cpus) > LEAST_NS))
-                return false;
-        return tell_cause(f, ticks * TICK_NS / fmax(1, cpus),
-                          "the hypervisor gave its CPUs to others for %s each",
-                          capo_text_time(ticks * TICK_NS / fmax(1, cpus), t));
+        return own > LEAST_NS && own >= OFTEN * other &&
+               tell_cause(f, own - other, "the hypervisor gave its CPUs to others for %s each",
+                          capo_text_time(own, t));
 }
 
 /* Are the samples behind @own ns more than those behind @other by more than chance gives? */
 static bool is_more(const struct why_asked *a, double own, double other)
 {
-        double period = a->all[a->process]->period_ns, more = (own - other) / period,
-               ratio = a->before ? capo_why_ratio(a->all[a->process], a->before[a->process]) : 1;
+        double period = a->all[a->process]->period_ns;
 
-        return more > FEW_SAMPLES && more * more >= BY_CHANCE * (own + other * ratio) / period;
+        return (own - other) / period > FEW_SAMPLES && is_beyond(a, own / period, other / period);
 }
 
 static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, measure *of,

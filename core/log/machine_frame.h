@@ -29,12 +29,7 @@ enum capo_machine_scope {
         CAPO_MACHINE_SCOPES,
 };
 
-enum capo_machine_kind {
-        CAPO_MACHINE_COUNTER,
-        CAPO_MACHINE_ERROR,
-        CAPO_MACHINE_MARK,
-        CAPO_MACHINE_GAUGE
-};
+enum { CAPO_MACHINE_COUNTER, CAPO_MACHINE_ERROR, CAPO_MACHINE_MARK, CAPO_MACHINE_GAUGE };
 
 enum capo_machine_id {
 #define READING(id, scope, name, source, key, unit, kind, meaning) CAPO_M_##id,
@@ -45,8 +40,7 @@ enum capo_machine_id {
 struct capo_machine_reading {
         const char *name, *source, *key, *unit, *meaning;
         enum capo_machine_scope scope;
-        enum capo_machine_kind kind;
-        unsigned row; /* among those of its scope */
+        unsigned kind, row; /* row: among those of its scope */
 };
 extern const struct capo_machine_reading capo_machine_readings[CAPO_MACHINE_READINGS];
 

@@ -377,7 +377,9 @@ Test(causes, from_the_middle_on)
                CAPO_WHY_cpu_contention, 4.9);
         c = judge_since(10, WAITS("5000000", "10000000"), WAITS("100000", "200000"), 6, false);
         cr_expect(c.n == 1 && !c.found[0].is_cause, "it waited as much when it was not late");
-        cr_expect_eq(judge_since(10, WAITS("5000000", "5100000"), WAITS("0", "0"), 6, false).n, 1);
+        cr_expect_eq(judge_since(10, WAITS("5000000", "5600000"), WAITS("0", "0"), 6, false).n, 1);
+        cr_expect_eq(judge_since(10, WAITS("0", "504000"), WAITS("0", "166000"), 0.5, false).n, 0,
+                     "a wait of 0.5 s and one of 0.2 s differ by chance");
         cr_expect_eq(judge_since(10, lost, QUIET, 6, true).n, 0, "they were lost before");
         cr_expect(judge(lost, QUIET, 6, true).found[0].is_cause, "in the whole job they count");
         c = judge_since(10, lanes, all, 6, true);
