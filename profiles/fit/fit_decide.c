@@ -30,10 +30,6 @@
 #define MOST 0.80 /* a larger gain (five times faster) is a measurement error */
 #define MOST_ONCE \
         0.15 /* the same against a single run of NCCL's own choice that is not interleaved */
-#define APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
-#define LIKE_BESIDE \
-        2.0 /* the curve of a single run does not show an error that neighbouring sizes share; a \
-               loss is excluded with this many times the error that it shows */
 enum { GAP_DOUBLINGS = 6, BESIDE = 24 };
 
 struct view {
@@ -64,19 +60,6 @@ int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_opt
         return next;
 }
 
-/* The variance by which the runs of both may be off together. That of one or two runs is in their
- * cells. */
-static double unseen_variance(const struct capo_fit_series *s, const struct capo_fit_cell *a,
-                              const struct capo_fit_cell *b)
-{
-        int many = (a->n_runs > 2) + (b->n_runs > 2);
-        double apart = APART_PART * s->apart;
-
-        return s->turns == CAPO_FIT_IN_TURN
-                       ? 0
-                       : many * CAPO_FIT_UNSEEN * CAPO_FIT_UNSEEN + apart * apart;
-}
-
 /* ln of the baseline's time over the candidate's; NAN: one of them was not measured. */
 static double gain_at(const struct view *v, int p, int c, double *se)
 {
@@ -89,7 +72,7 @@ static double gain_at(const struct view *v, int p, int c, double *se)
         /* both compared within one run: the variation between runs cancels */
         *se = cell->anchored && base->anchored ? hypot(cell->se, base->se_within)
                                                : sqrt(cell->se * cell->se + base->se * base->se +
-                                                      unseen_variance(v->s, cell, base));
+                                                      capo_fit_unseen(v->s, cell, base));
         return ln_us(base) - ln_us(cell);
 }
 
@@ -230,8 +213,8 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
         const struct capo_fit_point *q = &v->s->points[p];
         const struct capo_fit_cell *cell = cell_at(v, p, c);
         double se = 0, seen = gain_at(v, p, c, &se), gain = seen - own_excess(v, p, c),
-               harm = (cell->anchored && cell->n_runs == 1 ? LIKE_BESIDE : 1) * q->harm_quantile *
-                      se;
+               harm = (cell->anchored && cell->n_runs == 1 ? CAPO_FIT_LIKE_BESIDE : 1) *
+                      q->harm_quantile * se;
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
             1 - exp(-seen) < v->o->min_gain || seen - q->quantile * se <= 0)

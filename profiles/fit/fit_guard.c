@@ -48,12 +48,6 @@ static void sum_samples(const struct capo_samples *set, struct seen *seen)
         }
 }
 
-static bool same_place(const struct capo_trial *a, const struct capo_trial *b)
-{
-        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->nccl == b->nccl &&
-               !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
-}
-
 static __attribute__((format(printf, 2, 3))) void leave_out(struct capo_trial *t,
                                                             const char *format, ...)
 {
@@ -87,7 +81,7 @@ static void drop_identical(struct capo_samples *set, const struct seen *seen)
                 const struct seen *x = &seen[order[first]], *y = &seen[order[i]];
 
                 if (x->sum != y->sum || x->n != y->n || a->left_out ||
-                    !same_place(a, &set->runs[order[i]]))
+                    capo_trial_order(a, &set->runs[order[i]]))
                         first = i;
                 else if (y->n >= LEAST && !set->runs[order[i]].left_out)
                         leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source,
@@ -100,9 +94,8 @@ static int by_settings(const void *a, const void *b, void *runs)
         uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
         const struct capo_trial *v = runs;
 
-        return CAPO_ORDER(v[x].n_ranks, v[y].n_ranks) ?: CAPO_ORDER(v[x].n_nodes, v[y].n_nodes) ?:
-               CAPO_ORDER(v[x].nccl, v[y].nccl) ?: strcmp(v[x].layout, v[y].layout) ?: strcmp(v[x].gpu, v[y].gpu) ?:
-               strcmp(v[x].settings, v[y].settings) ?: CAPO_ORDER(x, y);
+        return capo_trial_order(&v[x], &v[y]) ?: strcmp(v[x].settings, v[y].settings) ?:
+               CAPO_ORDER(x, y);
 }
 
 /* Of the @n runs of one place, the settings with most samples of NCCL's own choice; on a tie none
@@ -148,8 +141,8 @@ static void same_settings(struct capo_samples *set, const struct seen *seen)
         for (size_t i = 0, k; i < n; i = k) {
                 const char *usual;
 
-                for (k = i + 1; k < n && same_place(&set->runs[order[k]], &set->runs[order[i]]);
-                     k++)
+                for (k = i + 1;
+                     k < n && !capo_trial_order(&set->runs[order[k]], &set->runs[order[i]]); k++)
                         ;
                 usual = usual_settings(set, seen, order + i, k - i);
                 for (size_t x = i; usual && x < k; x++) {
@@ -180,7 +173,7 @@ static int has_comparable_run(const struct capo_samples *set, const struct seen 
                 const struct capo_trial *a = &set->runs[i];
 
                 if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) ||
-                    !same_place(a, t))
+                    capo_trial_order(a, t))
                         continue;
                 if (!known_to_differ((const char *)a + of, (const char *)t + of))
                         return 1;

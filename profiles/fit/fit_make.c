@@ -28,18 +28,12 @@ static int by_what(const void *a, const void *b)
 
 /* ---- classes ---- */
 
-static int same_class(const struct capo_trial *a, const struct capo_trial *b)
-{
-        return a->n_ranks - b->n_ranks ?: a->n_nodes - b->n_nodes ?: strcmp(a->layout, b->layout) ?:
-               strcmp(a->gpu, b->gpu) ?: CAPO_ORDER(a->nccl, b->nccl);
-}
-
 static int by_class(const void *a, const void *b, void *runs)
 {
         uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
         const struct capo_trial *v = runs;
 
-        return same_class(&v[x], &v[y]) ?: CAPO_ORDER(x, y);
+        return capo_trial_order(&v[x], &v[y]) ?: CAPO_ORDER(x, y);
 }
 
 /* class_of[run]: number of its class; like[class]: one of its runs. */
@@ -52,7 +46,7 @@ static void group_classes(const struct capo_samples *set, uint32_t *class_of, ui
                 order[i] = (uint32_t)i;
         qsort_r(order, set->n_runs, sizeof *order, by_class, set->runs);
         for (size_t i = 0; i < set->n_runs; i++) {
-                if (i == 0 || same_class(&set->runs[order[i]], &set->runs[order[i - 1]]))
+                if (i == 0 || capo_trial_order(&set->runs[order[i]], &set->runs[order[i - 1]]))
                         like[n++] = order[i];
                 class_of[order[i]] = (uint32_t)n - 1;
         }

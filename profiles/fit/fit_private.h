@@ -47,6 +47,10 @@ struct capo_fit_part {
 #define CAPO_FIT_UNSEEN \
         0.01 /* ln: how far all runs of a choice may be from the others: one or two runs, or more that \
               were not measured in turn */
+#define CAPO_FIT_APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
+#define CAPO_FIT_LIKE_BESIDE \
+        2.0 /* the curve of a single run does not show an error that neighbouring sizes share; a \
+               loss is excluded with this many times the error that it shows */
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
 /** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts
@@ -93,6 +97,19 @@ void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part par
 static inline double ln_us(const struct capo_fit_cell *c)
 {
         return log(c->us);
+}
+
+/** capo_fit_unseen() - the variance by which the runs of both may be off together; that of one or two
+ * runs is in their cells. */
+static inline double capo_fit_unseen(const struct capo_fit_series *s, const struct capo_fit_cell *a,
+                                     const struct capo_fit_cell *b)
+{
+        int many = (a->n_runs > 2) + (b->n_runs > 2);
+        double apart = CAPO_FIT_APART_PART * s->apart;
+
+        return s->turns == CAPO_FIT_IN_TURN
+                       ? 0
+                       : many * CAPO_FIT_UNSEEN * CAPO_FIT_UNSEEN + apart * apart;
 }
 
 #define CAPO_FIT_SAME_TIME 1.5 /* standard errors: times that differ by less count as the same */

@@ -56,12 +56,6 @@ static bool has_rows(const struct capo_fit_series *s)
         return false;
 }
 
-static bool same_class(const struct capo_trial *a, const struct capo_trial *b)
-{
-        return a->n_ranks == b->n_ranks && a->n_nodes == b->n_nodes && a->nccl == b->nccl &&
-               !strcmp(a->layout, b->layout) && !strcmp(a->gpu, b->gpu);
-}
-
 static void set_when(const struct capo_fit *fit, const struct capo_trial *r,
                      struct capo_profile *profile, struct capo_when *when)
 {
@@ -138,8 +132,8 @@ int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, i
         for (int i = 0, k; i < fit->n_series; i = k) {
                 struct capo_rule *rule = NULL;
 
-                for (k = i;
-                     k < fit->n_series && same_class(&fit->series[k].like, &fit->series[i].like);
+                for (k = i; k < fit->n_series &&
+                            !capo_trial_order(&fit->series[k].like, &fit->series[i].like);
                      k++) {
                         const struct capo_fit_series *s = &fit->series[k];
                         int e;

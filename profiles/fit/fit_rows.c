@@ -7,6 +7,8 @@
 
 #include "profiles/fit/fit_private.h"
 
+#define LEAST_GAIN 0.005 /* ln: between measured sizes, of the expected gain */
+
 static int next_of(const struct capo_fit_series *s, int p, int skip)
 {
         while (++p < s->n_points) {
@@ -29,17 +31,6 @@ static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit
         double a = ln_us(&ra[c]) - ln_us(&ra[0]), b = ln_us(&rb[c]) - ln_us(&rb[0]);
 
         return !isnan(ra[0].us) && !isnan(rb[0].us) && a + (b - a) * part > 0;
-}
-
-/* Is NCCL's own choice at @row one of the candidates, by what ran or by its time? */
-static bool own_measured(const struct capo_fit_series *s, const struct capo_fit_cell *row)
-{
-        for (int k = 1; k < s->n_candidates; k++) {
-                if (row[k].is_default || fabs(ln_us(&row[k]) - ln_us(&row[0])) <=
-                                                 CAPO_FIT_SAME_TIME * hypot(row[k].se, row[0].se))
-                        return true;
-        }
-        return false;
 }
 
 /* Two neighbouring sizes, and the logarithms of both. */
@@ -70,60 +61,82 @@ static double cross_times(const struct span *g, int c, int k)
         return ta < 0 && tb > 0 ? log(a + (b - a) * ta / (ta - tb)) : log(a * b) / 2;
 }
 
-/* How far from g->from to g->to @c certainly gains over @k: ln bytes. Where it gains at g->to, too,
- * it was left there for another reason: not at all over NCCL's own choice. */
-static double certain_gain(const struct span *g, int c, int k)
+/* Is @c faster than @k by @least at @x (ln bytes) between the two sizes, and a loss of CAPO_FIT_HARM
+ * excluded? Each time is a + b x size through both, with the errors of both. */
+static bool faster_at(const struct span *g, int c, int k, double x, double least)
 {
-        double at[2], x = cross_times(g, c, k), xa = ln_bytes(g, g->from), xb = ln_bytes(g, g->to),
-                      ends;
+        const struct capo_fit_cell *ra = row_of(g, g->from), *rb = row_of(g, g->to);
+        const struct capo_fit_point *pa = &g->s->points[g->from], *pb = &g->s->points[g->to];
+        double part = (exp(x) - (double)pa->bytes) / ((double)pb->bytes - (double)pa->bytes),
+               gain = -fmax(fabs(capo_fit_place_gap(g->s, g->cells, g->from, c)),
+                            fabs(capo_fit_place_gap(g->s, g->cells, g->to, c))),
+               variance = capo_fit_unseen(g->s, &ra[c], &ra[k]),
+               quantile = fmax(pa->harm_quantile, pb->harm_quantile);
 
         for (int i = 0; i < 2; i++) {
-                int p = i ? g->to : g->from;
-                const struct capo_fit_cell *row = row_of(g, p);
+                int choice = i ? k : c;
+                double ta = ra[choice].us * (1 - part), tb = rb[choice].us * part;
 
-                at[i] = ln_us(&row[c]) - ln_us(&row[k]) +
-                        g->s->points[p].quantile * hypot(row[c].se, row[k].se) +
-                        fabs(capo_fit_place_gap(g->s, g->cells, p, c));
+                gain += (i ? 1 : -1) * log(ta + tb);
+                variance += (ta * ra[choice].se * ta * ra[choice].se +
+                             tb * rb[choice].se * tb * rb[choice].se) /
+                            (ta + tb) / (ta + tb);
         }
-        if (!(at[0] < 0))
-                return xa;
-        if (!(at[1] > 0))
-                return k ? xb : xa;
-        ends = xa + (xb - xa) * at[0] / (at[0] - at[1]);
-        return fabs(x - xa) < fabs(ends - xa) ? x : ends;
+        if (ra[c].n_runs < 2)
+                quantile *= CAPO_FIT_LIKE_BESIDE;
+        return gain > least && gain - quantile * sqrt(variance) > -log1p(CAPO_FIT_HARM);
+}
+
+/* May candidate @k be NCCL's own choice at @p, by what ran, or else by its time? */
+static bool may_be_own(const struct span *g, int p, int k)
+{
+        const struct capo_fit_cell *row = row_of(g, p);
+
+        return row[k].is_default || (!g->s->points[p].default_ran &&
+                                     fabs(ln_us(&row[k]) - ln_us(&row[0])) <=
+                                             CAPO_FIT_SAME_TIME * hypot(row[k].se, row[0].se));
 }
 
 /*
- * How far from g->from to g->to, where NCCL's own choice is left, a row of @c goes: ln bytes. NCCL's
- * own curve jumps where its choice changes. If the same choice is known to have run at both sizes,
- * it is as straight as the others. If not, but its times at both are those of candidates, it is one of
- * the candidates between them: @c, if repeated, must gain over all of them. Otherwise it keeps to
- * the size.
+ * Is @c faster than NCCL's own choice at @x? NCCL's own curve jumps where its choice changes. If the
+ * same choice is known to have run at both sizes (@same), it is as straight as the others. If not,
+ * its own choice is one of the candidates that may be it at one of the sizes, and @c gains over each
+ * of them. A third one must not be much faster either.
  */
+static bool gains_at(const struct span *g, int c, double x, bool same)
+{
+        const struct capo_fit_cell *ra = row_of(g, g->from), *rb = row_of(g, g->to);
+        bool known[2] = {false, false};
+
+        if (same)
+                return faster_at(g, c, 0, x, LEAST_GAIN);
+        for (int k = 1; k < g->s->n_candidates; k++) {
+                bool own[2] = {may_be_own(g, g->from, k), may_be_own(g, g->to, k)};
+
+                known[0] |= own[0];
+                known[1] |= own[1];
+                if (k == c || (isnan(ra[k].us) && isnan(rb[k].us)))
+                        continue;
+                if (!faster_at(g, c, k, x, own[0] || own[1] ? LEAST_GAIN : -1))
+                        return false;
+        }
+        return known[0] && known[1];
+}
+
+/* How far from g->from to g->to, where NCCL's own choice is left, a row of @c goes: ln bytes. */
 static double reach_of(const struct span *g, int c)
 {
+        enum { STEPS = 8 };
         const struct capo_fit_point *a = &g->s->points[g->from], *b = &g->s->points[g->to];
-        const struct capo_fit_cell *ra = row_of(g, g->from), *rb = row_of(g, g->to);
-        double xa = ln_bytes(g, g->from), x;
+        double xa = ln_bytes(g, g->from), xb = ln_bytes(g, g->to), x = xa;
+        bool same = a->default_ran && a->default_ran == b->default_ran;
 
         if (far_apart(g->s, a->bytes < b->bytes ? g->from : g->to,
                       a->bytes < b->bytes ? g->to : g->from) ||
-            isnan(rb[c].us))
+            isnan(row_of(g, g->to)[c].us) || (!same && row_of(g, g->from)[c].n_runs < 2))
                 return xa;
-        x = certain_gain(g, c, 0);
-        if (a->default_ran && a->default_ran == b->default_ran)
-                return x;
-        if (ra[c].n_runs < 2 || !own_measured(g->s, ra) || !own_measured(g->s, rb))
-                return xa;
-        for (int k = 1; k < g->s->n_candidates; k++) {
-                double end = xa;
-
-                if (k == c || (isnan(ra[k].us) && isnan(rb[k].us)))
-                        continue;
-                if (!isnan(ra[k].us) && !isnan(rb[k].us))
-                        end = certain_gain(g, c, k);
-                x = fabs(end - xa) < fabs(x - xa) ? end : x;
-        }
+        for (int i = 1; i <= STEPS && gains_at(g, c, xa + (xb - xa) * i / STEPS, same); i++)
+                x = xa + (xb - xa) * i / STEPS;
         return x;
 }
 

@@ -12,8 +12,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "capo/call_kinds.h"
+#include "core/base/order.h"
 
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {
@@ -60,6 +62,13 @@ struct capo_trial {
         char why[96]; /* who said what was forced, or why the run takes no part */
         bool left_out;
 };
+
+/** capo_trial_order() - by allocation, GPU and release, as qsort() asks; 0: of one class. */
+static inline int capo_trial_order(const struct capo_trial *a, const struct capo_trial *b)
+{
+        return a->n_ranks - b->n_ranks ?: a->n_nodes - b->n_nodes ?: strcmp(a->layout, b->layout) ?:
+               strcmp(a->gpu, b->gpu) ?: CAPO_ORDER(a->nccl, b->nccl);
+}
 
 struct capo_sample {
         uint64_t bytes; /* nccl-tests' "size": all-gather, reduce-scatter the total over ranks */

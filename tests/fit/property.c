@@ -416,6 +416,8 @@ static int print_table(unsigned n, uint64_t seed)
                                100.0 * score[p].harmed3 / n, 100.0 * score[p].harmed10 / n,
                                100 * score[p].harm_worst, score[p].worst_world);
                 failed |= goals[i].k.step > 3 && score[0].captured[1] != 0; /* a row bridged it */
+                failed |= goals[i].k.runs > 1 && goals[i].k.step < 3 && goals[i].k.slow_hour == 0 &&
+                          captured_percent(&score[0], 1) < 0.85 * captured_percent(&score[0], 0);
                 failed |= captured_percent(&score[0], 0) < 100 * goals[i].captured ||
                           score[0].harmed3 > goals[i].harmed3 * n + 1 ||
                           score[0].harmed10 > goals[i].harmed10 * n;
