@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo advise: predicts the effect of a framework's bucket size, from a recording. */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -14,6 +11,7 @@
 #include "analysis/steps/job_steps.h"
 #include "core/base/size.h"
 #include "analysis/job/stats.h"
+#include "core/base/util.h"
 #include "profiles/fit/advise.h"
 
 /* One unit for a whole table of times below a second. */

@@ -3,15 +3,10 @@
  * if it has a name that capo gives, is a regular file, and begins as capo writes it. Nothing is
  * reached through a link, because root cleans folders of other users. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <fnmatch.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/log/pack.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo dump: prints a log as text, frame by frame, for debugging and for tests. It prints while it
  * reads, so the size of the log does not matter. */
-#include <inttypes.h>
-#include <limits.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "capo/record.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo env: prints the settings, and the paths of capo's libraries. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"

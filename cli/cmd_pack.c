@@ -2,10 +2,6 @@
 /* capo pack: puts the finished logs of a folder into one compressed file per node
  * (analysis/log/pack.h). */
 #include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "analysis/job/figures.h"
@@ -14,6 +10,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 
 struct pack {
         bool all, undo, list;

@@ -1,12 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo store: keeps measurements across runs, clusters and releases. */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "analysis/job/figures.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"

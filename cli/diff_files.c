@@ -2,12 +2,8 @@
 /* Compares two files of measurements, size by size, as a fit with two candidates. Neither is NCCL's
  * own choice, because a fit uses the faster run of that. Runs with different labels (Ring, Tree) are
  * compared separately. */
-#include <errno.h>
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "analysis/job/figures.h"

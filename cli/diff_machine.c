@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "analysis/causes/machine_series.h"
 #include "cli/diff_machine.h"
 #include "core/base/util.h"

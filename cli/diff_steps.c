@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "analysis/job/figures.h"
 #include "analysis/report/job_diff.h"
 #include "analysis/steps/job_steps.h"
 #include "cli/diff_steps.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 
 struct side {
         double p50, nccl;

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The capo command: finds the verb in the table and runs it. */
-#include <errno.h>
 #include <jansson.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -15,6 +10,7 @@
 #include "cli/commit.h"
 #include "core/base/site_conf.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 const struct cli_verb cli_verbs[] = {

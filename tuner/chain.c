@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One process-wide object, found once, and one context per communicator. */
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/lock.h"
+#include "core/base/util.h"
 #include "tuner/chain.h"
 #include "tuner/plugin_find.h"
 #include "tuner/tuner_env.h"

@@ -9,8 +9,6 @@
  * conditions on the question, somebody else to ask). */
 #pragma once
 
-#include <stdbool.h>
-
 #include "capo/call_kinds.h"
 #include "capo/seam.h"
 #include "core/profile/profile_table.h"

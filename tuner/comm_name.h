@@ -3,9 +3,7 @@
  * by commHash. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 /** capo_comm_name_keep() - remember; the oldest of 256 is forgotten. capo_comm_name_find() - copy
  * to @name; false: not known. */

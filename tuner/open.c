@@ -5,14 +5,11 @@
  * thing: the others would choose algorithms that this rank does not, and the job would hang hours
  * later in a collective that nobody suspects. So the communicator's init fails, with the reason.
  * Everything else ends in "no opinion". */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
 #include "core/base/lock.h"
+#include "core/base/util.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"
 #include "tuner/chunk.h"

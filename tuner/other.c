@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "core/base/nccl_release.h"
+#include "core/base/util.h"
 #include "tuner/other.h"
 #include "tuner/plugin_versions.h"
 

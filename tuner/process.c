@@ -5,9 +5,6 @@
  * with -z nodelete): NCCL closes and reopens a tuner when the last communicator goes and a new one
  * comes, and what was learned once stays. */
 #include <dlfcn.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

@@ -10,7 +10,6 @@
  * they set up connections. Killing the job at any moment loses nothing but the rest.
  */
 #include <stdatomic.h>
-#include <stdlib.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

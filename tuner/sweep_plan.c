@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The plan of a sweep and its schedule: text in, decisions out, nothing else. See sweep_plan.h. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "tuner/mix_bits.h"

@@ -5,10 +5,6 @@
  * others: what all ranks suffer makes none of them late.
  */
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/param.h>
 
 #include "core/base/gpu_clocks.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What torch.distributed itself finds about ranks: who did not come to a barrier, its desync report,
  * and calls whose fingerprints differ. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/util.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causes that several lines show together; cause_rules.def has them. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/util.h"
 

@@ -9,11 +9,6 @@
  * with the same calls are joined, if each process has only one such. Sends and receives are left
  * out, because their groups are not printed. Nor is what a stream waits for, so all calls of a
  * process are treated as one queue. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

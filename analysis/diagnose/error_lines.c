@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How torchrun and Slurm name who failed first, and exceptions. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

@@ -11,14 +11,10 @@
  */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "analysis/diagnose/known_bugs.h"
 #include "analysis/diagnose/records.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 
 /* Print into an array; add to what it has. */
 #define SAY(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)

@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stories that the records tell, one per job and attempt, and of all findings the one that
  * explains the rest. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/nccl_release.h"

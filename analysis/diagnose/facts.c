@@ -14,11 +14,6 @@
  *      few-nics     NCCL uses less than half of the NICs in that matrix
  *      idle-nics    NCCL's rings name less than half of the NICs that it found
  *      lossy        a counter of a NIC shows lost packets or errors */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

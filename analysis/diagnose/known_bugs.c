@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "analysis/diagnose/known_bugs.h"

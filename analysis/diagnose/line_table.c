@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of failures, by tables: node_lines.def, error_lines.def and nccl_lines.def have whole
  * lines, nccl_warns.def NCCL's warnings, line_words.def the words of all other programs. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

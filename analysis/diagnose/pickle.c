@@ -2,13 +2,7 @@
 /* A pickle is a program for a stack machine. Each stack item here is the JSON text of the value. A
  * value used twice is copied, so nothing can refer to itself, and the total size of all copies is
  * limited. */
-#include <errno.h>
 #include <math.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "core/base/util.h"

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What each text is, and the releases and ranks that it names. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"

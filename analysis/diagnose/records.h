@@ -6,9 +6,7 @@
  * on one line give two records, colours are gone, a progress bar ends at its carriage return. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 enum { CAPO_POD_NAME = 64, CAPO_PODS_MOST = 256 };
 

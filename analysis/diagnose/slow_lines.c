@@ -3,12 +3,7 @@
  * runs of one test slower than the others? cause_rules.def has what makes a job slow by what its
  * log says; capo expect compares with other machines. Runs over several nodes are held against
  * their NICs. */
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"

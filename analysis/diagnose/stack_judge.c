@@ -8,12 +8,6 @@
  *
  * The rank is in the file's name ("rank3.txt") or in the line of the process; else it has its pid.
  */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -9,11 +9,6 @@
  * each other; ranks print different amounts of data; one process sleeps while others run; most of a
  * step's time goes to loading data.
  */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

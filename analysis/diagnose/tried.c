@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", "2.18.6: ok, 2.19.3:
  * hangs", "NCCL_IB_HCA=mlx5_3 FAIL". tried_settings.def says what a setting that helps means. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"

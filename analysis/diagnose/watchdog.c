@@ -12,11 +12,6 @@
  * Numbers count the calls of one process group. A rank that has not enqueued the call in which
  * others wait is missing from it. A rank that has not completed an earlier call that the others
  * have completed is behind. A rank that printed nothing proves nothing: its lines may be lost. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/diagnose/evidence.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

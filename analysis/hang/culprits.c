@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "analysis/hang/culprits.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -9,11 +9,7 @@
  *
  * Operators, roots and streams are not in the dump: the collectives of a group are treated as one
  * queue, and single sends and receives as one queue per peer. */
-#include <errno.h>
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "capo/call_ids.h"

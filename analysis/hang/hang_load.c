@@ -2,9 +2,6 @@
 /* Reads each log a second time for what the report does not need: the last calls in order, and the
  * number of calls of each process on each communicator. The cells have exact counts, however old
  * the calls are. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_load.h"

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/order.h"
 #include "core/base/plain_text.h"
 #include "core/base/util.h"

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prepares the replay: sorts the last calls of each process by stream and those of each member by
  * number, and pairs each send with its receive. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "capo/call_ids.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

@@ -9,11 +9,8 @@
  * A rank is a process here: one with several GPUs waits if one of them does. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "capo/call_kinds.h"
+#include "core/base/util.h"
 
 struct capo_job;
 

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A client for RAS. Time and size of all it reads are limited; an answer from something else is
  * refused at its first line. */
-#include <errno.h>
 #include <netdb.h>
 #include <poll.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "core/base/clock.h"

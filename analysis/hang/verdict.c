@@ -4,9 +4,6 @@
  * assuming that a root and a small send wait like all others, once assuming that they never wait,
  * because NCCL may already have buffered their data. A result of both is reported. If they differ,
  * no rank is accused. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/calls.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

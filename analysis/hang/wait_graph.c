@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-
 #include "capo/call_ids.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

@@ -3,11 +3,8 @@
  * collective ends when every member of its communicator has it at a head. What remains when nothing
  * can go on is stuck, for whatever reason: a missing rank, a different order, a different call.
  * Waiting of hosts is not modelled: a rank waits if its stream does. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 

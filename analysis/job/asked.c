@@ -3,8 +3,6 @@
  * call site of their own, whose text begins with a line "config: ...". A call site can be written
  * to the log after its calls. */
 #include <fnmatch.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/frame_types.h"
 #include "capo/record.h"

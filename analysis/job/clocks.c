@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See the header. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

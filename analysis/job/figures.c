@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
+#include "core/base/util.h"
 
 char *capo_text_count(uint64_t n, char *text)
 {

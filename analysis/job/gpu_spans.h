@@ -13,11 +13,8 @@
  * all others.) Each call also gets bounds: the span in which it can have been. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "capo/call_kinds.h"
+#include "core/base/util.h"
 
 struct capo_record;
 

@@ -2,9 +2,8 @@
 /* Only the buckets between the first and the last in use are kept: a job has thousands of
  * histograms, each a few dozen buckets wide. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/hist.h"
 

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/util.h"

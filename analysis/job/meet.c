@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/algorithms.h"
 #include "capo/record.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/meet.h"
 

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/job/skew.h"
 #include "analysis/job/skew_follow.h"

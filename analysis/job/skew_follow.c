@@ -5,7 +5,6 @@
  * rank that is as late and waited for nobody, if the communicator has one. Else the delay began
  * elsewhere, and no rank is named here. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/job/skew_follow.h"
 #include "core/base/util.h"

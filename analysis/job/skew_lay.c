@@ -2,7 +2,6 @@
 /* Compares the calls of a communicator over its ranks: when each rank started them, and how long it
  * waited in them. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/base/order.h"
 #include "core/base/util.h"

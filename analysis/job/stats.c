@@ -2,9 +2,6 @@
 /* Adding a log. Frames are read once, in order. Descriptions (communicators, shapes) are taken up
  * at once; of CELLs and SITEs, which replace their earlier selves, only the last place is
  * remembered and read again at the end; single calls are stats_calls.c's. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

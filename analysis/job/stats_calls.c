@@ -3,9 +3,6 @@
  * sample of analysis/job/meet.h, and that loop is the one that decides how fast a report is. Calls
  * behind long silences that the sample lacks are fetched in a second reading, when there are any.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/calls.h"

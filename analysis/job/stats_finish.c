@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* After the last log: assigns nodes, names communicators, sums counts. */
 #define XXH_INLINE_ALL
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <xxhash.h>
 
 #include "analysis/job/skew.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows, call sites and communicators of a job, found by their keys, and filled from the last
  * CELL and SITE frames of each log: the counts of its process at its end. */
-#include <stdlib.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the text frames of a log: INFO, FABRIC, RULES. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "core/base/plain_text.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 #include "analysis/log/info_read.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Makes cells from single calls. The calls of one shape belong to one cell, so the cell is looked
  * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "capo/record.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "analysis/job/stops.h"
+#include "core/base/util.h"
 #include "core/log/info.h"
 
 #define MOST_OF 0.8

@@ -2,11 +2,6 @@
 /* A line is a word and tab-separated key=value pairs. A later snapshot replaces an earlier one. The
  * first pass finds the last complete snapshot (a killed process may have been writing one), the
  * second parses its lines. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/log/fabric_read.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decodes payloads of frames. The log may be newer or damaged: no byte beyond the payload's size is
  * read. */
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "analysis/log/log_read.h"
 #include "capo/record.h"
+#include "core/base/util.h"
 
 /* Copy the struct at the begin of a payload. */
 static int head_of(const struct capo_log_frame *f, void *out, size_t size)

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 #include "analysis/log/hang_frame_read.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_read.h"
+#include "core/base/util.h"
 
 bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out)
 {

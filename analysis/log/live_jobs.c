@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first part of each log is mostly enough: its communicators are there. Only if that leaves
  * more than one job are the logs read to the end, for communicators made late and for end times. */
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/frame_types.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/live_logs.h"
 

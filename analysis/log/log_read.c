@@ -3,14 +3,9 @@
  * where the bad one says it ends (the common case), then at every multiple of 8. Each place that
  * looks like a frame header costs a checksum, so the bytes spent on it are limited to a multiple of
  * the file size: no file can make the reader slow. */
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file is read through a window that moves forward with read(2). Mapping it would save the
  * copy, but if a log on a network file system vanishes, a mapping kills the reader with SIGBUS. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "analysis/log/log_window.h"
 #include "capo/msg.h"

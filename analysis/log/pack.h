@@ -8,9 +8,7 @@
  * is found. A single log compressed by plain `zstd` is read as well. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 #define CAPO_PACK_SUFFIX ".capo.zst"
 

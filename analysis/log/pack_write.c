@@ -4,14 +4,9 @@
  * name, then the logs are removed, then the first name. A file that a killed packer left is removed
  * after ten minutes. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 #include <zstd.h>
 
 #include "analysis/log/info_read.h"

@@ -2,17 +2,12 @@
 /* Finds and recovers the segments of dead processes. A segment may contain anything:
  * attach_segment() checks the numbers of the header, the drain checks the areas. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/others_file.h"
 #include "core/base/util.h"

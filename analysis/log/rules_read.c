@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/util.h"
 #include "analysis/log/rules_read.h"
 

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a job: which rank used which NIC, and how near it is to the rank's GPU. */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -4,10 +4,6 @@
  * Include/internal/pycore_runtime.h of 3.13, pycore_debug_offsets.h of 3.14). For older versions
  * the table of core/base/cpython.c is used. _PyRuntime and the types of objects are exported
  * symbols. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "analysis/process/python_stack.h"
 #include "core/base/util.h"

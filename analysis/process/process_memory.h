@@ -4,9 +4,7 @@
  * none of them has changed. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 enum { PROCESS_MEMORY_PIECES = 4096, PROCESS_MEMORY_BYTES = 512 << 10 };
 

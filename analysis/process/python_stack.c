@@ -4,11 +4,7 @@
  * prove nothing for a running thread; but if the system says that the thread has not run meanwhile,
  * it stood still. If it is never seen so, the frames that passed the first test (or the outer ones
  * that did) are shown, marked as not of one moment. */
-#include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "analysis/process/python_stack.h"

@@ -3,10 +3,6 @@
  * memory tells: it is updated until some 50 ms before the end. If the process was frozen before
  * that (SIGSTOP, a machine that hung), nothing shows it, so the page says when it was last alive,
  * not when it ended. If that memory was not recovered, only the last checkpoint is known. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"

@@ -5,7 +5,6 @@
  * (gpu_spans.h). There is no lower bound, because capo does not see what the program computed
  * meanwhile. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "capo/record.h"
 #include "core/base/calls.h"

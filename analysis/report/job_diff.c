@@ -3,8 +3,6 @@
  * merged first, because the algorithm is what may have changed. Communicators are matched by name:
  * uids differ from run to run. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"

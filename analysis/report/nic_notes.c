@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Notes about each rank's use of a NIC. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"

@@ -2,8 +2,6 @@
 /* Which rows are shown, which are merged, and their order. */
 #include <fnmatch.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

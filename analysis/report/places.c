@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Where the calls were made, by their time; and which rules decided them. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"

@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The list of a page's problems, and ranks in words. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/report/page_kinds.h"
 #include "core/base/plain_text.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/report/job_judge.h"
 

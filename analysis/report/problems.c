@@ -2,9 +2,6 @@
 /* What a reader must know before trusting the numbers: ranks without a log, disagreement, failures,
  * dropped records. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a process of a job still runs, and where. */
-#include <errno.h>
 #include <signal.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/clock.h"
+#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/info.h"
 #include "analysis/report/job_judge.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/job/clocks.h"
 #include "analysis/job/gpu_spans.h"

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads the calls of a log in the form that step detection needs. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/steps/steps_job_parts.h"

@@ -16,9 +16,7 @@
  * UNCERTAIN. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 /* One call that moves data. Leave out calls that create or destroy, records of whole groups (their
  * members are calls), and calls captured into a CUDA graph. */

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From calls to steps: tokens, marks, choice of the level that is a step, times. In a long job the
  * pattern is found in the last calls and then followed through all of them. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/steps/steps_parts.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -3,9 +3,6 @@
  * occurrence begins a repeat. If more than half of the repeats have the same calls in any order,
  * that is the usual repeat. Short marks find layers. Longer ones find steps, because they can tell
  * the last layer from the others. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/steps/steps_parts.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long steps take, and whether that changed. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/steps/steps_parts.h"
 #include "core/base/util.h"

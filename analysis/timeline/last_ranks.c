@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/record.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/timeline/last_ranks.h"

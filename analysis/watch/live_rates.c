@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rates.h"
 

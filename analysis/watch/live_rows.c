@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rows.h"
 

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints fields by their kinds. */
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 static bool exact_bytes;

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints --help and the manual page from the option tables. */
-#include <ctype.h>
-#include <string.h>
-
 #include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_options.h"

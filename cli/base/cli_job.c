@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "capo/msg.h"
 #include "cli/base/cli_job.h"
 #include "analysis/log/log_find.h"

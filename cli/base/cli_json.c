@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/base/cli_json.h"
 #include "core/base/markup.h"
 #include "core/base/nccl_release.h"
 #include "core/base/clock_reasons.h"
+#include "core/base/util.h"
 
 json_t *cli_json_real(double value)
 {

@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the machine that a command line names. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "capo/msg.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/near_word.h"

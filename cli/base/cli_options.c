@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses command lines by the tables of cli_options.h. getopt_long() splits the words; values and
  * all messages are handled here. Also lists all options. */
-#include <ctype.h>
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli_options.h"

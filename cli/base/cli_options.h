@@ -16,10 +16,7 @@
  * last of several wins. -- ends the options. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "core/base/util.h"
 
 /* Exit statuses of all verbs: success; failure, or the answer is "no"; wrong command line; of verbs
  * that judge: nothing to judge. docs/stability.md has the table. */

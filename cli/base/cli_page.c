@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds a page and prints it as text, Markdown and HTML. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"

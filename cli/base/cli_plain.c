@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "cli/base/cli_plain.h"
 #include "core/base/plain_text.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 struct way {

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
-#include <stdio.h>
-#include <unistd.h>
-
 #include "cli/base/cli_progress.h"
 #include "core/base/plain_text.h"
 #include "core/base/clock.h"
+#include "core/base/util.h"
 
 static struct {
         bool begun, shown;

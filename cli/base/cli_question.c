@@ -2,13 +2,8 @@
 /* Resolves a question from the command line: what to ask, which NCCL, which GPUs; and asks it
  * without and with a tuner. */
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/collectives.h"
 #include "capo/msg.h"

@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "core/base/plain_text.h"

@@ -2,11 +2,8 @@
 /* Aligned columns. analysis/job/figures.h formats the numbers. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "analysis/job/figures.h"
+#include "core/base/util.h"
 
 struct capo_table; /* cells are added row by row, left to right */
 

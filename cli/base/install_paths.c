@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <limits.h>
-#include <unistd.h>
-
 #include "cli/base/install_paths.h"
 #include "core/base/own_tree.h"
+#include "core/base/util.h"
 
 int cli_where(const char *build_path, const char *install_path, char *path, size_t room)
 {

@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/install_paths.h"
+#include "core/base/util.h"
 #include "profiles/plan/plan.h"
 
 int cli_topology_find(const char *platform, char *path, size_t room)

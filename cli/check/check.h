@@ -8,12 +8,10 @@
  *             "missing": [index]} */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <jansson.h>
-#include <stdio.h>
 
 #include "cli/doctor/doctor.h"
+#include "core/base/util.h"
 
 struct check_options {
         bool json, strict;

@@ -6,13 +6,6 @@
  * A node reads its clock between node 0's writing of "begin" and node 0's reading of the answer.
  * These two times bound the clock's error. A slow file system widens the bounds, but they are
  * always right. */
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "capo/msg.h"
 #include "cli/check/check.h"
 #include "cli/check/check_folder.h"

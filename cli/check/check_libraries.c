@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Do the libraries load here? Each is tried in a child process. Also: does the loader accept a
  * preload? */
-#include <errno.h>
 #include <dlfcn.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/install_paths.h"

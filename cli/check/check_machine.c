@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares GPUs, NVLinks and NICs with what is expected and with each other; checks the clock. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/timex.h>
 
 #include "cli/base/cli_machine.h"

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Compares nodes and prints differences and the verdict. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"

@@ -5,12 +5,6 @@
  *
  * Node 0 decides. It writes "plan" R to the shared folder with the groups of round R, or an empty
  * list at the end; the first node of each group writes "done" R.G with its result. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/check/check.h"

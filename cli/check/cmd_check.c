@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo check: is a node, or are several nodes fit for a job? */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
-
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo diagnose: finds the cause of an earlier failure from whatever files remain. */
-#include <errno.h>
-#include <limits.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"

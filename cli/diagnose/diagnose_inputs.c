@@ -2,13 +2,9 @@
 /* Reads folders, compressed files, dumps and texts; the kind of each is detected by its content. An
  * input of any length takes a bounded memory. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 #include <zlib.h>
 #include <zstd.h>
 

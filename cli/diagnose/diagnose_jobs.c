@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Dumps and answers for the engine of capo hang; its verdict becomes one more finding. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "cli/diagnose/diagnose_inputs.h"
 #include "cli/hang/cmd_hang.h"

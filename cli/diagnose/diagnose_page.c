@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: what was read, the verdict, matching known bugs, what is missing, what to do. */
-#include <errno.h>
 #include <jansson.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"

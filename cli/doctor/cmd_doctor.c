@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <limits.h>
-#include <stdio.h>
-
 #include "cli/base/cli.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"

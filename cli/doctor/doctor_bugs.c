@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Known bugs of this NCCL release, from the table of capo diagnose. */
-#include <string.h>
-#include <unistd.h>
-
 #include "core/base/nccl_release.h"
 #include "cli/doctor/doctor.h"
 #include "analysis/diagnose/known_bugs.h"
+#include "core/base/util.h"
 
 /* Does the environment set @text, a NAME or the beginning of NAME=VALUE? */
 static bool is_set(const char *text, void *arg)

@@ -6,13 +6,8 @@
 #include <dlfcn.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs that a job started here would get: those that the driver shows, CUDA_VISIBLE_DEVICES,
  * MIG slices. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"

@@ -4,14 +4,8 @@
  * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services (ACS), peer-to-peer
  * traffic is redirected to the root complex, which costs bandwidth or hangs. A translating IOMMU
  * does the same on bare metal. In a virtual machine ACS must be on, with ATS in the NICs. */
-#include <errno.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "core/base/util.h"

@@ -2,10 +2,6 @@
 /* A preloaded library comes first in the global scope. A library opened with RTLD_DEEPBIND searches
  * its own dependencies before that, and one opened by dlmopen() has its own global scope. The flags
  * are not in the file: only a program that links NCCL itself is certainly unaffected. */
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/base/file.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds what a libnccl has and this capo lacks: exported functions, and plugin interfaces that it
  * would load. */
-#include <string.h>
-
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo's own settings: unknown names, invalid values, a profile that cannot be loaded. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/profile.h"

@@ -2,11 +2,7 @@
 /* libfabric loads its providers when asked for them, and they open devices: that is done in a child
  * process. */
 #include <dlfcn.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <rdma/fabric.h>
 
 #include "core/base/text.h"

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/util.h"
 #include "cli/doctor/network_devices.h"
 #include "cli/doctor/sysfs.h"

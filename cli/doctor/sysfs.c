@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "core/base/util.h"

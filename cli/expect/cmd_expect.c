@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo expect: is a measured bandwidth normal for this machine? */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reads measurements: nccl-tests output, other tables, or logs of capo, also of a running job. */
-#include <errno.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_find.h"
 #include "capo/log_layout.h"

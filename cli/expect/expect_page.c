@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer, the numbers it is compared with, likely causes, what is not known. */
 #include <jansson.h>
-#include <string.h>
 
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/job/figures.h"

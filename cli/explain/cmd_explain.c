@@ -2,10 +2,6 @@
 /* capo explain: why one call runs as it does. Three sources, each used as far as it was requested:
  * the profile's rules for the job's shape; NCCL's predicted costs on virtual GPUs, before and after
  * the tuner; what a recorded job really ran. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first two forms of capo explain: rules and candidates. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit --model: finds machine, libnccl and GPUs, then uses profiles/fit/fit_model.h. */
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/fit/cmd_fit.h"

@@ -2,7 +2,6 @@
 /* The page of an unmeasured allocation: what NCCL assumes, what the links are, what to choose. */
 #include <jansson.h>
 #include <math.h>
-#include <stdio.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"

@@ -4,10 +4,7 @@
  * each candidate relative to NCCL's own choice at that size, which is the basis of decisions. The
  * profile's choice is drawn as a wide line. The terminal picture is the second panel, in letters.
  */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/base/svg_draw.h"
 #include "cli/fit/fit_svg.h"

@@ -4,12 +4,6 @@
  * when the job ended (from its logs). analysis/hang/hang_verdict.h judges; this file has the
  * command line.
  */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/process/proc_pid.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranks, calls, places and stacks as all pages of capo hang say them; what is missing to decide. */
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
 #include "cli/hang/hang_describe.h"

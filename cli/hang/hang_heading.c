@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The heading: which job it is, and how its processes ended. */
 #include <pwd.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/process/proc_pid.h"
 #include "analysis/hang/wait_graph.h"
@@ -10,6 +8,7 @@
 #include "analysis/report/job_judge.h"
 #include "cli/hang/hang_describe.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/log/info.h"
 
 enum { ENDS_SHOWN = 8, MOMENT_NS = 1000000000 };

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page as JSON (versioned by "capo_hang", docs/hang.md). */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines about an unfinished call below NCCL: streams, and the rank's network. */
-#include <string.h>
-
 #include "cli/hang/hang_describe.h"
 #include "core/base/text.h"
 #include "core/base/util.h"

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Loads the logs found by hang_gather.c as a job and makes the verdict, for `capo hang` and `capo
  * watch`. */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/waits_causes.h"
 #include "analysis/steps/job_steps.h"
+#include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"

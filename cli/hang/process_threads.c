@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints the stacks of threads: from a HANG frame, read now, or read while stopped. Only a few
  * threads and frames are printed, innermost first; --json has all. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "cli/hang/hang_describe.h"
 #include "analysis/process/python_stack.h"
 #include "analysis/process/stacks.h"

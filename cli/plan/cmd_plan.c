@@ -2,7 +2,6 @@
 /* capo plan: makes a question from the command line, and asks it without and with the profile. */
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

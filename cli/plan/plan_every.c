@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo plan --every: a line per group of allocations with equal answers. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "capo/msg.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* `capo plan` as JSON. */
 #include <math.h>
-#include <stdio.h>
 
 #include "cli/base/cli_json.h"
 #include "cli/plan/cmd_plan.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of `capo plan`. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "cli/plan/cmd_plan.h"

@@ -3,10 +3,7 @@
  * core/profile/profile_find.c finds them, core/profile/profile_check.c checks, core/profile/match.c
  * matches. */
 #include <dirent.h>
-#include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/collectives.h"
 #include "capo/env.h"

@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo report: one page from logs. This file has the command line and reads the logs.
  * analysis/report/job_judge.h judges; the formats (report_formats.def) print. */
-#include <errno.h>
 #include <fnmatch.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "capo/env.h"

@@ -3,8 +3,6 @@
  * topology has the GPUs at these, and capo topo computes the rest. If one rank's log is missing, or
  * a GPU is not in the topology, the communicator has no ceiling. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/log/info_read.h"
 #include "capo/call_ids.h"

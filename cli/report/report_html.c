@@ -2,9 +2,6 @@
 /* The report with pictures: one self-contained HTML file, light or dark as the reader's system
  * prefers. It prints the sections of the text page, next steps first, and pictures. */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/timeline/timeline.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a report: NIC use by rank, then traffic by call (analysis/network/network.h). */
-#include <inttypes.h>
 #include <math.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
@@ -11,6 +9,7 @@
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/log/fabric_kinds.h"
 #include "core/log/info.h"
 

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer first, every number with its unit, caveats at the end. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/log/rules_read.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo report --recover: adds what killed processes left in memory to their logs
  * (analysis/log/recover.h). */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* STEPS of the report, as text and as JSON. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "cli/base/cli_fields.h"

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sections on communicators, their ceilings, and waiting. */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "cli/base/cli_fields.h"

@@ -4,14 +4,8 @@
  * the program itself, or a launcher that starts it on many nodes. srun, torchrun and MPICH's
  * mpiexec pass the environment on. Open MPI's mpirun does not, so the variables are named to it
  * with -x. */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

@@ -4,16 +4,10 @@
  * candidates by the schedule of tuner/sweep.c. Everything is decided before the job starts: the
  * plan is text in the environment.
  */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include <ftw.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "capo/collectives.h"
 #include "capo/env.h"

@@ -5,14 +5,9 @@
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "cli/doctor/elf_file.h"

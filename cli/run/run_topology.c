@@ -2,15 +2,10 @@
 /* Records the machine's topology beside the job's logs, so that capo report knows GPUs, links and
  * the class of the allocation. One file per host, by the first capo run there; hosts with only the
  * launcher's processes have none. */
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "cli/run/cmd_run.h"
 #include "core/base/util.h"

@@ -4,15 +4,9 @@
  * lists one other choice per size for this very layout and release: Tree, and on one node Ring from
  * 4 MiB on, where NCCL tends to prefer NVLS (docs/internals/models.md). It is a profile as any
  * other, of predicted rows; NCCL's own choice decides all other calls. */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/steps/job_steps.h"

@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Starts `capo watch` beside the command: a process that is not its child, in its own session, with
  * the command's standard error. It ends with the command. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/run/cmd_run.h"
+#include "core/base/util.h"
 
 /* Keep only standard error: readers of the command's other files would wait for the watch to end.
  */

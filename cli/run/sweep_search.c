@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A search in rounds has no state of its own: what was measured says how far each class is. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "cli/run/sweep_search.h"
 #include "core/base/calls.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "cli/top/top_page.h"
+#include "core/base/util.h"
 
 struct options {
         const char *dir, *filter;

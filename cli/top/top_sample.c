@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "cli/top/top_page.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { NIC_SILENT_S = 15 }; /* without new data for this long, the rate is zero */

@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page on a terminal, updated in place, with keys. */
-#include <errno.h>
-#include <string.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "cli/top/top_page.h"

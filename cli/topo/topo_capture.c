@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo topo capture: this machine as an NCCL topology file. */
-#include <errno.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_output.h"
+#include "core/base/util.h"
 #include "profiles/plan/plan_capture.h"
 
 struct options {

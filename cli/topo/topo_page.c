@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One allocation, as text and as JSON. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/collectives.h"
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"

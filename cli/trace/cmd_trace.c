@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo trace: writes a job as a time line for Perfetto and chrome://tracing. */
-#include <ctype.h>
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"

@@ -2,10 +2,7 @@
 /* Fast text output, optionally compressed (gzip). */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "core/base/util.h"
 
 struct trace_out;
 

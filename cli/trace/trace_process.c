@@ -3,11 +3,6 @@
  * The calls of one process. There may be millions: the common text of similar calls is made once
  * and copied, and only numbers are written for each call.
  */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/causes/machine_series.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"

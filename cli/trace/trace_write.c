@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rarer events: names, steps, network. */
-#include <errno.h>
 #include <jansson.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "cli/base/cli_json.h"
 #include "cli/trace/trace.h"

@@ -2,12 +2,10 @@
 /* Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
  * their series. Inspector has one file per GPU and the last values; here there is one series for
  * all GPUs of the node (gpu="all"), with values since the start of the job. */
-#include <ctype.h>
-#include <string.h>
-
 #include "cli/base/cli.h"
 #include "cli/watch/metrics.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 
 enum { SMALLEST = 8 << 10, ROWS = 128 };
 

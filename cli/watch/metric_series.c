@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

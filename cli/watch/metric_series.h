@@ -3,9 +3,7 @@
  * makes the node exporter fail for all of them. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 struct metric_series {
         uint64_t *hash; /* 0: free */

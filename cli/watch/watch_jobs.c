@@ -1,11 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Samples the recorded processes: finds jobs, new ones, and ended ones. */
-#include <errno.h>
 #include <malloc.h>
 #include <pwd.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "cli/report/cmd_report.h"
 #include "cli/watch/watch_jobs.h"

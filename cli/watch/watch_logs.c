@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/frame_types.h"
 #include "cli/watch/watch_logs.h"

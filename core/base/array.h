@@ -3,9 +3,7 @@
  * items tells it. */
 #pragma once
 
-#include <errno.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "core/base/util.h"
 
 /** capo_array_room() - make room for one more item behind the first @n of a list
  * @list: address of the list's pointer (struct x **), NULL for an empty list. A list that grows

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <stdbool.h>
-#include <string.h>
 #include <strings.h>
 
 #include "capo/algorithms.h"

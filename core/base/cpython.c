@@ -2,10 +2,6 @@
 /* Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit
  * machine: worked out with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
  * and 3.14.10. A build where they do not hold gives no texts and does no harm. */
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/cpython.h"
 #include "core/base/util.h"
 

@@ -5,9 +5,7 @@
  * function of the interpreter is called. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 enum {
         CAPO_PY_SHOWN =

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See the header. Unwanted parts are skipped by their tokens, only to find where they end. */
-#include <stdbool.h>
-#include <string.h>
-
 #include "core/base/demangle.h"
+#include "core/base/util.h"
 
 #define DEPTH 200 /* of what is inside each other; a name that goes deeper is cut there */
 

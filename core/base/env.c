@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings table at work. Each row of env.def becomes one field, one parse call and one printed
  * line, so the list, the parser and the documentation cannot drift apart. */
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/site_conf.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 
 static bool parse_STR(const char *text, capo_env_STR *out)
 {

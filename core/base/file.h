@@ -3,9 +3,8 @@
 #pragma once
 
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <unistd.h>
+
+#include "core/base/util.h"
 
 /** capo_file_read() - all of a file
  * @path: - is standard input

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <assert.h>
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "core/base/gpu_clocks.h"
 #include "core/base/text.h"

@@ -4,9 +4,7 @@
  * judged by analysis/report/late_cause.c. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 /* Room for what holds a GPU back: core/base/clock_reasons.h. */
 #define CAPO_CLOCK_REASON_ROOM 16

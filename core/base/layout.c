@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A layout is kept as runs of equal nodes, which makes a job of a thousand nodes as small as one of
  * two. Where the order does not matter, texts and comparisons use the order of rising size. */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/env.h"
 #include "core/base/layout.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 
 #define RANKS_MAX (1u << 24)
 

@@ -11,9 +11,7 @@
  * None allocates. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 #define CAPO_LAYOUT_RUNS 32  /* runs of equal nodes in one job */
 #define CAPO_LAYOUT_TEXT 512 /* room for any layout as text */

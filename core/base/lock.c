@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <signal.h>
-#include <stdint.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/base/lock.h"
+#include "core/base/util.h"
 
 /* Initial-exec: the first look at it must not allocate. */
 static __thread struct {

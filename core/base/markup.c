@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdbool.h>
-#include <string.h>
-
 #include "core/base/markup.h"
+#include "core/base/util.h"
 
 void capo_markup_text(FILE *out, const char *text)
 {

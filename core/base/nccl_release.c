@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"

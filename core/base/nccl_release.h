@@ -3,9 +3,7 @@
  * it is not known. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 #define CAPO_NCCL_LAST 999999 /* "still" */
 

@@ -18,13 +18,11 @@
 #include <link.h>
 #include <pthread.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stddef.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/base/old_glibc.h"
+#include "core/base/util.h"
 
 #pragma GCC visibility push(hidden)
 #ifdef CAPO_LATE_THREADS

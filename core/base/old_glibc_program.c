@@ -5,13 +5,11 @@
 #include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
-#include <stddef.h>
-#include <stdlib.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/base/old_glibc.h"
+#include "core/base/util.h"
 
 #pragma GCC visibility push(hidden)
 

@@ -2,9 +2,7 @@
 /* What qsort() and bsearch() ask: which comes first. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
+#include "core/base/util.h"
 
 /* Below, like or above 0 as @a is below, like or above @b. By several things: CAPO_ORDER(...) ?:
  * CAPO_ORDER(...). */

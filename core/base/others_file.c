@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/others_file.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/own_tree.h"
+#include "core/base/util.h"
 
 /* @relative in the folder that is @up names above the file @own. */
 static int try_above(const char *own, unsigned up, const char *relative, char *path, size_t room)

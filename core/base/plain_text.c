@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
-
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
 

@@ -1,9 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An argument stays only for what it is known to be. Nobody can list the shapes of secrets. */
-#include <ctype.h>
-#include <stdbool.h>
-#include <string.h>
-
 #include "core/base/safe_args.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"

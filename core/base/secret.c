@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <stdbool.h>
-#include <string.h>
-
 #include "core/base/secret.h"
 #include "core/base/util.h"
 

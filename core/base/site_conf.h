@@ -3,9 +3,7 @@
  * environment wins. The file is read into memory of the caller: in the job nothing is allocated. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 #define CAPO_SITE_CONF "/etc/capo/capo.conf"
 enum {

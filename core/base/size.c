@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "core/base/size.h"
+#include "core/base/util.h"
 
 int capo_size_parse(const char *text, uint64_t *out)
 {

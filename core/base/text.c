@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/text.h"
+#include "core/base/util.h"
 
 char *capo_append(char *text, size_t room, const char *format, ...)
 {

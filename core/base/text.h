@@ -2,9 +2,7 @@
 /* Texts that are put together piece by piece. */
 #pragma once
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 /** capo_append() - printf() behind what a text has already
  * @text: ends within its @room bytes, and does so afterwards: what does not fit is cut off

@@ -5,12 +5,11 @@
  * EPIPE). A signal that was pending before stays pending. */
 #pragma once
 
-#include <errno.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "core/base/util.h"
 
 /** capo_signal_mask() - pthread_sigmask() as the kernel has it: 0 or -1 and errno. Libc removes the
  * signal of a cancellation from each mask that it sets, and so would deliver it under a lock

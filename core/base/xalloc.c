@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 
 #include "core/base/array.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 int xalloc_status = 1;

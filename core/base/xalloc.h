@@ -4,9 +4,7 @@
  * the libraries that a job loads, nor for a size that a file states. */
 #pragma once
 
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
+#include "core/base/util.h"
 
 /* CAPO_EXIT_FAIL; another where that is an answer of the verb */
 extern int xalloc_status;

@@ -5,9 +5,7 @@
  * pid namespace /proc is asked as well. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 /** capo_alive_text() - a short text file, whole. Return: its length without the newline; -errno. */
 int capo_alive_text(const char *path, char *text, size_t room);

@@ -7,13 +7,11 @@
  * no record is lost. The process that recovers the segment finds the record that was being moved:
  * it is the last that was kept and still is in its ring, and the number of calls says whether it
  * was counted. If nothing is kept (CAPO_FLIGHT=0), it is counted again. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "capo/call_kinds.h"
 #include "capo/frame_types.h"
+#include "core/base/util.h"
 #include "core/log/cells.h"
 #include "core/log/describe.h"
 #include "core/log/drain.h"

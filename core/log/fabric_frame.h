@@ -5,11 +5,8 @@
  * fabric_read.c takes the last whole one apart (afterwards). No libfabric header here. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "capo/log_layout.h"
+#include "core/base/util.h"
 
 /* Tables by kind of operation (core/log/fabric_kinds.h) have so much room. */
 #define CAPO_FI_KIND_ROOM 12

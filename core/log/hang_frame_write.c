@@ -1,9 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

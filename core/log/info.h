@@ -3,9 +3,7 @@
  * keys; info_write.c makes the lines, in the job, and info_read.c parses them afterwards. */
 #pragma once
 
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
+#include "core/base/util.h"
 
 /* CAPO_INFO_HOST is "host", and so on: a key that is misspelt does not compile. */
 #define INFO_KEY(id, key, meaning) static const char CAPO_INFO_##id[] __attribute__((unused)) = key;

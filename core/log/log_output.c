@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/random.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
+#include "core/base/util.h"
 #include "core/log/log_output.h"
 
 void capo_output_init(struct capo_output *o, struct capo_segment_header *h)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
 
+#include "core/base/util.h"
 #include "core/log/number_index.h"
 #include "core/log/segment.h"
 

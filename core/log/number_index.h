@@ -4,9 +4,7 @@
  * (mlockall()), within a limit. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 #define CAPO_NO_NUMBER 65535u
 

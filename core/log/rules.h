@@ -4,10 +4,7 @@
  * rules_write.c puts lines together (in the job), rules_read.c takes them apart (afterwards). */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "core/base/util.h"
 
 /* CAPO_RULES_DIGEST is "digest", and so on. */
 #define RULES_KEY(id, word, fields) \

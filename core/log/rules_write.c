@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
-
+#include "core/base/util.h"
 #include "core/log/rules.h"
 
 void capo_rules_put(FILE *out, const char *key, const char *format, ...)

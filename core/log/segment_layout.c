@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The places of areas in the file of a segment, and the pieces in which they are mapped. */
-#include <errno.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "core/base/util.h"
 #include "core/log/segment.h"
 #include "core/log/segment_calls.h"
 

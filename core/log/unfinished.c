@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See the header. The segment may be a dead process's and damaged: every index is masked, every
  * number checked. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

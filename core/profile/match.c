@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Decides which rules hold for a communicator or a question, and which of them comes first. */
-#include <errno.h>
 #include <fnmatch.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/layout.h"
 #include "core/base/order.h"

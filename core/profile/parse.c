@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The JSON form of a profile, read. Keys are tables; a key that is not in its table, or comes
  * twice, is an error where it stands. profile_write.c writes the same form. */
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
-#include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/size.h"

@@ -5,11 +5,7 @@
  * A profile owns three growing arrays (rules, rows, notes) and an arena of texts; rules point into
  * the rows by index, so that arrays may move while a profile is built. Nothing is shared between
  * profiles and nothing is changed after loading, so any number of threads may read one. */
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/array.h"
 #include "core/profile/profile_json.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Checks over a whole profile. Each is a small function over rules or rows; the only shared idea is
  * implication: if condition A holds whenever B does, and A comes first, B never gets its turn. */
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"

@@ -2,9 +2,7 @@
 /* What is wrong with a profile that can be read: found before a job finds it. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 struct capo_profile;
 struct capo_when;

@@ -8,11 +8,7 @@
  * lines keep their order: a rule is a run of neighbouring lines with equal conditions, and
  * core/profile/match.c lays the lines over each other. The example plugin turns a word it does not
  * know into all-reduce, ring or simple; here it is an error. */
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "core/base/own_tree.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/profile_find.h"
 

@@ -5,15 +5,11 @@
  * tree also forgets where its values stood, so that errors could not name line and column. The
  * grammar is RFC 8259 without exceptions; the fuzzer and a unit test hold it against jansson: what
  * is accepted here is accepted there. */
-#include <ctype.h>
 #include <endian.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/profile.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/profile/profile_json.h"
 
 #define DEPTH_MAX 64 /* of values that nobody looks into (provenance) */

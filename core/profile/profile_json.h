@@ -3,11 +3,7 @@
  * found ...". */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <string.h>
-
+#include "core/base/util.h"
 #include "core/profile/value.h"
 
 struct capo_fault;

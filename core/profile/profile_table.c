@@ -9,10 +9,6 @@
  * sizes are cut at every boundary of a line, and each line takes the pieces that no earlier one
  * has. "Next free piece" is a list of forward references that is shortened as it is walked
  * (union-find with path compression), so that n lines take n log n steps and not n * n. */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"

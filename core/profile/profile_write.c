@@ -2,7 +2,6 @@
 /* The JSON form of a profile, written: keys in the order of the tables, a row on a line, so that
  * two profiles can be compared by eye and by diff. Here are also the conditions of a rule as one
  * line for people. */
-#include <errno.h>
 #include <math.h>
 
 #include "capo/collectives.h"

@@ -2,9 +2,8 @@
 /* JSON's numbers and texts by themselves, whatever the locale. */
 #include <locale.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "core/base/util.h"
 #include "core/profile/value.h"
 
 static bool is_digit(char c)

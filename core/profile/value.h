@@ -2,10 +2,7 @@
 /* Values of JSON by themselves, whatever the locale. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
+#include "core/base/util.h"
 
 /** capo_number_read() - the number at @p, as far as it goes. Return: one past it; NULL: none is
  * there, or it is too large. */

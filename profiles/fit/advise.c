@@ -3,12 +3,11 @@
  * backward pass gains less from fewer, larger buckets, because the last one starts later. So a best
  * size is only named if it saves at least 3 % of the step's communication, and more than the 95 %
  * intervals of the times used. The smallest size within 1 % of the best is chosen. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/hist.h"
 #include "analysis/job/training_steps.h"

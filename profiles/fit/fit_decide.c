@@ -18,7 +18,6 @@
  * candidate costs a little, so that equal candidates do not alternate.
  */
 #include <math.h>
-#include <stdlib.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -4,10 +4,7 @@
  * (fragment_model.c) name the same choice with a gain above CAPO_MODEL_MARGIN. If only one does,
  * the page names the measurement that decides. NCCL's constants are not changed, because that would
  * change choices without any margin. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "capo/msg.h"

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first three steps of fit_make.c: sorted samples to blocks, removal of systematic differences,
  * and the remaining noise. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"

@@ -2,11 +2,6 @@
 /* Which runs may be compared. Two times can be compared only if nothing but the choice differs. So
  * runs under other settings, on other hosts, or stored twice under two names are left out before
  * the fit. */
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/order.h"

@@ -2,8 +2,6 @@
 /* For the reader of a fit: why each size was written or left, and which measurement would help
  * most. */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

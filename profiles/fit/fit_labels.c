@@ -9,7 +9,6 @@
  *   - a run that is known to have run something else than its label contradicts it.
  * If one does not hold, no rule is written: it is not known which of the labels is wrong. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "capo/algorithms.h"
 #include "analysis/job/spread.h"

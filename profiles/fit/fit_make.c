@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From samples to rows: sorts and groups the samples, and calls the steps of fit_private.h for each
  * series. docs/internals/fit-statistics.md explains the steps. */
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/job/spread.h"
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"

@@ -8,8 +8,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"

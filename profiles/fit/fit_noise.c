@@ -24,7 +24,6 @@
  * certainty? With little noise the first decides, and gains of two percent are taken; with much
  * noise the second does. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "analysis/job/spread.h"
 #include "core/base/order.h"

@@ -2,13 +2,11 @@
 /* Converts a fit to a profile. A rule claims only what was measured: it names ranks, nodes, layout
  * and the minor NCCL release; if one fit has several patch releases of one minor, the patch
  * release. */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "core/base/nccl_release.h"
 

@@ -2,11 +2,7 @@
 /* A trial ends as faster, no gain, or open. Both choices ran in the same job, alternating, so the
  * error of the difference of their medians is the one within the run (struct
  * capo_fit_cell.se_within). Jobs are joined by these differences, never by their times. */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "analysis/steps/job_steps.h"
 #include "capo/record.h"

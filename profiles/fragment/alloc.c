@@ -1,10 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses allocations from command lines and schedulers. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

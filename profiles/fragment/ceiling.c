@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ceilings of an allocation from the rates of tree_pack.h. With one switch and equal ports they
  * have closed forms (72 GPUs take no time). */
-#include <errno.h>
-#include <stdlib.h>
-
 #include "capo/collectives.h"
 #include "core/base/util.h"
 #include "profiles/fragment/flow_net.h"

@@ -10,11 +10,6 @@
  * letter, a for the most bricks. On machines without a known name they are distinguished by four
  * digits of a hash of the canonical form, so that the name does not depend on the rest of the
  * machine. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

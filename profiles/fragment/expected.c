@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/call_ids.h"
 #include "core/base/util.h"

@@ -3,12 +3,9 @@
  * else with NCCL's own prediction, else with the ceiling of the links. Pure functions. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "capo/call_kinds.h"
 #include "core/base/layout.h"
+#include "core/base/util.h"
 
 struct capo_public_rate {
         const char *platform, *layout;

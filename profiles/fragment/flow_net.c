@@ -2,10 +2,7 @@
 /* Vertices: first the ranks, then the relays of each machine. Capacities are in MB/s divided by
  * their common divisor: a DGX-1's NVLinks become 1 and 2, and all arithmetic uses small whole
  * numbers. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <string.h>
 
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"

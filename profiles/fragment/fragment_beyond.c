@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"

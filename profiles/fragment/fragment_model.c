@@ -33,10 +33,7 @@
  * A cell's latency and bandwidth are read back from the table at two sizes so large that no
  * size-dependent correction applies. The cell is then scaled by the ratio of our formula with and
  * without the correction, so unknown parts of a release's formula cancel. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/collectives.h"
 #include "capo/msg.h"

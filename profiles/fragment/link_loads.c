@@ -2,10 +2,7 @@
 /* Each link of a machine has one counter per direction. Every channel is walked once and adds its
  * share to each link it crosses; the fullest link limits the rate. Shares are equal, because NCCL
  * divides data evenly over channels: a channel over a busy NIC delays the others. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

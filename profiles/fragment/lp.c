@@ -12,10 +12,7 @@
  * c > 0. Any packing pays at least c per unit and at most the price of all capacity, so its amount
  * is at most (sum of price * capacity) / c. The smallest such bound seen is the result; at the end
  * the packing reaches it. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One question per allocation: three collectives at a size where latency is negligible. */
-#include <errno.h>
-
 #include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/util.h"

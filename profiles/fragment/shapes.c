@@ -2,10 +2,7 @@
 /* Rings and chains, from which NCCL builds its channels. How many rings of whole bricks fit is a
  * search (small, and exact up to 8 GPUs). If rings share bricks, it is a packing whose oracle
  * solves the travelling salesman's problem with Held and Karp's table over sets of GPUs. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

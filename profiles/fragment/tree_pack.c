@@ -8,10 +8,7 @@
  *
  * Fractions are avoided in the flows: for x = num / den, all capacities are multiplied by den, and
  * x is num. */
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

@@ -21,9 +21,7 @@
  *                               (parts - 1). With relays their edges are paths through them. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 struct pack_net {
         int n, n_ranks;

@@ -5,12 +5,9 @@
  * bridge, else NVLink to the GPU beside the NIC (PXN), else PCI through the CPU. Two losses are as
  * in NCCL's search (search.cc, followPath): a NIC that writes into a GPU before Ampere uses an
  * eighth of the way back, and a GPU that goes through an Intel CPU uses a fifth more of PCI. */
-#include <errno.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/fragment/ways.h"

@@ -3,12 +3,8 @@
  * Folders are walked in name order, so that the same folder always gives the same samples in the
  * same order. */
 #include <dirent.h>
-#include <errno.h>
 #include <fnmatch.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "capo/log_layout.h"

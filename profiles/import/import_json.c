@@ -2,12 +2,7 @@
 /* JSON, one document or several in a row: the report of nccl-tests -J (its src/util.cu, version 2),
  * one document per run, with its environment and so with what was forced; and NCCL Inspector's
  * records (inspector.c). A document that cannot be read is reported and left out. */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"

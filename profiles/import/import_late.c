@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Keeps capo's logs and Inspector's records until all inputs are known. Each rank's file has its
  * own times of the job's calls, so the files of a job must be read together. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/job/stats.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 

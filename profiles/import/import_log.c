@@ -10,11 +10,6 @@
  *
  * Only calls outside of groups that were timed on the GPU are used. Members of a group have no time
  * of their own, and the host's time is only that of the enqueue. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared by all importers to describe a run: errors with line numbers, the user's label, numbers,
  * hosts, tuner and layout. */
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/layout.h"
 #include "core/base/nccl_release.h"

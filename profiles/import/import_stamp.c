@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start times of runs, from the time stamps of their file. Only their order is used. */
-#include <ctype.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/util.h"

@@ -3,11 +3,6 @@
  * candidate, with columns for what ran); and vidur's profiling tables (all-reduce by placement,
  * times in milliseconds, NCCL's own choice). None of them quotes its fields. Columns are found by
  * name, in any order. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"

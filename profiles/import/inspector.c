@@ -9,12 +9,6 @@
  *
  * coll_msg_size_bytes is the program's count times the element size: for all-gather and
  * reduce-scatter one rank's share (inspectorComputeOpBw() multiplies it by the ranks). */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/util.h"

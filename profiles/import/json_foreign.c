@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Describes a JSON document without measurements: by name if its kind is known, else by its keys.
  */
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "profiles/import/import_json.h"

@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
+#include "core/base/util.h"
 #include "core/log/info.h"
 #include "profiles/import/log_labels.h"
 

@@ -3,11 +3,6 @@
  * NCCL_DEBUG_SUBSYS=TUNING, each decision. The words are NCCL's (2.29.7 src/enqueue.cc,
  * src/graph/tuning.cc, src/misc/param.cc). Decisions are text from 2.24 on and numbers before, with
  * or without the collective's name. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"

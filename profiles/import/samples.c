@@ -1,11 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set that importers fill: runs, their samples, and notes. */
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"

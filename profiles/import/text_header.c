@@ -2,11 +2,6 @@
 /* Reads what comes before a run's rows: nccl-tests' header lines ("# nThread", "# Rank", column
  * heads), and labels that people write between runs. Both describe the current run, or begin
  * another one. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Removes what launchers, log drivers and terminals put before or inside lines of nccl-tests'
  * output. */
-#include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/util.h"
 #include "profiles/import/text_reader.h"
 #include "profiles/import/text_rows.h"

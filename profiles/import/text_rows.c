@@ -1,13 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of nccl-tests' output: words to numbers, and checks of each. Also the names of the hosts, which
  * show where a glued row ends. */
-#include <ctype.h>
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

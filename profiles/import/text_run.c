@@ -2,12 +2,7 @@
 /* The end of a run: its header, labels, NCCL's log lines and the user's flags must agree on the
  * collective, the ranks and what was forced. Then its rows become samples. A run that cannot be
  * trusted is left out completely, with the reason. */
-#include <errno.h>
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"

@@ -1,11 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <ctype.h>
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "core/base/layout.h"
+#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "capo/msg.h"
 #include "profiles/machine/gpus.h"

@@ -13,9 +13,7 @@
  * Blanks are allowed around each. "3" and "3+5" are ambiguous: the caller says which is meant. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 /* The machine; all nodes have the same one. */
 struct capo_gpus_of {

@@ -3,16 +3,11 @@
  * MIG functions since driver 450). A driver without one group of them has no MIG, or reports no
  * NVLinks. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "core/base/clock.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds rows of platforms.def: by name, by shape, by generation of links. */
-#include <stdio.h>
 #include <strings.h>
 
 #include "core/base/text.h"

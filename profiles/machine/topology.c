@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Look-ups in a topology, and its end. */
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
+#include "core/base/util.h"
 #include "profiles/machine/topology.h"
 
 const char *capo_path_name(enum capo_path path)

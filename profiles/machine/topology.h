@@ -8,11 +8,7 @@
  * each. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
+#include "core/base/util.h"
 #include "profiles/machine/xml.h"
 
 #define CAPO_BUSID_ROOM 24 /* "0000:06:00.0", and longer domains */

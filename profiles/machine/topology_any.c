@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Detects the format of a file by its first characters, never by its name. Also makes racks, which
  * no file describes. */
-#include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <hwloc.h>
 #include <hwloc/distances.h>
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "core/base/file.h"

@@ -2,11 +2,6 @@
 /* Combines three lists: devices on the bus (hwloc), devices that the driver shows to this process
  * (NVML; in a container, those of the container), and what the user asks for. CUDA numbers the
  * second list, and so does this. */
-#include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "capo/msg.h"

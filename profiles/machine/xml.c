@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Builds a tree from expat's events. It is freed without recursion. */
-#include <errno.h>
 #include <expat.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "core/base/util.h"

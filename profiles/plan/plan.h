@@ -10,10 +10,7 @@
  * keeps no state; any number of threads may ask at once. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "core/base/util.h"
 #include "profiles/machine/gpus.h"
 
 enum {

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
-#include <stdio.h>
-
 #include "core/base/util.h"
 #include "profiles/plan/plan_alike.h"
 

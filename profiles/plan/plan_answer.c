@@ -4,13 +4,7 @@
  * of the kernel that it launched, in every release. Time: the cell of its choice in the cost table
  * that NCCL passes to a tuner, before any change; without a table (2.19 to 2.21), the time in that
  * printed line; else not known. */
-#include <errno.h>
-#include <limits.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "core/base/calls.h"

@@ -2,18 +2,12 @@
 /* The parent's side: writes the question, starts one worker per node, watches them, reads the
  * answer, and cleans up. A worker runs foreign code with parts replaced, so it gets nothing that it
  * could damage: its own folder, a memory file, a time limit. */
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <dirent.h>
 
 #include "core/base/clock.h"

@@ -2,11 +2,7 @@
 /* Writes down what NCCL would find here. NCCL's PCI tree has only every second bridge: from a
  * device it goes two steps up, past the port, to the switch (nccl src/graph/xml.cc,
  * ncclTopoGetXmlFromSys); so does this file. CPUs are NUMA nodes. */
-#include <errno.h>
 #include <hwloc.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/utsname.h>
 
 #include "capo/msg.h"

@@ -7,11 +7,6 @@
  *
  * The XML tree is not changed; additions are kept beside it, by element, and inserted when the file
  * is written. */
-#include <errno.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 
 #include "capo/msg.h"

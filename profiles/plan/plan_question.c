@@ -1,12 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses the parts of a question: allocations and sizes; and finds a libnccl if none is named. */
-#include <errno.h>
 #include <glob.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

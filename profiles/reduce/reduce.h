@@ -3,9 +3,7 @@
  * those of other nodes. Only the children open NCCL and the driver. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 enum { REDUCE_GPUS = 64, REDUCE_ID = 128 /* NCCL_UNIQUE_ID_BYTES */ };
 

@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening, adding, reading, removing. SQLite's errors are converted in one place. */
-#include <errno.h>
 #include <search.h>
 #include <sqlite3.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"

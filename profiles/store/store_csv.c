@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One flat table: every tool reads it, no join is needed, and column names include units. Text with
  * a comma, a quote or a newline is quoted as in RFC 4180. */
-#include <errno.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/calls.h"
 #include "core/base/markup.h"
 #include "core/base/nccl_release.h"
+#include "core/base/util.h"
 #include "profiles/store/store_csv.h"
 
 void capo_csv_heads(FILE *out)

@@ -4,11 +4,9 @@
  * those of one kind of call at one place in table kind. Codes (collective, algorithm, protocol) are
  * the numbers of the log format, which never change. Table kind also has their names, and indices
  * that make grouping queries need no sort. */
-#include <stdio.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "profiles/import/import.h"
 #include "profiles/store/store_schema.h"
 

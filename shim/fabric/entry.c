@@ -14,12 +14,10 @@
  * fabric below them. Those calls come either while the application's own call is in progress, or
  * from inside libfabric; both pass. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/msg.h"
+#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/fabric/fabric_dlsym.h"

@@ -2,14 +2,9 @@
 /* Following the objects of libfabric, from the fabric down: the entries by which objects are
  * opened, changed and closed. Those that merely stand around a provider's own are the rows of CALL
  * and OPEN in ops.def; close, bind and control have more to do. */
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/env.h"
 #include "core/base/lock.h"
+#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/left.h"
 #include "shim/record/shim.h"

@@ -5,11 +5,9 @@
  * object. Closed endpoints and queues wait in a queue of FI_QUARANTINE before their memory is used
  * again; their counts are folded into their domain. So memory is bounded by the largest number of
  * objects open at once. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/msg.h"
 #include "core/base/lock.h"
+#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 

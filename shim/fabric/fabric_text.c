@@ -6,14 +6,11 @@
  * The counters are read while they are being written; each is a whole number, two of them may be a
  * moment apart. */
 #include <dirent.h>
-#include <errno.h>
-#include <limits.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 

@@ -14,10 +14,6 @@
  * In v1.8.0 to v2.6.0 these tables are writable, static, and never freed; lpp's alone is constant.
  * One that cannot be written is left alone, and the log says that what was opened on its domain is
  * not known. */
-#include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "core/base/lock.h"
 #include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"

@@ -3,10 +3,6 @@
  * shim_fabric.h. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "core/base/util.h"
 
 /* ---- a table and its stand-in ---- */

@@ -14,10 +14,6 @@
  * preloaded, 16 bytes of static TLS in one that is not. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "core/base/util.h"
 
 struct fi_thread {

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/lock.h"
+#include "core/base/util.h"
 #include "shim/find/loader.h"
 
 enum { MOST_MS = 1000 };

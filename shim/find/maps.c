@@ -1,12 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "core/base/util.h"
 #include "shim/find/maps.h"

@@ -3,10 +3,9 @@
  * whoever stands still. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <sys/uio.h>
+
+#include "core/base/util.h"
 
 struct capo_map {
         uintptr_t begin, end;   /* of the mapping that the address lies in */

@@ -4,11 +4,8 @@
  * linked with -rdynamic, so the functions that matter most are only in .symtab. */
 #include <dlfcn.h>
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <link.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

@@ -3,9 +3,7 @@
  * name. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "core/base/util.h"
 
 struct capo_object {
         uintptr_t base;

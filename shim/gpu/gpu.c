@@ -16,13 +16,8 @@
  *     mode: in the default modes it would invalidate a capture another thread is making.
  *   - a non-blocking communicator launches later, on another thread: not timed.
  *   - events are never destroyed: at exit the driver may be gone before us. */
-#include <ctype.h>
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "capo/env.h"

@@ -6,8 +6,6 @@
  * current by hipSetDevice(), and an event belongs to the one that was current. So a context is the
  * device's number and one. Tried on the stand-in only. */
 #include <dlfcn.h>
-#include <stdint.h>
-#include <stdio.h>
 
 #include "core/base/util.h"
 #include "shim/find/symbol.h"

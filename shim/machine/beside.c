@@ -2,9 +2,6 @@
 /* Which libraries of include/capo/beside.def the process has mapped. By the kernel's list: the
  * loader's may be locked by a constructor that waits. */
 #include <fcntl.h>
-#include <stdint.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "capo/msg.h"
 #include "core/base/text.h"

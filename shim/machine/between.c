@@ -7,12 +7,7 @@
  * process_vm_readv(), twice, and count only where both readings agree.
  */
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "core/base/clock.h"

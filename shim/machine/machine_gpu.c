@@ -7,10 +7,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/gpu_clocks.h"
 #include "core/base/util.h"

@@ -3,17 +3,9 @@
  * One reading of everything in the list, and the frame of it. A frame has what changed since the
  * last one: of a quiet machine a few lines.
  */
-#include <errno.h>
-#include <inttypes.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 #include <sys/un.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/frame_types.h"

@@ -2,17 +2,11 @@
 /* Numbers out of the files of /proc and /sys. Files are opened for each reading: descriptors that
  * stay open would count against the job's limit, and a job that closes what is not its own would
  * have us read its file. Nothing allocates. */
-#include <ctype.h>
 #include <dirent.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "core/base/util.h"

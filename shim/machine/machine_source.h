@@ -2,10 +2,7 @@
 /* Numbers out of files of /proc and /sys, for the readings of include/capo/machine.def. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
+#include "core/base/util.h"
 #include "core/log/machine_frame.h"
 
 enum { MACHINE_ROWS = 64 }; /* readings of one scope at most: bits of a word */

@@ -5,16 +5,11 @@
  * does. It is not the drain thread, because a driver that hangs would hold the log up. The drain
  * thread sees what it is at and reports a source that does not answer.
  */
-#include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/frame_types.h"

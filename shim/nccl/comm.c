@@ -13,19 +13,15 @@
  *                         ncclUniqueId: they are joined with the others by NCCL's own commHash
  *                         where a plugin got it
  *      unknown            made before capo looked or by a door it does not see: 0 */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/util.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"
 #include "shim/nccl/reported.h"

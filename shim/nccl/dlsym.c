@@ -16,8 +16,6 @@
  * asked for; nothing can be done about that here. */
 #include <dlfcn.h>
 #include <link.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "core/base/util.h"

@@ -5,9 +5,7 @@
  * library only where dlsym(RTLD_DEFAULT) does not know the names, and nccl.m2n asks dlsym with its
  * library's handle: dlsym.c answers both as for NCCL's own names. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
-#include <string.h>
 
 #include "capo/msg.h"
 #include "core/base/util.h"

@@ -21,11 +21,8 @@
  * between, and each call goes to the next definition of its name. What was found is remembered per
  * object that calls. Copies are distinguished by their functions. Handles are never given back. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <link.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "capo/msg.h"

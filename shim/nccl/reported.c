@@ -6,9 +6,8 @@
  * several fit, unknown is better than wrong. Ranks of one communicator in one process share its
  * hash. */
 #include <pthread.h>
-#include <stdio.h>
-#include <string.h>
 
+#include "core/base/util.h"
 #include "shim/nccl/reported.h"
 #include "shim/record/comms.h"
 

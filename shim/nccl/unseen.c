@@ -3,7 +3,6 @@
  * its end. */
 #include <dlfcn.h>
 #include <link.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

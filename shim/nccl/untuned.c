@@ -4,9 +4,6 @@
  * path and says nothing. There the name serves: ld.so finds the preloaded library by its soname. */
 #include <dlfcn.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

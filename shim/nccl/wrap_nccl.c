@@ -5,11 +5,9 @@
  * copy of NCCL for callers that asked dlsym for a function of exactly that copy. Written by hand
  * here is only what creates a communicator, ends one, or opens and closes groups.
  */
-#include <stdlib.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "capo/record.h"
+#include "core/base/util.h"
 #include "shim/nccl/call_override.h"
 #include "shim/nccl/comm.h"
 #include "shim/record/left.h"

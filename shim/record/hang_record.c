@@ -3,10 +3,7 @@
  * that it is in and the frames of its threads. hang.txt beside the logs is the verdict of `capo
  * watch`, which is no part of the job. A process that sees a new one writes a frame as well: the
  * one that holds all up is in host code and would see no hang. */
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "capo/call_ids.h"
 #include "capo/env.h"
@@ -14,6 +11,7 @@
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
+#include "core/base/util.h"
 #include "core/log/hang_frame.h"
 #include "shim/record/state.h"
 #include "shim/record/start.h"

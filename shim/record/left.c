@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <errno.h>
 #include <signal.h>
-#include <stdint.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
 #include "core/base/util.h"
 #include "shim/record/left.h"

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
-#include <errno.h>
 #include <linux/futex.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
+
+#include "core/base/util.h"
 
 /** capo_nap() - wait @ns for a wake-up, while the futex @word is @value. Return: nobody woke us. */
 static inline bool capo_nap(_Atomic uint32_t *word, uint32_t value, uint64_t ns)

@@ -3,12 +3,8 @@
  * and may be called anywhere, by a signal's handler and by a child of vfork() too: here nothing is
  * locked or allocated. */
 #include <fcntl.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

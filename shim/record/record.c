@@ -8,13 +8,10 @@
  * finds its member by call, communicator and size, in order. Then the group's own record, which has
  * the time, follows its members. A group larger than half the ring is let go early: its first
  * members then lack what the plugins know. */
-#include <errno.h>
-#include <limits.h>
-#include <string.h>
-
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
+#include "core/base/util.h"
 #include "shim/record/comms.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

@@ -2,12 +2,6 @@
 /* INFO: whose log this is. The keys: include/capo/log_keys.def. Launchers tell the rank each in its
  * own words. */
 #include <fcntl.h>
-#include <limits.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/frame_types.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Text on its way into the log: through the segment, where a kill finds it. Contracts: shim.h. */
-#include <errno.h>
-#include <stdarg.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "capo/frame_types.h"
+#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/record/state.h"
 #include "shim/record/start.h"

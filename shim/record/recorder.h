@@ -17,8 +17,6 @@
  * dropped. */
 #pragma once
 
-#include <string.h>
-
 #include "capo/record.h"
 #include "core/log/segment_calls.h"
 #include "core/base/util.h"

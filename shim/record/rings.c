@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring that a thread records its calls into: where it comes from, and whether it has room. */
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "capo/call_ids.h"
+#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

@@ -5,16 +5,10 @@
  * ends it: that one may have a stack of a few KB, a signal's handler's, and may hold a lock of
  * ours, and a folder whose writes hang must not hold it up. It waits as long as this one gets on,
  * and five seconds beyond. */
-#include <errno.h>
-#include <limits.h>
 #include <linux/futex.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"

@@ -10,11 +10,9 @@
 #pragma once
 
 #include <stdatomic.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include "core/base/clock.h"
+#include "core/base/util.h"
 
 struct capo_env; /* capo/env.h */
 

@@ -20,17 +20,11 @@
  * holds a lock that a recorded call can want in its steady state. What it does not inherit:
  * thread.c. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

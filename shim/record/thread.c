@@ -11,16 +11,14 @@
  *      name spaces, folder    the log's path is absolute; a job that changes its root before the
  *                             log is made has none
  *      language               numbers are read and written without it */
-#include <errno.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdint.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/base/fpu.h"
+#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/record/start.h"
 

@@ -3,11 +3,8 @@
  * 7.24; DWARF for the Arm 64-bit Architecture (AADWARF64). What linkers write is read (a sorted
  * table of 4-byte offsets from the header, 4-byte offsets in the entries), anything else is
  * refused. */
-#include <errno.h>
 #include <linux/futex.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #include "core/base/util.h"
 #include "shim/find/maps.h"

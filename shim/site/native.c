@@ -4,14 +4,8 @@
  * may read it, whatever ptrace is allowed. It is read once more when the way up is known: where it
  * has changed, the thread was not there all the time. */
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <inttypes.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/syscall.h>
-#include <unistd.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -2,8 +2,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "core/base/lock.h"
 #include "core/base/util.h"

@@ -13,14 +13,12 @@
  *
  * Names are found later, on the drain thread (object.c). Python frames are read here, at the time
  * of the call. */
-#include <errno.h>
-#include <stdio.h>
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "core/base/demangle.h"
+#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/find/loader.h"
 #include "shim/find/object.h"

@@ -5,13 +5,9 @@
  * most programs. But a thread's frames are changed by that thread only, and this one is inside our
  * wrapper: they stand still, and what they hold stays alive. Those of other threads
  * (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing. */
-#include <errno.h>
 #include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include "core/base/util.h"
 #include "shim/find/maps.h"

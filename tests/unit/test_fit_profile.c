@@ -42,7 +42,7 @@ static struct capo_fit_series series(uint32_t nccl, int ranks, int nodes, const 
         return s;
 }
 
-static struct capo_profile *write(struct capo_fit_series *s, int n, int n_rules, int n_rows)
+static struct capo_profile *write_rules(struct capo_fit_series *s, int n, int n_rules, int n_rows)
 {
         struct capo_fit fit = {.series = s, .n_series = n};
         struct capo_profile *p = capo_profile_new("x");
@@ -61,7 +61,7 @@ Test(fit_profile, a_rule_names_where_it_was_measured)
                                       series(22902, 8, 2, "3+5", CAPO_CALL_ALLGATHER, 3),
                                       series(0, 4, 1, "4", CAPO_CALL_ALLREDUCE, 3),
                                       series(0, 2, 0, "", CAPO_CALL_ALLREDUCE, 3)};
-        struct capo_profile *p = write(s, 4, 3, 4);
+        struct capo_profile *p = write_rules(s, 4, 3, 4);
         const struct capo_rule *r = p->rules;
 
         cr_expect(r[0].when.ranks.min == 8 && r[0].when.ranks.max == 8 && r[0].when.nodes.min == 2);
@@ -79,7 +79,7 @@ Test(fit_profile, nothing_to_gain_makes_no_rule)
 {
         struct capo_fit_series s[] = {series(22902, 8, 1, "8", CAPO_CALL_ALLREDUCE, 1)};
 
-        capo_profile_free(write(s, 1, 0, 0));
+        capo_profile_free(write_rules(s, 1, 0, 0));
 }
 
 Test(fit_profile, two_patch_releases_of_one_minor_are_distinguished)
@@ -87,7 +87,7 @@ Test(fit_profile, two_patch_releases_of_one_minor_are_distinguished)
         struct capo_fit_series s[] = {series(22902, 8, 1, "8", CAPO_CALL_ALLREDUCE, 3),
                                       series(22907, 8, 1, "8", CAPO_CALL_ALLREDUCE, 3),
                                       series(23001, 8, 1, "8", CAPO_CALL_ALLREDUCE, 3)};
-        struct capo_profile *p = write(s, 3, 3, 3);
+        struct capo_profile *p = write_rules(s, 3, 3, 3);
 
         cr_expect(p->rules[0].when.nccl.min == 22902 && p->rules[0].when.nccl.max == 22902);
         cr_expect(p->rules[1].when.nccl.min == 22907 && p->rules[1].when.nccl.max == 22907);
@@ -98,7 +98,7 @@ Test(fit_profile, two_patch_releases_of_one_minor_are_distinguished)
 Test(fit_profile, a_row_has_its_choice_and_its_evidence)
 {
         struct capo_fit_series s[] = {series(22902, 8, 1, "8", CAPO_CALL_ALLREDUCE, 3)};
-        struct capo_profile *p = write(s, 1, 1, 1);
+        struct capo_profile *p = write_rules(s, 1, 1, 1);
         const struct capo_row *row = &p->rows[p->rules[0].first[CAPO_COLL_ALLREDUCE]];
 
         cr_assert_eq(p->rules[0].count[CAPO_COLL_ALLREDUCE], 3);

@@ -16,15 +16,13 @@
  * for unless CAPO_PROFILER=on. */
 #include <dlfcn.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/lock.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
+#include "core/base/util.h"
 #include "tuner/comm_name.h"
 #include "tuner/plugin_find.h"
 #include "tuner/profiler/profiler.h"

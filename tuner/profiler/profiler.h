@@ -2,8 +2,6 @@
 /* What NCCL really ran: the one body behind all profiler interfaces. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "capo/call_kinds.h"
 #include "capo/seam.h"
 #include "core/base/util.h"

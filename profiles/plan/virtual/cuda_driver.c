@@ -4,11 +4,7 @@
  * complete enough for NCCL's bookkeeping: a handle is a size and a count; mapping it gives new
  * anonymous memory; exporting it makes a file descriptor that names the handle. Two mappings of one
  * handle do not share contents, which only kernels would notice. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <pthread.h>
 
 #include "core/base/array.h"

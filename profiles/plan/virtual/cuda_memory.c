@@ -2,13 +2,11 @@
 /* Virtual device memory: anonymous pages that cost nothing until they are written. NCCL clears what
  * it allocates, so clearing drops the pages instead of writing them. A table of ranges, sorted by
  * address, finds the allocation of a pointer; there are some hundreds. */
-#include <errno.h>
 #include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 
 #include "core/base/array.h"
+#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 #define PAGE 4096ul

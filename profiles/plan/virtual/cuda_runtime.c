@@ -3,9 +3,6 @@
  * functions that need more than a line. Nothing is computed: a virtual GPU is a bus id, a compute
  * capability and some memory. */
 #include <stdatomic.h>
-#include <stdlib.h>
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "core/base/util.h"

@@ -3,12 +3,9 @@
  * directly, so symbols cannot be interposed: the code itself must be redirected. Only worker
  * processes do this, in their private copy of the pages; the file is never changed. */
 #include <assert.h>
-#include <errno.h>
-#include <stdbool.h>
-#include <string.h>
 #include <sys/mman.h>
-#include <unistd.h>
 
+#include "core/base/util.h"
 #include "profiles/plan/virtual/symtab.h"
 
 #if defined(__x86_64__)

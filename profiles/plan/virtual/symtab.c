@@ -2,11 +2,7 @@
 /* Reads .symtab, the table that the dynamic linker does not need and `strip` removes. libnccl
  * contains its CUDA runtime as local functions, and only this table has their addresses. */
 #include <elf.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 

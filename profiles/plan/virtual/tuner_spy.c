@@ -8,9 +8,8 @@
  * communicator is "plain", so every question reaches capo_mark_considered() or
  * capo_name_considered(). */
 #include <dlfcn.h>
-#include <stdlib.h>
-#include <string.h>
 
+#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "tuner/choose.h"
 #include "tuner/other.h"

@@ -2,10 +2,6 @@
 /* Messages in the job's memory file: each is appended once, by one atomic addition, and never
  * changed. Readers walk the list; a question has some thousand messages, so there is no index.
  * Pages of zeros are left out: topologies consist mostly of them. */
-#include <errno.h>
-#include <stddef.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "core/base/util.h"

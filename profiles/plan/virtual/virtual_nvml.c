@@ -2,8 +2,6 @@
 /* NVML for NCCL. This object has SONAME libnvidia-ml.so.1 and is loaded by path before libnccl, so
  * NCCL's dlopen of that name finds it. NVLinks come from the topology file, so all functions about
  * links return "not supported", except the NVLink domain of a GPU. */
-#include <stdio.h>
-#include <string.h>
 #include <strings.h>
 
 #include "core/base/util.h"

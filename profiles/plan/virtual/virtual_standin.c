@@ -19,10 +19,7 @@
  * Needed from NCCL 2.19 to 2.32: the functions below; `int rank; int nRanks; int cudaDev;` in a row
  * in struct ncclComm; and union ncclSocketAddress of 28 bytes (bootstrap.h, proxy.h, comm.h,
  * socket.h). */
-#include <errno.h>
 #include <malloc.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "core/base/util.h"
 #include "profiles/plan/virtual/symtab.h"

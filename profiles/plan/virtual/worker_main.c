@@ -14,20 +14,14 @@
  *                               2.20 uses. Without it there is no NVLS, and this machine's would be
  *                               a real driver. */
 #include <dlfcn.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <malloc.h>
-#include <stdbool.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
 
 #include "core/base/util.h"
 #include "profiles/plan/plan_job.h"
