@@ -440,6 +440,53 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
         }
 }
 
+enum { FEW_CALLS = 16, FEW_OF = 8 };
+
+static int by_waited(const void *a, const void *b)
+{
+        const struct turn *x = a, *y = b;
+
+        return CAPO_ORDER(y->waited, x->waited) ?: by_seq(a, b);
+}
+
+/* Is most of the waiting for skew->worst in a few calls, as of a rank that compiles in its first
+ * steps or writes a checkpoint now and then? Calls of the sample stand for others like them. */
+static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
+                     const struct skew_laid *l)
+{
+        _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
+        double drawn = l->n_rows > skew->n_own ? l->n_rows - skew->n_own : 1, own = 0, others = 0,
+               half = 0, chance = 1.0 / l->n,
+               weight = fmax(1, ((double)c->n_calls - c->n_captured - skew->n_own) / drawn);
+        uint32_t n = 0, last = 0, few = 0, from = UINT32_MAX, to = 0;
+
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                double waited = l->call[i].waited * (l->call[i].alone ? 1 : weight);
+                uint32_t seq = l->call[i].row->seq;
+
+                last = seq > last ? seq : last;
+                if (l->call[i].last == skew->worst)
+                        turn[n++] = (struct turn){.seq = seq, .waited = waited};
+                *(l->call[i].last == skew->worst ? &own : &others) += waited;
+        }
+        qsort(turn, n, sizeof *turn, by_waited);
+        while (few < n && (half <= own / 2 || turn[few].waited > half / few / 2)) {
+                half += turn[few].waited;
+                from = turn[few].seq < from ? turn[few].seq : from;
+                to = turn[few].seq > to ? turn[few].seq : to;
+                few++;
+        }
+        if (skew->worst_to_seq)
+                skew->worst_over = skew->worst_to_seq < last / 2;
+        if (!few || few > FEW_CALLS || few * FEW_OF > l->n_rows)
+                return;
+        skew->few = few;
+        skew->few_from_seq = from;
+        skew->few_to_seq = to;
+        skew->worst_over |=
+                to < last / 2 && own - half <= (chance + (1 - chance) / 4) * (own - half + others);
+}
+
 /* Median, percentiles and per-rank figures of the calls compared. */
 static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
                       const struct skew_laid *l, const struct capo_meet *m)
@@ -463,6 +510,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
         skew_charge_ranks(s->job, c, skew, l, m);
         find_holes(skew, l);
         find_turn(s->job, c, skew, l, m);
+        find_few(c, skew, l);
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 if (l->call[i].last == skew->worst)
                         skew->worst_max_ns = fmax(skew->worst_max_ns, l->call[i].spread);

@@ -216,6 +216,12 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         else if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
+        else if (k->few == 1)
+                snprintf(from, sizeof from, ", most of it in call #%s",
+                         capo_text_count(k->few_to_seq, d));
+        else if (k->few)
+                snprintf(from, sizeof from, ", most of it in %u calls from #%s to #%s", k->few,
+                         capo_text_count(k->few_from_seq, d), capo_text_count(k->few_to_seq, e));
         /* what a stop cost is not in the compared calls, by which the others are as late */
         if (rank->stopped_ns > 0)
                 capo_append(

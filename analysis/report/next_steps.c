@@ -72,13 +72,18 @@ static void suggest_late_rank(struct capo_page *r)
         for (uint32_t i = 0; i < r->n_waits; i++) {
                 const struct capo_page_wait *w = &r->waits[i];
                 const struct capo_job_comm *c = &r->job->comms[w->comm];
+                const struct capo_skew *k = c->skew;
                 struct capo_next *next;
-                char text[32], who[300];
+                char text[32], seq[32], until[64] = "", who[300];
 
                 if (!capo_wait_is_sure(r->job, w))
                         continue;
+                if (k->worst_over)
+                        snprintf(until, sizeof until, ", most of it up to call #%s",
+                                 capo_text_count(k->worst_to_seq ?: k->few_to_seq, seq));
                 next = ADD(r, late_rank, capo_job_member_text(c, &c->members[w->last], who),
-                           c->name, capo_text_percent(w->caused_share, text));
+                           k->worst_over ? "held" : "holds", c->name,
+                           capo_text_percent(w->caused_share, text), until);
                 next->comm = w->comm;
                 next->rank = c->members[w->last].rank;
                 next->job_rank = c->members[w->last].job_rank;

@@ -273,7 +273,8 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
         for (uint32_t k = 0; k < page->late.n_waits; k++) {
                 const struct capo_page_wait *w = &page->late.waits[k];
 
-                if (capo_wait_is_sure(page->job, w) && i-- == 0)
+                if (capo_wait_is_sure(page->job, w) &&
+                    !page->job->comms[w->comm].skew->worst_over && i-- == 0)
                         return w;
         }
         return NULL;

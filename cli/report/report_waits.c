@@ -187,7 +187,7 @@ static void add_clock_notes(const struct capo_page *r, struct cli_page *page, st
 {
         const struct capo_job *job = r->job;
         uint64_t kernel = 0, host = 0, calls = 0;
-        char a[32];
+        char a[32], clocks[64];
 
         for (uint32_t i = 0; i < r->n_waits; i++) {
                 const struct capo_skew *k = job->comms[r->waits[i].comm].skew;
@@ -201,17 +201,11 @@ static void add_clock_notes(const struct capo_page *r, struct cli_page *page, st
                                  "%s of %s compared by how long NCCL's kernels waited (the GPU's "
                                  "clock)",
                                  capo_text_count(kernel, a), capo_text_plural(calls, "call", NULL));
-        if (!host)
-                return;
-        if (job->n_clocks < 2)
-                cli_section_note(page, s, "%s of %s compared by the host's start of the call",
-                                 capo_text_count(host, a), capo_text_plural(calls, "call", NULL));
-        else
-                cli_section_note(page, s,
-                                 "%s of %s compared by the host's start, on the clocks of %u "
-                                 "hosts as they are",
+        snprintf(clocks, sizeof clocks, ", on the clocks of %u hosts as they are", job->n_clocks);
+        if (host)
+                cli_section_note(page, s, "%s of %s compared by the host's start%s",
                                  capo_text_count(host, a), capo_text_plural(calls, "call", NULL),
-                                 job->n_clocks);
+                                 job->n_clocks < 2 ? " of the call" : clocks);
 }
 
 #define COMM         (&in->job->comms[of->comm])

@@ -683,6 +683,47 @@ Test(skew, only_at_first_a_rank_is_the_late_one)
         cr_assert(k->worst_to_seq >= 100 && k->worst_to_seq <= 102, "%u", k->worst_to_seq);
 }
 
+/* It compiles in its first four steps; then all are late alike. */
+Test(skew, most_of_it_was_in_the_first_calls)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, seq % 3 == 0 ? 2000 : 0, seq % 3 == 1 ? 2000 : 0,
+                     seq <= 4       ? 250000
+                     : seq % 3 == 2 ? 2000
+                                    : 0);
+        k = solve();
+        cr_assert(k->worst == 2 && k->worst_over);
+        cr_assert(k->few == 4 && k->few_from_seq == 1 && k->few_to_seq == 4, "%u: %u-%u", k->few,
+                  k->few_from_seq, k->few_to_seq);
+}
+
+/* It writes a checkpoint each 50 calls. */
+Test(skew, most_of_it_is_in_few_calls_until_the_end)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, seq % 3 == 0 ? 2000 : 0, seq % 3 == 1 ? 2000 : 0,
+                     seq % 50 == 49 ? 900000
+                     : seq % 3 == 2 ? 2000
+                                    : 0);
+        k = solve();
+        cr_assert(k->worst == 2 && !k->worst_over);
+        cr_assert(k->few == 4 && k->few_from_seq == 49 && k->few_to_seq == 199, "%u", k->few);
+}
+
+Test(skew, a_rank_that_is_always_late_is_not_late_in_few_calls)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t seq = 1; seq <= 200; seq++)
+                call(seq, false, 0, 2000, 90000);
+        k = solve();
+        cr_assert(k->worst == 2 && !k->few && !k->worst_over);
+}
+
 /* The one that is late is the second with a log, and the third rank. */
 Test(skew, from_when_on_where_a_rank_left_no_log)
 {
