@@ -4,9 +4,12 @@
 #include <stdlib.h>
 
 #include "analysis/hang/hang_judge.h"
+#include "analysis/hang/hang_play.h"
 
-/* Was a member of @comm killed, and has no other member's GPU completed a call since? */
-static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process)
+/* Was a member of @comm killed, and has no other member's GPU completed a call since? @in: the call
+ * that one of these is in. */
+static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t process,
+                    const struct capo_hang_call **in)
 {
         const struct capo_hang_comm *c = &job->comms[comm];
         uint32_t standing = 0;
@@ -21,6 +24,7 @@ static bool lost_in(const struct capo_hang_job *job, uint32_t comm, uint32_t pro
                 if (!last || capo_hang_is_lifecycle(last) || last->gpu == CAPO_HANG_GPU_ENDED ||
                     capo_hang_active_ns(p) > job->processes[process].end_ns + HANG_MOMENT_NS)
                         return false;
+                *in = last->comm == comm ? last : *in;
                 standing++;
         }
         return standing > 0;
@@ -32,17 +36,22 @@ void hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *
                 for (uint32_t k = 0; k < job->comms[i].n_members; k++) {
                         const struct capo_hang_member *m = &job->comms[i].members[k];
                         const struct capo_hang_process *p = &job->processes[m->process];
+                        const struct capo_hang_call *in = NULL;
 
                         /* a rank that was stuck like the others before it was killed is no cause:
                          * the hung job was ended, and killing takes time */
                         if (p->life != CAPO_HANG_KILLED || m->dead ||
                             (!job->over && job->now_ns < p->end_ns + HANG_MOMENT_NS) ||
-                            !capo_hang_gone(job, m->process) || !lost_in(job, i, m->process))
+                            !capo_hang_gone(job, m->process) || !lost_in(job, i, m->process, &in))
                                 continue;
-                        v->kind = CAPO_HANG_MISSING;
+                        /* it had made the call that the others are in */
+                        v->kind = in && is_collective(in) && in->seq <= m->issued
+                                          ? CAPO_HANG_RUNNING
+                                          : CAPO_HANG_MISSING;
                         v->sure = CAPO_HANG_LIKELY;
                         v->comm = i;
-                        v->seq = m->issued + 1;
+                        v->call = v->kind == CAPO_HANG_RUNNING ? in : NULL;
+                        v->seq = v->call ? in->seq : m->issued + 1;
                         v->n_ranks = job->comms[i].n_members;
                         v->n_waiting = v->n_ranks - 1;
                         v->since_ns = p->end_ns;

@@ -58,15 +58,28 @@ static uint32_t find_only_kill(const struct capo_hang_job *job)
         return killed == 1 && exits >= 2 && exits + 1 == job->n_processes ? found : CAPO_HANG_NONE;
 }
 
+/* Is the exit of @process with an error recorded, and was every other process alive after it? */
+static bool exited_before_all(const struct capo_hang_job *job, uint32_t process)
+{
+        const struct capo_hang_process *of = &job->processes[process];
+        bool first = of->ending == CAPO_HANG_BY_EXIT && of->exit_status > 0;
+
+        for (uint32_t i = 0; i < job->n_processes && first; i++)
+                first = i == process || job->processes[i].end_ns > of->end_ns;
+        return first;
+}
+
 /* Of those that ended together, the only one that others had waited for, if it ended before them.
- * When a whole job is cancelled, the rank that was late then is no cause. */
+ * When a whole job is cancelled, the rank that was late then is no cause. A short wait counts for a
+ * rank that exited before all. */
 static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                              uint64_t first_ns)
 {
         uint32_t found = CAPO_HANG_NONE, n = 0;
 
-        for (uint32_t i = 0; i < job->n_processes && v->still_ns >= WAITED_NS; i++) {
-                if (v->accused[i] && job->processes[i].end_ns <= first_ns + HANG_TOGETHER_NS) {
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                if (v->accused[i] && job->processes[i].end_ns <= first_ns + HANG_TOGETHER_NS &&
+                    (v->still_ns >= WAITED_NS || exited_before_all(job, i))) {
                         found = i;
                         n++;
                 }

@@ -231,14 +231,28 @@ static bool takes_part(const struct hang_node *n, uint32_t process)
         return bsearch(&process, n->in, n->n_in, sizeof *n->in, by_process) != NULL;
 }
 
-/* Add every rank that should take part and does not. */
+/* Should member @m of the parent take part in @c, and does not? A shrink is made without ranks that
+ * are gone. */
+static bool is_absent(const struct hang_graph *g, const struct hang_node *n,
+                      const struct capo_hang_call *c, const struct capo_hang_member *m)
+{
+        bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY,
+             gone = g->job->processes[m->process].life > CAPO_HANG_STOPPED;
+
+        return !takes_part(n, m->process) && !m->dead &&
+               !(gone && c->call == CAPO_CALL_COMMSHRINK) &&
+               (ends || m->splits <= g->job->comms[c->comm].members[c->member].splits);
+}
+
+/* Add every rank that should take part and does not. If a shrink leaves out some of them, it is not
+ * known which. */
 static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                              const struct capo_hang_call *c)
 {
         const struct capo_hang_job *job = g->job;
         _cleanup_free_ bool *has = NULL;
         const struct capo_hang_comm *comm = c->comm != CAPO_HANG_NONE ? &job->comms[c->comm] : NULL;
-        bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY;
+        uint32_t absent = 0;
 
         if (!comm &&
             c->bytes != job->n_processes) { /* which processes should take part is not known */
@@ -253,14 +267,16 @@ static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                 else if (!takes_part(n, i) && !has[i])
                         node_on(n, i, CAPO_HANG_NONE, CAPO_STAND_MISSING, false);
         }
+        for (uint32_t i = 0; comm && i < comm->n_members; i++)
+                absent += is_absent(g, n, c, &comm->members[i]);
+        if (comm && c->call == CAPO_CALL_COMMSHRINK && c->bytes && absent + n->n_in > c->bytes)
+                return;
         for (uint32_t i = 0; comm && i < comm->n_members; i++) {
-                const struct capo_hang_member *m = &comm->members[i];
-
-                if (!takes_part(n, m->process) && !m->dead &&
-                    (ends || m->splits <= comm->members[c->member].splits))
-                        node_on(n, m->process, i, CAPO_STAND_MISSING, false);
+                if (is_absent(g, n, c, &comm->members[i]))
+                        node_on(n, comm->members[i].process, i, CAPO_STAND_MISSING, false);
         }
-        if (comm && comm->n_ranks > 0 && (uint32_t)comm->n_ranks > comm->n_members)
+        if (comm && c->call != CAPO_CALL_COMMSHRINK && comm->n_ranks > 0 &&
+            (uint32_t)comm->n_ranks > comm->n_members)
                 n->unseen = (uint32_t)comm->n_ranks - comm->n_members;
 }
 

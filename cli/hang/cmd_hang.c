@@ -65,7 +65,6 @@ char *hang_of_running(int n, char **words)
         return line;
 }
 
-/* The page as Markdown, for issues. */
 /* The page's lines become a list: indented lines belong to the item above. */
 static int hang_markdown(const struct hang_page *p, FILE *out)
 {

@@ -91,6 +91,7 @@ static void print_undecided(const struct hang_page *p, const char *who, const ch
         bool over = p->hang.over;
         char time[32], waiting[64];
 
+        waiting_text(v->n_waiting, over ? "waited" : "waits", over ? "waited" : "wait", waiting);
         fputs("NOT DECIDED: ", out);
         if (v->together)
                 fprintf(out, "the job did not end well; %u processes ended within half a second",
@@ -105,18 +106,12 @@ static void print_undecided(const struct hang_page *p, const char *who, const ch
         else if (v->lost)
                 fputs("ranks wait for one whose last calls were not recorded", out);
         else if (v->works_on)
-                fprintf(out, "%s in %s for %s, which %s other calls",
-                        waiting_text(v->n_waiting, over ? "waited" : "waits",
-                                     over ? "waited" : "wait", waiting),
-                        at, who,
+                fprintf(out, "%s in %s for %s, which %s other calls", waiting, at, who,
                         over             ? "made"
                         : n_named(v) > 1 ? "make"
                                          : "makes");
         else if (v->call && v->unseen)
-                fprintf(out, "%s in %s, and not all ranks are known",
-                        waiting_text(v->n_waiting, over ? "waited" : "waits",
-                                     over ? "waited" : "wait", waiting),
-                        at);
+                fprintf(out, "%s in %s, and not all ranks are known", waiting, at);
         else if (v->still_ns < p->hang.after_ns || (over && !v->call))
                 fputs("nothing is seen to hang, but not all ranks are known", out);
         else if (v->call)

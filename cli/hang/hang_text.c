@@ -9,6 +9,7 @@
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"
@@ -92,6 +93,15 @@ static void print_processes(const struct hang_page *p, FILE *out)
                         capo_text_plural(elsewhere, "process", "processes"));
 }
 
+/* A call of which only its number is known. */
+static char *name_call(const struct hang_page *p, uint8_t call, uint32_t seq, uint32_t comm,
+                       char text[256])
+{
+        return hang_call(
+                p, &(struct capo_hang_call){.call = call, .seq = seq, .comm = comm, .peer = -1},
+                text);
+}
+
 /* Where the call was made: the innermost frame; in Python the innermost line of the program's own
  * code. */
 static void print_call_site(const struct hang_page *p, uint32_t process,
@@ -104,35 +114,25 @@ static void print_call_site(const struct hang_page *p, uint32_t process,
                 fputc('\n', out);
 }
 
-static void alive_line(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+static void print_life(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_hang_process *h = &p->hang.processes[c->process];
-        int pid = (int)p->job->processes[c->process].header.pid;
-        char text[300], time[48], at[32], how[96];
+        uint64_t active_ns = capo_hang_active_ns(h);
+        char text[300] = "", at[32], how[96];
 
-        switch (h->ending) {
-        case CAPO_HANG_RUNS:
-                if (p->known[c->process] != CAPO_HANG_IS_ALIVE)
-                        break;
-                *text = 0;
-                if (hang_lives_here(p, c->process))
-                        capo_pid_waits(pid, text, sizeof text);
-                fprintf(out, "    alive%s%s; last in a call at %s%s%s\n", *text ? ": " : "", text,
-                        capo_text_when(capo_hang_active_ns(h), "%H:%M:%S", at),
-                        h->end_ns > capo_hang_active_ns(h) ? ", " : "",
-                        h->end_ns > capo_hang_active_ns(h)
-                                ? capo_append(strcpy(time, capo_text_time(
-                                                                   (double)(h->end_ns -
-                                                                            capo_hang_active_ns(h)),
-                                                                   how)),
-                                              sizeof time, " ago")
-                                : "");
-                break;
-        default:
+        if (h->ending != CAPO_HANG_RUNS)
                 fprintf(out, "    %s at %s: %s\n",
                         h->ending == CAPO_HANG_BY_KILL ? "last sign of life" : "it ended",
                         capo_text_when(h->end_ns, "%H:%M:%S", at), hang_ending(p, c->process, how));
-        }
+        if (h->ending != CAPO_HANG_RUNS || p->known[c->process] != CAPO_HANG_IS_ALIVE)
+                return;
+        if (hang_lives_here(p, c->process))
+                capo_pid_waits((int)p->job->processes[c->process].header.pid, text, sizeof text);
+        fprintf(out, "    alive%s%s; last in a call at %s", *text ? ": " : "", text,
+                capo_text_when(active_ns, "%H:%M:%S", at));
+        if (h->end_ns > active_ns)
+                fprintf(out, ", %s ago", capo_text_time((double)(h->end_ns - active_ns), how));
+        fputc('\n', out);
 }
 
 /* What NCCL chose for its call and from what (tuner, settings), and the same for the others. */
@@ -203,17 +203,12 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                 c->works_on && c->why != CAPO_HANG_WHY_OTHER_CALLS
                         ? " (the thread that uses this communicator; other threads call NCCL)"
                         : "");
-        if (c->elsewhere) {
-                fprintf(out, "    missing from %s",
-                        c->missing ? capo_call_name(c->missing) : "a call");
-                if (c->seq)
-                        fprintf(out, " #%s", capo_text_count(c->seq, at));
-                if (c->comm != CAPO_HANG_NONE)
-                        fprintf(out, " of %s", p->hang.comms[c->comm].name);
-                fprintf(out, ": %u rank%s in it\n", c->n_waiting,
-                        c->n_waiting > 1 ? "s wait" : " waits");
-        }
-        alive_line(p, c, out);
+        if (c->elsewhere)
+                fprintf(out, "    missing from %s: %u rank%s in it\n",
+                        c->missing ? name_call(p, c->missing, c->seq, c->comm, call)
+                                   : "an older call",
+                        c->n_waiting, c->n_waiting > 1 ? "s wait" : " waits");
+        print_life(p, c, out);
         hang_text_threads(p, c->process, out);
         hang_text_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)
@@ -308,15 +303,11 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
         for (uint32_t i = 0; i < v->n_steps; i++) {
                 const struct capo_hang_step *s = &v->steps[i];
                 uint32_t next = v->steps[(i + 1) % v->n_steps].process;
-                char who[32], whom[32], seq[32];
+                char who[32], whom[32], call[256];
 
-                fprintf(out, "  %s waits in %s", hang_who(p, s->process, who),
-                        capo_call_name(s->call));
-                if (s->seq)
-                        fprintf(out, " #%s", capo_text_count(s->seq, seq));
-                fprintf(out, " of %s for %s\n",
-                        s->comm != CAPO_HANG_NONE ? p->hang.comms[s->comm].name : "a new one",
-                        hang_who(p, next, whom));
+                fprintf(out, "  %s waits in %s%s for %s\n", hang_who(p, s->process, who),
+                        name_call(p, s->call, s->seq, s->comm, call),
+                        s->comm == CAPO_HANG_NONE ? " of a new one" : "", hang_who(p, next, whom));
         }
 }
 
@@ -350,9 +341,9 @@ static void print_bugs(const struct hang_page *p, FILE *out)
                         capo_bug_text(bugs[i].bug, text, sizeof text));
 }
 
-/* What capo watch proved while the job lived, where the logs decide less: the second line of its
- * hang.txt, unless the job went on. */
-static void print_found_alive(const struct hang_page *p, FILE *out)
+/* What capo watch proved while the job lived, where @headline says something else: the second line of
+ * its hang.txt, unless the job went on. */
+static void print_found_alive(const struct hang_page *p, const char *headline, FILE *out)
 {
         const char *path = p->job->n_processes ? p->job->processes[0].path : "";
         const char *slash = strrchr(path, '/');
@@ -361,8 +352,7 @@ static void print_found_alive(const struct hang_page *p, FILE *out)
         struct stat st;
         FILE *in;
 
-        if (!p->hang.over || !slash ||
-            (p->verdict.kind != CAPO_HANG_UNDECIDED && p->verdict.kind != CAPO_HANG_ENDED))
+        if (!p->hang.over || !slash || p->verdict.kind == CAPO_HANG_HEALTHY)
                 return;
         snprintf(file, sizeof file, "%.*s/hang.txt", (int)(slash - path), path);
         if (stat(file, &st) < 0 ||
@@ -379,7 +369,8 @@ static void print_found_alive(const struct hang_page *p, FILE *out)
         }
         fclose(in);
         capo_plain(verdict, strlen(verdict), false, false);
-        if (*verdict && !went_on && strncmp(verdict, "NOT DECIDED", 11) != 0)
+        if (*verdict && !went_on && strncmp(verdict, "NOT DECIDED", 11) != 0 &&
+            strncmp(verdict, headline, strcspn(verdict, ":")) != 0)
                 fprintf(out, "  while it lived, capo watch found: %s (hang.txt)\n", verdict);
 }
 
@@ -389,14 +380,19 @@ int hang_text(const struct hang_page *p, FILE *to)
         const struct capo_hang_verdict *v = &p->verdict;
         const struct capo_page_wait *late;
         char text[400], call[256], who[32], at[32], next[CAPO_HANG_NEXT];
+        _cleanup_free_ char *headline = NULL;
+        size_t size;
+        FILE *line = xmemstream(&headline, &size);
 
+        hang_headline(p, line);
+        xmemclose(line);
         hang_heading(p, out);
-        hang_headline(p, out);
+        fputs(headline, out);
         if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
                 fprintf(out,
                         "  before that no rank had made a call for %s: the job may have hung\n",
                         capo_text_time((double)v->quiet_ns, at));
-        print_found_alive(p, out);
+        print_found_alive(p, headline, out);
         print_wait_cycle(p, out);
         for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
                 print_culprit(p, &v->culprits[i], out);

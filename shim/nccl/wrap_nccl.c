@@ -58,6 +58,17 @@ static struct capo_creation create_child(struct capo_comm *parent, ncclComm_t *w
         return creation;
 }
 
+/* As create_child(); the new communicator has @n_excluded ranks less. */
+static struct capo_creation create_shrunk(struct capo_comm *parent, ncclComm_t *where,
+                                          int n_excluded, const ncclConfig_t *config)
+{
+        int n_ranks = (int)parent->n_ranks - n_excluded;
+
+        return create_child(parent, where, COLOR_SHRINK,
+                            parent->n_ranks && n_excluded >= 0 && n_ranks > 0 ? n_ranks : -1,
+                            config);
+}
+
 /* Has the call this thread was in been left without a return? Asked by anybody but NCCL's own code,
  * which is called by it. */
 static bool was_left(struct capo_tls *t, const void *frame)
@@ -309,7 +320,7 @@ CREATE(ncclCommShrink, CAPO_CALL_COMMSHRINK, comm,
        (ncclComm_t comm, int *excludeRanksList, int excludeRanksCount, ncclComm_t *newcomm,
         ncclConfig_t *config, int shrinkFlags),
        (comm, excludeRanksList, excludeRanksCount, newcomm, config, shrinkFlags),
-       create_child(PARENT, newcomm, COLOR_SHRINK, -1, config))
+       create_shrunk(PARENT, newcomm, excludeRanksCount, config))
 /* a new rank has no parent */
 CREATE(ncclCommGrow, CAPO_CALL_COMMGROW, true,
        (ncclComm_t comm, int nRanks, const ncclUniqueId *uniqueId, int rank, ncclComm_t *newcomm,

@@ -233,6 +233,25 @@ Test(hang, all_ended_together)
         says(CAPO_HANG_UNDECIDED, "", 0);
 }
 
+/* The others had waited for it for less than a second, and ended in their own ways after it. */
+Test(hang, one_exited_before_the_ranks_that_waited_for_it)
+{
+        ranks(4);
+        everybody(0, 999);
+        for (uint32_t i = 0; i < 4; i++) {
+                if (i != 2)
+                        reduce(i, 0, 999);
+        }
+        ended(2, 999.7, 7);
+        ended(1, 999.71, -1);
+        ended(0, 999.8, 1);
+        ended(3, 999.8, -1);
+        says(CAPO_HANG_ENDED, "2", CAPO_HANG_WHY_FAILED);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        ended(1, 999.69, -1); /* it may have ended first */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+}
+
 /* Two ranks leave by _exit(), which records no end; the launcher ends the third, which exits. */
 Test(hang, an_exit_after_ends_that_are_not_recorded)
 {
@@ -909,6 +928,32 @@ Test(hang, a_split_without_one)
         says(CAPO_HANG_SLOW, "0 1 2", CAPO_HANG_WHY_CALL);
 }
 
+/* Rank 3 was killed, rank 2 still waits for it, and the others go on without it: whoever shrinks does
+ * not wait for the killed one. */
+Test(hang, a_shrink_without_one_survivor)
+{
+        ranks(4);
+        for (uint32_t i = 0; i < 3; i++)
+                reduce(i, 0, 940);
+        job.processes[3].life = CAPO_HANG_KILLED;
+        job.processes[3].end_ns = 939ull * S;
+        for (uint32_t i = 0; i < 2; i++)
+                lifecycle_call(i, CAPO_CALL_COMMSHRINK, 950)->bytes = 3;
+        says(CAPO_HANG_MISSING, "3", CAPO_HANG_WHY_GONE);
+        cr_assert(v.call->call == CAPO_CALL_ALLREDUCE && v.n_waiting == 3);
+}
+
+/* By plan: the new communicator has three ranks, two are in the call, and one of two is to come. */
+Test(hang, a_shrink_that_leaves_out_a_living_rank)
+{
+        ranks(4);
+        for (uint32_t i = 0; i < 2; i++)
+                lifecycle_call(i, CAPO_CALL_COMMSHRINK, 900)->bytes = 3;
+        says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL); /* which one is left out is not known */
+        job.processes[0].calls[0].bytes = job.processes[1].calls[0].bytes = 4;
+        says(CAPO_HANG_CREATION, "2 3", CAPO_HANG_WHY_HOST);
+}
+
 /* One dies, and NCCL tells the others, which clean up and end: where they stood is what the job
  * died of. */
 Test(hang, a_split_that_a_death_ended)
@@ -1072,8 +1117,8 @@ Test(hang, killed_in_a_call_that_all_had_entered)
         everybody(0, 950);
         job.processes[1].life = CAPO_HANG_KILLED;
         job.processes[1].end_ns = 951ull * S;
-        says(CAPO_HANG_MISSING, "1", CAPO_HANG_WHY_GONE);
-        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        says(CAPO_HANG_RUNNING, "1", CAPO_HANG_WHY_GONE);
+        cr_assert(v.sure == CAPO_HANG_LIKELY && v.seq == 1 && v.n_waiting == 2);
         all_calls_ended(); /* it had ended before, and nobody waits */
         job.processes[1].ending = CAPO_HANG_BY_KILL;
         says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_GONE);
