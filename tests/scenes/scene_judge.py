@@ -190,13 +190,15 @@ def judge_bounds(scene, page):
     return ""
 
 
-def judge_waits(scene, page):
+def judge_waits(scene, page, is_live):
     """Who most waiting is for; what costs less than a fifth of that is left out."""
     waits = [w for w in page["waits"] if w["rank"] is not None]
     most = max((w["caused_s"] or 0 for w in waits), default=0)
     named = {w.get("job_rank", w["rank"]) for w in waits if (w["caused_s"] or 0) >= most / 5}
     if not named:
         return UNDECIDED, "no rank stands out"
+    if named - scene.ranks and is_live and most < 1:
+        return UNDECIDED, "no rank has waited for a second yet"
     if named - scene.ranks:
         return WRONG, "waits are for %s, not %s" % (sorted(named), sorted(scene.ranks))
     return RIGHT, ""
@@ -234,7 +236,7 @@ def judge_report(scene, answer, is_over):
     if graphs and not re.search(r"captured|graph", answer.text):
         return WRONG, "replays are not counted, and that is not said"
     if scene.kind == "slow":
-        return judge_waits(scene, page)
+        return judge_waits(scene, page, not is_over)
     if scene.kind == "died":
         return judge_endings(scene, page)
     return RIGHT, ""
@@ -292,6 +294,12 @@ def judge_same(scene, answers):
     """PID, DIR and no operand give one answer of a job that stands; so does DIR after the end."""
     keys = {way: key_of(answers[way][-1]) for way in ("dir", "pid", "none", "end")
             if way in answers and not (way == "end" and "logs" in scene.job)}
+    live = [key for way, key in keys.items() if way != "end"]
+    if "end" in keys and len(set(live)) == 1 and keys["end"] != live[0]:
+        proved = re.search(r"while it lived, capo watch found: (RANKS?|PROCESS\w*) ([\d, ]+)",
+                           answers["end"][-1].text)
+        if proved and tuple(sorted(int(r) for r in re.findall(r"\d+", proved[2]))) == live[0][1]:
+            del keys["end"]  # the page has both
     if len(set(keys.values())) <= 1:
         return RIGHT, "", ""
     said = "; ".join("%s: %s %s" % (way, v, list(r)) for way, (v, r) in keys.items())

@@ -13,6 +13,7 @@ import sys
 import tempfile
 import time
 
+import scene_page
 from scene_read import HERE
 
 STANDS_S = 11  # `capo hang` takes host code for a hang after 10 s (--after)
@@ -186,7 +187,7 @@ class Played:
 
     def stand(self):
         """A hang: all ranks are where they stand, and have been for longer than --after."""
-        time.sleep(STANDS_S)
+        time.sleep(STANDS_S + scene_page.way_to_place_s(self.scene))
         self.ask_live()
         self.ask("live-report", "report", self.logs)
         if "watch" in self.scene.job:

@@ -5,7 +5,8 @@
 As scene_launch.py, and: GPUS ranks in each process (DRIVE: each, one); NODES: 2+2, pretended hosts
 by NCCL_HOSTID (- : one). LIKE is torchrun, kill, srun, or cancel:SECONDS (SIGTERM to all ranks
 so long after all marks are there, SIGKILL 3 s later), cancel:SECONDS:GAP (the
-ranks of each further node GAP seconds behind those of the node before). How each process ended, and when
+ranks of each further node GAP seconds behind those of the node before),
+cancel:SECONDS:GAP:SIGNAL (that signal). How each process ended, and when
 (CLOCK_MONOTONIC), is written to ended.RANK beside the script."""
 import os
 import signal
@@ -21,8 +22,9 @@ class Launcher:
         self.like, self.deadline, self.status = like, None, 0
         self.folder, self.n = os.path.dirname(command[-1]), n
         self.cancel_at, self.next_node = None, 0
-        seconds, _, gap = like[7:].partition(":") if like.startswith("cancel:") else ("0", "", "")
-        self.cancel_s, self.gap_s = float(seconds), float(gap or 0)
+        words = like.split(":") if like.startswith("cancel:") else []
+        seconds, gap, number = (words[1:] + ["0", "0", "15"][len(words[1:]):])
+        self.cancel_s, self.gap_s, self.signal = float(seconds), float(gap), int(number)
         places = [(node, i) for node, k in enumerate(nodes or [n // gpus]) for i in range(k)]
         self.ranks, self.over = [], set()
         self.nodes = [node for node, _ in places]
@@ -46,7 +48,7 @@ class Launcher:
 
     def stop(self):
         if self.deadline is None:
-            self.send(signal.SIGTERM)
+            self.send(self.signal if self.cancel_at else signal.SIGTERM)
             self.deadline = time.monotonic() + GRACE_S
 
     def stop_node(self):
@@ -56,7 +58,7 @@ class Launcher:
         elif time.monotonic() > self.cancel_at + self.next_node * self.gap_s:
             for node, p in zip(self.nodes, self.ranks):
                 if node == self.next_node and p.poll() is None:
-                    p.send_signal(signal.SIGTERM)
+                    p.send_signal(self.signal)
             self.next_node += 1
 
     def note_endings(self):

@@ -21,6 +21,9 @@
  *      gate                         a barrier over files, as often as it is played: no NCCL
  *      lock | unlock                a lock of all ranks on a file
  *      readpipe                     reads a pipe that nobody writes
+ *      poll                         looks for a file every 2 ms, for ever
+ *      gone RANK MS                 until the launcher noted the end of RANK, then MS more
+ *      syncgone STREAM RANK MS      as sync, or as gone: whichever comes first
  *      deadlock                     locks a mutex that another thread never unlocks
  *      kill RANK SIG | segv
  *      meet NAME                    a barrier over files: no NCCL
@@ -363,7 +366,9 @@ static void call_nccl(const struct step *s)
         } else if (!strcmp(s->word, "destroy")) {
                 note(ncclCommDestroy(comm), -1);
                 my->comms[c] = NULL;
-        } else if (!strcmp(s->word, "finalize"))
+        } else if (!strcmp(s->word, "revoke"))
+                note(ncclCommRevoke(comm, 0), -1);
+        else if (!strcmp(s->word, "finalize"))
                 note(ncclCommFinalize(comm), -1);
         else
                 call_refused(s, c);
@@ -462,6 +467,29 @@ static void wait_at_gate(void)
                         usleep(2000);
 }
 
+static bool has_gone(long rank)
+{
+        char path[600];
+
+        return !access(make_path(path, "ended", (int)rank), F_OK);
+}
+
+static void wait_gone(long rank, long ms)
+{
+        while (!has_gone(rank))
+                usleep(2000);
+        usleep((useconds_t)ms * 1000);
+}
+
+static void poll_for_ever(void)
+{
+        char path[600];
+
+        make_path(path, "never-there", -1);
+        while (access(path, F_OK))
+                usleep(2000);
+}
+
 static void use_host(const struct step *s)
 {
         double begin = now();
@@ -481,6 +509,10 @@ static void use_host(const struct step *s)
                 use_lock(*s->word == 'l');
         else if (!strcmp(s->word, "pause"))
                 sleep_for_ever(NULL);
+        else if (!strcmp(s->word, "poll"))
+                poll_for_ever();
+        else if (!strcmp(s->word, "gone"))
+                wait_gone(s->arg[0], s->arg[1]);
         else if (!strcmp(s->word, "readpipe")) {
                 if (!pipe(pipes) && read(pipes[0], &byte, 1) == 1)
                         exit(92);
@@ -528,6 +560,17 @@ static void sync_for(const struct step *s)
 
         while (now() < end && cuStreamQuery(my->streams[s->arg[0]]) == CUDA_ERROR_NOT_READY)
                 usleep(5000);
+}
+
+static void sync_gone(const struct step *s)
+{
+        while (cuStreamQuery(my->streams[s->arg[0]]) == CUDA_ERROR_NOT_READY) {
+                if (has_gone(s->arg[1])) {
+                        usleep((useconds_t)s->arg[2] * 1000);
+                        return;
+                }
+                usleep(2000);
+        }
 }
 
 /* --- life --- */
@@ -618,6 +661,8 @@ static void play_one(const struct step *s)
                 cuStreamSynchronize(my->streams[s->arg[0]]);
         else if (!strcmp(w, "syncfor"))
                 sync_for(s);
+        else if (!strcmp(w, "syncgone"))
+                sync_gone(s);
         else if (!strcmp(w, "delay"))
                 CU_CHECK(cuLaunchHostFunc(my->streams[s->arg[0]], sleep_then_go_on,
                                           (void *)s->arg[1]));
@@ -631,7 +676,7 @@ static void play_one(const struct step *s)
                 close_comms(my);
                 open_comms();
         } else if (
-                strstr("sleep burn drift every jitter freeze lock unlock pause readpipe deadlock spin",
+                strstr("sleep burn drift every jitter freeze lock unlock pause readpipe deadlock spin poll gone",
                        w))
                 use_host(s);
         else if (!use_process(s))

@@ -93,6 +93,18 @@ class Played(scene_run.Played):
             for name in os.listdir(self.logs):
                 if any(".%d." % pid in name for pid in pids):
                     os.remove(os.path.join(self.logs, name))
+        elif word == "cut-of":  # the logs of some ranks: cut-of:BYTES:RANKS
+            scene_run.run_command(self.capo + ["recover", self.logs])
+            size, _, which = which.partition(":")
+            seen = self.pids()
+            pids = [seen.get(int(r), 0) for r in which.split(",")]
+            for name in os.listdir(self.logs):
+                path = os.path.join(self.logs, name)
+                if any(".%d." % pid in name for pid in pids):
+                    if name.endswith(".capo"):
+                        os.truncate(path, min(int(size), os.path.getsize(path)))
+                    else:
+                        os.remove(path)
         elif word == "copied":
             self.scene.job["logs"] = "memory-gone"
             super().spoil()
