@@ -220,7 +220,10 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 snprintf(from, sizeof from, ", most of it in call #%s",
                          capo_text_count(k->few_to_seq, d));
         else if (k->few)
-                snprintf(from, sizeof from, ", most of it in %u calls from #%s to #%s", k->few,
+                snprintf(from, sizeof from, ", most of it in %s #%s to #%s",
+                         k->few_to_seq - k->few_from_seq < k->few
+                                 ? "calls"
+                                 : capo_text_plural(k->few, "call from", "calls from"),
                          capo_text_count(k->few_from_seq, d), capo_text_count(k->few_to_seq, e));
         /* what a stop cost is not in the compared calls, by which the others are as late */
         if (rank->stopped_ns > 0)
