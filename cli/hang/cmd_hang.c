@@ -27,29 +27,6 @@ static bool is_stuck(const struct hang_page *p)
                (v->kind != CAPO_HANG_UNDECIDED || v->still_ns >= p->hang.after_ns);
 }
 
-/* The headline without its newline; a comma where the page has a gap. */
-static char *headline_of(const struct hang_page *p)
-{
-        char *text = NULL, *to, last = 0;
-        size_t size;
-        FILE *out = xmemstream(&text, &size);
-
-        hang_headline(p, out);
-        xmemclose(out);
-        to = text;
-        for (const char *c = text; *c && *c != '\n'; c++) {
-                bool gap = *c == ' ' && c[1] == ' ';
-
-                if (*c != ' ' || last != ' ')
-                        *to++ = gap ? ',' : *c;
-                if (gap && last != ' ')
-                        c++, *to++ = ' ';
-                last = to[-1];
-        }
-        *to = 0;
-        return text;
-}
-
 char *hang_of_running(int n, char **words)
 {
         struct hang_logs logs = {0};
@@ -59,7 +36,7 @@ char *hang_of_running(int n, char **words)
         page.hang.after_ns = (uint64_t)AFTER_S * 1000000000;
         if (hang_gather(n, words, &logs) == 0 && logs.live && hang_page_read(&page) == 0 &&
             capo_hang_judge(&page.hang, &page.verdict) == 0 && is_stuck(&page))
-                line = headline_of(&page);
+                line = hang_headline(&page, ", ");
         hang_page_finish(&page);
         hang_logs_finish(&logs);
         return line;

@@ -88,8 +88,8 @@ const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t 
 /** hang_heading() - print the first line of the page: the job. */
 void hang_heading(const struct hang_page *page, FILE *out);
 
-/** hang_headline() - print the second line: the verdict. */
-void hang_headline(const struct hang_page *page, FILE *out);
+/** hang_headline() - the second line: the verdict, @gap, how certain it is. free() it. */
+char *hang_headline(const struct hang_page *page, const char *gap);
 
 /** hang_ending() - how a process ended, "exit status 1". */
 const char *hang_ending(const struct hang_page *page, uint32_t process, char text[96]);

@@ -4,6 +4,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 
 /* Number of culprits of the verdict's call; culprits of other calls come after them, and are
@@ -202,14 +203,17 @@ static void print_kind(const struct hang_page *p, const char *who, const char *a
         }
 }
 
-void hang_headline(const struct hang_page *p, FILE *out)
+char *hang_headline(const struct hang_page *p, const char *gap)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char who[256], at[320];
+        char who[256], at[320], *text = NULL;
+        size_t size;
+        FILE *out = xmemstream(&text, &size);
 
         (is_by_stop(v) ? print_stopped_ranks : print_kind)(p, named_text(p, who), call_text(p, at),
                                                            out);
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
-                fprintf(out, "       %s", capo_hang_sure_name(v->sure));
-        fputc('\n', out);
+                fprintf(out, "%s%s", gap, capo_hang_sure_name(v->sure));
+        xmemclose(out);
+        return text;
 }

@@ -9,7 +9,6 @@
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "core/base/xalloc.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"
@@ -380,14 +379,10 @@ int hang_text(const struct hang_page *p, FILE *to)
         const struct capo_hang_verdict *v = &p->verdict;
         const struct capo_page_wait *late;
         char text[400], call[256], who[32], at[32], next[CAPO_HANG_NEXT];
-        _cleanup_free_ char *headline = NULL;
-        size_t size;
-        FILE *line = xmemstream(&headline, &size);
+        _cleanup_free_ char *headline = hang_headline(p, "       ");
 
-        hang_headline(p, line);
-        xmemclose(line);
         hang_heading(p, out);
-        fputs(headline, out);
+        fprintf(out, "%s\n", headline);
         if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
                 fprintf(out,
                         "  before that no rank had made a call for %s: the job may have hung\n",

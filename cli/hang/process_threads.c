@@ -134,7 +134,7 @@ static void print_native_stacks(const struct hang_page *p, uint32_t process, FIL
         _cleanup_free_ char *text =
                 p->stacks && hang_lives_here(p, process) ? NULL : hang_native(p, process, &at_ns);
         unsigned threads = 0, frames = 0, tid = 0;
-        char at[32], wait[64] = "";
+        char at[32], wait[64] = "", thread[32];
 
         for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
                 if (*line != ' ') {
@@ -146,12 +146,13 @@ static void print_native_stacks(const struct hang_page *p, uint32_t process, FIL
                 if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) ||
                     frames++ >= FRAMES)
                         continue;
-                if (frames == 1 && tid == p->job->processes[process].header.pid)
-                        fprintf(out, "    native at %s, main thread (%s):",
-                                capo_text_when(at_ns, "%H:%M:%S", at), wait);
-                else if (frames == 1)
-                        fprintf(out, "%s    native at %s, thread %u (%s):", threads > 1 ? "\n" : "",
-                                capo_text_when(at_ns, "%H:%M:%S", at), tid, wait);
+                snprintf(thread, sizeof thread, "thread %u", tid);
+                if (frames == 1)
+                        fprintf(out, "%s    native at %s, %s (%s):", threads > 1 ? "\n" : "",
+                                capo_text_when(at_ns, "%H:%M:%S", at),
+                                tid == p->job->processes[process].header.pid ? "main thread"
+                                                                             : thread,
+                                wait);
                 fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")),
                         line);
         }

@@ -141,16 +141,10 @@ static void add_steps(struct top_lines *to, unsigned width, const struct watch_j
 static void add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
 {
         const struct capo_hang_verdict *v = &w->page.verdict;
-        _cleanup_free_ char *text = NULL;
-        size_t size;
-        FILE *out;
+        _cleanup_free_ char *text = hang_headline(&w->page, "       ");
 
-        if (capo_hang_kind_exit(v->kind) == 0 || !v->n_culprits)
-                return;
-        out = xmemstream(&text, &size);
-        hang_headline(&w->page, out);
-        xmemclose(out);
-        add_line(to, width, false, true, "  %.*s", (int)strcspn(text, "\n"), text);
+        if (capo_hang_kind_exit(v->kind) != 0 && v->n_culprits)
+                add_line(to, width, false, true, "  %s", text);
 }
 
 static void add_job(const struct top *t, struct top_lines *to, unsigned width,
