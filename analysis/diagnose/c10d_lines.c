@@ -252,10 +252,53 @@ static void read_store(struct capo_evidence *e)
         }
 }
 
+/* ---- Horovod ---- */
+
+/* "Missing ranks:\n2: [DistributedSGD_Allreduce/grad_1]": those did not submit the tensors. */
+static void take_stalled(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct barrier *b = arg;
+        const char *next = strchr(at, '\n');
+
+        for (unsigned i = 0; next && i < 32; i++, next = strchr(next + 1, '\n')) {
+                const char *label = strstr(next + 1, ">:"),
+                           *end = next + 1 + strcspn(next + 1, "\n");
+                char *colon;
+                long rank;
+
+                next = label && label < end ? label + 1 : next;
+                rank = strtol(next + 1, &colon, 10);
+                if (colon == next + 1 || strncmp(colon, ": [", 3) != 0)
+                        break;
+                b->f = b->f ? b->f : capo_evidence_finding(b->e);
+                capo_finding_rank_add(b->f, (int32_t)rank);
+        }
+        if (b->f)
+                capo_finding_mark(b->f, (struct capo_evidence_mark){b->text, number});
+}
+
+static void read_stalled(struct capo_evidence *e)
+{
+        struct barrier b = {.e = e};
+        char who[128];
+
+        capo_evidence_all(e, "Missing ranks:", take_stalled, &b, &b.text);
+        if (!b.f)
+                return;
+        capo_finding_is(b.f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
+        SAY(b.f->headline,
+            "NOT DECIDED WHY: %s DID NOT SUBMIT TENSORS that the others wait for (Horovod)",
+            capo_rank_shout(capo_rank_list(b.f->ranks, b.f->n_ranks, who)));
+        SAY(b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
+        SAY(b.f->next,
+            "do they run another step, another branch, or wait for an earlier call on their GPU? their logs and stacks");
+}
+
 void capo_c10d_read(struct capo_evidence *e)
 {
         read_store(e);
         read_barriers(e);
         read_desync(e);
         read_mismatches(e);
+        read_stalled(e);
 }

@@ -9,6 +9,7 @@
  *      nic-near     one does
  *      nvlink       GPUs are connected by NVLink
  *      pcie         GPUs are connected by PCIe alone
+ *      nvlink-pairs some pairs of GPUs have NVLink, others have not
  *      gpus-far     no two GPUs share NVLink or a PCIe switch
  *      amd          GPUs of AMD
  *      few-nics     NCCL uses less than half of the NICs in that matrix
@@ -253,6 +254,8 @@ void capo_facts_read(struct capo_evidence *e)
                 add_fact(e, m.near ? "@nic-near" : "@nic-far");
         if (m.nvlink || m.pcie)
                 add_fact(e, m.nvlink ? "@nvlink" : "@pcie");
+        if (m.pcie && m.nvlink)
+                add_fact(e, "@nvlink-pairs");
         if (m.pcie && !m.nvlink && !m.pair_near)
                 add_fact(e, "@gpus-far");
         if (capo_bug_any("AMD Instinct|RCCL version|MI300X|MI250|MI210|amdgpu|Radeon",

@@ -401,6 +401,50 @@ static void judge_sleepers(struct capo_evidence *e, const struct sleepers *s)
         capo_finding_mark(f, s->other);
 }
 
+/* ---- contexts ---- */
+
+enum { CONTEXTS = 64 };
+
+struct contexts {
+        uint32_t n, n_twice; /* n_twice: processes with memory on GPU 0 and on another one */
+        long pid[CONTEXTS];
+        struct capo_evidence_mark mark;
+};
+
+/* "|    1   N/A  N/A      2102      C   python      9300MiB |": GPU 0 comes first. */
+static void read_context(struct contexts *c, const char *line, struct capo_evidence_mark mark)
+{
+        long gpu, pid;
+        char type;
+
+        if (*line != '|' ||
+            (sscanf(line, "| %ld N/A N/A %ld %c ", &gpu, &pid, &type) != 3 &&
+             sscanf(line, "| %ld %ld %c ", &gpu, &pid, &type) != 3) ||
+            type != 'C')
+                return;
+        if (gpu == 0 && c->n < CONTEXTS) {
+                c->mark = c->n ? c->mark : mark;
+                c->pid[c->n++] = pid;
+        }
+        for (uint32_t i = 0; i < c->n && gpu > 0; i++)
+                c->n_twice += c->pid[i] == pid;
+}
+
+static void judge_contexts(struct capo_evidence *e, const struct contexts *c)
+{
+        struct capo_diagnose_finding *f;
+
+        if (c->n_twice < 2)
+                return;
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, CAPO_RANK_CAUSE, "program", "likely");
+        SAY(f->headline, "%u PROCESSES ALSO TAKE MEMORY ON GPU 0, beside their own GPU",
+            c->n_twice);
+        SAY(f->next,
+            "torch.cuda.set_device(local_rank) before any other call of CUDA, torch.load(map_location=...), barrier(device_ids=[local_rank]); or one visible GPU for each process");
+        capo_finding_mark(f, c->mark);
+}
+
 /* ---- steps that wait for data ---- */
 
 static const double DATA_MOST = 0.4; /* of a step */
@@ -465,6 +509,7 @@ void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
         struct sleepers s = {0};
+        struct contexts c = {0};
 
         for (g->text = 0; g->text < e->n_texts; g->text++) {
                 const struct capo_records *r = &e->texts[g->text].records;
@@ -475,8 +520,13 @@ void capo_tools_read(struct capo_evidence *e)
                 s.text = g->text;
                 for (uint32_t k = 0; k < r->n; k++)
                         read_process(&s, r->text + r->v[k].begin, r->v[k].line);
+                for (uint32_t k = 0; k < r->n; k++)
+                        read_context(&c, r->text + r->v[k].begin,
+                                     (struct capo_evidence_mark){g->text, r->v[k].line});
         }
         judge_sleepers(e, &s);
+        if (capo_bug_any("out of memory|OutOfMemory", capo_evidence_has, e, NULL))
+                judge_contexts(e, &c);
         judge_use(e, g);
         free(g);
         read_cores(e);

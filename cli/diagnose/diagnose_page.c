@@ -45,7 +45,8 @@ static const char *who_text(const struct capo_evidence *e, const struct capo_dia
 {
         const char *story = f->story < e->n_stories ? e->stories[f->story] : "";
         char list[128];
-        bool named = f->n_ranks != 1 ||
+        /* an undecided line may come from any rank: who prints it is no culprit */
+        bool named = f->n_ranks != 1 || f->rank == CAPO_RANK_UNDECIDED ||
                      strcasestr(f->headline, capo_rank_list(f->ranks, 1, list)) != NULL;
 
         *text = 0;
