@@ -5,6 +5,7 @@
 #include "cli/topo/cmd_topo.h"
 #include "core/base/nccl_release.h"
 #include "core/base/util.h"
+#include "profiles/fragment/fragment_gpus.h"
 
 enum { LINKS_SHOWN = 24 }; /* more GPUs do not fit a picture */
 
@@ -239,7 +240,8 @@ static void add_shape(struct cli_page *page, const struct capo_topology *t,
 }
 
 static void add_rates(struct cli_page *page, const struct capo_topology *t,
-                      const struct capo_ceilings *c, const struct fragment_nccl *nccl)
+                      const struct capo_alloc *a, const struct capo_ceilings *c,
+                      const struct fragment_nccl *nccl)
 {
         static struct cli_column columns[] = {{"", "l~"},    {"best", "r"},    {"over", "l/d"},
                                               {NULL, "r/c"}, {"rings", "r/b"}, {"chains", "r/a"},
@@ -247,7 +249,7 @@ static void add_rates(struct cli_page *page, const struct capo_topology *t,
         const struct capo_shapes *s = &c->shapes;
         bool asked = nccl->version != 0;
         struct cli_section *rates;
-        char version[16];
+        char version[16], gpus[FRAGMENT_GPUS_TEXT];
         int n = c->n_ranks;
 
         columns[3].head = link_word(t);
@@ -280,6 +282,8 @@ static void add_rates(struct cli_page *page, const struct capo_topology *t,
                         capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none",
                         capo_text_plural((unsigned)nccl->nodes, "node", NULL));
+        if (*fragment_gpus_text(t, a, gpus))
+                cli_section_line(rates, "%s", gpus);
         if (nccl->advice && *nccl->advice->order)
                 cli_section_line(rates, "%s; %s", nccl->advice->order, FRAGMENT_ORDER_HOW);
         for (int i = 0; nccl->advice && i < nccl->advice->beyond.n; i++)
@@ -314,7 +318,7 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
         if (c->n_ranks <= LINKS_SHOWN)
                 add_links(page, t, a);
         if (c->n_ranks > 1)
-                add_rates(page, t, c, nccl);
+                add_rates(page, t, a, c, nccl);
         return page;
 }
 

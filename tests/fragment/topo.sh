@@ -72,4 +72,12 @@ done
 "$capo" topo --topo dgx1v.xml --svg /dev/null >/dev/null && [ -c /dev/null ] || fail "/dev/null was replaced"
 CUDA_VISIBLE_DEVICES=0 "$capo" topo --topo dgx1v.xml --json | grep -q '"class": "dgx1v/8-ring3"' ||
         fail "CUDA_VISIBLE_DEVICES of this machine was applied to another"
+# which GPUs: {0,1,6} are not joined, {0,2,3} are the best three; a switch joins all alike; slices and whole machines have no choice
+"$capo" topo --platform dgx1v --gpus 0,1,6 --wide |
+        grep -q 'the links allow 66.7 GB/s of bus bandwidth (all-reduce) instead of 16.0: CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,2,3$' ||
+        fail "other GPUs than 0,1,6"
+"$capo" topo --platform dgx1v --gpus 0,1,2+0-4 --wide | grep -q 'CUDA_VISIBLE_DEVICES=0,3,4 on node 0, CUDA_VISIBLE_DEVICES=0,1,2,3,4 on node 1$' || fail "of two nodes"
+for what in "dgx1v --gpus 0,2,3" "dgx1v --alloc 8" "hgxh100 --gpus 5,6,7+0-4" "dgx1v --gpus 0"; do
+        "$capo" topo --platform $what | grep -q 'other GPUs' && fail "no better GPUs: $what"
+done
 exit $bad

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which GPUs of a machine a job should take, where it may choose. It costs nothing to take others.
+ */
+#pragma once
+
+#include "profiles/fragment/fragment.h"
+
+enum { FRAGMENT_GPUS_TEXT = 512 };
+
+/**
+ * fragment_gpus_text() - other GPUs, as many of each node, with more all-reduce bandwidth by the
+ * links, and the setting that takes them, in a sentence
+ *
+ * For up to 16 ranks on machines of up to 16 GPUs. Nodes with as many GPUs get the same ones. Fewer
+ * than a thousand choices are tried, of each node once.
+ *
+ * Return: @text, of FRAGMENT_GPUS_TEXT; "": none is 5 % better, or it is not known.
+ */
+char *fragment_gpus_text(const struct capo_topology *t, const struct capo_alloc *a, char *text);
