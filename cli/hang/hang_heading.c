@@ -82,7 +82,7 @@ const char *hang_ending(const struct hang_page *p, uint32_t process, char text[9
             capo_pid_oom((int)p->job->processes[process].header.pid))
                 snprintf(text, 96, "killed by the kernel, which was out of memory");
         else if (h->ending == CAPO_HANG_BY_KILL)
-                snprintf(text, 96, "killed by a signal, or ended without exit handlers");
+                snprintf(text, 96, "killed by a signal, or ended without exit()");
         else if (h->exit_status >= 0)
                 snprintf(text, 96, "exit status %d", h->exit_status);
         else

@@ -118,11 +118,14 @@ static void print_life(const struct hang_page *p, const struct capo_hang_culprit
         const struct capo_hang_process *h = &p->hang.processes[c->process];
         uint64_t active_ns = capo_hang_active_ns(h);
         char text[300] = "", at[32], how[96];
+        const char *ending = hang_ending(p, c->process, how);
+        bool is_said = !strcmp(ending, capo_hang_why_meaning(c->why));
 
         if (h->ending != CAPO_HANG_RUNS)
-                fprintf(out, "    %s at %s: %s\n",
+                fprintf(out, "    %s at %s%s%s\n",
                         h->ending == CAPO_HANG_BY_KILL ? "last sign of life" : "it ended",
-                        capo_text_when(h->end_ns, "%H:%M:%S", at), hang_ending(p, c->process, how));
+                        capo_text_when(h->end_ns, "%H:%M:%S", at), is_said ? "" : ": ",
+                        is_said ? "" : ending);
         if (h->ending != CAPO_HANG_RUNS || p->known[c->process] != CAPO_HANG_IS_ALIVE)
                 return;
         if (hang_lives_here(p, c->process))
