@@ -58,15 +58,17 @@ static void all_process_problems(struct capo_page *r)
 }
 
 /* State of a process whose end was not recorded. UNREAD: it runs, but only its log can be read,
- * which is as old as the last write. */
-enum life { DEAD, AWAY, ALIVE, UNREAD };
+ * which is as old as the last write. CUT: the end of its log is missing. */
+enum life { DEAD, AWAY, ALIVE, UNREAD, CUT };
 
 static enum life life_of(const struct capo_job_process *p)
 {
         const char *trace = capo_job_info(p, CAPO_INFO_TRACE);
 
         if (!capo_process_alive(p))
-                return capo_process_away(p) ? AWAY : DEAD;
+                return p->health.cut_bytes && !(p->has_end && p->end.clean) ? CUT
+                       : capo_process_away(p)                               ? AWAY
+                                                                            : DEAD;
         return !p->log || capo_log_in_memory(p->log) || (trace && !strcmp(trace, "all")) ? ALIVE
                                                                                          : UNREAD;
 }
@@ -106,6 +108,7 @@ static void say_log(struct capo_page *r, enum life life, const char *name, uint6
         case AWAY: PROBLEM_OF(r, NOT_ENDED_LOG, name, name); break;
         case ALIVE: PROBLEM_OF(r, RUNNING_LOG, name, name); break;
         case UNREAD: PROBLEM_OF(r, MEMORY_LOG, name, name, since.when, since.ago); break;
+        case CUT: break; /* said of the log itself */
         }
 }
 
@@ -122,6 +125,10 @@ static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const cha
         case UNREAD:
                 PROBLEM(r, MEMORY, s, ranks, n < 2 ? "s" : "", n < 2 ? "it" : "them", since.when,
                         since.ago);
+                break;
+        case CUT:
+                PROBLEM(r, NO_END, s, ranks, n > 1 ? "they" : "it",
+                        n > 1 ? "their logs" : "its log");
                 break;
         }
 }
@@ -164,6 +171,7 @@ void capo_judge_logs(struct capo_page *r)
 {
         report_unfinished(r, DEAD);
         report_unfinished(r, AWAY);
+        report_unfinished(r, CUT);
         capo_judge_endings(r);
         report_unfinished(r, ALIVE);
         report_unfinished(r, UNREAD);

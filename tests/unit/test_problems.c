@@ -330,6 +330,22 @@ Test(problems, killed_ranks)
         cr_assert_str_eq(capo_problem_name(p->kind), "killed");
 }
 
+/* How it ended stood in what is missing. */
+Test(problems, a_log_whose_end_is_missing)
+{
+        struct capo_job_process *p = unfinished_here(1);
+
+        p->has_end = false;
+        p->health.cut_bytes = 10;
+        capo_judge_problems(&page);
+        for (uint32_t i = 0; i < page.n_problems; i++)
+                cr_expect_neq(page.problems[i].kind, CAPO_PROBLEM_KILLED);
+        cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_NO_END);
+        cr_assert_str_eq(
+                page.problems[0].text,
+                "rank 1: whether it ended well is not known: the end of its log is missing");
+}
+
 /* Of another machine nobody here can say whether it runs. */
 Test(problems, ranks_of_another_machine_that_may_run)
 {
