@@ -157,6 +157,7 @@ struct capo_skew {
         uint32_t worst_to_seq;   /* until this one; 0: to the end */
         uint32_t few; /* compared calls that hold most of the waiting for it; 0: not few */
         uint32_t few_from_seq, few_to_seq; /* the first and the last of these */
+        double few_ns; /* the waiting in these, if it is most of all that was compared; else 0 */
         bool worst_over; /* that was in the first half of the calls, and it does not stand out since */
         uint64_t worst_from_ns, worst_to_ns; /* when it made those calls, since 1970; 0: as above */
         double others_p50_ns;                /* spread of the other ranks in the same calls */

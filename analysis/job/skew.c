@@ -456,7 +456,7 @@ static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
 {
         _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
         double drawn = l->n_rows > skew->n_own ? l->n_rows - skew->n_own : 1, own = 0, others = 0,
-               half = 0, chance = 1.0 / l->n,
+               half = 0, all = 0, seen = 0, chance = 1.0 / l->n,
                weight = fmax(1, ((double)c->n_calls - c->n_captured - skew->n_own) / drawn);
         uint32_t n = 0, last = 0, few = 0, from = UINT32_MAX, to = 0;
 
@@ -465,13 +465,15 @@ static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
                 uint32_t seq = l->call[i].row->seq;
 
                 last = seq > last ? seq : last;
+                all += l->call[i].waited;
                 if (l->call[i].last == skew->worst)
-                        turn[n++] = (struct turn){.seq = seq, .waited = waited};
+                        turn[n++] = (struct turn){seq, i, 0, waited};
                 *(l->call[i].last == skew->worst ? &own : &others) += waited;
         }
         qsort(turn, n, sizeof *turn, by_waited);
         while (few < n && (half <= own / 2 || turn[few].waited > half / few / 2)) {
                 half += turn[few].waited;
+                seen += l->call[turn[few].row].waited;
                 from = turn[few].seq < from ? turn[few].seq : from;
                 to = turn[few].seq > to ? turn[few].seq : to;
                 few++;
@@ -481,6 +483,7 @@ static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
         if (!few || few > FEW_CALLS || few * FEW_OF > l->n_rows)
                 return;
         skew->few = few;
+        skew->few_ns = seen > all / 2 ? seen : 0;
         skew->few_from_seq = from;
         skew->few_to_seq = to;
         skew->worst_over |=

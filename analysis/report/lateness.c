@@ -24,6 +24,7 @@ enum { ALIKE_SHOWN = 4 };
 #define ORDER_CALLS    16     /* if one rank was last in nearly all of these, it is named ... */
 #define ORDER_SHARE    0.9    /* ... even if the time that it cost is not known */
 #define NEARLY_ALL     0.9
+#define LONG_NS        1e9 /* less waiting in few calls may be chance */
 #define UNSEEN_PART    100 /* a share of the job below 1/100 is not reported */
 
 static double sum_caused(const struct capo_job_comm *c)
@@ -128,6 +129,23 @@ bool capo_few_uncompared(uint64_t compared, uint64_t calls)
         return calls <= compared || (double)(calls - compared) < FEW_UNCOMPARED * (double)calls;
 }
 
+/* "call #31", "calls #1 to #4", "4 calls from #80 to #320" */
+static char *few_text(const struct capo_skew *k, char text[96])
+{
+        char from[32], to[32];
+        bool row = k->few_to_seq - k->few_from_seq < k->few;
+
+        capo_text_count(k->few_from_seq, from);
+        capo_text_count(k->few_to_seq, to);
+        if (k->few == 1)
+                snprintf(text, 96, "call #%s", to);
+        else
+                snprintf(text, 96, "%s #%s to #%s",
+                         row ? "calls" : capo_text_plural(k->few, "call from", "calls from"), from,
+                         to);
+        return text;
+}
+
 static char *wait_text(const struct capo_job *job, const struct capo_page_wait *w)
 {
         static const char *const how[] = {
@@ -139,7 +157,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
         char who[900], a[32], b[32], d[32], e[32], n[32], pm[CAPO_TEXT_INTERVAL],
-                of[64] = "", from[80] = "", cause[512], more[1000] = "";
+                of[64] = "", from[80] = "", cause[512], more[1000] = "", few[96];
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from],
@@ -180,9 +198,15 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                                      : k->from == CAPO_SKEW_HOST_START ? "--trace all keeps all"
                                                                        : capo_sample_advice(job);
 
-                return xprintf("%s: not known (%s of %s compared; %s)", c->name,
+                if (k->few_ns >= LONG_NS)
+                        snprintf(more, sizeof more,
+                                 "; most of the waiting in these, %s, is for %s in %s",
+                                 capo_text_time(k->few_ns, a),
+                                 describe_member(job, c, &c->members[w->last], who, sizeof who),
+                                 few_text(k, few));
+                return xprintf("%s: not known (%s of %s compared; %s)%s", c->name,
                                capo_text_count(k->n_calls, n),
-                               capo_text_plural(n_calls, "call", NULL), advice);
+                               capo_text_plural(n_calls, "call", NULL), advice, more);
         }
         if (w->follows) {
                 return xprintf("%s: %s came late because it had waited in %s; it is not named here",
@@ -216,15 +240,8 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         else if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
-        else if (k->few == 1)
-                snprintf(from, sizeof from, ", most of it in call #%s",
-                         capo_text_count(k->few_to_seq, d));
         else if (k->few)
-                snprintf(from, sizeof from, ", most of it in %s #%s to #%s",
-                         k->few_to_seq - k->few_from_seq < k->few
-                                 ? "calls"
-                                 : capo_text_plural(k->few, "call from", "calls from"),
-                         capo_text_count(k->few_from_seq, d), capo_text_count(k->few_to_seq, e));
+                snprintf(from, sizeof from, ", most of it in %s", few_text(k, few));
         /* what a stop cost is not in the compared calls, by which the others are as late */
         if (rank->stopped_ns > 0)
                 capo_append(

@@ -52,6 +52,34 @@ Test(lateness, more_than_chance_is)
         cr_assert_eq(page.waits[0].last, 3);
 }
 
+Test(lateness, most_of_it_in_few_calls)
+{
+        struct capo_skew *k =
+                made_skew(page.job, 10000, (uint32_t[]){2000, 2000, 1624, 4376}, NULL);
+
+        k->few = 1;
+        k->few_from_seq = k->few_to_seq = 31;
+        cr_assert(strstr(wait()->text, "calls compared, most of it in call #31, p50"));
+}
+
+Test(lateness, few_long_calls_where_the_sum_is_not_known)
+{
+        struct capo_skew *k = made_skew(page.job, 100, (uint32_t[]){30, 30, 0, 40}, NULL);
+
+        k->ranks[3].caused_pm_ns = 1e12;
+        k->few = 3;
+        k->few_ns = 2e9;
+        k->few_from_seq = 10;
+        k->few_to_seq = 90;
+        cr_assert_not(wait()->stands_out);
+        cr_assert(strstr(page.waits[0].text, "dp: not known (100 of "), "%s", page.waits[0].text);
+        cr_assert(strstr(page.waits[0].text,
+                         "; most of the waiting in these, 2.0 s, is for rank 3 (n0"),
+                  "%s", page.waits[0].text);
+        cr_assert(strstr(page.waits[0].text, ") in 3 calls from #10 to #90"), "%s",
+                  page.waits[0].text);
+}
+
 /* Ranks @from and later are equally late. */
 static void are_late(struct capo_skew *k, uint32_t from)
 {
