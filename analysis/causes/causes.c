@@ -84,15 +84,9 @@ void capo_why_free(struct capo_why_readings *readings, uint32_t n)
         free_window(readings->before, n);
 }
 
-static int by_weight(const void *a, const void *b)
-{
-        const struct capo_cause_found *x = a, *y = b;
-
-        return CAPO_ORDER(y->is_cause, x->is_cause)
-                       ?: CAPO_ORDER(x->why == CAPO_WHY_program, y->why == CAPO_WHY_program)
-                       ?: CAPO_ORDER(y->explained_ns, x->explained_ns)
-                       ?: CAPO_ORDER(x->why, y->why);
-}
+CAPO_ORDERED(by_weight, struct capo_cause_found, CAPO_ORDER(b->is_cause, a->is_cause),
+             CAPO_ORDER(a->why == CAPO_WHY_program, b->why == CAPO_WHY_program),
+             CAPO_ORDER(b->explained_ns, a->explained_ns), CAPO_ORDER(a->why, b->why));
 
 /* It was so all the time, and no counter has to grow for it. */
 static bool is_lasting(enum capo_why why)

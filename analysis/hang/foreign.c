@@ -2,6 +2,7 @@
 #include <search.h>
 
 #include "analysis/hang/foreign.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
@@ -129,12 +130,7 @@ struct numbered {
         uint32_t number;
 };
 
-static int by_key(const void *a, const void *b)
-{
-        const struct numbered *x = a, *y = b;
-
-        return x->order(x->key, y->key);
-}
+CAPO_ORDERED(by_key, struct numbered, a->order(a->key, b->key));
 
 uint32_t capo_index_number(struct capo_index *index, const void *key,
                            int (*order)(const void *, const void *), uint32_t number)

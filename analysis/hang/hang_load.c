@@ -221,12 +221,8 @@ struct reader {
         uint32_t n_lost;
 };
 
-static int by_process(const void *a, const void *b)
-{
-        const struct known_comm *x = a, *y = b;
-
-        return CAPO_ORDER(x->process, y->process) ?: CAPO_ORDER(x->id, y->id);
-}
+CAPO_ORDERED(by_process, struct known_comm, CAPO_ORDER(a->process, b->process),
+             CAPO_ORDER(a->id, b->id));
 
 static struct known_comm *comm_of(const struct reader *rd, uint32_t process, uint32_t id)
 {
@@ -433,12 +429,8 @@ static void take_unfinished(struct reader *rd, uint32_t process, const struct ca
         rd->n_lost = 0;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-        const struct capo_hang_call *x = a, *y = b;
-
-        return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->seq, y->seq);
-}
+CAPO_ORDERED(by_begin, struct capo_hang_call, CAPO_ORDER(a->begin_ns, b->begin_ns),
+             CAPO_ORDER(a->seq, b->seq));
 
 /* NCCL refused a group at its end: it has none of its members, although each call had returned well.
  */

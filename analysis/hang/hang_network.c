@@ -66,12 +66,8 @@ static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f,
                 copy_plain(nic->error, d->n.error[0].text, sizeof nic->error);
 }
 
-static int by_outstanding(const void *a_, const void *b_)
-{
-        const struct capo_hang_nic *a = a_, *b = b_;
-
-        return CAPO_ORDER(b->outstanding, a->outstanding) ?: CAPO_ORDER(a->completed_ns, b->completed_ns) ?: strcmp(a->name, b->name);
-}
+CAPO_ORDERED(by_outstanding, struct capo_hang_nic, CAPO_ORDER(b->outstanding, a->outstanding),
+             CAPO_ORDER(a->completed_ns, b->completed_ns), strcmp(a->name, b->name));
 
 int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out)
 {

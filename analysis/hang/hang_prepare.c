@@ -39,12 +39,7 @@ static void count_member_calls(struct play *p)
         }
 }
 
-static int by_number(const void *a, const void *b)
-{
-        const struct play_number *x = a, *y = b;
-
-        return CAPO_ORDER(x->seq, y->seq) ?: CAPO_ORDER(x->at, y->at);
-}
+CAPO_ORDERED(by_number, struct play_number, CAPO_ORDER(a->seq, b->seq), CAPO_ORDER(a->at, b->at));
 
 static void index_member_calls(struct play *p)
 {
@@ -251,13 +246,8 @@ struct half {
         uint32_t call;
 };
 
-static int by_pair(const void *a, const void *b)
-{
-        const struct half *x = a, *y = b;
-
-        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->from, y->from) ?: CAPO_ORDER(x->to, y->to) ?:
-               x->receives - y->receives ?: CAPO_ORDER(x->call, y->call);
-}
+CAPO_ORDERED(by_pair, struct half, CAPO_ORDER(a->comm, b->comm), CAPO_ORDER(a->from, b->from),
+             CAPO_ORDER(a->to, b->to), a->receives - b->receives, CAPO_ORDER(a->call, b->call));
 
 static uint64_t bytes_of(const struct play *p, const struct half *h)
 {

@@ -385,19 +385,9 @@ static void read_json(const json_t *doc, struct ras_snapshot *out)
         }
 }
 
-static int by_rank(const void *a, const void *b)
-{
-        const struct ras_rank *x = a, *y = b;
+CAPO_ORDERED(by_rank, struct ras_rank, CAPO_ORDER(a->rank, b->rank));
 
-        return CAPO_ORDER(x->rank, y->rank);
-}
-
-static int by_size(const void *a, const void *b)
-{
-        const struct ras_comm *x = a, *y = b;
-
-        return CAPO_ORDER(y->size, x->size) ?: strcmp(x->id, y->id);
-}
+CAPO_ORDERED(by_size, struct ras_comm, CAPO_ORDER(b->size, a->size), strcmp(a->id, b->id));
 
 int ras_read(char *text, struct ras_snapshot *out, char *why, size_t room)
 {
@@ -499,12 +489,8 @@ static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
 }
 
 /* A rank is identified by process and GPU, so that it can be found in other communicators. */
-static int by_process(const void *a, const void *b)
-{
-        const struct ras_rank *x = a, *y = b;
-
-        return CAPO_ORDER(x->pid, y->pid) ?: CAPO_ORDER(x->device, y->device) ?: strcmp(x->host, y->host);
-}
+CAPO_ORDERED(by_process, struct ras_rank, CAPO_ORDER(a->pid, b->pid),
+             CAPO_ORDER(a->device, b->device), strcmp(a->host, b->host));
 
 static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known,
                           const struct ras_rank *r, int32_t rank)

@@ -219,12 +219,7 @@ static const struct capo_hang_call *lifecycle_call_of(const struct capo_hang_job
         return c && capo_hang_is_lifecycle(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
 
-static int by_process(const void *a, const void *b)
-{
-        const uint32_t *x = a, *y = b;
-
-        return CAPO_ORDER(*x, *y);
-}
+CAPO_ORDERED(by_process, uint32_t, CAPO_ORDER(*a, *b));
 
 static bool takes_part(const struct hang_node *n, uint32_t process)
 {

@@ -79,12 +79,7 @@ static void count_sites(struct capo_log *log, struct site_counts *s, struct capo
         capo_log_park(log);
 }
 
-static int by_calls(const void *a, const void *b)
-{
-        const struct capo_asked *x = a, *y = b;
-
-        return CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->text, y->text);
-}
+CAPO_ORDERED(by_calls, struct capo_asked, CAPO_ORDER(b->calls, a->calls), strcmp(a->text, b->text));
 
 void capo_asked_free(struct capo_asked *list, long n)
 {

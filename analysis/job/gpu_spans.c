@@ -33,12 +33,8 @@ struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth)
 }
 
 /* By kind; within a kind the measured calls first, by rising duration. */
-static int by_kind(const void *a_, const void *b_)
-{
-        const struct capo_gpu_span *a = a_, *b = b_;
-
-        return CAPO_ORDER(a->kind, b->kind) ?: b->measured - a->measured ?: CAPO_ORDER(a->gpu_ns, b->gpu_ns);
-}
+CAPO_ORDERED(by_kind, struct capo_gpu_span, CAPO_ORDER(a->kind, b->kind), b->measured - a->measured,
+             CAPO_ORDER(a->gpu_ns, b->gpu_ns));
 
 static uint64_t max_time(uint64_t a, uint64_t b)
 {
@@ -70,20 +66,11 @@ static uint64_t assume_durations(struct capo_gpu_span *calls, size_t n)
 }
 
 /* By stream; within a stream in the order of the host's calls. */
-static int by_stream(const void *a_, const void *b_)
-{
-        const struct capo_gpu_span *a = a_, *b = b_;
+CAPO_ORDERED(by_stream, struct capo_gpu_span, CAPO_ORDER(a->stream, b->stream),
+             CAPO_ORDER(a->host_begin, b->host_begin), CAPO_ORDER(a->nth, b->nth));
 
-        return CAPO_ORDER(a->stream, b->stream) ?: CAPO_ORDER(a->host_begin, b->host_begin) ?:
-               CAPO_ORDER(a->nth, b->nth);
-}
-
-static int by_begin(const void *a_, const void *b_)
-{
-        const struct capo_gpu_span *a = a_, *b = b_;
-
-        return CAPO_ORDER(a->begin, b->begin) ?: CAPO_ORDER(a->nth, b->nth);
-}
+CAPO_ORDERED(by_begin, struct capo_gpu_span, CAPO_ORDER(a->begin, b->begin),
+             CAPO_ORDER(a->nth, b->nth));
 
 /* Are begin and end on the GPU known? */
 static bool is_known(const struct capo_gpu_span *c)

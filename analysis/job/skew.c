@@ -373,12 +373,7 @@ struct turn {
         double worth, waited;
 };
 
-static int by_seq(const void *a, const void *b)
-{
-        const struct turn *x = a, *y = b;
-
-        return CAPO_ORDER(x->seq, y->seq);
-}
+CAPO_ORDERED(by_seq, struct turn, CAPO_ORDER(a->seq, b->seq));
 
 static uint64_t begun_ns(const struct capo_job *job, const struct capo_job_member *member,
                          const struct capo_meet *m, const struct capo_meet_row *row)

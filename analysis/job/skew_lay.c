@@ -121,12 +121,7 @@ struct numbered {
         uint32_t seq, row;
 };
 
-static int by_number(const void *a, const void *b)
-{
-        const struct numbered *x = a, *y = b;
-
-        return CAPO_ORDER(x->seq, y->seq);
-}
+CAPO_ORDERED(by_number, struct numbered, CAPO_ORDER(a->seq, b->seq));
 
 /* How long the others waited in a call with starts @t, after a call with starts @before (NULL: not
  * known). */

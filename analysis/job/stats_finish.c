@@ -236,12 +236,8 @@ static void place_processes(struct capo_job *job)
         }
 }
 
-static int by_rank(const void *a, const void *b)
-{
-        const struct capo_job_member *x = a, *y = b;
-
-        return CAPO_ORDER(x->rank, y->rank) ?: CAPO_ORDER(x->process, y->process) ?: x->id - y->id;
-}
+CAPO_ORDERED(by_rank, struct capo_job_member, CAPO_ORDER(a->rank, b->rank),
+             CAPO_ORDER(a->process, b->process), a->id - b->id);
 
 static uint64_t first_init_time(const struct capo_job_comm *c)
 {
@@ -430,21 +426,13 @@ static void name_comm(struct capo_job *job, uint32_t i, struct names *names)
         names_add(names, c->name);
 }
 
-static int by_key(const void *a, const void *b)
-{
-        const struct capo_job_row *x = a, *y = b;
+CAPO_ORDERED(by_key, struct capo_job_row, CAPO_ORDER(a->comm, b->comm),
+             CAPO_ORDER(a->call, b->call), CAPO_ORDER(a->bytes, b->bytes),
+             CAPO_ORDER(a->algo_proto, b->algo_proto), CAPO_ORDER(a->channels, b->channels),
+             CAPO_ORDER(a->rule, b->rule), CAPO_ORDER(a->flags, b->flags));
 
-        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
-               CAPO_ORDER(x->algo_proto, y->algo_proto) ?: CAPO_ORDER(x->channels, y->channels) ?:
-               CAPO_ORDER(x->rule, y->rule) ?: CAPO_ORDER(x->flags, y->flags);
-}
-
-static int by_host_time(const void *a, const void *b)
-{
-        const struct capo_job_site *x = a, *y = b;
-
-        return CAPO_ORDER(y->host_ns, x->host_ns) ?: strcmp(x->text, y->text);
-}
+CAPO_ORDERED(by_host_time, struct capo_job_site, CAPO_ORDER(b->host_ns, a->host_ns),
+             strcmp(a->text, b->text));
 
 static void add_up(struct capo_job *job)
 {

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "capo/call_ids.h"
+#include "core/base/order.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
@@ -240,12 +241,8 @@ struct cell_place {
         uint16_t comm, id;
 };
 
-static int by_comm_then_id(const void *a, const void *b)
-{
-        const struct cell_place *x = a, *y = b;
-
-        return x->comm != y->comm ? x->comm - y->comm : x->id - y->id;
-}
+CAPO_ORDERED(by_comm_then_id, struct cell_place,
+             a->comm != b->comm ? a->comm - b->comm : a->id - b->id);
 
 /* Sorted by communicator, so that a row's calls of one rank are consecutive (a process may hold
  * several ranks of one). */

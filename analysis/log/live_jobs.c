@@ -132,12 +132,7 @@ static void join_groups(struct all *all, uint32_t a, uint32_t b)
         all->log[a > b ? a : b].group = a > b ? b : a;
 }
 
-static int by_uid(const void *a, const void *b)
-{
-        const struct use *x = a, *y = b;
-
-        return CAPO_ORDER(x->uid, y->uid) ?: CAPO_ORDER(x->log, y->log);
-}
+CAPO_ORDERED(by_uid, struct use, CAPO_ORDER(a->uid, b->uid), CAPO_ORDER(a->log, b->log));
 
 static void read_all(struct all *all, uint64_t most)
 {
@@ -218,12 +213,8 @@ static void take_over(struct said *log, struct group *to, struct group *from)
         from->n = 0;
 }
 
-static int by_begin(const void *a, const void *b)
-{
-        const struct group *x = a, *y = b;
-
-        return CAPO_ORDER(x->begin_ns, y->begin_ns) ?: CAPO_ORDER(x->first, y->first);
-}
+CAPO_ORDERED(by_begin, struct group, CAPO_ORDER(a->begin_ns, b->begin_ns),
+             CAPO_ORDER(a->first, b->first));
 
 /* Move groups with logs to the front, oldest first. Return: how many. */
 static uint32_t in_order(struct group *group, uint32_t n)

@@ -88,12 +88,8 @@ static void subs_finish(struct subs *subs)
         free(subs->v);
 }
 
-static int newest_first(const void *a, const void *b)
-{
-        const struct sub *x = a, *y = b;
-
-        return CAPO_ORDER(y->newest_ns, x->newest_ns) ?: -strcmp(x->path, y->path);
-}
+CAPO_ORDERED(newest_first, struct sub, CAPO_ORDER(b->newest_ns, a->newest_ns),
+             -strcmp(a->path, b->path));
 
 /* The subfolders of @parent that have logs, newest first. */
 static int find_subs(const char *parent, struct subs *subs)
@@ -314,13 +310,8 @@ static int compare_headers(const struct face *x, const struct face *y)
                       sizeof(struct capo_log_header));
 }
 
-static int by_face(const void *a, const void *b)
-{
-        const struct face *x = a, *y = b;
-
-        return compare_headers(x, y) ?: CAPO_ORDER(capo_log_size(x->log), capo_log_size(y->log)) ?:
-               CAPO_ORDER(x->at, y->at);
-}
+CAPO_ORDERED(by_face, struct face, compare_headers(a, b),
+             CAPO_ORDER(capo_log_size(a->log), capo_log_size(b->log)), CAPO_ORDER(a->at, b->at));
 
 /* A packer makes the copy before it removes the log. */
 static bool is_packed(const char *path)

@@ -31,12 +31,7 @@ void fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uin
         *out = (uint32_t)f->n_shares++;
 }
 
-static int by_begin(const void *a_, const void *b_)
-{
-        const struct fabric_span *a = a_, *b = b_;
-
-        return CAPO_ORDER(a->begin, b->begin);
-}
+CAPO_ORDERED(by_begin, struct fabric_span, CAPO_ORDER(a->begin, b->begin));
 
 static uint64_t window_overlap(const struct fabric_span *s, const struct capo_fabric_window *w)
 {

@@ -78,12 +78,8 @@ static uint64_t likeness_hash(const struct capo_job_comm *c)
         return XXH3_64bits(of, sizeof of);
 }
 
-static int by_likeness(const void *a, const void *b)
-{
-        const struct likeness *x = a, *y = b;
-
-        return CAPO_ORDER(x->hash, y->hash) ?: CAPO_ORDER(x->comm, y->comm);
-}
+CAPO_ORDERED(by_likeness, struct likeness, CAPO_ORDER(a->hash, b->hash),
+             CAPO_ORDER(a->comm, b->comm));
 
 /* @class_of: for each communicator the first similar one; itself if not @together or if there are
  * few. */

@@ -73,12 +73,8 @@ static int by_line(const void *a, const void *b)
                       ((const struct capo_page_place *)b)->line);
 }
 
-static int by_time(const void *a, const void *b)
-{
-        const struct capo_page_place *x = a, *y = b;
-
-        return CAPO_ORDER(y->time, x->time) ?: CAPO_ORDER(y->calls, x->calls) ?: strcmp(x->line, y->line);
-}
+CAPO_ORDERED(by_time, struct capo_page_place, CAPO_ORDER(b->time, a->time),
+             CAPO_ORDER(b->calls, a->calls), strcmp(a->line, b->line));
 
 /* Untimed calls last as long as the mean of the drawn ones (sampled.h); if none was drawn, of all
  * timed ones. */

@@ -89,12 +89,8 @@ struct seen {
         const struct capo_clocks *clocks;
 };
 
-static int by_length(const void *a, const void *b)
-{
-        const struct capo_slow_step *x = a, *y = b;
-
-        return CAPO_ORDER(y->ns, x->ns) ?: CAPO_ORDER(x->number, y->number);
-}
+CAPO_ORDERED(by_length, struct capo_slow_step, CAPO_ORDER(b->ns, a->ns),
+             CAPO_ORDER(a->number, b->number));
 
 static void pick_slowest(const struct capo_clocks *clocks, struct capo_job_steps *s)
 {
@@ -113,12 +109,7 @@ static void pick_slowest(const struct capo_clocks *clocks, struct capo_job_steps
         }
 }
 
-static int by_number(const void *a, const void *b)
-{
-        const struct seen_call *x = a, *y = b;
-
-        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->seq, y->seq);
-}
+CAPO_ORDERED(by_number, struct seen_call, CAPO_ORDER(a->comm, b->comm), CAPO_ORDER(a->seq, b->seq));
 
 /* Pick collectives of the slow steps, at most CALLS_SEEN per step. */
 static void pick_calls(const struct step_log *log, const struct capo_job_steps *s,

@@ -72,12 +72,8 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static int by_time(const void *a, const void *b)
-{
-        const struct capo_step_call *x = a, *y = b;
-
-        return CAPO_ORDER(x->t_ns, y->t_ns) ?: CAPO_ORDER(x->seq, y->seq);
-}
+CAPO_ORDERED(by_time, struct capo_step_call, CAPO_ORDER(a->t_ns, b->t_ns),
+             CAPO_ORDER(a->seq, b->seq));
 
 static void sort_calls(struct step_log *l)
 {

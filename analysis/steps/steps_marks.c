@@ -159,12 +159,7 @@ static void find_marks(const struct step_tokens *t, struct rows *s, struct step_
         }
 }
 
-static int by_period(const void *a, const void *b)
-{
-        const struct step_mark *x = a, *y = b;
-
-        return CAPO_ORDER(x->period, y->period);
-}
+CAPO_ORDERED(by_period, struct step_mark, CAPO_ORDER(a->period, b->period));
 
 /* Communicators by number of calls, largest first. Return: how many; 0 if all calls are on one. */
 static uint32_t find_comms(const struct step_tokens *t, uint32_t *comm)

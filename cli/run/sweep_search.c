@@ -51,14 +51,9 @@ struct timed {
         uint8_t coll;
 };
 
-static int by_place(const void *a, const void *b)
-{
-        const struct timed *x = a, *y = b;
-
-        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->coll, y->coll) ?:
-               CAPO_ORDER(x->bytes, y->bytes) ?: CAPO_ORDER(x->what, y->what) ?:
-               CAPO_ORDER(x->ln, y->ln);
-}
+CAPO_ORDERED(by_place, struct timed, CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->coll, b->coll),
+             CAPO_ORDER(a->bytes, b->bytes), CAPO_ORDER(a->what, b->what),
+             CAPO_ORDER(a->ln, b->ln));
 
 static uint64_t key_of(unsigned algo_proto, unsigned channels, uint32_t chunk)
 {

@@ -8,6 +8,26 @@
  * CAPO_ORDER(...). */
 #define CAPO_ORDER(a, b) (((a) > (b)) - ((a) < (b)))
 
+/* CAPO_ORDERED() - define @name for qsort() and bsearch(): the order of the items a and b, by the
+ * first of up to seven comparisons that is not 0. */
+#define CAPO_ORDERED(name, type, ...)                     \
+        static int name(const void *one, const void *two) \
+        {                                                 \
+                const type *a = one, *b = two;            \
+                                                          \
+                return CAPO_FIRST(__VA_ARGS__);           \
+        }                                                 \
+        struct capo_ordered
+#define CAPO_FIRST(...)                           CAPO_FIRST_N(__VA_ARGS__, 7, 6, 5, 4, 3, 2, 1)(__VA_ARGS__)
+#define CAPO_FIRST_N(a, b, c, d, e, f, g, n, ...) CAPO_FIRST_##n
+#define CAPO_FIRST_1(a)                           (a)
+#define CAPO_FIRST_2(a, ...)                      ((a) ?: CAPO_FIRST_1(__VA_ARGS__))
+#define CAPO_FIRST_3(a, ...)                      ((a) ?: CAPO_FIRST_2(__VA_ARGS__))
+#define CAPO_FIRST_4(a, ...)                      ((a) ?: CAPO_FIRST_3(__VA_ARGS__))
+#define CAPO_FIRST_5(a, ...)                      ((a) ?: CAPO_FIRST_4(__VA_ARGS__))
+#define CAPO_FIRST_6(a, ...)                      ((a) ?: CAPO_FIRST_5(__VA_ARGS__))
+#define CAPO_FIRST_7(a, ...)                      ((a) ?: CAPO_FIRST_6(__VA_ARGS__))
+
 static inline int capo_order_u64(const void *a, const void *b)
 {
         return CAPO_ORDER(*(const uint64_t *)a, *(const uint64_t *)b);

@@ -360,14 +360,10 @@ static int by_from(const void *a, const void *b)
         return CAPO_ORDER(x->from, y->from);
 }
 
-static int by_coll(const void *a, const void *b)
-{
-        const struct line *x = a, *y = b;
-
-        return x->row->coll != y->row->coll   ? CAPO_ORDER(x->row->coll, y->row->coll)
-               : x->row->from != y->row->from ? CAPO_ORDER(x->row->from, y->row->from)
-                                              : CAPO_ORDER(x->row, y->row);
-}
+CAPO_ORDERED(by_coll, struct line,
+             a->row->coll != b->row->coll   ? CAPO_ORDER(a->row->coll, b->row->coll)
+             : a->row->from != b->row->from ? CAPO_ORDER(a->row->from, b->row->from)
+                                            : CAPO_ORDER(a->row, b->row));
 
 /* CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the
  * first line that holds wins, so a line of which nothing is left never does. @of: where the lines

@@ -12,14 +12,10 @@
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
-static int by_what(const void *a, const void *b)
-{
-        const struct capo_fit_item *x = a, *y = b;
-
-        return CAPO_ORDER(x->key, y->key) ?: CAPO_ORDER(x->bytes, y->bytes) ?: CAPO_ORDER(x->candidate, y->candidate) ?:
-               CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->place, y->place) ?: CAPO_ORDER(x->order, y->order) ?:
-               CAPO_ORDER(x->us, y->us);
-}
+CAPO_ORDERED(by_what, struct capo_fit_item, CAPO_ORDER(a->key, b->key),
+             CAPO_ORDER(a->bytes, b->bytes), CAPO_ORDER(a->candidate, b->candidate),
+             CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->place, b->place),
+             CAPO_ORDER(a->order, b->order), CAPO_ORDER(a->us, b->us));
 
 /* ---- classes ---- */
 
@@ -274,13 +270,8 @@ void capo_fit_freep(struct capo_fit **fit)
 
 /* Calls that ran outside of NCCL's table: reported, but not used for rules. */
 
-static int by_kernel(const void *a, const void *b)
-{
-        const struct capo_fit_item *x = a, *y = b;
-
-        return CAPO_ORDER(x->key, y->key) ?: CAPO_ORDER(x->ran, y->ran) ?:
-               CAPO_ORDER(x->bytes, y->bytes) ?: CAPO_ORDER(x->us, y->us);
-}
+CAPO_ORDERED(by_kernel, struct capo_fit_item, CAPO_ORDER(a->key, b->key),
+             CAPO_ORDER(a->ran, b->ran), CAPO_ORDER(a->bytes, b->bytes), CAPO_ORDER(a->us, b->us));
 
 void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const uint32_t *like,
                      struct capo_fit_item *items, size_t n)

@@ -302,12 +302,7 @@ struct deviation {
         double value;
 };
 
-static int by_run(const void *a, const void *b)
-{
-        const struct deviation *x = a, *y = b;
-
-        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->value, y->value);
-}
+CAPO_ORDERED(by_run, struct deviation, CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->value, b->value));
 
 /* The level of a run: its median deviation from the mean of its candidate's runs. */
 struct level {
@@ -433,21 +428,11 @@ struct bend {
         double size;
 };
 
-static int by_curve(const void *a, const void *b)
-{
-        const struct knot *x = a, *y = b;
+CAPO_ORDERED(by_curve, struct knot, CAPO_ORDER(a->candidate, b->candidate),
+             CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->point, b->point));
 
-        return CAPO_ORDER(x->candidate, y->candidate) ?: CAPO_ORDER(x->run, y->run) ?:
-               CAPO_ORDER(x->point, y->point);
-}
-
-static int by_point(const void *a, const void *b)
-{
-        const struct bend *x = a, *y = b;
-
-        return CAPO_ORDER(x->point, y->point) ?: CAPO_ORDER(x->order, y->order) ?:
-               CAPO_ORDER(x->size, y->size);
-}
+CAPO_ORDERED(by_point, struct bend, CAPO_ORDER(a->point, b->point), CAPO_ORDER(a->order, b->order),
+             CAPO_ORDER(a->size, b->size));
 
 /* Times of NCCL's own choice are left out, because the choice changes. */
 static int collect_knots(const struct capo_fit_series *s, struct knot *knots)

@@ -116,13 +116,8 @@ static int add_row(const struct capo_fit_series *s, const struct capo_row *row, 
         return 0;
 }
 
-static int by_row(const void *a, const void *b)
-{
-        const struct capo_trial_found *x = a, *y = b;
-
-        return CAPO_ORDER(x->row, y->row) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
-               CAPO_ORDER(y->n_row, x->n_row);
-}
+CAPO_ORDERED(by_row, struct capo_trial_found, CAPO_ORDER(a->row, b->row),
+             CAPO_ORDER(a->bytes, b->bytes), CAPO_ORDER(b->n_row, a->n_row));
 
 /* If a rule holds for several releases, keep the one with most calls. Returns how many are left. */
 static int once_per_size(struct capo_trial_found *found, int n)

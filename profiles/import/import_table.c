@@ -84,21 +84,12 @@ static void even_layout(struct capo_trial *run, bool even)
  * so many that they are single calls. */
 enum { MAX_REPEATS = 64 };
 
-static int by_repeat(const void *a, const void *b)
-{
-        const struct capo_sample *x = a, *y = b;
+CAPO_ORDERED(by_repeat, struct capo_sample, CAPO_ORDER(a->run, b->run),
+             CAPO_ORDER(a->call, b->call), CAPO_ORDER(a->bytes, b->bytes),
+             CAPO_ORDER(a->want, b->want), CAPO_ORDER(a->want_channels, b->want_channels),
+             CAPO_ORDER(a->order, b->order));
 
-        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes) ?:
-               CAPO_ORDER(x->want, y->want) ?: CAPO_ORDER(x->want_channels, y->want_channels) ?:
-               CAPO_ORDER(x->order, y->order);
-}
-
-static int by_line(const void *a, const void *b)
-{
-        const struct capo_sample *x = a, *y = b;
-
-        return CAPO_ORDER(x->order, y->order);
-}
+CAPO_ORDERED(by_line, struct capo_sample, CAPO_ORDER(a->order, b->order));
 
 static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
 {

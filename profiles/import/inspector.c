@@ -41,24 +41,16 @@ static int same_call(const struct inspector_call *x, const struct inspector_call
         return CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->sn, y->sn) ?: CAPO_ORDER(x->bytes, y->bytes);
 }
 
-static int by_call(const void *a, const void *b)
-{
-        const struct inspector_call *x = a, *y = b;
-
-        return same_run(x, y) ?: same_call(x, y) ?: CAPO_ORDER(x->us, y->us);
-}
+CAPO_ORDERED(by_call, struct inspector_call, same_run(a, b), same_call(a, b),
+             CAPO_ORDER(a->us, b->us));
 
 static int by_place(const struct inspector_call *x, const struct inspector_call *y)
 {
         return CAPO_ORDER(x->file, y->file) ?: CAPO_ORDER(x->line, y->line);
 }
 
-static int by_earliest(const void *a, const void *b)
-{
-        const struct inspector_run *x = a, *y = b;
-
-        return by_place(x->earliest, y->earliest) ?: CAPO_ORDER(x->first, y->first);
-}
+CAPO_ORDERED(by_earliest, struct inspector_run, by_place(a->earliest, b->earliest),
+             CAPO_ORDER(a->first, b->first));
 
 static unsigned make_of(const char *source)
 {

@@ -24,12 +24,8 @@ static int compare_question(unsigned call, uint64_t bytes, const struct capo_dec
         return CAPO_ORDER(call, d->call) ?: CAPO_ORDER(bytes, d->bytes);
 }
 
-static int by_question(const void *a, const void *b)
-{
-        const struct capo_decision *x = a, *y = b;
-
-        return compare_question(x->call, x->bytes, y) ?: CAPO_ORDER(x->line, y->line);
-}
+CAPO_ORDERED(by_question, struct capo_decision, compare_question(a->call, a->bytes, b),
+             CAPO_ORDER(a->line, b->line));
 
 /* Sort; keep each question once. */
 static void merge_decisions(struct capo_nccl_log *log)
