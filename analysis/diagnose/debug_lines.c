@@ -347,35 +347,28 @@ static bool is_counted(const struct debug *d, const struct debug_comm *c)
         return c->rising || c->first_count == 0;
 }
 
-static int join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *member,
-                      uint32_t *seen)
+static void join_comms(struct debug *d, struct capo_hang_foreign *to, uint32_t *member,
+                       uint32_t *seen)
 {
         for (uint32_t i = 0; i < d->n_comms; i++) {
                 struct debug_comm *c = &d->comms[i];
-                int64_t comm = -1, m;
                 char name[32];
-                uint32_t n = 0;
+                uint32_t comm, n = 0;
 
                 if (c->number != CAPO_HANG_NONE || !is_whole(d, i, seen))
                         continue;
                 SAY(name, "communicator 0x%llx", (unsigned long long)c->address);
                 comm = capo_hang_foreign_comm(to, name, 0, c->n_ranks);
-                for (uint32_t k = i; k < d->n_comms && comm >= 0; k++) {
+                for (uint32_t k = i; k < d->n_comms; k++) {
                         if (k != i && !is_alike(d, c, &d->comms[k]))
                                 continue;
-                        m = capo_hang_foreign_member(to, (uint32_t)comm, d->comms[k].process,
-                                                     d->comms[k].rank >= 0 ? d->comms[k].rank
-                                                                           : (int32_t)n);
-                        if (m < 0)
-                                return -ENOMEM;
+                        member[k] = capo_hang_foreign_member(
+                                to, comm, d->comms[k].process,
+                                d->comms[k].rank >= 0 ? d->comms[k].rank : (int32_t)n);
                         n++;
-                        d->comms[k].number = (uint32_t)comm;
-                        member[k] = (uint32_t)m;
+                        d->comms[k].number = comm;
                 }
-                if (comm < 0)
-                        return -ENOMEM;
         }
-        return 0;
 }
 
 static bool is_given(const struct debug *d, const struct debug_call *call)
@@ -385,7 +378,7 @@ static bool is_given(const struct debug *d, const struct debug_call *call)
         return c->number != CAPO_HANG_NONE && c->counted && call->op_count < UINT32_MAX - 1;
 }
 
-static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint32_t *member)
+static void give_calls(struct debug *d, struct capo_hang_foreign *to, const uint32_t *member)
 {
         drop_calls(d);
         for (uint32_t i = 0; i < d->n_comms; i++) {
@@ -415,29 +408,22 @@ static int give_calls(struct debug *d, struct capo_hang_foreign *to, const uint3
                 if (!is_given(d, call))
                         continue;
                 new.seq = (uint32_t)seq;
-                if (!capo_hang_foreign_call(to, c->process, &new))
-                        return -ENOMEM;
+                capo_hang_foreign_call(to, c->process, &new);
         }
-        return 0;
 }
 
-static int make_job(struct debug *d, struct capo_hang_foreign *to)
+static void make_job(struct debug *d, struct capo_hang_foreign *to)
 {
         uint32_t *member = xcalloc(d->n_comms + 1, sizeof *member),
                  *seen = xcalloc(d->n_processes + 1, sizeof *seen);
-        int r = member && seen ? 0 : -ENOMEM;
 
-        for (uint32_t i = 0; i < d->n_processes && r == 0; i++) {
-                if (capo_hang_foreign_process(to, d->processes[i].rank, d->processes[i].name, 0) <
-                    0)
-                        r = -ENOMEM;
-        }
+        for (uint32_t i = 0; i < d->n_processes; i++)
+                capo_hang_foreign_process(to, d->processes[i].rank, d->processes[i].name, 0);
         d->sole = is_sole(d);
-        r = r ?: join_comms(d, to, member, seen);
-        r = r ?: give_calls(d, to, member);
+        join_comms(d, to, member, seen);
+        give_calls(d, to, member);
         free(member);
         free(seen);
-        return r;
 }
 
 enum { BEHIND_ORDER = 16 };
@@ -580,14 +566,13 @@ static void judge_calls(struct debug *d)
         struct capo_hang_foreign to = {.job = job, .hang = &hang};
         struct capo_hang_verdict v = {0};
         struct capo_diagnose_finding *f;
-        int r = job ? make_job(d, &to) : -ENOMEM;
 
-        if (job)
-                r = capo_hang_foreign_finish(&to, r);
-        r = r ?: capo_hang_judge(&hang, &v);
-        if (r == 0 && ((v.kind == CAPO_HANG_ORDER && v.n_steps > 1) ||
-                       ((v.kind == CAPO_HANG_MISSING || v.kind == CAPO_HANG_MISMATCH) &&
-                        v.n_culprits && v.comm != CAPO_HANG_NONE))) {
+        make_job(d, &to);
+        capo_hang_foreign_finish(&to, 0);
+        capo_hang_judge(&hang, &v);
+        if ((v.kind == CAPO_HANG_ORDER && v.n_steps > 1) ||
+            ((v.kind == CAPO_HANG_MISSING || v.kind == CAPO_HANG_MISMATCH) && v.n_culprits &&
+             v.comm != CAPO_HANG_NONE)) {
                 f = capo_evidence_finding(d->e);
                 if (v.kind == CAPO_HANG_ORDER)
                         tell_order(d, &hang, &v, f);

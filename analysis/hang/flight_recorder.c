@@ -223,7 +223,6 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
         const char *desc = string_or_empty(json_object_get(config, "desc"));
         uint32_t comm = 0, n = f->to.hang->n_comms;
         int32_t size = (int32_t)json_array_size(ranks);
-        int64_t r;
 
         if (!list)
                 return -ENOMEM;
@@ -234,14 +233,14 @@ static int join_group(struct flight *f, const char *name, const json_t *config)
                 struct group *g;
 
                 xarray_room(&f->groups, n, sizeof *f->groups);
-                r = capo_hang_foreign_comm(&f->to,
-                                           *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
-                                           size ? size : -1);
+                capo_hang_foreign_comm(&f->to,
+                                       *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
+                                       size ? size : -1);
                 g = &f->groups[comm];
                 *g = (struct group){.name = xstrdup(name), .ranks = steal(&list)};
         }
-        r = capo_hang_foreign_member(&f->to, comm, f->process, size ? place_of(ranks, me) : me);
-        f->groups[comm].member = (uint32_t)r;
+        f->groups[comm].member =
+                capo_hang_foreign_member(&f->to, comm, f->process, size ? place_of(ranks, me) : me);
         return 0;
 }
 
@@ -436,7 +435,6 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
 {
         json_auto_t *dump = NULL;
         int32_t rank = rank_in(path);
-        int64_t process;
         int r = load_dump(path, &dump, written_ns, why, room);
 
         if (r < 0)
@@ -450,8 +448,7 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
                         return capo_why(-EINVAL, why, room, "%s and %s are both of rank %d",
                                         f->to.job->processes[i].host, path, rank);
         }
-        process = capo_hang_foreign_process(&f->to, rank, capo_base_name(path), 0);
-        f->process = (uint32_t)process;
+        f->process = capo_hang_foreign_process(&f->to, rank, capo_base_name(path), 0);
         return take_dump(f, dump);
 }
 

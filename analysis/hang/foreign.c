@@ -6,8 +6,8 @@
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
-int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
-                                  uint32_t pid)
+uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
+                                   uint32_t pid)
 {
         struct capo_job *job = f->job;
 
@@ -24,8 +24,8 @@ static int by_name(const void *a, const void *b)
         return strcmp(a, b);
 }
 
-int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
-                               int32_t n_ranks)
+uint32_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
+                                int32_t n_ranks)
 {
         struct capo_job *job = f->job;
         struct capo_hang_job *hang = f->hang;
@@ -46,8 +46,8 @@ int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, ui
         return job->n_comms++;
 }
 
-int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process,
-                                 int32_t rank)
+uint32_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process,
+                                  int32_t rank)
 {
         struct capo_hang_comm *c = &f->hang->comms[comm];
 

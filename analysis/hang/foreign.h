@@ -32,20 +32,18 @@ struct capo_hang_foreign {
         struct capo_index names; /* of communicators */
 };
 
-/** capo_hang_foreign_process() - add a live process. @host is copied. Return: its index; -ENOMEM.
- */
-int64_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
-                                  uint32_t pid);
+/** capo_hang_foreign_process() - add a live process. @host is copied. Return: its index. */
+uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
+                                   uint32_t pid);
 
 /** capo_hang_foreign_comm() - add a communicator without members. @name is copied, and made unique.
- * Return: its index; -ENOMEM. */
-int64_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
-                               int32_t n_ranks);
+ * Return: its index. */
+uint32_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
+                                int32_t n_ranks);
 
-/** capo_hang_foreign_member() - add @process as rank @rank of @comm. Return: the member's index;
- * -ENOMEM. */
-int64_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process,
-                                 int32_t rank);
+/** capo_hang_foreign_member() - add @process as rank @rank of @comm. Return: the member's index. */
+uint32_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process,
+                                  int32_t rank);
 
 /** capo_hang_foreign_call() - append a call of @process. Return: the copy, valid until the next
  * call. */
@@ -53,11 +51,11 @@ struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint3
                                               const struct capo_hang_call *call);
 
 /** capo_hang_foreign_site() - add a call site; takes ownership of @text. Return: the value for a
- * call's .site; 0: no memory, or too many. */
+ * call's .site; 0: too many. */
 uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text);
 
 /** capo_hang_foreign_finish() - number ranks and nodes, unless @r is negative; @f cannot be used
- * afterwards in any case. Return: @r; -ENOMEM. */
+ * afterwards in any case. Return: @r. */
 int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r);
 
 /** capo_hang_flight() - read dumps of PyTorch's flight recorder in JSON, one per rank

@@ -505,14 +505,12 @@ static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known,
 }
 
 static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
-                     const struct ras_rank *r, const struct counted *n, int64_t comm,
+                     const struct ras_rank *r, const struct counted *n, uint32_t comm,
                      uint32_t process, uint64_t at_ns)
 {
         struct capo_hang_process *p = &f->hang->processes[process];
-        struct capo_hang_call call = {
-                .begin_ns = at_ns, .end_ns = at_ns, .comm = (uint32_t)comm, .peer = -1};
+        struct capo_hang_call call = {.begin_ns = at_ns, .end_ns = at_ns, .comm = comm, .peer = -1};
         struct capo_hang_member *m;
-        int64_t member;
 
         p->end_ns = f->hang->now_ns;
         p->life = r->dead ? CAPO_HANG_KILLED : r->absent ? CAPO_HANG_STOPPED : p->life;
@@ -526,9 +524,8 @@ static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
                 capo_hang_foreign_call(f, process, &call);
                 return;
         }
-        member = capo_hang_foreign_member(f, (uint32_t)comm, process, r->rank);
-        m = &f->hang->comms[comm].members[member];
-        call.member = (uint32_t)member;
+        call.member = capo_hang_foreign_member(f, comm, process, r->rank);
+        m = &f->hang->comms[comm].members[call.member];
         m->dead = r->ended;
         m->aborted = r->aborted;
         m->issued = (uint32_t)(r->absent || (r->ended && !sum_calls(r)) ? n->most : sum_calls(r));
@@ -551,7 +548,7 @@ static void add_comms(struct capo_hang_foreign *f, struct capo_index *known,
         for (uint32_t i = 0; i < second->n_comms; i++) {
                 const struct ras_comm *c = &second->comms[i];
                 struct counted n = compare_counts(first, c);
-                int64_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
+                uint32_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
 
                 for (uint32_t k = 0; k < c->n_ranks; k++) {
                         const struct ras_rank *rank = &c->ranks[k];
@@ -575,12 +572,11 @@ static bool counts_any_kind(const struct ras_snapshot *snapshot)
         return false;
 }
 
-int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
-            struct capo_job *job, struct capo_hang_job *out)
+void ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
+             struct capo_job *job, struct capo_hang_job *out)
 {
         struct capo_hang_foreign f = {.job = job, .hang = out};
         struct capo_index known = {0};
-        int r = 0;
 
         out->now_ns = second->at_ns;
         out->counted = true;
@@ -588,7 +584,6 @@ int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
         out->any_kind = counts_any_kind(second);
         add_comms(&f, &known, first, second);
         capo_index_finish(&known);
-        r = capo_hang_foreign_finish(&f, r);
+        capo_hang_foreign_finish(&f, 0);
         out->n_nodes = second->n_nodes; /* the text names only some ranks and their nodes */
-        return r;
 }

@@ -58,10 +58,10 @@ struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uin
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank);
 
 /** ras_job() - make a job from two samples; pass the same twice for a single one. State that did
- * not change between them began with the first. Return: 0; -ENOMEM. Call capo_hang_job_finish() in
+ * not change between them began with the first. Call capo_hang_job_finish() in
  * any case. */
-int ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
-            struct capo_job *job, struct capo_hang_job *out);
+void ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
+             struct capo_job *job, struct capo_hang_job *out);
 
 /** ras_ask() - connect, and request the state of all ranks
  * @where: "host", "host:port", "[::1]:port"

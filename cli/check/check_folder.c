@@ -86,13 +86,12 @@ json_t *check_folder_read(const char *path)
         return plain;
 }
 
-/* To be freed; NULL: no memory. */
+/* To be freed. */
 static char *plain_line(const char *text)
 {
         char *line = xstrdup(text);
 
-        if (line)
-                capo_plain_line(line, strlen(line));
+        capo_plain_line(line, strlen(line));
         return line;
 }
 
@@ -105,8 +104,7 @@ static json_t *plain_object(json_t *json)
         {
                 _cleanup_free_ char *line = plain_line(key);
 
-                if (line)
-                        json_object_set_new(copy, line, check_plain(value));
+                json_object_set_new(copy, line, check_plain(value));
         }
         return copy;
 }
@@ -121,7 +119,7 @@ json_t *check_plain(json_t *json)
                 return plain_object(json);
         if (json_is_string(json)) {
                 line = plain_line(json_string_value(json));
-                return line ? json_string(line) : NULL;
+                return json_string(line);
         }
         if (!json_is_array(json))
                 return json_deep_copy(json);

@@ -252,12 +252,11 @@ void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
         char why[512] = "no memory";
         int r = ras_read(text, &snapshot, why, sizeof why);
 
-        if (r == 0)
-                r = ras_job(&snapshot, &snapshot, job, &hang);
-        r = r ?: capo_hang_judge(&hang, &v);
         if (r < 0) {
                 capo_warn("%s: left out: %s", e->texts[number].name, why);
         } else {
+                ras_job(&snapshot, &snapshot, job, &hang);
+                capo_hang_judge(&hang, &v);
                 f = capo_evidence_finding(e);
                 tell_verdict(job, &hang, &v, f);
                 capo_finding_mark(f, (struct capo_evidence_mark){number, 0});

@@ -15,15 +15,13 @@
 
 enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, SEEN_SHOWN = 3 };
 
-/* "job.log:1,3,5 ras.txt". To be freed; NULL: no memory. */
+/* "job.log:1,3,5 ras.txt". To be freed. */
 static char *marks_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
 {
         char *text = NULL;
         size_t size;
         FILE *out = xmemstream(&text, &size);
 
-        if (!out)
-                return NULL;
         if (f->n_marks > 3 && !f->marks[0].line) /* whole files */
                 fprintf(out, "%s and %u more", e->texts[f->marks[0].text].name, f->n_marks - 1);
         for (uint32_t i = 0; i < f->n_marks && (f->n_marks <= 3 || f->marks[0].line); i++) {
@@ -315,8 +313,6 @@ int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out)
         struct capo_evidence *e = &in->evidence;
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
 
-        if (!page)
-                return -ENOMEM;
         cli_page_title(page, "capo diagnose   %s%s",
                        e->n_texts ? capo_base_name(e->texts[0].name) : "",
                        e->n_texts > 1 ? " ..." : "");

@@ -209,13 +209,13 @@ static int by_call(const void *a, const void *b)
 }
 
 /* One row per call and size: the median of its rates. */
-static int make_rows(struct expect_page *page, const struct capo_samples *set, uint32_t usual)
+static void make_rows(struct expect_page *page, const struct capo_samples *set, uint32_t usual)
 {
         const struct capo_trial *run = &set->runs[usual];
         _cleanup_free_ struct rate *rates = xcalloc(set->n + 1, sizeof *rates);
         size_t n = 0;
 
-        for (size_t i = 0; i < set->n && rates; i++) {
+        for (size_t i = 0; i < set->n; i++) {
                 const struct capo_sample *s = &set->v[i];
 
                 if (!is_duration(s))
@@ -229,10 +229,9 @@ static int make_rows(struct expect_page *page, const struct capo_samples *set, u
                         (double)s->bytes / s->us / 1e3 *
                                 capo_busbw_factor(capo_call_kind(s->call), (unsigned)run->n_ranks)};
         }
-        if (rates)
-                qsort(rates, n, sizeof *rates, by_call);
+        qsort(rates, n, sizeof *rates, by_call);
         page->rows = xcalloc(n + 1, sizeof *page->rows);
-        for (size_t i = 0, end; i < n && rates && page->rows; i = end) {
+        for (size_t i = 0, end; i < n; i = end) {
                 for (end = i; end < n && rates[end].call == rates[i].call &&
                               rates[end].bytes == rates[i].bytes;)
                         end++;
@@ -242,7 +241,6 @@ static int make_rows(struct expect_page *page, const struct capo_samples *set, u
                                 .bytes = rates[i].bytes,
                                 .measured = rates[i + (end - i - 1) / 2].busbw};
         }
-        return rates && page->rows ? 0 : -ENOMEM;
 }
 
 int expect_measured(struct expect_page *page, const struct cli_inputs *inputs)
@@ -263,7 +261,7 @@ int expect_measured(struct expect_page *page, const struct cli_inputs *inputs)
                         run_layout(&set.runs[usual], &page->shape.layout);
                         page->nccl = set.runs[usual].nccl;
                         snprintf(page->gpu, sizeof page->gpu, "%s", set.runs[usual].gpu);
-                        r = make_rows(page, &set, usual);
+                        make_rows(page, &set, usual);
                 }
         }
         capo_samples_free(&set);

@@ -103,7 +103,7 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
                 r = query_ras(where, timeout_s, &second);
         }
         if (r == 0)
-                r = ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
+                ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
         ras_snapshot_finish(&first);
         ras_snapshot_finish(&second);
         page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);

@@ -15,7 +15,7 @@
 
 #define LEAST_GAIN 0.03 /* of the step's communication */
 
-static int add_point(struct capo_curve *c, double bytes, double us, double pm)
+static void add_point(struct capo_curve *c, double bytes, double us, double pm)
 {
         xarray_room(&c->bytes, (size_t)c->n, sizeof *c->bytes);
         xarray_room(&c->us, (size_t)c->n, sizeof *c->us);
@@ -23,7 +23,6 @@ static int add_point(struct capo_curve *c, double bytes, double us, double pm)
         c->pm[c->n] = pm;
         c->bytes[c->n] = bytes;
         c->us[c->n++] = us;
-        return 0;
 }
 
 #define QUARTER 0.25 /* quantile used as the time of a size */
@@ -62,8 +61,8 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                                     (double)r->bytes) { /* the same size ran with two algorithms */
                         c->pm[c->n - 1] = us < c->us[c->n - 1] ? pm : c->pm[c->n - 1];
                         c->us[c->n - 1] = fmin(c->us[c->n - 1], us);
-                } else if (add_point(c, (double)r->bytes, us, pm) < 0)
-                        return -ENOMEM;
+                } else
+                        add_point(c, (double)r->bytes, us, pm);
         }
         return c->n < 2 ? -ENODATA : 0;
 }
@@ -80,12 +79,11 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
                         const struct capo_fit_cell *cell = capo_fit_cell_of(
                                 s, p, s->points[p].chosen > 0 ? s->points[p].chosen : 0);
 
-                        if (!isnan(cell->us) &&
-                            add_point(c, (double)s->points[p].bytes, cell->us,
-                                      isfinite(cell->hi - cell->lo)
-                                              ? (cell->hi - cell->lo) / 2 / cell->us
-                                              : 0) < 0)
-                                return -ENOMEM;
+                        if (!isnan(cell->us))
+                                add_point(c, (double)s->points[p].bytes, cell->us,
+                                          isfinite(cell->hi - cell->lo)
+                                                  ? (cell->hi - cell->lo) / 2 / cell->us
+                                                  : 0);
                 }
         }
         return c->n < 2 ? -ENODATA : 0;

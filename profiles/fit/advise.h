@@ -45,11 +45,11 @@ struct capo_advice {
 
 /** capo_curve_of_job() - from the recording's own all-reduces on @comm. Uses the lower quartile of
  * their times, to leave out waiting. Return: 0; -ENODATA: fewer than two sizes were timed on the
- * GPU; -ENOMEM. */
+ * GPU. */
 int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_curve *out);
 
 /** capo_curve_of_fit() - from a fit: at each size the profile's choice. Return: 0; -ENODATA: no
- * all-reduce on @n_ranks; -ENOMEM. */
+ * all-reduce on @n_ranks. */
 int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_curve *out);
 
 /** capo_curve_at() - time in microseconds for @bytes. */

@@ -15,19 +15,17 @@ static void star_rates(double port_gbs, int n, struct capo_rates *out)
         out->allreduce_gbs = port_gbs * n / (2 * (n - 1));
 }
 
-static int pack_rates(const struct pack_net *net, double unit_gbs, struct capo_rates *out)
+static void pack_rates(const struct pack_net *net, double unit_gbs, struct capo_rates *out)
 {
         struct pack_rate broadcast, gather;
         double reduce;
-        int r;
 
-        if ((r = pack_broadcast(net, &broadcast)) < 0 || (r = pack_gather(net, &gather)) < 0 ||
-            (r = pack_allreduce(net, &reduce)) < 0)
-                return r;
+        pack_broadcast(net, &broadcast);
+        pack_gather(net, &gather);
+        pack_allreduce(net, &reduce);
         out->broadcast_gbs = (double)broadcast.num * unit_gbs;
         out->allgather_gbs = net->n_ranks * (double)gather.num / (double)gather.den * unit_gbs;
         out->allreduce_gbs = reduce * unit_gbs;
-        return 0;
 }
 
 /* Can the switches of this machine add and copy? */
@@ -117,21 +115,20 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
         if (a->n_ranks > 1 && port)
                 star_rates((double)port * unit_gbs, a->n_ranks, &c.links);
         else if (a->n_ranks > 1)
-                r = pack_rates(&net, unit_gbs, &c.links);
+                pack_rates(&net, unit_gbs, &c.links);
         c.connected = a->n_ranks == 1 || c.links.broadcast_gbs > 0;
         c.nvls_gbs = nvls_rate(t, port, a->n_ranks, unit_gbs);
-        if (!r && what & CAPO_CEILING_RINGS)
-                r = fragment_shapes(&net, unit_gbs, t->brick_gbs, &c.shapes);
+        if (what & CAPO_CEILING_RINGS)
+                fragment_shapes(&net, unit_gbs, t->brick_gbs, &c.shapes);
         free(net.cap);
-        if (!r && what & CAPO_CEILING_HYBRID && t->pci_known && a->n_ranks > 1) {
+        if (what & CAPO_CEILING_HYBRID && t->pci_known && a->n_ranks > 1) {
                 r = fragment_net(t, a, true, &net, &unit_gbs);
                 if (r < 0)
                         return r;
-                r = pack_rates(&net, unit_gbs, &c.hybrid);
+                pack_rates(&net, unit_gbs, &c.hybrid);
                 free(net.cap);
                 c.nvls_across_gbs = switches_add(t) ? c.hybrid.broadcast_gbs : 0;
         }
-        if (!r)
-                *out = c;
-        return r;
+        *out = c;
+        return 0;
 }

@@ -16,7 +16,6 @@ struct flow {
         int n, n_arcs, room_v, room_a;
         int *head, *level, *at, *queue;
         struct flow_arc *arcs;
-        bool no_memory; /* an add failed: all results are invalid */
 };
 
 void flow_begin(struct flow *f, int n_vertices); /* empties it; keeps its memory */

@@ -24,6 +24,6 @@ double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu);
 int64_t fragment_star(const struct pack_net *net);
 
 /** fragment_shapes() - rates of rings and chains. The net must have no relays, or be a star with
- * ports. @brick_gbs: rate of one link. Return: 0; -ENOMEM. */
-int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs,
-                    struct capo_shapes *out);
+ * ports. @brick_gbs: rate of one link. */
+void fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs,
+                     struct capo_shapes *out);

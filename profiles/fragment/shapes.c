@@ -185,12 +185,11 @@ static int count_rings(const struct pack_net *net, double per_brick, bool *exact
 }
 
 /* The largest packing of rings (@closed) or chains through all GPUs. */
-static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
+static void pack_tours(const struct pack_net *net, bool closed, double unit_gbs, double *out)
 {
-        int n = net->n, r;
+        int n = net->n;
         struct tour w = {.n = n, .closed = closed};
-        double cap[TOUR_GPUS * TOUR_GPUS];
-        double most;
+        double cap[TOUR_GPUS * TOUR_GPUS], most;
 
         for (int u = 0; u < n; u++) {
                 w.link[u][u] = -1;
@@ -202,21 +201,18 @@ static int pack_tours(const struct pack_net *net, bool closed, double unit_gbs, 
         }
         w.cost = xmalloc(sizeof *w.cost * (size_t)n << n);
         w.before = xcalloc((size_t)n << n, sizeof *w.before);
-        r = w.cost && w.before ? lp_pack(w.n_links, cap, cheapest_tour, &w, &most) : -ENOMEM;
+        lp_pack(w.n_links, cap, cheapest_tour, &w, &most);
         free(w.cost);
         free(w.before);
-        if (r == -ENOMEM)
-                return r;
         *out = most * unit_gbs;
-        return 0;
 }
 
-int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs,
-                    struct capo_shapes *out)
+void fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gbs,
+                     struct capo_shapes *out)
 {
         int64_t port = fragment_star(net);
         struct capo_shapes s = {.rings = -1, .ring_gbs = -1, .ring_split_gbs = -1, .chain_gbs = -1};
-        int n = net->n_ranks, r = 0;
+        int n = net->n_ranks;
         double per_brick = brick_gbs > 0 ? unit_gbs / brick_gbs : 0;
 
         if (port && n >= 2) { /* any order of GPUs is a ring: one brick out of each and one in */
@@ -234,9 +230,8 @@ int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gb
                 s.rings_exact = true;
                 s.ring_gbs = s.ring_split_gbs = s.chain_gbs = (double)net->cap[1] * unit_gbs;
         } else if (net->n == n && n > 2 && n <= TOUR_GPUS) {
-                r = pack_tours(net, true, unit_gbs, &s.ring_split_gbs);
-                if (!r)
-                        r = pack_tours(net, false, unit_gbs, &s.chain_gbs);
+                pack_tours(net, true, unit_gbs, &s.ring_split_gbs);
+                pack_tours(net, false, unit_gbs, &s.chain_gbs);
                 s.ring_split_gbs *= 2; /* each ring works in both directions */
                 s.ring = s.ring_split_gbs > 0;
                 s.rings = s.ring ? count_rings(net, per_brick, &s.rings_exact) : 0;
@@ -244,5 +239,4 @@ int fragment_shapes(const struct pack_net *net, double unit_gbs, double brick_gb
                 s.ring_gbs = s.rings >= 0 ? 2.0 * s.rings * brick_gbs : -1;
         }
         *out = s;
-        return r;
 }

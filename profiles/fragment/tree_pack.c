@@ -46,19 +46,17 @@ static void add_links(struct flow *f, const struct pack_net *net, int64_t scale)
         }
 }
 
-int pack_broadcast(const struct pack_net *net, struct pack_rate *out)
+void pack_broadcast(const struct pack_net *net, struct pack_rate *out)
 {
         struct flow f = {0};
         int64_t least = FLOW_INFINITE;
 
         flow_begin(&f, net->n);
-        if (!f.no_memory)
-                add_links(&f, net, 1);
-        for (int t = 1; t < net->n_ranks && !f.no_memory; t++)
+        add_links(&f, net, 1);
+        for (int t = 1; t < net->n_ranks; t++)
                 least = flow_max(&f, 0, t, least);
         *out = net->n_ranks > 1 ? (struct pack_rate){least, 1} : (struct pack_rate){0, 1};
         flow_free(&f);
-        return f.no_memory ? -ENOMEM : 0;
 }
 
 /* Capacity that leaves the set `in`, and the ranks inside. */
@@ -74,16 +72,16 @@ static void cut_capacity(const struct pack_net *net, const bool *in, int64_t *ca
         }
 }
 
-int pack_gather(const struct pack_net *net, struct pack_rate *out)
+void pack_gather(const struct pack_net *net, struct pack_rate *out)
 {
         _cleanup_free_ bool *in = xmalloc((size_t)net->n + 1);
         struct pack_rate x = {0, 1};
         int64_t cap, ranks;
-        int n = net->n_ranks, r = 0;
+        int n = net->n_ranks;
 
         *out = x;
         if (n < 2)
-                return 0;
+                return;
         /* start with the link set of one rank, which is the usual bottleneck: all other ranks' data
          * must enter it */
         for (int v = 0; v < n; v++) {
@@ -99,28 +97,23 @@ int pack_gather(const struct pack_net *net, struct pack_rate *out)
 
                 again = false;
                 flow_begin(&f, net->n + 1);
-                if (!f.no_memory)
-                        add_links(&f, net, x.den);
-                for (int v = 0; v < n && !f.no_memory; v++)
+                add_links(&f, net, x.den);
+                for (int v = 0; v < n; v++)
                         flow_add(&f, s, v, x.num, 0);
-                for (int t = 0; t < n && !again && !f.no_memory; t++) {
+                for (int t = 0; t < n && !again; t++) {
                         if (flow_max(&f, s, t, n * x.num) == n * x.num)
                                 continue;
                         for (int v = 0; v < net->n; v++)
                                 in[v] = flow_side(&f, v);
                         again = true;
                 }
-                r = f.no_memory ? -ENOMEM : 0;
                 flow_free(&f);
-                if (r < 0)
-                        return r;
                 if (again) {
                         cut_capacity(net, in, &cap, &ranks);
                         x = pack_rate_make(cap, ranks);
                 }
         }
         *out = x;
-        return 0;
 }
 
 /* --- all-reduce --- */
@@ -225,7 +218,7 @@ static double round_fraction(double value, int ranks)
         return value;
 }
 
-int pack_allreduce(const struct pack_net *net, double *out)
+void pack_allreduce(const struct pack_net *net, double *out)
 {
         size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
         _cleanup_free_ int *link = xmalloc(sizeof *link * n * n),
@@ -246,10 +239,8 @@ int pack_allreduce(const struct pack_net *net, double *out)
         int n_links = 0;
 
         *out = 0;
-        if (!link || !before || !far || !cap || !at || !parent || !done)
-                return -ENOMEM;
         if (ranks < 2)
-                return 0;
+                return;
         for (size_t u = 0; u < n; u++) {
                 link[u * n + u] = -1;
                 for (size_t v = 0; v < u; v++) {
@@ -258,8 +249,6 @@ int pack_allreduce(const struct pack_net *net, double *out)
                                 cap[n_links++] = (double)net->cap[u * n + v];
                 }
         }
-        if (lp_pack(n_links, cap, cheapest_tree, &w, &most) == -ENOMEM)
-                return -ENOMEM;
+        lp_pack(n_links, cap, cheapest_tree, &w, &most);
         *out = round_fraction(most, net->n_ranks);
-        return 0;
 }

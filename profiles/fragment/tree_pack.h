@@ -39,14 +39,14 @@ int64_t pack_gcd(int64_t a, int64_t b);
 /** pack_rate_make() - num / den in lowest terms. */
 struct pack_rate pack_rate_make(int64_t num, int64_t den);
 
-/* Each returns 0 or -ENOMEM. If the ranks are not connected, the rate is 0. */
+/* If the ranks are not connected, the rate is 0. */
 
 /** pack_broadcast() - rate of broadcast or reduce, any root. */
-int pack_broadcast(const struct pack_net *net, struct pack_rate *out);
+void pack_broadcast(const struct pack_net *net, struct pack_rate *out);
 
 /** pack_gather() - the rate x at which each rank's own data spreads; the algorithm bandwidth is
  * n_ranks times x. */
-int pack_gather(const struct pack_net *net, struct pack_rate *out);
+void pack_gather(const struct pack_net *net, struct pack_rate *out);
 
 /** pack_allreduce() - rate of all-reduce. */
-int pack_allreduce(const struct pack_net *net, double *out);
+void pack_allreduce(const struct pack_net *net, double *out);

@@ -150,7 +150,7 @@ static void judge_text(const char *text, struct capo_job *names, struct capo_han
                        struct capo_hang_verdict *v)
 {
         cr_assert_eq(read_text(text), 0);
-        cr_assert_eq(ras_job(&snapshot, &snapshot, names, job), 0);
+        ras_job(&snapshot, &snapshot, names, job);
         cr_assert_eq(capo_hang_judge(job, v), 0);
 }
 
@@ -258,7 +258,7 @@ Test(hang_ras, a_hundred_thousand_processes)
                 for (uint32_t i = 0; i < 8; i++)
                         add_rank(comm, i, 8 * m + i);
         }
-        cr_assert_eq(ras_job(&snapshot, &snapshot, names, &job), 0);
+        ras_job(&snapshot, &snapshot, names, &job);
         cr_assert_eq(job.n_processes, RANKS);
         cr_assert_eq(names->n_nodes, MACHINES);
         cr_assert_eq(names->n_comms, MACHINES + 1);
@@ -300,7 +300,7 @@ Test(hang_ras, damaged)
                                 bad[(size_t)rand_r(&seed) % n] =
                                         "0123456789#-(\n ,R\"{}"[rand_r(&seed) % 20];
                         if (read_text(bad) == 0) {
-                                cr_assert_eq(ras_job(&snapshot, &snapshot, job_names, &job), 0);
+                                ras_job(&snapshot, &snapshot, job_names, &job);
                                 cr_assert_eq(capo_hang_judge(&job, &v), 0);
                                 cr_assert_neq(v.sure == CAPO_HANG_CERTAIN && v.n_culprits, true);
                         }
