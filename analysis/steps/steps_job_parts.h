@@ -17,12 +17,3 @@ struct step_log {
         uint32_t n_spans;
         bool captured; /* some calls were captured into a CUDA graph; they are left out */
 };
-
-/** step_log_read() - the last @most calls of a process. @most: a power of two. @spans: also when
- * they were on the GPU. A log that can no longer be read has no calls. */
-void step_log_read(const struct capo_job *job, uint32_t process, uint32_t most, bool spans,
-                   struct step_log *out);
-void step_log_free(struct step_log *log);
-
-/** step_log_comms() - fill @comms, 65,536 items: id in the process -> 1 + index in job->comms. */
-void step_log_comms(const struct capo_job *job, uint32_t process, uint32_t *comms);

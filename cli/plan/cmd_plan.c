@@ -3,14 +3,374 @@
 #include <math.h>
 #include <signal.h>
 
+#include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
+#include "cli/base/cli_progress.h"
 #include "cli/base/cli_screen.h"
 #include "cli/plan/cmd_plan.h"
+#include "core/base/calls.h"
+#include "core/base/nccl_release.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/base/util.h"
+#include "profiles/fragment/splits.h"
 #include "profiles/machine/platform.h"
+
+/* capo plan --every: a line per group of allocations with equal answers. */
+
+static void show_ask_progress(size_t done, size_t of)
+{
+        cli_progress("asking NCCL", done, of);
+        if (done == of)
+                cli_progress_end();
+}
+
+/* "{0,1,2} {0,1,3} and 8 more": the members of a group. */
+static void list_members(const struct splits *s, size_t g, char *line, size_t room)
+{
+        size_t n = s->groups[g].count, shown = 0;
+        char text[1024];
+
+        *line = 0;
+        for (size_t i = 0; i < s->n_splits && strlen(line) < 90; i++) {
+                if (s->splits[i].group != g)
+                        continue;
+                capo_plan_gpus_print(s->splits[i].gpus, s->splits[i].n_gpus, text, sizeof text);
+                shown += s->splits[i].stands_for;
+                capo_append(line, room, "%s%s", *line ? " " : "", text);
+        }
+        if (shown < n)
+                capo_append(line, room, " and %zu more", n - shown);
+}
+
+/* What the links allow for the last question, and how close NCCL's model comes. */
+static void add_bound(struct cli_section *t, const struct splits *s, const struct split_group *g)
+{
+        double busbw = s->splits[g->first].cells[s->question->n_asks - 1].busbw;
+        char classes[1024] = "";
+
+        for (size_t k = 0; k < g->n_classes; k++)
+                capo_append(classes, sizeof classes, "%s%s", k ? " " : "", g->classes[k]);
+        if (!g->n_classes) {
+                cli_section_end(t);
+                return;
+        }
+        if (g->high > 0)
+                cli_section_cell(t, g->low < g->high ? "%.2f-%.2f" : "%.2f",
+                                 g->low < g->high ? g->low : g->high, g->high);
+        else
+                cli_section_cell(t, "%s", "-");
+        if (busbw > 0 && g->high > 0)
+                cli_section_cell(t, "%.0f %%%s", 100 * busbw / g->high,
+                                 busbw > 1.005 * g->high ? " (too fast)" : "");
+        else
+                cli_section_cell(t, "%s", "");
+        cli_section_cell(t, "%s", capo_ceiling_word(g->of));
+        cli_section_cell(t, "%s%s", classes, g->more_classes ? " ..." : "");
+}
+
+static bool has_several_colls(const struct plan_options *o)
+{
+        return o->q.n_asks && o->q.asks[0].coll != o->q.asks[o->q.n_asks - 1].coll;
+}
+
+/* A row per question; the group's own data is in the first. */
+static void add_group(struct cli_section *t, const struct plan_options *o, const struct splits *s,
+                      size_t g)
+{
+        const struct split *p = &s->splits[s->groups[g].first];
+        bool several = has_several_colls(o);
+        char members[2048], size[24];
+
+        list_members(s, g, members, sizeof members);
+        if (p->rc < 0) {
+                cli_section_row(t, "%zu\t%s\t\t\t%s", s->groups[g].count, members,
+                                p->why[0] ? p->why : strerror(-p->rc));
+                return;
+        }
+        for (size_t k = 0; k < o->q.n_asks; k++) {
+                if (k == 0)
+                        cli_section_cell(t, "%zu", s->groups[g].count);
+                cli_section_cell(t, "%s", k ? "" : members);
+                if (k)
+                        cli_section_cell(t, "%s", "");
+                cli_section_cell(t, "%s", k ? "" : p->ring);
+                cli_section_cell(t, "%s", k ? "" : p->tree);
+                cli_section_cell(t, "%s%s%s",
+                                 several ? capo_call_name(capo_coll_call(o->q.asks[k].coll)) : "",
+                                 several ? " " : "",
+                                 capo_size_print(o->q.asks[k].bytes, size, sizeof size));
+                cli_section_cell(t, "%s %s", capo_algo_name(p->cells[k].algo),
+                                 capo_proto_name(p->cells[k].proto));
+                cli_section_cell(t, "%u", p->cells[k].channels);
+                if (isfinite(p->cells[k].busbw)) /* one rank has none */
+                        cli_section_cell(t, "%.2f", p->cells[k].busbw);
+                else
+                        cli_section_cell(t, "%s", "-");
+                if (k + 1 < o->q.n_asks)
+                        cli_section_end(t);
+        }
+        add_bound(t, s, &s->groups[g]);
+}
+
+static struct cli_page *make_page(const struct plan_options *o, const struct splits *s)
+{
+        static const struct cli_column columns[] = {
+                {"sets", "r"}, {"GPUs", "l~"},     {"ring, GB/s", "l/c"}, {"tree, GB/s", "l/b"},
+                {"call", "l"}, {"choice", "l"},    {"ch", "r/e"},         {"busbw", "r"},
+                {"best", "r"}, {"reached", "r/f"}, {"over", "l/d"},       {"class", "l~/a"}};
+        struct cli_page *page = cli_page_new();
+        struct cli_section *t;
+        char version[16];
+
+        if (o->every_2)
+                cli_page_title(page, "capo plan   %s   all %zu splits %d+%d over 2 nodes",
+                               capo_base_name(o->q.topo[0]), s->n_all, o->every, o->every_2);
+        else
+                cli_page_title(page, "capo plan   %s   all %zu subsets of %d GPU%s",
+                               capo_base_name(o->q.topo[0]), s->n_all, o->every,
+                               o->every == 1 ? "" : "s");
+        cli_page_under(page, "real NCCL %s on virtual GPUs: its own decisions, times by its model",
+                       capo_nccl_text((uint32_t)s->version, version, sizeof version));
+        cli_page_under(page, "%zu asked%s; %zu kind%s", s->n_splits,
+                       s->n_splits < s->n_all
+                               ? ": the others are the same by the symmetry of the machine"
+                               : "",
+                       s->n_groups, s->n_groups == 1 ? "" : "s");
+        t = cli_page_section(page, "KINDS", columns, N_ELEMENTS(columns));
+        cli_section_of(t, "which NCCL treats alike; %s, GB/s",
+                       has_several_colls(o) || !o->q.n_asks
+                               ? "busbw"
+                               : capo_call_name(capo_coll_call(o->q.asks[0].coll)));
+        t->how = "best: no software exceeds it, for the last call. ring, tree: channels times GB/s "
+                 "of each, as NCCL counts.";
+        for (size_t g = 0; g < s->n_groups; g++)
+                add_group(t, o, s, g);
+        return page;
+}
+
+static json_t *make_json(const struct plan_options *o, const struct splits *s)
+{
+        json_t *groups = json_array();
+        char version[16];
+
+        for (size_t g = 0; g < s->n_groups; g++) {
+                const struct split *p = &s->splits[s->groups[g].first];
+                json_t *members = json_array(), *rows = json_array(), *group;
+
+                for (size_t i = 0; i < s->n_splits; i++) {
+                        const struct split *m = &s->splits[i];
+
+                        if (m->group == g)
+                                json_array_append_new(members,
+                                                      json_pack("{s:o, s:i, s:s}", "gpus",
+                                                                cli_json_gpus(m->gpus, m->n_gpus),
+                                                                "stands_for", (int)m->stands_for,
+                                                                "class", m->bound.class));
+                }
+                for (size_t k = 0; k < o->q.n_asks && p->rc == 0; k++) {
+                        const struct split_cell *c = &p->cells[k];
+                        double most = p->bound.busbw_gbs[o->q.asks[k].coll];
+
+                        json_array_append_new(
+                                rows, json_pack("{s:s, s:I, s:s, s:s, s:i, s:o, s:o, s:o}", "coll",
+                                                capo_coll_word(o->q.asks[k].coll), "bytes",
+                                                (json_int_t)o->q.asks[k].bytes, "algo",
+                                                capo_algo_name(c->algo), "proto",
+                                                capo_proto_name(c->proto), "channels", c->channels,
+                                                "us", cli_json_real(c->us), "busbw_gbs",
+                                                cli_json_real(c->busbw), "ceiling_busbw_gbs",
+                                                cli_json_known(most > 0 ? most : -1)));
+                }
+                group = json_pack(
+                        "{s:i, s:i, s:s, s:s, s:o, s:o}", "count", (int)s->groups[g].count,
+                        "nccl_nodes", p->nodes, capo_algo_word(CAPO_ALGO_RING), p->ring,
+                        capo_algo_word(CAPO_ALGO_TREE), p->tree, "rows", rows, "members", members);
+                if (p->rc < 0)
+                        json_object_set_new(group, "error", json_string(p->why));
+                json_array_append_new(groups, group);
+        }
+        return json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o}", "nccl",
+                         capo_nccl_text((uint32_t)s->version, version, sizeof version), "libnccl",
+                         o->q.libnccl, "times", "NCCL's model", "gpus", o->every, "gpus_2",
+                         o->every_2, "allocations", (int)s->n_all, "asked", (int)s->n_splits,
+                         "groups", groups);
+}
+
+/* Return: an exit status. */
+static int ask_every(struct plan_options *o)
+{
+        struct capo_plan_question question = cli_question_make(&o->q, false);
+        struct splits s = {.question = &question,
+                           .devs = o->q.devs,
+                           .n_devs = o->q.n_devs,
+                           .k = {o->every, o->every_2},
+                           .all = o->all,
+                           .at_once = o->q.jobs,
+                           .progress = show_ask_progress};
+        char why[512];
+        int r;
+
+        if (o->every_2 && o->q.domain > 1)
+                return capo_fail(
+                        CAPO_EXIT_USAGE,
+                        "plan: --every over two nodes knows no NVLink domain: --domain 1 ends "
+                        "NVLink at the node");
+        if (o->every > (int)o->q.n_devs || o->every_2 > (int)o->q.n_devs || o->q.n_devs > 32)
+                return capo_fail(CAPO_EXIT_USAGE, "--every %d: the machine has %zu GPUs",
+                                 o->every > (int)o->q.n_devs ? o->every : o->every_2, o->q.n_devs);
+        r = splits_ask(&s, why, sizeof why);
+        if (r < 0)
+                capo_error("plan: %s", *why ? why : strerror(-r));
+        else
+                CLI_FORM_PRINT(o->form, make_page(o, &s), make_json(o, &s), PLAN_JSON,
+                               "groups.rows");
+        splits_finish(&s);
+        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+}
+
+/* `capo plan` as JSON. */
+
+static json_t *choice_json(const struct capo_plan_row *r)
+{
+        return json_pack("{s:o, s:o, s:i, s:i, s:o, s:o}", "algo",
+                         r->kernel ? json_string(capo_ran_algo(r->kernel))
+                         : r->algo ? json_string(capo_algo_name(r->algo))
+                                   : json_null(),
+                         "proto",
+                         r->kernel  ? json_string(capo_ran_proto(r->kernel))
+                         : r->proto ? json_string(capo_proto_name(r->proto))
+                                    : json_null(),
+                         "channels", r->channels, "warps", r->warps, "us", cli_json_real(r->us),
+                         "busbw_gbs", cli_json_real(r->busbw_gbs));
+}
+
+static json_t *costs_json(const struct capo_plan_row *r,
+                          const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
+{
+        json_t *o = json_object();
+
+        for (int a = 0; a < r->n_algo; a++) {
+                for (int p = 0; p < r->n_proto; p++) {
+                        char key[40];
+
+                        if (cost[a][p] < 0)
+                                continue;
+                        snprintf(key, sizeof key, "%s/%s", capo_algo_name((unsigned)a + 1),
+                                 capo_proto_name((unsigned)p + 1));
+                        json_object_set_new(o, key, json_real((double)cost[a][p]));
+                }
+        }
+        return o;
+}
+
+static json_t *graphs_json(const struct capo_plan_answer *a)
+{
+        json_t *list = json_array();
+
+        for (size_t i = 0; i < a->n_graphs; i++) {
+                const struct capo_plan_graph *g = &a->graphs[i];
+                json_t *paths = json_array();
+
+                for (size_t k = 0; k < g->n_paths; k++)
+                        json_array_append_new(paths, json_string(g->paths[k]));
+                json_array_append_new(
+                        list,
+                        json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:s, s:o}", "node", g->node,
+                                  "id", g->id, "pattern", g->pattern, "channels", g->n_channels,
+                                  "intra_gbs", g->speed_intra, "inter_gbs", g->speed_inter, "intra",
+                                  g->type_intra, "inter", g->type_inter, "paths", paths));
+        }
+        return list;
+}
+
+static json_t *reported_json(const struct capo_plan_reported *t)
+{
+        json_t *constants = json_array();
+
+        for (int i = 0; i < t->n_constants; i++)
+                json_array_append_new(constants, json_real(t->constants[i]));
+        return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "abi", t->abi, "ranks", t->n_ranks,
+                         "nodes", t->n_nodes, "nvl_domains", t->nvl_domains, "nvl_min", t->nvl_min,
+                         "nvl_max", t->nvl_max, "constants", constants);
+}
+
+static json_t *compare_json(const struct plan_options *o, const struct capo_plan_answer *plain,
+                            const struct capo_plan_answer *tuned,
+                            const struct capo_plan_comparison *c)
+{
+        json_t *rows = json_array(), *root;
+        char version[16];
+        unsigned n_nodes = plan_nodes(o);
+
+        for (size_t i = 0; i < plain->n_rows; i++) {
+                const struct capo_plan_row *r = &plain->rows[i];
+                json_t *row = json_pack("{s:s, s:I, s:o}", "coll", capo_coll_word(r->coll), "bytes",
+                                        (json_int_t)r->bytes, "default", choice_json(r));
+
+                if (c->rows) {
+                        json_object_set_new(row, o->q.nccl_2 ? "second" : "profile",
+                                            choice_json(&c->rows[i].with));
+                        json_object_set_new(row, "same", json_boolean(c->rows[i].same));
+                        if (o->by_rules)
+                                json_object_set_new(row, "rule", json_string(c->rows[i].rule));
+                } else {
+                        json_object_set_new(row, "profile", json_null());
+                }
+                json_object_set_new(
+                        row, "ranks_agree",
+                        json_boolean(r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree)));
+                if (o->q.spy) {
+                        const struct capo_plan_row *s = tuned ? &tuned->rows[i] : r;
+
+                        json_object_set_new(row, "told_bytes",
+                                            json_integer((json_int_t)s->reported_bytes));
+                        json_object_set_new(row, "costs", costs_json(s, s->cost));
+                        if (tuned) {
+                                json_object_set_new(row, "costs_after",
+                                                    costs_json(s, s->cost_after));
+                                json_object_set_new(row, "tuner_channels",
+                                                    json_integer(s->tuner_channels));
+                        }
+                        if (s->chunk)
+                                json_object_set_new(row, "chunk", json_integer(s->chunk));
+                        if (s->chunk && tuned)
+                                json_object_set_new(row, "tuner_chunk",
+                                                    json_integer(s->tuner_chunk));
+                }
+                json_array_append_new(rows, row);
+        }
+        root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o}", "nccl",
+                         capo_nccl_text((uint32_t)plain->version, version, sizeof version),
+                         "libnccl", o->q.libnccl, "times", "NCCL's model", "ranks",
+                         (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
+                         plain->reported.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks),
+                         "profiler_abi", plain->profiler_abi, "rows", rows);
+        json_object_set_new(root, "domain_nodes", json_integer(o->q.domain ? o->q.domain : 1));
+        json_object_set_new(root, "asked_ranks", json_integer(plain->asked));
+        json_object_set_new(root, "asked_nodes", json_integer(plain->asked_nodes));
+        json_object_set_new(root, "wall_ms",
+                            json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
+        if (o->q.nccl_2 && tuned) {
+                json_object_set_new(root, "nccl_2",
+                                    json_string(capo_nccl_text((uint32_t)tuned->version, version,
+                                                               sizeof version)));
+                json_object_set_new(root, "libnccl_2", json_string(o->q.libnccl_2));
+        }
+        if (*o->advice.order)
+                json_object_set_new(root, "best_order", json_string(o->advice.order));
+        if (c->no_match)
+                json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
+        if (o->graph)
+                json_object_set_new(root, "graphs", graphs_json(plain));
+        if (o->q.spy)
+                json_object_set_new(root, "told",
+                                    reported_json(&(tuned ? tuned : plain)->reported));
+        return root;
+}
 
 static int print_plan(struct plan_options *o, const struct capo_plan_answer *own,
                       const struct capo_plan_answer *with)
@@ -36,8 +396,8 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
                 capo_info(
                         "modelled rules of the profile that are not used: %u; --allow-modelled uses them",
                         c.modelled_left);
-        CLI_FORM_PRINT(o->form, plan_page(o, own, with, &c), plan_json(o, own, with, &c), PLAN_JSON,
-                       "rows");
+        CLI_FORM_PRINT(o->form, plan_page(o, own, with, &c), compare_json(o, own, with, &c),
+                       PLAN_JSON, "rows");
         if (o->form == CLI_FORM_TEXT && o->q.log && (with ? with : own)->log)
                 printf("\nLOG         NCCL's own words\n%s", (with ? with : own)->log);
         agree = c.agree;
@@ -101,7 +461,7 @@ static int plan_run(void *options, int n, char **words)
         if (status == CAPO_EXIT_OK && !o->every)
                 status = cli_question_ranks(&o->q, "plan");
         if (status == CAPO_EXIT_OK)
-                status = o->every ? plan_every(o) : answer_question(o);
+                status = o->every ? ask_every(o) : answer_question(o);
         return status;
 }
 

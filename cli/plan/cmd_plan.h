@@ -20,13 +20,11 @@ struct plan_options {
                           its rows */
 };
 
-/** plan_page(), plan_json() - a comparison as text and as JSON. @tuned NULL: nothing to compare
+/** plan_page() - a comparison as text. @tuned NULL: nothing to compare
  * with. */
 struct cli_page *plan_page(const struct plan_options *o, const struct capo_plan_answer *plain,
                            const struct capo_plan_answer *tuned,
                            const struct capo_plan_comparison *c);
-json_t *plan_json(const struct plan_options *o, const struct capo_plan_answer *plain,
-                  const struct capo_plan_answer *tuned, const struct capo_plan_comparison *c);
 
 #define PLAN_JSON (JSON_INDENT(1) | JSON_REAL_PRECISION(9))
 
@@ -39,6 +37,3 @@ static inline unsigned plan_nodes(const struct plan_options *o)
                 n = o->q.ranks[i].node >= n ? o->q.ranks[i].node + 1u : n;
         return n;
 }
-
-/** plan_every() - capo plan --every. Return: an exit status. */
-int plan_every(struct plan_options *o);

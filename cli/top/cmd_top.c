@@ -5,7 +5,192 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "cli/top/top_page.h"
+#include "core/base/clock.h"
 #include "core/base/util.h"
+
+/* The page on a terminal, updated in place, with keys. */
+
+#ifndef CAPO_WITH_CURSES
+
+int top_show(struct top *t, double every_s)
+{
+        return capo_fail(-ENOTSUP,
+                         "top: this capo was built without ncurses; try: capo top --once");
+}
+
+#else
+#include <curses.h>
+
+struct view {
+        struct top *top;
+        size_t at; /* first line shown */
+        bool paused, help, typing;
+};
+
+static const char *const keys[] = {
+        "s         sort by the next column (time, calls, bytes, p50, busbw, name)",
+        "/         filter: rows whose communicator or call has the text in it; Enter ends it",
+        "space, p  stop and go on",
+        "arrows    move the page; PgUp, PgDn, Home",
+        "h, ?      these lines",
+        "q         leave",
+        "",
+        "TIME     share of the ranks' time on the GPU in these calls, since the last sample",
+        "CALLS/S  GB/S  calls and message bytes that the ranks on this machine enqueued",
+        "P50      median time on the GPU since the start of the job",
+        "BUSBW    bus bandwidth in GB/s in the last minutes",
+        "LINKS    of what the links of these GPUs allow, where the machine is recorded",
+};
+
+static void put_line(int y, const char *text, attr_t how)
+{
+        attron(how);
+        mvaddnstr(y, 0, text, COLS);
+        attroff(how);
+}
+
+static void put_head(const struct view *v)
+{
+        const struct top *t = v->top;
+        char text[TOP_LINE], clock[16];
+        time_t now = time(NULL);
+        struct tm tm;
+
+        localtime_r(&now, &tm);
+        strftime(clock, sizeof clock, "%H:%M:%S", &tm);
+        snprintf(text, sizeof text, "capo top %s  sort %s%s%s%s%s  h help", clock,
+                 top_sort_names[t->sort], v->typing || *t->filter ? "  filter " : "", t->filter,
+                 v->typing ? "_" : "", v->paused ? "  PAUSED" : "");
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%*s", COLS, "");
+        put_line(0, text, A_REVERSE);
+}
+
+static void draw(struct view *v)
+{
+        struct top_lines lines = {0};
+        size_t room = LINES > 1 ? (size_t)LINES - 1 : 0;
+
+        erase();
+        put_head(v);
+        if (v->help) {
+                for (size_t i = 0; i < N_ELEMENTS(keys) && i < room; i++)
+                        put_line((int)i + 1, keys[i], A_NORMAL);
+        } else {
+                top_page(v->top, (unsigned)(COLS > 0 ? COLS : 1), &lines);
+                v->at = v->at < lines.n ? v->at : lines.n ? lines.n - 1 : 0;
+                for (size_t i = 0; i < room && v->at + i < lines.n; i++) {
+                        const struct top_line *line = &lines.line[v->at + i];
+
+                        put_line((int)i + 1, line->text,
+                                 line->alarm    ? A_BOLD | A_REVERSE
+                                 : line->strong ? A_BOLD
+                                                : A_NORMAL);
+                }
+        }
+        top_lines_finish(&lines);
+        refresh();
+}
+
+static void type_filter(struct view *v, int key)
+{
+        char *filter = v->top->filter;
+        size_t n = strlen(filter);
+
+        if (key == '\n' || key == '\r' || key == KEY_ENTER || key == 27) {
+                v->typing = false;
+                if (key == 27)
+                        *filter = 0;
+        } else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && n) {
+                filter[n - 1] = 0;
+        } else if (key >= ' ' && key <= '~' && n + 1 < sizeof v->top->filter) {
+                filter[n] = (char)key;
+                filter[n + 1] = 0;
+        }
+}
+
+/* False: quit. */
+static bool take_key(struct view *v, int key)
+{
+        size_t page = LINES > 3 ? (size_t)LINES - 3 : 1;
+
+        if (v->typing && key != KEY_RESIZE) {
+                type_filter(v, key);
+                return true;
+        }
+        switch (key) {
+        case 'q':
+        case 3: return false; /* ^C, if the terminal passes it on */
+        case 's': v->top->sort = (v->top->sort + 1) % TOP_SORTS; break;
+        case '/': v->typing = true; break;
+        case 'p':
+        case ' ': v->paused = !v->paused; break;
+        case 'h':
+        case '?': v->help = !v->help; break;
+        case KEY_DOWN: v->at++; break;
+        case KEY_UP: v->at -= v->at > 0; break;
+        case KEY_NPAGE: v->at += page; break;
+        case KEY_PPAGE: v->at -= v->at > page ? page : v->at; break;
+        case KEY_HOME: v->at = 0; break;
+        default: break;
+        }
+        return true;
+}
+
+static int show_until_left(struct view *v, double every_s)
+{
+        uint64_t every = (uint64_t)(every_s * 1e9), next = capo_clock_of(CLOCK_MONOTONIC) + every;
+        int r = 0;
+
+        for (int key = 0; r == 0;) {
+                uint64_t now;
+
+                draw(v);
+                now = capo_clock_of(CLOCK_MONOTONIC);
+                timeout(next > now ? (int)((next - now) / 1000000) + 1 : 0);
+                key = getch();
+                if (key != ERR) {
+                        if (!take_key(v, key))
+                                return 0;
+                        continue;
+                }
+                if (capo_clock_of(CLOCK_MONOTONIC) < next) {
+                        if (isatty(STDIN_FILENO))
+                                continue;
+                        return 0; /* end of input: no key could quit */
+                }
+                if (!v->paused)
+                        r = top_sample(v->top);
+                next = capo_clock_of(CLOCK_MONOTONIC) + every;
+        }
+        return r;
+}
+
+int top_show(struct top *t, double every_s)
+{
+        struct view v = {.top = t};
+        bool terminal = isatty(STDOUT_FILENO) && isatty(STDIN_FILENO);
+        FILE *out = terminal ? fdopen(dup(STDOUT_FILENO), "w")
+                             : NULL; /* stdout is taken by cli_plain.h */
+        SCREEN *screen = out ? newterm(NULL, out, stdin) : NULL;
+        int r;
+
+        if (!screen) {
+                if (out)
+                        fclose(out);
+                return capo_fail(-ENOTTY, "top: expected a terminal that TERM describes; "
+                                          "try: capo top --once");
+        }
+        cbreak();
+        noecho();
+        keypad(stdscr, TRUE);
+        curs_set(0);
+        r = show_until_left(&v, every_s);
+        endwin();
+        delscreen(screen);
+        fclose(out);
+        return r;
+}
+#endif
 
 struct options {
         const char *dir, *filter;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo watch: the command line and the loop. cli/watch/watch_jobs.h lists the files. */
+#include <dirent.h>
+#include <fnmatch.h>
 #include <math.h>
 #include <poll.h>
 #include <signal.h>
@@ -10,17 +12,94 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 
+#include "analysis/log/hang_frame_read.h"
+#include "analysis/log/log_read.h"
+#include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/watch/metric_files.h"
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_alarm.h"
 #include "cli/watch/watch_claim.h"
-#include "cli/watch/watch_logs.h"
+#include "cli/watch/watch_jobs.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
+
+/* Jobs on other machines with logs in a shared folder, as with `capo run -- srun`. Their memory
+ * cannot be read, but each process writes to its log when it sees a hang. */
+struct watch_logs {
+        struct watch_log {
+                char *name;
+                uint64_t at; /* offset of the first unread frame */
+        } * v;
+        size_t n;
+        struct watch_job job; /* of the folder: its newest job */
+};
+
+static struct watch_log *place_log(struct watch_logs *logs, const char *name)
+{
+        for (size_t i = 0; i < logs->n; i++) {
+                if (!strcmp(logs->v[i].name, name))
+                        return &logs->v[i];
+        }
+        xarray_room(&logs->v, logs->n, sizeof *logs->v);
+        logs->v[logs->n] = (struct watch_log){.name = xstrdup(name)};
+        return &logs->v[logs->n++];
+}
+
+/* Read the new frames. An incomplete frame is read next time. */
+static bool read_news(struct watch_log *of, const char *path)
+{
+        _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+        struct capo_log_frame f = {0}; /* unchanged without a complete frame */
+        bool news = false;
+        char why[512];
+
+        if (capo_log_open(path, &log, why, sizeof why) < 0)
+                return false;
+        if (!of->at)
+                of->at = capo_log_header(log)->header_size;
+        while (capo_log_frame_at(log, of->at, &f) == 0 && f.type > 0 && f.type < CAPO_FRAMES) {
+                struct capo_hang_text t;
+
+                if (f.type == CAPO_FRAME_HANG && capo_hang_text_read(&f, &t) == 0)
+                        news |= t.nth > 0; /* 0: it was only asked */
+                of->at += sizeof(struct capo_frame) + ((f.size + 7ull) & ~7ull);
+                f.type = 0;
+        }
+        return news;
+}
+
+/* Has a process of @folder written since the last call that it sees a hang? What is there at the
+ * first call does not count. */
+static bool read_news_of(struct watch_logs *logs, const char *folder)
+{
+        bool first = !logs->n, news = false;
+        DIR *dir = opendir(folder);
+
+        for (struct dirent *e; dir && (e = readdir(dir));) {
+                char path[PATH_MAX];
+
+                if (fnmatch("*.capo", e->d_name, 0) ||
+                    snprintf(path, sizeof path, "%s/%s", folder, e->d_name) >= (int)sizeof path)
+                        continue;
+                news |= read_news(place_log(logs, e->d_name), path);
+        }
+        if (dir)
+                closedir(dir);
+        return news && !first;
+}
+
+static void free_logs(struct watch_logs *logs)
+{
+        for (size_t i = 0; i < logs->n; i++)
+                free(logs->v[i].name);
+        free(logs->v);
+        logs->v = NULL;
+        logs->n = 0;
+}
 
 #define SECOND      UINT64_C(1000000000)
 #define SAMPLE_MOST 300 /* seconds */
@@ -118,7 +197,6 @@ static bool wait_until(const struct watch *w, struct waiting *on, uint64_t end_n
 static uint64_t watch_folder(const struct watch *w, struct watch_logs *logs)
 {
         const char *dir = w->options->dir;
-        int news;
 
         if (!dir || w->n_jobs || !(w->options->hang > 0))
                 return UINT64_MAX;
@@ -130,8 +208,8 @@ static uint64_t watch_folder(const struct watch *w, struct watch_logs *logs)
                 snprintf(logs->job.id, sizeof logs->job.id, "%.100s",
                          capo_base_name(logs->job.folder));
         }
-        news = *logs->job.folder ? watch_logs_news(logs, logs->job.folder) : 0;
-        return watch_alarm_logs(w, &logs->job, news > 0);
+        return watch_alarm_logs(w, &logs->job,
+                                *logs->job.folder && read_news_of(logs, logs->job.folder));
 }
 
 /* A file system that does not answer must not stop the watch for ever: whoever started it, such as
@@ -197,7 +275,7 @@ static int watch_until_end(struct watch *w)
                                                               : CAPO_EXIT_OK;
 
         watch_alarm_end(&logs.job);
-        watch_logs_finish(&logs);
+        free_logs(&logs);
         watch_serve_finish(&on.serve);
         if (!w->options->until || on.ended)
                 watch_finish_logs(w);

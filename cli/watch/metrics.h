@@ -4,15 +4,6 @@
 
 #include "cli/watch/metrics_text.h"
 
-/** metrics_write() - write all families for the jobs of @w, or only for @only. */
-void metrics_write(const struct watch *w, const struct watch_job *only, enum metrics_format format,
-                   FILE *out);
-
-/** inspector_write() - the same with the names of NVIDIA's Inspector; METRICS_TEXT or METRICS_OPEN.
- */
-void inspector_write(const struct watch *w, const struct watch_job *only,
-                     enum metrics_format format, FILE *out);
-
 /** metrics_print() - in the style of the options. */
 void metrics_print(const struct watch *w, const struct watch_job *only, enum metrics_format format,
                    FILE *out);

@@ -3,8 +3,7 @@
  *
  *      watch_jobs.c       reads the memory of the recorded processes, job by job
  *      watch_users.c      the users: for root, all of them
- *      metrics.c          figures of a sample as text; metrics.def lists them
- *      inspector_names.c  the same with the names of NVIDIA's Inspector
+ *      metrics.c          figures of a sample as text, also with the names of Inspector; metrics.def lists them
  *      metric_files.c     one file per job for the node exporter
  *      watch_serve.c      the same over HTTP
  *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang */

@@ -53,7 +53,7 @@ struct reader {
         struct block block;
         char words[MAX_WORDS][40]; /* of the row being built */
         unsigned n_words, row_line;
-        unsigned task;          /* as in capo_text_untag() */
+        unsigned task;          /* the number that srun -l puts before a line */
         unsigned labelled_line; /* line of the last run with a label that names a candidate; 0: none
                                  */
         unsigned standing_line; /* the same for labels that may apply to later runs too: an export,
@@ -66,25 +66,12 @@ struct reader {
 /* Another table begins under the headers of this run: it is not known what ran in it. */
 int capo_text_next_table(struct reader *r, unsigned line);
 
-/* The number of ranks from the bandwidths, if exactly one fits all rows (between @lo and @hi); else
- * 0, and *@factor is busbw/algbw of the fastest row if that is precise enough. */
-int capo_text_ranks(const struct block *b, unsigned call, double *factor, double *lo, double *hi);
-
-/* The collective of a reduction without root whose rates are too low to decide, for example on a
- * broken network: the listed ranks may exclude one. CAPO_CALL_NONE: both or neither fit. */
-uint8_t capo_text_call(const struct reader *r);
-
 /* in->error is about this run, not about the file: reject the run with it, and clear it. */
 void capo_text_fault(struct reader *r);
 
 /* Parse nccl-tests' line for a device, "#  Rank  3 Group  0 Pid 123 on host device  3 ...": rank
  * and host. */
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM]);
-
-/* Remove prefixes from @line, and Open MPI's tags inside it where pieces of a row were flushed; in
- * place (text_prefix.c). @task: 1 + the number that srun -l puts before nccl-tests' output, as seen
- * so far; 0: none. */
-char *capo_text_untag(char *line, unsigned *task);
 
 /* Read a line that begins with '#', changed in place. Return: 0; -errno with the error set. */
 int capo_text_header(struct reader *r, char *line, unsigned n);
