@@ -10,8 +10,6 @@
  * out, because their groups are not printed. Nor is what a stream waits for, so all calls of a
  * process are treated as one queue. */
 #include "core/base/calls.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 #include "analysis/hang/foreign.h"

@@ -10,13 +10,11 @@
  * Operators, roots and streams are not in the dump: the collectives of a group are treated as one
  * queue, and single sends and receives as one queue per peer. */
 #include <jansson.h>
-#include <sys/stat.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/foreign.h"
 

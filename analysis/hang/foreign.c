@@ -3,7 +3,6 @@
 
 #include "analysis/hang/foreign.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,

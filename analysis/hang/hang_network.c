@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/order.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/fabric_read.h"
 #include "analysis/hang/hang_network.h"

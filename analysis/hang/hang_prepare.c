@@ -3,7 +3,6 @@
  * number, and pairs each send with its receive. */
 #include "capo/call_ids.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 

@@ -6,7 +6,6 @@
 #include "capo/msg.h"
 #include "core/base/clock.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* RAS's text for people. It omits communicators whose ranks have all launched the same. For others,

@@ -7,7 +7,6 @@
 #include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/asked.h"
 #include "analysis/job/log_calls.h"

@@ -8,7 +8,6 @@
 #include "analysis/job/spread.h"
 #include "analysis/job/stops.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Estimates the waiting that each rank caused from the calls compared, with its interval. */

@@ -4,7 +4,6 @@
 #include <math.h>
 
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/skew_parts.h"
 #include "analysis/job/skew_starts.h"

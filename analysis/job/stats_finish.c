@@ -9,7 +9,6 @@
 #include "core/base/calls.h"
 #include "core/base/layout.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/alive.h"
 #include "core/log/info.h"

@@ -7,7 +7,6 @@
 
 #include "capo/call_ids.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 

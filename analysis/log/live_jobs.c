@@ -3,7 +3,6 @@
  * more than one job are the logs read to the end, for communicators made late and for end times. */
 #include "capo/frame_types.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "analysis/log/info_read.h"

@@ -3,12 +3,10 @@
 #include <sys/stat.h>
 
 #include "capo/env.h"
-#include "capo/log_layout.h"
 #include "capo/msg.h"
 #include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/live_jobs.h"

@@ -9,7 +9,6 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/report/job_judge.h"
 

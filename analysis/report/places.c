@@ -4,7 +4,6 @@
 #include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/asked.h"

@@ -9,7 +9,6 @@
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Reads the calls of a log in the form that step detection needs. */

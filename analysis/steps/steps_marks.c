@@ -5,7 +5,6 @@
  * the last layer from the others. */
 #include "analysis/steps/steps_parts.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { LEAST_REPEATS = 3, COMMS = 8 };

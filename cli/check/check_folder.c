@@ -1,13 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <sys/random.h>
-#include <sys/stat.h>
 
 #include "capo/msg.h"
 #include "cli/check/check_folder.h"
 #include "core/base/others_file.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { NODE_MOST = 4 << 20 }; /* bytes of one node: thousands of findings */

@@ -5,7 +5,6 @@
 #include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/hang/ras.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: what was read, the verdict, matching known bugs, what is missing, what to do. */
-#include <jansson.h>
 
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
@@ -9,7 +8,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/recorded_bugs.h"
 

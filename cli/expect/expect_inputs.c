@@ -9,7 +9,6 @@
 #include "analysis/log/pack.h"
 #include "core/base/calls.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 

@@ -5,7 +5,6 @@
 
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 

@@ -15,7 +15,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/fragment/splits.h"
 #include "profiles/machine/platform.h"
 

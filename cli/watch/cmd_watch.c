@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <fnmatch.h>
 #include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -24,7 +23,6 @@
 #include "cli/watch/watch_jobs.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Jobs on other machines with logs in a shared folder, as with `capo run -- srun`. Their memory

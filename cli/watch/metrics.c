@@ -8,7 +8,6 @@
 #include "cli/hang/hang_describe.h"
 #include "cli/watch/live_call.h"
 #include "cli/watch/metrics.h"
-#include "core/base/calls.h"
 #include "core/base/util.h"
 
 /* Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find

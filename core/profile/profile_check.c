@@ -6,14 +6,12 @@
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/order.h"
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/profile/profile_check.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 
 /* Conditions on numbers and places of ranks that contradict each other. */
 

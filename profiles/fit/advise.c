@@ -7,7 +7,6 @@
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/hist.h"
 #include "analysis/job/training_steps.h"

@@ -8,7 +8,6 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 

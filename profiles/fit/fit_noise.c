@@ -23,11 +23,9 @@
  * over all candidates compared (Bonferroni)? Is a loss of CAPO_FIT_HARM excluded, with far more
  * certainty? With little noise the first decides, and gains of two percent are taken; with much
  * noise the second does. */
-#include <math.h>
 
 #include "analysis/job/spread.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 

@@ -8,7 +8,6 @@
 #include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "profiles/fit/fit_trial.h"

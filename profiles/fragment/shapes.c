@@ -4,7 +4,6 @@
  * solves the travelling salesman's problem with Held and Karp's table over sets of GPUs. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/lp.h"
 #include "profiles/fragment/flow_net.h"

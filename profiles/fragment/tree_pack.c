@@ -10,7 +10,6 @@
  * x is num. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/flow.h"
 #include "profiles/fragment/lp.h"

@@ -11,7 +11,6 @@
  * reduce-scatter one rank's share (inspectorComputeOpBw() multiplies it by the ranks). */
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 

@@ -8,7 +8,6 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 #include "profiles/import/text_command.h"
