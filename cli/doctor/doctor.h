@@ -89,8 +89,8 @@ void capo_doctor_own(struct capo_findings *f, int version);
 void capo_doctor_plugins(struct capo_findings *f, int version, const char *own);
 
 /** capo_doctor_gpus() - the GPUs this process may use, what CUDA_VISIBLE_DEVICES leaves of them,
- * MIG slices. Return: their number, 0 where it is not known. */
-int capo_doctor_gpus(struct capo_findings *f);
+ * MIG slices; the best order of the nodes. Return: their number, 0 where it is not known. */
+int capo_doctor_gpus(struct capo_findings *f, const struct capo_reach *reach);
 
 /** capo_doctor_pci_gpus() - NVIDIA's GPUs on the PCI bus, open to this process or not. */
 unsigned capo_doctor_pci_gpus(void);

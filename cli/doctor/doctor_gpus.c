@@ -3,8 +3,10 @@
  * MIG slices. */
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
+#include "cli/base/cli_machine.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/sysfs.h"
+#include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
 
 static void count_gpu(const char *busid, void *n)
@@ -52,7 +54,41 @@ static void check_numbers(struct capo_findings *f, int shown)
                         file, t->n_gpus, shown);
 }
 
-int capo_doctor_gpus(struct capo_findings *f)
+/* The best order of the nodes that the launcher names, where they differ. */
+static void suggest_order(struct capo_findings *f, const struct capo_reach *reach,
+                          const struct capo_topology *t)
+{
+        const char *file = getenv("NCCL_TOPO_FILE");
+        const struct capo_platform *known = t ? capo_platform_find(t->platform) : NULL;
+        struct cli_machine_words words = {.platform = known ? known->name : NULL};
+        struct capo_layout_launch launch;
+        struct fragment_advice advice = {0};
+        char layout[CAPO_LAYOUT_TEXT];
+
+        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) < 0 ||
+            !capo_layout_ordered(&launch.layout))
+                return;
+        if (file && *file)
+                words.topo = file;
+        capo_layout_print(&launch.layout, layout, sizeof layout);
+        if (words.topo || words.platform)
+                cli_machine_advise(&words, layout, true, *reach->library ? reach->library : NULL,
+                                   &advice);
+        if (*advice.order)
+                capo_finding_add(f, CAPO_FINDING_NOTE, "order", "%s (%s); %s", advice.order,
+                                 launch.source, FRAGMENT_ORDER_HOW);
+        else
+                capo_finding_add(f, CAPO_FINDING_NOTE, "order",
+                                 "%s ranks per node (%s): the order of the nodes may matter; capo "
+                                 "fit --model %s %s %s names the best one",
+                                 layout, launch.source, layout,
+                                 words.topo ? "--topo" : "--platform",
+                                 words.topo       ? words.topo
+                                 : words.platform ? words.platform
+                                                  : "NAME");
+}
+
+int capo_doctor_gpus(struct capo_findings *f, const struct capo_reach *reach)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
@@ -69,6 +105,7 @@ int capo_doctor_gpus(struct capo_findings *f)
         check_numbers(f, driver ? nvml->n_gpus : -1);
         if (capo_topology_this_machine(0, &t, why, sizeof why) <
             0) { /* the job may be for other machines */
+                suggest_order(f, reach, NULL);
                 if (list && strstr(list, "MIG"))
                         capo_finding_add(
                                 f, CAPO_FINDING_NOTE, "gpu",
@@ -89,5 +126,6 @@ int capo_doctor_gpus(struct capo_findings *f)
                                  v->n_shared && strstr(line, "NCCL") ? CAPO_FINDING_WARN
                                                                      : CAPO_FINDING_NOTE,
                                  "gpu", "%s", line);
+        suggest_order(f, reach, t);
         return v->n;
 }

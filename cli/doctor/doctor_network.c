@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fast network devices of the kernel, and what would leave them unused or slow. */
+#include <math.h>
 #include <strings.h>
 
 #include "core/base/text.h"
@@ -83,6 +84,33 @@ static void check_ports(struct capo_findings *f, const struct capo_network *d)
                                  d->devices[0].rate, rates);
 }
 
+/* Of InfiniBand and RoCE devices with unequal rates, the setting that takes the fastest. */
+static void suggest_devices(struct capo_findings *f, const struct capo_network *d)
+{
+        char list[512] = "";
+        double most = 0, least = INFINITY;
+
+        for (int pass = 0; pass < 2; pass++) {
+                for (unsigned i = 0; i < d->n && i < N_ELEMENTS(d->devices); i++) {
+                        const struct capo_network_device *p = &d->devices[i];
+                        double rate = strtod(p->rate, NULL);
+
+                        if (!p->active || !(rate > 0) ||
+                            (p->kind != CAPO_NET_INFINIBAND && p->kind != CAPO_NET_ROCE))
+                                continue;
+                        most = fmax(most, rate);
+                        least = fmin(least, rate);
+                        if (pass && rate == most)
+                                capo_append(list, sizeof list, "%s%s", *list ? "," : "", p->name);
+                }
+        }
+        if (least < most && !getenv("NCCL_IB_HCA"))
+                capo_finding_add(f, CAPO_FINDING_NOTE, "network",
+                                 "NCCL_IB_HCA==%s uses only the devices of %.0f Gb/s (=: by exact "
+                                 "name); try it if NCCL opens a slower one",
+                                 list, most);
+}
+
 /* EFA and Slingshot need a provider of libfabric. */
 static void check_providers(struct capo_findings *f, const struct capo_network *d)
 {
@@ -163,6 +191,7 @@ void capo_doctor_network(struct capo_findings *f)
                          d->of[CAPO_NET_CXI]);
         check_settings(f, d);
         check_ports(f, d);
+        suggest_devices(f, d);
         check_providers(f, d);
         check_gpudirect(f, d);
 }

@@ -16,7 +16,7 @@ int capo_doctor_node(struct capo_findings *f, const struct capo_reach *reach)
         capo_doctor_plugins(f, reach->version, own);
         capo_doctor_settings(f, reach);
         capo_doctor_bugs(f, reach->version);
-        gpus = capo_doctor_gpus(f);
+        gpus = capo_doctor_gpus(f, reach);
         capo_doctor_network(f);
         capo_doctor_host(f);
         capo_doctor_recording(f, gpus);

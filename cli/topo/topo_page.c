@@ -282,7 +282,8 @@ static void add_rates(struct cli_page *page, const struct capo_topology *t,
                         capo_nccl_text((uint32_t)nccl->version, version, sizeof version),
                         *nccl->ring ? nccl->ring : "none", *nccl->tree ? nccl->tree : "none",
                         capo_text_plural((unsigned)nccl->nodes, "node", NULL));
-        if (*fragment_gpus_text(t, a, gpus))
+        /* of all GPUs of the machine: not where some are not open to this process */
+        if (a && *fragment_gpus_text(t, a, gpus))
                 cli_section_line(rates, "%s", gpus);
         if (nccl->advice && *nccl->advice->order)
                 cli_section_line(rates, "%s; %s", nccl->advice->order, FRAGMENT_ORDER_HOW);
@@ -318,7 +319,7 @@ struct cli_page *topo_page(const struct capo_topology *t, const struct capo_allo
         if (c->n_ranks <= LINKS_SHOWN)
                 add_links(page, t, a);
         if (c->n_ranks > 1)
-                add_rates(page, t, a, c, nccl);
+                add_rates(page, t, *said ? NULL : a, c, nccl);
         return page;
 }
 

@@ -179,4 +179,16 @@ echo 'const char name[] = "Foo"; int ncclNetPlugin_v8;' | ${CC:-cc} -shared -fPI
 NCCL_NET=Foo expect 0 'net plugin: .*libnccl-net.so' -- -- ./linked
 NCCL_NET=Bar expect 0 'warn .*NCCL_NET=Bar: .*does not contain this name' -- -- ./linked
 (ulimit -s unlimited && "$capo" doctor -- ./linked 2>&1 | grep -q 'ulimit -s is unlimited') || ! (ulimit -s unlimited) 2>/dev/null || { echo 'ulimit -s unlimited: not said'; bad=1; }
+# the order of the nodes: of unequal ones the best, or the command that names it; of equal and of two nodes there is none
+SLURM_TASKS_PER_NODE='8,4,8(x2)' expect 0 'note *order *8+4+8+8 ranks per node (SLURM_TASKS_PER_NODE): .* capo fit --model 8+4+8+8 --' -- --wide
+SLURM_TASKS_PER_NODE='8(x4)' "$capo" doctor | grep ' order ' && { echo "an order of equal nodes"; bad=1; }
+SLURM_TASKS_PER_NODE='3,5' "$capo" doctor | grep ' order ' && { echo "an order of two nodes"; bad=1; }
+# unequal InfiniBand devices: the setting that takes the fastest, unless one is set
+for device in mlx5_0:400 mlx5_1:100 mlx5_2:400; do
+        mkdir -p "rates/class/infiniband/${device%:*}/ports/1"
+        echo "${device#*:} Gb/sec (4X)" >"rates/class/infiniband/${device%:*}/ports/1/rate"
+        echo '4: ACTIVE' >"rates/class/infiniband/${device%:*}/ports/1/state"
+done
+CAPO_SYSFS=rates expect 0 'note *network *NCCL_IB_HCA==mlx5_0,mlx5_2 uses only the devices of 400 Gb/s' -- --wide
+CAPO_SYSFS=rates NCCL_IB_HCA=mlx5_1 "$capo" doctor | grep 'uses only the devices' && { echo "a setting that is there already"; bad=1; }
 exit $bad
