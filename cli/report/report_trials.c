@@ -17,22 +17,22 @@ static const char *const verdicts[] = {[CAPO_TRIAL_OPEN] = "open",
                                        [CAPO_TRIAL_FASTER] = "faster",
                                        [CAPO_TRIAL_NO_GAIN] = "no gain"};
 
-/* The fit of the job's logs; NULL: no trials, or nothing was timed. */
-static struct capo_fit *fit_of(const struct capo_page *page, char *mode, size_t room)
+/* The fit of the job's logs, and @set, from which it is; NULL: no trials, or nothing was timed. */
+static struct capo_fit *fit_of(const struct capo_page *page, struct capo_samples *set, char *mode,
+                               size_t room)
 {
         static const struct capo_fit_options options = {.min_gain = 0.01, .force = true};
         const struct capo_job *job = page->job;
         const char *rules = job->n_processes ? job->processes[0].rules : NULL;
-        struct capo_samples set = {0};
         struct capo_fit *fit = NULL;
         struct capo_fault fault;
         char error[512];
 
         if (!capo_rules_value(rules, CAPO_RULES_TRIAL, mode, room))
                 return NULL;
-        if (capo_import_job(job, NULL, &set, error, sizeof error) == 0)
-                capo_fit_make(&set, &options, &fit, &fault);
-        capo_samples_free(&set);
+        if (capo_import_job(job, NULL, set, error, sizeof error) < 0 ||
+            capo_fit_make(set, &options, &fit, &fault) < 0)
+                capo_samples_free(set);
         return fit;
 }
 
@@ -62,7 +62,8 @@ static bool find_row(const struct capo_job *job, const struct capo_fit_candidate
 }
 
 /* Call @add for each candidate at each size. Return: how many. */
-static int for_each_found(const struct capo_fit *fit, const struct capo_page *page, void *user,
+static int for_each_found(const struct capo_fit *fit, const struct capo_samples *set,
+                          const struct capo_page *page, void *user,
                           void (*add)(void *user, const char *name,
                                       const struct capo_trial_found *f))
 {
@@ -76,7 +77,7 @@ static int for_each_found(const struct capo_fit *fit, const struct capo_page *pa
                         for (int c = 1; c < s->n_candidates; c++) {
                                 struct capo_trial_found f;
 
-                                if (!capo_trial_judge(s, p, c, &f))
+                                if (!capo_trial_judge(set, s, p, c, &f))
                                         continue;
                                 if (find_row(page->job, &s->candidates[c], &f))
                                         capo_trial_steps(page->job, &page->steps, &f, 1);
@@ -110,7 +111,8 @@ void report_trials(const struct report_view *view, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l"}, {NULL, "l~"}};
         char mode[128];
-        struct capo_fit *fit = fit_of(view->page, mode, sizeof mode);
+        struct capo_samples set = {0};
+        struct capo_fit *fit = fit_of(view->page, &set, mode, sizeof mode);
         struct cli_section *s;
         uint64_t captured;
 
@@ -118,7 +120,7 @@ void report_trials(const struct report_view *view, struct cli_page *page)
                 return;
         s = cli_page_section(page, "TRIALS", columns, N_ELEMENTS(columns));
         captured = capo_trial_captured(view->page->job);
-        if (for_each_found(fit, view->page, s, add_cells))
+        if (for_each_found(fit, &set, view->page, s, add_cells))
                 cli_section_line(s, "the next capo run with %s uses what was decided",
                                  mode[0] == 'g'   ? "--guard"
                                  : mode[0] == 't' ? "--tune"
@@ -134,6 +136,7 @@ void report_trials(const struct report_view *view, struct cli_page *page)
                 cli_section_line(s, "not judged: %s by a row captured into CUDA graphs",
                                  capo_text_plural(captured, "call", NULL));
         capo_fit_free(fit);
+        capo_samples_free(&set);
 }
 
 struct trial {
@@ -168,10 +171,12 @@ json_t *report_json_trials(const struct capo_page *page)
 {
         json_t *list = json_array();
         char mode[128];
-        struct capo_fit *fit = fit_of(page, mode, sizeof mode);
+        struct capo_samples set = {0};
+        struct capo_fit *fit = fit_of(page, &set, mode, sizeof mode);
 
         if (fit)
-                for_each_found(fit, page, list, add_object);
+                for_each_found(fit, &set, page, list, add_object);
         capo_fit_free(fit);
+        capo_samples_free(&set);
         return list;
 }

@@ -341,10 +341,11 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
                 leave_parts_out(dir, &set, 0);
                 e = capo_fit_make(&set, &options, &fit, &fault);
         }
+        if (e == 0)
+                e = capo_fit_trials(&set, fit, p, found);
         capo_samples_free(&set);
         if (e < 0)
                 return e == -ENOMEM ? e : 0;
-        e = capo_fit_trials(fit, p, found);
         if (e > 0 && (job = cli_job_load(dir))) {
                 capo_job_steps(job, &steps);
                 capo_trial_steps(job, &steps, *found, e);

@@ -232,7 +232,7 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
 
         if (capo_import_job(job, NULL, &set, error, sizeof error) == 0 &&
             capo_fit_make(&set, &options, &fit, &fault) == 0)
-                n = capo_fit_trials(fit, p, &found);
+                n = capo_fit_trials(&set, fit, p, &found);
         capo_samples_free(&set);
         for (uint32_t i = 0; n > 0 && i < job->n_rows; i++)
                 saved_s += row_gain_us(found, n, &job->rows[i]) * (double)job->rows[i].count / 1e6;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A trial ends as faster, no gain, or open. Both choices ran in the same job, alternating, so the
- * error of the difference of their medians is the one within the run (struct
- * capo_fit_cell.se_within). Jobs are joined by these differences, never by their times. */
+/* A trial ends as faster, no gain, or open. Both choices ran in the same job, so each call is compared
+ * with the calls around it: a slow hour, another tenant or a warm-up is in both. Steps likewise. Jobs
+ * are joined by these differences, never by their times. */
 #include <math.h>
 
 #include "analysis/steps/job_steps.h"
@@ -12,8 +12,11 @@
 #include "core/profile/match.h"
 #include "profiles/fit/fit_trial.h"
 
-enum { LEAST_CALLS = 8, LEAST_STEPS = 16 }; /* of each */
+enum { LEAST_CALLS = 8, LEAST_STEPS = 12 }; /* with a turn */
+enum { AROUND = 8 };                        /* calls or steps on each side */
+#define CLIP       4.0                      /* standard deviations */
 #define SURE       2.576                    /* standard errors: 99 % */
+#define LIKELY     1.28                     /* 90 %, one-sided */
 #define LEAST_GAIN 0.01                     /* as capo fit --min-gain */
 #define LEAST_SE   0.002                    /* of ln us: the least error assumed for a median */
 
@@ -45,14 +48,19 @@ static int candidate_of(const struct capo_fit_series *s, const struct capo_row *
         return -1;
 }
 
-/* Does the step decide? It may only where it clearly changes. */
+/* Does the step decide? It may only where it clearly changes. Faster calls alone do not decide where steps
+ * rather get longer, or would show a half of the gain and do not. */
 static void conclude_by_step(struct capo_trial_found *f)
 {
-        if (!(f->step_se > 0) || fabs(f->step_change) < LEAST_GAIN ||
-            fabs(f->step_change) < SURE * f->step_se)
+        if (!(f->step_se > 0) || fabs(f->step_change) < LEAST_GAIN)
                 return;
-        f->by_step = true;
-        f->verdict = f->step_change < 0 ? CAPO_TRIAL_FASTER : CAPO_TRIAL_NO_GAIN;
+        f->by_step = fabs(f->step_change) >= SURE * f->step_se;
+        if (f->by_step)
+                f->verdict = f->step_change < 0 ? CAPO_TRIAL_FASTER : CAPO_TRIAL_NO_GAIN;
+        else if (f->verdict == CAPO_TRIAL_FASTER &&
+                 (f->step_change > LIKELY * f->step_se ||
+                  (f->step_change > 0 && SURE * f->step_se < f->gain / 2)))
+                f->verdict = CAPO_TRIAL_OPEN;
 }
 
 static void conclude(struct capo_trial_found *f)
@@ -65,14 +73,171 @@ static void conclude(struct capo_trial_found *f)
         if (f->n_own >= LEAST_CALLS && f->n_row >= LEAST_CALLS && isfinite(f->se)) {
                 if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
                         f->verdict = CAPO_TRIAL_FASTER;
-                else if (f->gain_hi < LEAST_GAIN)
+                else if (f->gain_hi < 0 && f->gain <= -LEAST_GAIN)
                         f->verdict = CAPO_TRIAL_NO_GAIN;
         }
         conclude_by_step(f);
 }
 
-bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
-                      struct capo_trial_found *out)
+/* ---- against what is around it ---- */
+
+struct seen {
+        double value, turns; /* ln of a call's time, or a step's time; by the choice that is rare */
+        uint32_t run, order;
+        bool late; /* in the second half of its run */
+};
+
+static int by_order(const void *a, const void *b)
+{
+        const struct seen *x = a, *y = b;
+
+        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->order, y->order);
+}
+
+/* The median of the values around v[i], of those without a turn if @plain. NAN: none. */
+static double level_at(const struct seen *v, int n, int i, bool plain)
+{
+        double around[2 * AROUND];
+        int m = 0;
+
+        for (int step = -1; step <= 1; step += 2) {
+                int most = m + AROUND;
+
+                for (int k = i + step; k >= 0 && k < n && v[k].run == v[i].run && m < most;
+                     k += step) {
+                        if (!plain || v[k].turns == 0)
+                                around[m++] = v[k].value;
+                }
+        }
+        return m ? capo_middle(around, (size_t)m) : NAN;
+}
+
+/* Least squares of value by turns over the early ones (@part 0), the late ones (1), or all (2). The error is the
+ * larger one of the usual one and of White's (Econometrica 48, 1980), as the effect may differ from turn to turn.
+ * Return: how many have a turn. */
+static int fit_turns(const struct seen *v, int n, int part, double *slope, double *se)
+{
+        double m = 0, x = 0, y = 0, xx = 0, xy = 0, rest = 0, white = 0;
+        int turned = 0;
+
+        for (int i = 0; i < n; i++) {
+                if (part == 2 || v[i].late == part) {
+                        m++;
+                        turned += v[i].turns > 0;
+                        x += v[i].turns;
+                        y += v[i].value;
+                        xx += v[i].turns * v[i].turns;
+                        xy += v[i].turns * v[i].value;
+                }
+        }
+        xx -= x * x / m;
+        *slope = (xy - x * y / m) / xx;
+        for (int i = 0; i < n; i++) {
+                double turns = v[i].turns - x / m, off = v[i].value - y / m - *slope * turns;
+
+                if (part == 2 || v[i].late == part) {
+                        rest += off * off;
+                        white += off * off * turns * turns;
+                }
+        }
+        *se = fmax(sqrt(rest / (m - 2) / xx), sqrt(white) / xx);
+        return m > turned + 2 ? turned : 0;
+}
+
+/* Bring outliers to @spread from the median of those with a turn, or without. Return: their median distance from
+ * it, before. */
+static double clip_arm(struct seen *v, int n, double *scratch, bool turned, double spread)
+{
+        double middle;
+        size_t m = 0;
+
+        for (int i = 0; i < n; i++) {
+                if (turned == (v[i].turns > 0))
+                        scratch[m++] = v[i].value;
+        }
+        middle = capo_middle(scratch, m);
+        for (size_t i = 0; i < m; i++)
+                scratch[i] = fabs(scratch[i] - middle);
+        for (int i = 0; i < n; i++) {
+                if (turned == (v[i].turns > 0))
+                        v[i].value = fmax(middle - spread, fmin(middle + spread, v[i].value));
+        }
+        return capo_middle(scratch, m);
+}
+
+/* What one turn changes. @v is sorted, and afterwards has the values against their surroundings. Where the effect
+ * changed within the run, that of the second half counts. Return: false: too few to say. */
+static bool effect_of(struct seen *v, int n, int least, double *effect, double *se)
+{
+        _cleanup_free_ double *off = xmalloc(((size_t)n + 1) * sizeof *off);
+        double slope[2], error[2], spread;
+        int plain = 0, kept = 0;
+
+        for (int i = 0, end; i < n; i = end) {
+                for (end = i; end < n && v[end].run == v[i].run; end++)
+                        plain += v[end].turns == 0;
+                for (int k = i; k < end; k++)
+                        v[k].late = 2 * (k - i) >= end - i;
+        }
+        for (int i = 0; i < n; i++)
+                off[i] = v[i].value - level_at(v, n, i, 4 * plain >= n);
+        for (int i = 0; i < n; i++) {
+                if (isnan(off[i]))
+                        continue;
+                v[kept] = v[i];
+                v[kept++].value = off[i];
+        }
+        spread = CLIP * 1.4826 * clip_arm(v, kept, off, false, INFINITY);
+        clip_arm(v, kept, off, false, spread);
+        clip_arm(v, kept, off, true, spread);
+        if (fit_turns(v, kept, 2, effect, se) < least)
+                return false;
+        if (fit_turns(v, kept, 0, &slope[0], &error[0]) >= least &&
+            fit_turns(v, kept, 1, &slope[1], &error[1]) >= least &&
+            fabs(slope[0] - slope[1]) > SURE * hypot(error[0], error[1])) {
+                *effect = slope[1];
+                *se = error[1];
+        }
+        return true;
+}
+
+/* ---- by the calls ---- */
+
+/* Judge by the single calls of @set: those of the series with the choice, and with NCCL's own. */
+static void judge_calls(const struct capo_samples *set, const struct capo_fit_series *s,
+                        const struct capo_fit_candidate *c, struct capo_trial_found *f)
+{
+        _cleanup_free_ struct seen *v = xmalloc((set->n + 1) * sizeof *v);
+        double effect, se;
+        int n = 0, n_row = 0;
+
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *x = &set->v[i];
+                const struct capo_trial *run = &set->runs[x->run];
+                bool row = x->want == CAPO_ALGO_PROTO(c->algo, c->proto) &&
+                           x->want_channels == c->channels && x->want_chunk == c->chunk,
+                     own = !x->want && !x->want_channels && !x->want_chunk;
+
+                if (!(row || own) || x->call != s->call || x->make != s->make ||
+                    x->bytes != f->bytes || run->n_ranks != f->n_ranks || run->left_out ||
+                    strcmp(run->layout, s->like.layout))
+                        continue;
+                v[n++] = (struct seen){log(x->us), row, x->run, x->order, false};
+                n_row += row;
+        }
+        qsort(v, (size_t)n, sizeof *v, by_order);
+        for (int i = 0; 2 * n_row > n && i < n; i++)
+                v[i].turns = !v[i].turns; /* a guard: NCCL's choice has its turn */
+        if (!effect_of(v, n, LEAST_CALLS, &effect, &se))
+                return;
+        f->change = 2 * n_row > n ? -effect : effect;
+        f->se = fmax(se, LEAST_SE);
+        f->row_us = f->own_us * exp(f->change);
+        conclude(f);
+}
+
+bool capo_trial_judge(const struct capo_samples *set, const struct capo_fit_series *s, int point,
+                      int candidate, struct capo_trial_found *out)
 {
         const struct capo_fit_cell *own = capo_fit_cell_of(s, point, 0),
                                    *row = capo_fit_cell_of(s, point, candidate);
@@ -94,11 +259,13 @@ bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
                 .change = log(row->us / own->us),
                 .se = hypot(fmax(own->se_within, LEAST_SE), fmax(row->se_within, LEAST_SE))};
         conclude(out);
+        judge_calls(set, s, c, out);
         return true;
 }
 
-static int add_row(const struct capo_fit_series *s, const struct capo_row *row, uint32_t number,
-                   struct capo_trial_found **found, int *n)
+static void add_row(const struct capo_samples *set, const struct capo_fit_series *s,
+                    const struct capo_row *row, uint32_t number, struct capo_trial_found **found,
+                    int *n)
 {
         int c = row->algo ? candidate_of(s, row) : -1;
 
@@ -106,13 +273,12 @@ static int add_row(const struct capo_fit_series *s, const struct capo_row *row, 
                 struct capo_trial_found f;
 
                 if (s->points[p].bytes < row->from || s->points[p].bytes > row->upto ||
-                    !capo_trial_judge(s, p, c, &f))
+                    !capo_trial_judge(set, s, p, c, &f))
                         continue;
                 f.row = number;
                 xarray_room(found, (size_t)*n, sizeof **found);
                 (*found)[(*n)++] = f;
         }
-        return 0;
 }
 
 CAPO_ORDERED(by_row, struct capo_trial_found, CAPO_ORDER(a->row, b->row),
@@ -133,8 +299,8 @@ static int once_per_size(struct capo_trial_found *found, int n)
         return kept;
 }
 
-int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profile,
-                    struct capo_trial_found **found)
+int capo_fit_trials(const struct capo_samples *set, const struct capo_fit *fit,
+                    const struct capo_profile *profile, struct capo_trial_found **found)
 {
         int n = 0;
 
@@ -151,11 +317,7 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
                         for (uint32_t k = 0; k < rule->count[coll]; k++) {
                                 uint32_t at = rule->first[coll] + k;
 
-                                if (add_row(s, &profile->rows[at], at, found, &n) < 0) {
-                                        free(*found);
-                                        *found = NULL;
-                                        return -ENOMEM;
-                                }
+                                add_row(set, s, &profile->rows[at], at, found, &n);
                         }
                 }
         }
@@ -163,20 +325,6 @@ int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profi
 }
 
 /* ---- by the step ---- */
-
-/* Median and its standard error, of values that are nearly normal but for outliers. */
-static double median_of(double *v, int n, double *se)
-{
-        double median;
-
-        qsort(v, (size_t)n, sizeof *v, capo_order_double);
-        median = v[n / 2];
-        for (int i = 0; i < n; i++)
-                v[i] = fabs(v[i] - median);
-        qsort(v, (size_t)n, sizeof *v, capo_order_double);
-        *se = 1.2533 * fmax(1.4826 * v[n / 2], LEAST_SE * median) / sqrt(n);
-        return median;
-}
 
 /* The calls of @step that @f is about, and how many of them the row made. */
 static void count_in_step(const struct capo_job *job, const struct capo_job_steps *s,
@@ -197,35 +345,31 @@ static void count_in_step(const struct capo_job *job, const struct capo_job_step
 static void judge_steps(const struct capo_job *job, const struct capo_job_steps *s,
                         struct capo_trial_found *f)
 {
-        _cleanup_free_ int *by_row = xcalloc(s->steps.n + 1, sizeof *by_row),
-                           *all = xcalloc(s->steps.n + 1, sizeof *all);
-        _cleanup_free_ double *ns = xcalloc(2 * (size_t)s->steps.n + 1, sizeof *ns);
-        double *in[2] = {ns, ns + s->steps.n}, median[2], se[2], sum = 0, sum_row = 0, turns = 0;
-        int n[2] = {0};
+        _cleanup_free_ struct seen *v = xmalloc((s->steps.n + 1) * sizeof *v);
+        double sum = 0, sum_row = 0, effect, se;
         bool guard;
+        int n = 0;
 
         for (uint32_t i = 0; i < s->steps.n; i++) {
+                int all = 0, by_row = 0;
+
                 if (s->steps.step[i].plain)
-                        count_in_step(job, s, &s->steps.step[i], f, &by_row[i], &all[i]);
-                sum += all[i];
-                sum_row += by_row[i];
+                        count_in_step(job, s, &s->steps.step[i], f, &by_row, &all);
+                if (all) /* run: all calls, until it is known which are the rare ones */
+                        v[n++] = (struct seen){(double)s->steps.step[i].ns, by_row, (uint32_t)all,
+                                               i, false};
+                sum += all;
+                sum_row += by_row;
         }
         guard = 2 * sum_row > sum; /* the row is usual, and NCCL's choice has its turn */
-        for (uint32_t i = 0; i < s->steps.n; i++) {
-                int turned = guard ? all[i] - by_row[i] : by_row[i];
-
-                if (!all[i])
-                        continue;
-                in[turned > 0][n[turned > 0]++] = (double)s->steps.step[i].ns;
-                turns += turned;
+        for (int i = 0; i < n; i++) {
+                v[i].turns = guard ? v[i].run - v[i].turns : v[i].turns;
+                v[i].run = 0;
         }
-        if (n[0] < LEAST_STEPS || n[1] < LEAST_STEPS)
+        if (!effect_of(v, n, LEAST_STEPS, &effect, &se) || !(se > 0))
                 return;
-        for (int k = 0; k < 2; k++)
-                median[k] = median_of(in[k], n[k], &se[k]);
-        turns *= 1e3 * f->own_us / n[1]; /* by call instead of by step, and as a share */
-        f->step_change = (guard ? median[0] - median[1] : median[1] - median[0]) / turns;
-        f->step_se = hypot(se[0], se[1]) / turns;
+        f->step_change = (guard ? -effect : effect) / (1e3 * f->own_us);
+        f->step_se = se / (1e3 * f->own_us);
         conclude(f);
 }
 

@@ -8,7 +8,7 @@
 enum capo_trial_verdict {
         CAPO_TRIAL_OPEN,   /* not decided yet: too few calls, or too alike */
         CAPO_TRIAL_FASTER, /* the row is, with 99 % confidence */
-        CAPO_TRIAL_NO_GAIN /* it is slower, or saves less than a row must */
+        CAPO_TRIAL_NO_GAIN /* it is slower, with 99 % confidence; a row that is alike stays open */
 };
 
 /* One row at one measured size. */
@@ -19,7 +19,7 @@ struct capo_trial_found {
         uint64_t bytes;
         int n_jobs;
         uint32_t n_row, n_own;         /* timed calls */
-        double own_us, row_us;         /* medians; of several jobs those of the newest */
+        double own_us, row_us;         /* a median, and that changed; of several jobs the newest */
         double change, se;             /* ln(row_us / own_us), and its standard error */
         double gain, gain_lo, gain_hi; /* share of the time that the row saves; 99 % interval */
         double step_change, step_se;   /* what one call by the row adds to its step, as a share of
@@ -30,17 +30,16 @@ struct capo_trial_found {
 
 /** capo_trial_judge() - compare @candidate with NCCL's own choice at @point, within one job;
  * out->row is 0. Return: false: one of them was not measured there, or they are the same. */
-bool capo_trial_judge(const struct capo_fit_series *s, int point, int candidate,
-                      struct capo_trial_found *out);
+bool capo_trial_judge(const struct capo_samples *set, const struct capo_fit_series *s, int point,
+                      int candidate, struct capo_trial_found *out);
 
 /** capo_fit_trials() - compare each row of @profile with NCCL's own choice
- * @fit: from logs of jobs with trials of @profile
+ * @fit: of @set, which is from logs of jobs with trials of @profile
  * @found: set to an array sorted by row and size; free() it
  *
- * A row and NCCL's choice alternate within a job, so only the variation within the run counts.
- * Return: how many; -ENOMEM. */
-int capo_fit_trials(const struct capo_fit *fit, const struct capo_profile *profile,
-                    struct capo_trial_found **found);
+ * Each call is compared with those around it. Return: how many. */
+int capo_fit_trials(const struct capo_samples *set, const struct capo_fit *fit,
+                    const struct capo_profile *profile, struct capo_trial_found **found);
 
 struct capo_job_steps;
 
@@ -48,9 +47,8 @@ struct capo_job_steps;
  * @steps: of @job. If steps are not certain, nothing changes
  *
  * A faster call may take more of the GPU from other kernels, so a step can get longer by it. Steps
- * in which a call had its turn are compared with the others. If they are longer or shorter with 99
- * % confidence, this decides. Else the calls do: the host can be a step ahead of the GPU, so a
- * difference that is not seen is none. */
+ * in which a call had its turn are compared with those around them. If they are longer or shorter with 99
+ * % confidence, this decides. Else the calls do, unless steps contradict them. */
 void capo_trial_steps(const struct capo_job *job, const struct capo_job_steps *steps,
                       struct capo_trial_found *found, int n);
 

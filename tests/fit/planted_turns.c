@@ -2,12 +2,10 @@
 #include "tests/fit/planted_turns.h"
 #include "tuner/trial.h"
 
-bool planted_turn(uint64_t comm, uint64_t nth)
+bool planted_turn(uint64_t comm, uint64_t nth, uint32_t period)
 {
-        static struct capo_trial trial;
-        char why[128];
+        struct capo_trial trial = {
+                .mode = CAPO_TRIAL_PREDICTED, .period = period, .calls = UINT64_MAX};
 
-        return (trial.period ||
-                capo_trial_parse("predicted,period=100", &trial, why, sizeof why) == 0) &&
-               capo_trial_turn(&trial, comm, nth);
+        return capo_trial_turn(&trial, comm, nth);
 }

@@ -6,6 +6,5 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** planted_turn() - has question @nth of the communicator @comm its turn, with `capo run`'s
- * default budget? */
-bool planted_turn(uint64_t comm, uint64_t nth);
+/** planted_turn() - has question @nth of the communicator @comm its turn, where one in @period has? */
+bool planted_turn(uint64_t comm, uint64_t nth, uint32_t period);

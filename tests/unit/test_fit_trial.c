@@ -70,7 +70,7 @@ static char *learn(void)
         FILE *f;
 
         cr_assert_eq(capo_fit_make(&set, &options, &fit, &fault), 0, "%s", fault.text);
-        n_found = capo_fit_trials(fit, from, &found);
+        n_found = capo_fit_trials(&set, fit, from, &found);
         cr_assert_geq(capo_trial_apply(from, found, n_found, to), 0);
         f = open_memstream(&text, &size);
         cr_assert_eq(capo_profile_write(to, f), 0);
