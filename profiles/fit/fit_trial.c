@@ -188,6 +188,7 @@ static bool effect_of(struct seen *v, int n, int least, double *effect, double *
                 v[kept++].value = off[i];
         }
         spread = CLIP * 1.4826 * clip_arm(v, kept, off, false, INFINITY);
+        spread = spread > 0 ? spread : INFINITY; /* a coarse clock: most values are equal */
         clip_arm(v, kept, off, false, spread);
         clip_arm(v, kept, off, true, spread);
         if (fit_turns(v, kept, 2, effect, se) < least)
