@@ -12,6 +12,7 @@
  *      nvlink-pairs some pairs of GPUs have NVLink, others have not
  *      gpus-far     no two GPUs share NVLink or a PCIe switch
  *      amd          GPUs of AMD
+ *      nccls        several releases of NCCL ran
  *      few-nics     NCCL uses less than half of the NICs in that matrix
  *      idle-nics    NCCL's rings name less than half of the NICs that it found
  *      lossy        a counter of a NIC shows lost packets or errors */
@@ -262,6 +263,8 @@ void capo_facts_read(struct capo_evidence *e)
                          capo_evidence_has, e, NULL) &&
             !capo_bug_any("NVIDIA |nvidia-smi", capo_evidence_has, e, NULL))
                 add_fact(e, "@amd");
+        if (e->n_nccls > 1)
+                add_fact(e, "@nccls");
         read_nics(e, n_nics);
         return read_hosts(e);
 }

@@ -504,9 +504,10 @@ static void take_words_of(struct search *s, const struct capo_record *record, bo
         enum meaning means;
 
         if ((!failure && !source && !is_failure(line, size, true)) ||
-            (!failure && capo_line_has(line, " NCCL INFO ") &&
-             !capo_line_has(line,
-                            "rror|ail|annot|nable to|ould not|RC:|enied|not found|nvalid|gnor")) ||
+            (!failure && capo_line_has(line, "NCCL INFO ") &&
+             (capo_line_has(line, "NET/Plugin") ||
+              !capo_line_has(
+                      line, "rror|ail|annot|nable to|ould not|RC:|enied|not found|nvalid|gnor"))) ||
             capo_line_has(line, "(errno: 97 - "))
                 return; /* 97: no IPv6 here; c10d then takes IPv4 */
         means = find_meaning(line, FROM_ANY | source, &covered);
