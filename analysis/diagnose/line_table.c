@@ -107,6 +107,8 @@ static bool is_instance(const struct search *s, const char *at, const char *line
                 return false;
         if (s->whole && isdigit((unsigned char)at[strlen(s->word)]))
                 return false;
+        if (capo_line_has(line, "more than 1EB memory")) /* a size that no rank filled in */
+                return false;
         if (!strncmp(at, "Traceback",
                      9)) /* the launcher's traceback only says that a process failed */
                 return !capo_line_has(capo_exception_line(at, line), "ChildFailedError");

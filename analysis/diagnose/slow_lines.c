@@ -335,9 +335,8 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                     host);
         } else {
                 f->sure = "unsure";
-                SAY(f->headline,
-                    "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s, and nothing here says why",
-                    slow->r.busbw, fast->r.busbw);
+                SAY(f->headline, "RUNS OF THE SAME TEST DIFFER: %.4g and %.4g GB/s", slow->r.busbw,
+                    fast->r.busbw);
                 SAY(f->missing, "what differs between them: nodes, settings, releases, other jobs");
                 SAY(f->next,
                     "the same run several times on each: does it vary by itself (a shared or unstable network), or by node?");
