@@ -11,7 +11,6 @@
 #include "analysis/steps/job_steps.h"
 #include "core/base/size.h"
 #include "analysis/job/stats.h"
-#include "core/base/util.h"
 #include "profiles/fit/advise.h"
 
 /* One unit for a whole table of times below a second. */

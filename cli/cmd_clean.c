@@ -16,7 +16,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { HEAD = 64 };

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo diff: did a change help, by more than the noise? */
-#include <jansson.h>
 #include <math.h>
 
 #include "capo/msg.h"
@@ -18,7 +17,6 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "analysis/job/stats.h"
 #include "analysis/report/job_diff.h"
 

@@ -6,7 +6,6 @@
 #include "cli/base/cli_page.h"
 #include "cli/base/install_paths.h"
 #include "core/base/site_conf.h"
-#include "core/base/util.h"
 
 enum question { SETTINGS, MARKDOWN, PRELOAD, PLUGIN };
 

@@ -10,7 +10,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 
 struct pack {
         bool all, undo, list;

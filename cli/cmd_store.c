@@ -6,7 +6,6 @@
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/store/store.h"
 

@@ -2,7 +2,6 @@
 /* See the header. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/clocks.h"
 

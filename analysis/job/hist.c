@@ -3,7 +3,6 @@
  * histograms, each a few dozen buckets wide. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/hist.h"
 

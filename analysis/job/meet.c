@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/algorithms.h"
-#include "capo/record.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/meet.h"
 

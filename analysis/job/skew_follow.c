@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "analysis/job/skew_follow.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 #define AS_LATE 0.8 /* of the worst rank's lateness: it is late with it */

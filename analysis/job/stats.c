@@ -3,7 +3,6 @@
  * at once; of CELLs and SITEs, which replace their earlier selves, only the last place is
  * remembered and read again at the end; single calls are stats_calls.c's. */
 #include "capo/frame_types.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 #include "analysis/job/stats.h"

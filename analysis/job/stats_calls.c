@@ -6,7 +6,6 @@
 #include "capo/frame_types.h"
 #include "capo/record.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 

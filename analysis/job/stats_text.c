@@ -2,7 +2,6 @@
 /* Reads the text frames of a log: INFO, FABRIC, RULES. */
 #include "capo/frame_types.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 #include "analysis/log/info_read.h"

@@ -3,7 +3,6 @@
  * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell. */
 #include "capo/frame_types.h"
 #include "capo/record.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "analysis/job/stops.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 
 #define MOST_OF 0.8

@@ -3,7 +3,6 @@
  * first pass finds the last complete snapshot (a killed process may have been writing one), the
  * second parses its lines. */
 #include "analysis/log/fabric_read.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/fabric_keys.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 #include "analysis/log/hang_frame_read.h"

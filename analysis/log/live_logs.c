@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/live_logs.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/log_paths.h"
 #include "analysis/log/pack.h"

@@ -5,7 +5,6 @@
  * the file size: no file can make the reader slow. */
 #include <fcntl.h>
 #include <math.h>
-#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -15,7 +14,6 @@
 #include "analysis/log/log_read.h"
 #include "analysis/log/log_window.h"
 #include "analysis/log/pack.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 struct capo_log {

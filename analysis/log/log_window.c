@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file is read through a window that moves forward with read(2). Mapping it would save the
  * copy, but if a log on a network file system vanishes, a mapping kills the reader with SIGBUS. */
-#include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "analysis/log/log_window.h"
 #include "capo/msg.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 #define WINDOW ((size_t)1 << 20)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <sys/stat.h>
 #include <zstd.h>
 
 #define XXH_INLINE_ALL
@@ -8,7 +7,6 @@
 #include "analysis/log/pack.h"
 #include "capo/msg.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 uint64_t pack_check(const struct pack_head *head, const char *name)

@@ -4,8 +4,6 @@
  * name, then the logs are removed, then the first name. A file that a killed packer left is removed
  * after ten minutes. */
 #include <dirent.h>
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <zstd.h>
 
@@ -15,7 +13,6 @@
 #include "analysis/log/recover.h"
 #include "capo/frame_types.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/log_write.h"
 #include "core/log/info.h"

@@ -2,15 +2,11 @@
 /* Finds and recovers the segments of dead processes. A segment may contain anything:
  * attach_segment() checks the numbers of the header, the drain checks the areas. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "core/log/segment_calls.h"

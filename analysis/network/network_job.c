@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a job: which rank used which NIC, and how near it is to the rank's GPU. */
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/fabric_kinds.h"
 #include "core/log/info.h"

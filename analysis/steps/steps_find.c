@@ -4,7 +4,6 @@
 #include "analysis/steps/steps_parts.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Rare calls with few bytes are ignored: a log line, an averaged figure. */

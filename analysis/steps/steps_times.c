@@ -3,7 +3,6 @@
 #include <math.h>
 
 #include "analysis/steps/steps_parts.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Limits for a change: steps on each side, size, and probability of chance. */

@@ -2,7 +2,6 @@
 #include "capo/record.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/timeline/last_ranks.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Limit on matched calls of one communicator. Other ranks' logs may begin somewhat earlier. */

@@ -8,7 +8,6 @@
 #include "analysis/timeline/last_ranks.h"
 #include "analysis/timeline/timeline.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* The last calls of a rank that are used. */

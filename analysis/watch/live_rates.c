@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rates.h"
 

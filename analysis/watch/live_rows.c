@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rows.h"
 

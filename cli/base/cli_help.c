@@ -3,7 +3,6 @@
 #include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_options.h"
-#include "core/base/util.h"
 
 enum { WIDTH = 80, LABEL_MAX = 22 };
 

@@ -5,7 +5,6 @@
 #include "core/base/file.h"
 #include "core/base/calls.h"
 #include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/store/store.h"
 #include "profiles/store/store_csv.h"

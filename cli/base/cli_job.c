@@ -2,7 +2,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli_job.h"
 #include "analysis/log/log_find.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *paths)

@@ -5,7 +5,6 @@
 #include "core/base/markup.h"
 #include "core/base/nccl_release.h"
 #include "core/base/clock_reasons.h"
-#include "core/base/util.h"
 
 json_t *cli_json_real(double value)
 {

@@ -6,7 +6,6 @@
 #include "cli/base/plan_tools.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/plan/plan_machine.h"

@@ -9,7 +9,6 @@
 #include "cli/base/near_word.h"
 #include "cli/base/cli_screen.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { FIRST = 256 }; /* getopt's number of the first option: above all letters */

@@ -6,7 +6,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_plain.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* ---- a killed process leaves no temporary file ---- */

@@ -6,7 +6,6 @@
 #include "core/base/markup.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Start column of sections beside their title. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/base/cli_plain.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 struct way {

@@ -16,7 +16,6 @@
 #include "core/base/calls.h"
 #include "core/base/file.h"
 #include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fragment/bound.h"

@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <fnmatch.h>
-#include <sys/stat.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli_recorded.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/log_paths.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 

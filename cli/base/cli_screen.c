@@ -2,7 +2,6 @@
 #include <sys/ioctl.h>
 
 #include "cli/base/cli_screen.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { NORMAL = 80, LEAST = 40, WHOLE = 500, INDENT = 4 }; /* no page is as wide as WHOLE */

@@ -3,7 +3,6 @@
 #include "capo/msg.h"
 #include "cli/base/plan_tools.h"
 #include "cli/base/install_paths.h"
-#include "core/base/util.h"
 #include "profiles/plan/plan.h"
 
 int cli_topology_find(const char *platform, char *path, size_t room)

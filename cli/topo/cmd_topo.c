@@ -9,7 +9,6 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/svg_draw.h"
 #include "cli/topo/cmd_topo.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/fragment_orders.h"
 #include "profiles/machine/platform.h"

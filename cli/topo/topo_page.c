@@ -4,7 +4,6 @@
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "profiles/fragment/fragment_gpus.h"
 
 enum { LINKS_SHOWN = 24 }; /* more GPUs do not fit a picture */

@@ -10,7 +10,6 @@
 #include "cli/base/cli_output.h"
 #include "cli/trace/cmd_trace.h"
 #include "cli/trace/trace.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* ---- options ---- */

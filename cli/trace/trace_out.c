@@ -2,7 +2,6 @@
 #include <zlib.h>
 
 #include "cli/trace/trace_out.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { BLOCK = 1 << 20, SPARE = 1 << 16, LEVEL = 1, GZIP = 15 + 16 /* window, and a gzip head */ };

@@ -13,7 +13,6 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Readings of the machine as counters. */

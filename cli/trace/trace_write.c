@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rarer events: names, steps, network. */
-#include <jansson.h>
 
 #include "cli/base/cli_json.h"
 #include "cli/trace/trace.h"

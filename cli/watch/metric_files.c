@@ -11,7 +11,6 @@
 #include "cli/watch/metric_files.h"
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_claim.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { NAME = 400 };

@@ -4,7 +4,6 @@
 #include <xxhash.h>
 
 #include "cli/watch/metric_series.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* The place of @hash, which is free if it is not there. */

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include <jansson.h>
 
@@ -13,7 +11,6 @@
 #include "core/base/others_file.h"
 #include "core/base/text.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 #define VERDICT     "hang.txt"

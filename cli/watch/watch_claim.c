@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
-#include <sys/stat.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -5,7 +5,6 @@
 
 #include "cli/report/cmd_report.h"
 #include "cli/watch/watch_jobs.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "capo/env.h"

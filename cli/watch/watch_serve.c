@@ -3,14 +3,12 @@
 #include <netdb.h>
 #include <strings.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 
 #include "capo/msg.h"
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 #define PATIENCE_NS UINT64_C(10000000000) /* for a whole request and its answer */

@@ -6,7 +6,6 @@
 
 #include "capo/msg.h"
 #include "cli/watch/watch_users.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/segment.h"
 

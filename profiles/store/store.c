@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opening, adding, reading, removing. SQLite's errors are converted in one place. */
 #include <search.h>
-#include <sqlite3.h>
 #include <sys/stat.h>
 #include <time.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/markup.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import.h"
 #include "profiles/store/store.h"

@@ -6,7 +6,6 @@
 #include "core/base/calls.h"
 #include "core/base/markup.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "profiles/store/store_csv.h"
 
 void capo_csv_heads(FILE *out)
