@@ -223,6 +223,9 @@ bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *
         double caused = c->skew->ranks[w->last].caused_ns,
                one_call = c->skew->worst_max_ns * (c->n_members - 1);
 
+        /* a few sampled calls can stand for much, and be chance */
+        if (c->skew->few && w->caused.low * w->caused_share < 0.01 * caused)
+                return false;
         if (w->by_messages || !capo_wait_counts(w) || w->caused_share >= SLOW)
                 return !w->by_messages &&
                        capo_wait_counts(w); /* it may have waited for a message */

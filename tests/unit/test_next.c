@@ -142,7 +142,8 @@ Test(next, the_most_expensive_call_is_worth_a_sweep)
         cr_assert_str_eq(
                 n->text,
                 "ReduceScatter 5 MiB takes 60.0 % of the GPU time as NCCL chooses: capo sweep --coll "
-                "reduce_scatter --sizes 4M..8M -- COMMAND measures its other choices");
+                "reduce_scatter --protos ll128,simple --sizes 4M..8M -- COMMAND measures its other "
+                "choices");
         cr_assert(n->call == CAPO_CALL_REDUCESCATTER && n->bytes_least == 5 << 20 &&
                   n->bytes_max == 5 << 20 && n->comm == 0);
         cr_assert_float_eq(n->share, 0.6, 1e-9);
