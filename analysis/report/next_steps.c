@@ -66,6 +66,16 @@ static void about_row(struct capo_next *next, const struct capo_page_row *row)
         next->share = row->share;
 }
 
+/* Where the cause is known, what helps against that. */
+static const char *advise_late(const struct capo_page *r, const struct capo_page_wait *w)
+{
+        const struct capo_causes *c = capo_late_causes(r, r->job->comms[w->comm].name);
+
+        return c && c->comm == w->comm && c->member == w->last && c->found->why != CAPO_WHY_program
+                       ? capo_why_advice(c->found->why)
+                       : "look at what it does before the call (input, host work, its GPU)";
+}
+
 /* Only the waiting for this rank counts as caused by it. */
 static void suggest_late_rank(struct capo_page *r)
 {
@@ -83,7 +93,7 @@ static void suggest_late_rank(struct capo_page *r)
                                  capo_text_count(k->worst_to_seq ?: k->few_to_seq, seq));
                 next = ADD(r, late_rank, capo_job_member_text(c, &c->members[w->last], who),
                            k->worst_over ? "held" : "holds", c->name,
-                           capo_text_percent(w->caused_share, text), until);
+                           capo_text_percent(w->caused_share, text), until, advise_late(r, w));
                 next->comm = w->comm;
                 next->rank = c->members[w->last].rank;
                 next->job_rank = c->members[w->last].job_rank;

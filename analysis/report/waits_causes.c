@@ -202,19 +202,26 @@ void capo_tell_causes(struct capo_page *page)
         }
 }
 
-const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room)
+const struct capo_causes *capo_late_causes(const struct capo_page *page, const char *name)
 {
         for (uint32_t i = 0; i < page->n_causes; i++) {
                 const struct capo_causes *c = &page->causes[i];
 
-                if (c->comm == CAPO_NO_COMM || strcmp(page->job->comms[c->comm].name, name) != 0 ||
-                    !c->n || !c->found[0].is_cause)
-                        continue;
-                snprintf(text, room, "rank %d: %s", page->job->processes[c->process].rank,
-                         capo_why_words(c->found[0].why));
-                return text;
+                if (c->comm != CAPO_NO_COMM && !strcmp(page->job->comms[c->comm].name, name) &&
+                    c->n && c->found[0].is_cause)
+                        return c;
         }
         return NULL;
+}
+
+const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room)
+{
+        const struct capo_causes *c = capo_late_causes(page, name);
+
+        if (c)
+                snprintf(text, room, "rank %d: %s", page->job->processes[c->process].rank,
+                         capo_why_words(c->found[0].why));
+        return c ? text : NULL;
 }
 
 bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w)

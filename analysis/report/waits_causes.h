@@ -13,8 +13,9 @@ void capo_tell_causes(struct capo_page *page);
 /** capo_judge_change() - one cause more, if the steps take longer for good. After the steps. */
 void capo_judge_change(struct capo_page *page);
 
-/** capo_late_why() - "rank 3: its CPU limit": the cause of the late rank of communicator @name. @text:
- * @room bytes. Return: @text; NULL: nobody is late there, or the cause is not known. */
+/** capo_late_causes() - those of the late rank of communicator @name; NULL: nobody is late there, or the
+ * cause is not known. capo_late_why() - "rank 3: its CPU limit": the same in words, in @text. */
+const struct capo_causes *capo_late_causes(const struct capo_page *page, const char *name);
 const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room);
 
 /** capo_wait_is_sure() - is that rank also to be acted on? In a short job on a busy machine a few calls

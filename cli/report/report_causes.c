@@ -65,7 +65,7 @@ static void add_found(const struct capo_page *r, const struct capo_causes *c, st
                         capo_append(share, sizeof share, ", %s %s", c->until_ns ? "from" : "since",
                                     capo_text_when(c->since_ns, "%H:%M:%S", at));
                 if (c->until_ns)
-                        capo_append(share, sizeof share, " %s %s", c->since_ns ? "to" : "until",
+                        capo_append(share, sizeof share, "%s %s", c->since_ns ? " to" : ", until",
                                     capo_text_when(c->until_ns, "%H:%M:%S", at));
                 cli_section_cell(s, "%s%s%s%s)", f->is_cause ? "" : "also seen: ", who, f->text,
                                  share);

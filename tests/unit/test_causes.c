@@ -9,6 +9,8 @@
 #include "analysis/causes/causes.h"
 #include "analysis/causes/machine_series.h"
 #include "analysis/job/stats.h"
+#include "analysis/report/job_judge.h"
+#include "analysis/report/page_kinds.h"
 #include "analysis/report/waits_causes.h"
 #include "tests/golden/gen_log.h"
 
@@ -562,6 +564,14 @@ Test(causes, behind_the_sentence)
         cr_expect(strstr(wait.text,
                          "rank 3 is late; the cause of 90.0 % of it: its thread waited 4.5 s"),
                   "%s", wait.text);
+        wait.caused = (struct capo_interval){.high = 15e9};
+        capo_judge_next(&page);
+        cr_assert(page.n_next && page.next[0].kind == CAPO_NEXT_late_rank);
+        cr_expect(strstr(page.next[0].text, " of the job: find what else runs on its CPUs"), "%s",
+                  page.next[0].text);
+        for (uint32_t i = 0; i < page.n_next; i++)
+                free(page.next[i].text);
+        free(page.next);
         free(wait.text);
         free(page.causes);
 
