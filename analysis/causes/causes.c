@@ -12,6 +12,7 @@
 
 enum { FEW = 8 };    /* ranks with which a late one is compared call by call */
 #define ENOUGH   0.5 /* of the lost time */
+#define OUTSIDE  0.2 /* of what a rank cost: it was late before, too */
 #define THEN     0.2 /* of it, while its counters grew: other noise may be besides */
 #define TOO_MUCH 3   /* times of what steps take longer: it is not what made them so */
 
@@ -260,6 +261,8 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
         struct capo_machine_series **all = readings->in;
         uint32_t process = job->comms[comm].members[member].process;
         struct why_asked a = {.job = job, .all = all, .process = process, .on_gpu = on_gpu};
+        const struct capo_skew *skew = job->comms[comm].skew;
+        bool anew = readings->before && !(skew && skew->worst_outside > OUTSIDE);
 
         *out = (struct capo_causes){
                 .comm = comm, .member = member, .process = process, .lost_ns = lost_ns};
@@ -267,8 +270,8 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
         if (!all[process])
                 return;
         out->not_between = all[process]->samples && !(capo_why_between(&a) >= ENOUGH * lost_ns);
-        find_all(&a, readings->before, out);
-        for (unsigned i = 0; i < out->n && !readings->before; i++)
+        find_all(&a, anew ? readings->before : NULL, out);
+        for (unsigned i = 0; i < out->n && !anew; i++)
                 out->found[i].lasting |= later_then(job, &out->found[i], &job->comms[comm],
                                                     process) < THEN * lost_ns;
         choose_causes(out, on_gpu);

@@ -160,6 +160,7 @@ struct capo_skew {
         double few_ns; /* the waiting in these, if it is most of all that was compared; else 0 */
         bool worst_over; /* that was in the first half of the calls, and it does not stand out since */
         uint64_t worst_from_ns, worst_to_ns; /* when it made those calls, since 1970; 0: as above */
+        double worst_outside;                /* share of what it caused besides these calls */
         double others_p50_ns;                /* spread of the other ranks in the same calls */
         double wait_share;   /* time spent waiting for the last rank, as a share of the job's
                                     duration: mean over ranks, scaled from the sample to all calls; < 0:

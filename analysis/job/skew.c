@@ -424,6 +424,7 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
                 waited[i >= from && i < to] += turn[i].waited;
         if (waited[0] / (l->n_rows - n) > TURN_LESS * waited[1] / n || waited[0] > waited[1])
                 return;
+        skew->worst_outside = waited[0] / (waited[0] + waited[1]);
         if (from) {
                 skew->worst_from_seq = l->call[turn[from].row].row->seq;
                 skew->worst_from_ns = begun_ns(job, worst, m, l->call[turn[from].row].row);
