@@ -12,12 +12,12 @@ int capo_size_parse(const char *text, uint64_t *out)
         char *end;
         int shift = 0;
 
-        if (!strcasecmp(text, "max") || !strcasecmp(text, "inf")) {
+        if (!isdigit((unsigned char)*text)) {
+                if (strcasecmp(text, "max") && strcasecmp(text, "inf"))
+                        return -EINVAL;
                 *out = UINT64_MAX;
                 return 0;
         }
-        if (!isdigit((unsigned char)*text))
-                return -EINVAL;
         errno = 0;
         whole = strtoull(text, &end, 10);
         if (errno == ERANGE)

@@ -18,8 +18,7 @@ struct seen {
 
 static uint64_t mix_hash(uint64_t h, uint64_t v)
 {
-        h ^= v;
-        h *= 0x9e3779b97f4a7c15u;
+        h = (h ^ v) * 0x9e3779b97f4a7c15u;
         return h ^ h >> 29;
 }
 
@@ -239,20 +238,19 @@ static void known_order(struct capo_samples *set)
 enum {
         DECADES = 16,
         CHOICES = 4,
-        MOST = 1 << 16,
         LEAST = 3
 }; /* LEAST: number of sizes that shows other units; a single one is a stall */
 
 struct ballot {
-        uint64_t key; /* 0: free */
         uint32_t decade[DECADES], n;
         uint8_t ran[CHOICES]; /* by NCCL's own choice */
         uint32_t n_ran[CHOICES], n_own;
 };
 
-struct votes {
-        struct ballot *v; /* open addressing */
-        size_t room, n;
+/* The result of a vote. */
+struct usual {
+        int decade;     /* -1: no majority */
+        uint8_t choice; /* 0: no majority */
 };
 
 struct suspect {
@@ -260,57 +258,16 @@ struct suspect {
         int64_t apart; /* sum of differences in decades */
 };
 
-static uint64_t mix_key(uint64_t h, uint64_t v)
-{
-        h = (h ^ v) * 0x9e3779b97f4a7c15u;
-        return h ^ h >> 29;
-}
-
 static uint64_t place_of(const struct capo_trial *t)
 {
-        uint64_t h =
-                mix_key(mix_key(mix_key(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes), t->nccl);
+        uint64_t h = mix_hash(mix_hash(mix_hash(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes),
+                              t->nccl);
 
         for (const char *c = t->layout; *c; c++)
-                h = mix_key(h, (unsigned char)*c);
+                h = mix_hash(h, (unsigned char)*c);
         for (const char *c = t->gpu; *c; c++)
-                h = mix_key(h, (unsigned char)*c);
+                h = mix_hash(h, (unsigned char)*c);
         return h;
-}
-
-/* The ballot of @key; NULL: it does not exist, and was not or could not be added. */
-static struct ballot *find_ballot(struct votes *w, uint64_t key, bool add)
-{
-        size_t i;
-
-        key |= 1;
-        if (add && 2 * w->n >= w->room && w->n < MOST) {
-                struct votes more = {.room = w->room ? 2 * w->room : 256};
-
-                more.v = xcalloc(more.room, sizeof *more.v);
-                for (i = 0; i < w->room; i++) {
-                        size_t k = w->v[i].key >> 8 & (more.room - 1);
-
-                        while (w->v[i].key && more.v[k].key)
-                                k = (k + 1) & (more.room - 1);
-                        if (w->v[i].key)
-                                more.v[k] = w->v[i];
-                }
-                more.n = w->n;
-                free(w->v);
-                *w = more;
-        }
-        if (!w->room)
-                return NULL;
-        for (i = key >> 8 & (w->room - 1); w->v[i].key && w->v[i].key != key;)
-                i = (i + 1) & (w->room - 1);
-        if (w->v[i].key)
-                return &w->v[i];
-        if (!add || w->n >= MOST)
-                return NULL;
-        w->n++;
-        w->v[i].key = key;
-        return &w->v[i];
 }
 
 /* From 0.1 ns on; without a logarithm, because it runs for each sample. */
@@ -380,48 +337,66 @@ static void other_choice(struct capo_trial *t, const struct capo_sample *s, uint
         t->left_out = true;
 }
 
-static void count_sample(const struct votes *w, struct capo_samples *set, uint64_t key,
+static void count_sample(const struct usual *usual, struct capo_samples *set,
                          const struct capo_sample *s, struct suspect *x)
 {
-        const struct ballot *b = find_ballot((struct votes *)w, key, false);
         struct capo_trial *t = &set->runs[s->run];
-        int usual = b ? usual_decade(b) : -1, apart = decade_of(s->us) - usual;
-        uint8_t choice = b ? usual_choice(b) : 0;
+        int apart = decade_of(s->us) - usual->decade;
 
-        if (usual >= 0 && abs(apart) >= 2) {
+        if (usual->decade >= 0 && abs(apart) >= 2) {
                 x->odd++;
                 x->apart += apart;
-        } else if (usual >= 0) {
+        } else if (usual->decade >= 0) {
                 x->sound++;
         }
-        if (choice && !t->left_out && !s->want && !s->want_channels && s->ran && s->ran != choice)
-                other_choice(t, s, choice);
+        if (usual->choice && !t->left_out && !s->want && !s->want_channels && s->ran &&
+            s->ran != usual->choice)
+                other_choice(t, s, usual->choice);
+}
+
+/* The vote on the question of each sample. */
+static void count_votes(const struct capo_samples *set, struct usual *usual)
+{
+        _cleanup_free_ uint64_t *place = xmalloc((set->n_runs + 1) * sizeof *place);
+        _cleanup_free_ struct capo_fit_key *keys = xmalloc((set->n + 1) * sizeof *keys);
+
+        for (size_t i = 0; i < set->n_runs; i++)
+                place[i] = place_of(&set->runs[i]);
+        for (size_t i = 0; i < set->n; i++) {
+                const struct capo_sample *s = &set->v[i];
+
+                keys[i] = (struct capo_fit_key){mix_hash(mix_hash(place[s->run], s->bytes),
+                                                         (uint64_t)s->call << 8 | s->make),
+                                                i};
+        }
+        capo_fit_sort(keys, set->n);
+        for (size_t i = 0, end; i < set->n; i = end) {
+                struct ballot b = {0};
+                struct usual result;
+
+                for (end = i; end < set->n && keys[end].key == keys[i].key; end++) {
+                        const struct capo_sample *s = &set->v[keys[end].at];
+
+                        if (!capo_ran_beside(s->ran) && !set->runs[s->run].left_out)
+                                cast_vote(&b, s);
+                }
+                result = (struct usual){usual_decade(&b), usual_choice(&b)};
+                for (size_t k = i; k < end; k++)
+                        usual[keys[k].at] = result;
+        }
 }
 
 /* Leave out runs that most others of their place contradict: other units, or another choice by NCCL
  * at the same size. */
 static void leave_odd_runs(struct capo_samples *set)
 {
-        _cleanup_free_ uint64_t *place = xmalloc((set->n_runs + 1) * sizeof *place);
         _cleanup_free_ struct suspect *suspects = xcalloc(set->n_runs + 1, sizeof *suspects);
-        struct votes w = {0};
+        _cleanup_free_ struct usual *usual = xmalloc((set->n + 1) * sizeof *usual);
 
-        for (size_t i = 0; i < set->n_runs; i++)
-                place[i] = place_of(&set->runs[i]);
-        for (int pass = 0; pass < 2; pass++) {
-                for (size_t i = 0; i < set->n; i++) {
-                        const struct capo_sample *s = &set->v[i];
-                        uint64_t key = mix_key(mix_key(place[s->run], s->bytes),
-                                               (uint64_t)s->call << 8 | s->make);
-                        struct ballot *b;
-
-                        if (capo_ran_beside(s->ran))
-                                continue;
-                        if (pass == 1)
-                                count_sample(&w, set, key, s, &suspects[s->run]);
-                        else if (!set->runs[s->run].left_out && (b = find_ballot(&w, key, true)))
-                                cast_vote(b, s);
-                }
+        count_votes(set, usual);
+        for (size_t i = 0; i < set->n; i++) {
+                if (!capo_ran_beside(set->v[i].ran))
+                        count_sample(&usual[i], set, &set->v[i], &suspects[set->v[i].run]);
         }
         for (size_t i = 0; i < set->n_runs; i++) {
                 const struct suspect *x = &suspects[i];
@@ -434,7 +409,6 @@ static void leave_odd_runs(struct capo_samples *set)
                          x->apart > 0 ? "more than ten times" : "less than a tenth of");
                 t->left_out = true;
         }
-        free(w.v);
 }
 
 void capo_fit_guard(struct capo_samples *set, bool force)

@@ -11,10 +11,34 @@
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 
-CAPO_ORDERED(by_what, struct capo_fit_item, CAPO_ORDER(a->key, b->key),
-             CAPO_ORDER(a->bytes, b->bytes), CAPO_ORDER(a->candidate, b->candidate),
-             CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->place, b->place),
-             CAPO_ORDER(a->order, b->order), CAPO_ORDER(a->us, b->us));
+/* Sort by key, size, candidate, run, place, order and time. */
+static void sort_items(struct capo_fit_item **items, size_t n)
+{
+        _cleanup_free_ struct capo_fit_key *v = xmalloc((n + 1) * sizeof *v);
+        struct capo_fit_item *sorted = xmalloc((n + 1) * sizeof *sorted);
+
+        for (size_t i = 0; i < n; i++)
+                v[i].at = i;
+        for (int by = 0; by < 6; by++) { /* the last one first */
+                for (size_t i = 0; i < n; i++) {
+                        const struct capo_fit_item *x = &(*items)[v[i].at];
+                        uint64_t us;
+
+                        memcpy(&us, &x->us, sizeof us); /* above 0: its bits rise with it */
+                        v[i].key = by == 0   ? us
+                                   : by == 1 ? x->order
+                                   : by == 2 ? (uint64_t)x->run << 8 | x->place
+                                   : by == 3 ? x->candidate
+                                   : by == 4 ? x->bytes
+                                             : x->key;
+                }
+                capo_fit_sort(v, n);
+        }
+        for (size_t i = 0; i < n; i++)
+                sorted[i] = (*items)[v[i].at];
+        free(*items);
+        *items = sorted;
+}
 
 /* ---- classes ---- */
 
@@ -213,7 +237,7 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
                         "broadcast, reduce) whose choice is certain; capo fit --runs says what was made of each run");
         if (o->progress)
                 o->progress("sorting", 0.1, o->user);
-        qsort(items, n, sizeof *items, by_what);
+        sort_items(&items, n);
         fit->n_other_clock = one_clock(items, &n);
         for (size_t i = 0, k; i < n; i = k) {
                 struct capo_fit_series *s;

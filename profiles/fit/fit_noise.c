@@ -85,8 +85,10 @@ static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, 
                         k = n++;
                         runs[k] = (struct capo_fit_run){.run = b->run, .anchored = true};
                 }
-                runs[k].least = runs[k].n_blocks ? fmin(runs[k].least, b->value) : b->value;
-                runs[k].most = runs[k].n_blocks ? fmax(runs[k].most, b->value) : b->value;
+                runs[k].least =
+                        runs[k].n_blocks && runs[k].least < b->value ? runs[k].least : b->value;
+                runs[k].most =
+                        runs[k].n_blocks && runs[k].most > b->value ? runs[k].most : b->value;
                 runs[k].value += b->value; /* a sum until all are added */
                 runs[k].variance += b->se * b->se;
                 runs[k].n_samples += b->n;
@@ -294,27 +296,19 @@ static void find_blocks(struct capo_fit_series *s)
         }
 }
 
-/* How far a run's time is from the mean of its candidate's runs at one size. */
-struct deviation {
-        uint32_t run;
-        double value;
-};
-
-CAPO_ORDERED(by_run, struct deviation, CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->value, b->value));
-
 /* The level of a run: its median deviation from the mean of its candidate's runs. */
 struct level {
-        uint32_t run;
         double rank; /* in time, from the middle of its candidate's runs */
         double value;
 };
 
 /* Put the levels of candidate @c's runs into @levels. Return: how many. */
 static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_run *runs,
-                       struct deviation *v, struct level *levels)
+                       struct capo_fit_key *keys, double *apart, struct level *levels)
 {
-        int n = 0, n_runs = 0;
-        double middle = 0;
+        double *v = apart + s->n_blocks, middle = 0;
+        size_t n = 0;
+        int n_runs = 0;
 
         for (int p = 0; p < s->n_points; p++) {
                 int k = c && capo_fit_cell_of(s, p, c)->is_default
@@ -324,18 +318,17 @@ static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_r
 
                 for (int i = 0; i < k; i++)
                         mean += runs[i].value / k;
-                for (int i = 0; k > 1 && i < k; i++)
-                        v[n++] = (struct deviation){runs[i].run, runs[i].value - mean};
+                for (int i = 0; k > 1 && i < k; i++) {
+                        keys[n] = (struct capo_fit_key){runs[i].run, n};
+                        apart[n++] = runs[i].value - mean;
+                }
         }
-        if (n)
-                qsort(v, (size_t)n, sizeof *v, by_run);
-        for (int i = 0, end; i < n; i = end) {
-                for (end = i; end < n && v[end].run == v[i].run; end++)
-                        ;
-                levels[n_runs++] =
-                        (struct level){v[i].run, v[i].run,
-                                       (v[(i + end - 1) / 2].value + v[(i + end) / 2].value) / 2};
-                middle += v[i].run;
+        capo_fit_sort(keys, n);
+        for (size_t i = 0, end; i < n; i = end) {
+                for (end = i; end < n && keys[end].key == keys[i].key; end++)
+                        v[end - i] = apart[keys[end].at];
+                levels[n_runs++] = (struct level){(double)keys[i].key, capo_median(v, end - i)};
+                middle += (double)keys[i].key;
         }
         for (int i = 0; i < n_runs; i++)
                 levels[i].rank -= middle / n_runs;
@@ -347,7 +340,9 @@ static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_r
  * out of the times if the order of the runs is known; if not, it widens the level. */
 static void set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
 {
-        _cleanup_free_ struct deviation *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        _cleanup_free_ struct capo_fit_key *keys =
+                xmalloc(((size_t)s->n_blocks + 1) * sizeof *keys);
+        _cleanup_free_ double *apart = xmalloc((2 * (size_t)s->n_blocks + 1) * sizeof *apart);
         _cleanup_free_ struct level *levels = xmalloc(((size_t)s->n_blocks + 1) * sizeof *levels);
         _cleanup_free_ double *sizes = xmalloc(((size_t)s->n_blocks + 1) * sizeof *sizes);
         _cleanup_free_ double *slopes = xcalloc((size_t)s->n_candidates, sizeof *slopes);
@@ -358,7 +353,7 @@ static void set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
 
         s->level = 0;
         for (int c = 0; c < s->n_candidates; c++) {
-                int n = find_levels(s, c, runs, v, levels);
+                int n = find_levels(s, c, runs, keys, apart, levels);
                 double of_xx = 0, of_xy = 0;
 
                 for (int i = 0; n > 1 && i < n; i++) {
@@ -420,59 +415,51 @@ struct knot {
         double value; /* ln us; a sum over n until all blocks are added */
 };
 
-/* One difference of a curve, in units of a single time's error. */
-struct bend {
-        int point, order;
-        double size;
-};
-
-CAPO_ORDERED(by_curve, struct knot, CAPO_ORDER(a->candidate, b->candidate),
-             CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->point, b->point));
-
-CAPO_ORDERED(by_point, struct bend, CAPO_ORDER(a->point, b->point), CAPO_ORDER(a->order, b->order),
-             CAPO_ORDER(a->size, b->size));
-
-/* Times of NCCL's own choice are left out, because the choice changes. */
-static int collect_knots(const struct capo_fit_series *s, struct knot *knots)
+/* The knots by candidate, run and size. Times of NCCL's own choice are left out, because the choice
+ * changes. @order: room for all blocks, which are sorted by size. */
+static int collect_knots(const struct capo_fit_series *s, struct knot *knots,
+                         struct capo_fit_key *order)
 {
-        int n = 0, kept = 0;
+        size_t n = 0;
+        int kept = 0;
 
-        for (int i = 0; i < s->n_blocks; i++) {
+        for (size_t i = 0; i < (size_t)s->n_blocks; i++) {
                 const struct capo_fit_block *b = &s->blocks[i];
 
                 if (b->candidate > 0)
-                        knots[n++] = (struct knot){b->candidate, b->point, b->run, 1, b->value};
+                        order[n++] =
+                                (struct capo_fit_key){(uint64_t)b->candidate << 32 | b->run, i};
         }
-        if (n)
-                qsort(knots, (size_t)n, sizeof *knots, by_curve);
-        for (int i = 0; i < n; i++) {
-                if (kept && !by_curve(&knots[kept - 1], &knots[i])) {
-                        knots[kept - 1].value += knots[i].value;
-                        knots[kept - 1].n++;
-                } else {
-                        knots[kept++] = knots[i];
+        capo_fit_sort(order, n);
+        for (size_t i = 0; i < n; i++) {
+                const struct capo_fit_block *b = &s->blocks[order[i].at];
+                struct knot *k = kept ? &knots[kept - 1] : NULL;
+
+                if (!k || k->candidate != b->candidate || k->run != b->run ||
+                    k->point != b->point) {
+                        k = &knots[kept++];
+                        *k = (struct knot){b->candidate, b->point, b->run, 0, 0};
                 }
+                k->value += b->value;
+                k->n++;
         }
         for (int i = 0; i < kept; i++)
                 knots[i].value /= knots[i].n;
         return kept;
 }
 
-/* The difference of @order that begins at @k; NAN: the sizes are not evenly spaced, or belong to
- * several curves. */
-static double take_difference(const struct capo_fit_series *s, const struct knot *k, int order)
+/* The difference of @order that begins at @k, in units of a single time's error; NAN: the sizes are
+ * not evenly spaced, or belong to several curves. */
+static double take_difference(const double *doublings, const struct knot *k, int order)
 {
-        double step = log2((double)s->points[k[1].point].bytes / (double)s->points[k->point].bytes),
-               sum = 0, weight = 1, variance = 0;
+        double from = doublings[k->point], step = doublings[k[1].point] - from, sum = 0, weight = 1,
+               variance = 0;
 
         if (step < LEAST_STEP || step > MOST_STEP + 1e-6)
                 return NAN;
         for (int i = 0; i <= order; i++) {
-                double at = log2((double)s->points[k[i].point].bytes /
-                                 (double)s->points[k->point].bytes);
-
                 if (k[i].candidate != k->candidate || k[i].run != k->run ||
-                    fabs(at - i * step) > 1e-6)
+                    fabs(doublings[k[i].point] - from - i * step) > 1e-6)
                         return NAN;
                 sum += weight * k[i].value;
                 variance += weight * weight;
@@ -481,65 +468,61 @@ static double take_difference(const struct capo_fit_series *s, const struct knot
         return fabs(sum) / sqrt(variance);
 }
 
-static int collect_bends(const struct capo_fit_series *s, const struct knot *knots, int n,
-                         struct bend *bends)
+/* The differences of @order: @size, and their points sorted in @by_point. */
+static size_t collect_bends(const double *doublings, const struct knot *knots, int n, int order,
+                            double *size, struct capo_fit_key *by_point)
 {
-        int n_bends = 0;
+        size_t n_bends = 0;
 
-        for (int i = 0; i < n; i++) {
-                for (int order = FIRST_ORDER; order < FIRST_ORDER + ORDERS && i + order < n;
-                     order++) {
-                        double size = take_difference(s, &knots[i], order);
+        for (int i = 0; i + order < n; i++) {
+                double x = take_difference(doublings, &knots[i], order);
 
-                        if (!isnan(size))
-                                bends[n_bends++] =
-                                        (struct bend){knots[i + order / 2].point, order, size};
-                }
+                if (isnan(x))
+                        continue;
+                by_point[n_bends] =
+                        (struct capo_fit_key){(uint64_t)knots[i + order / 2].point, n_bends};
+                size[n_bends++] = x;
         }
-        if (n_bends)
-                qsort(bends, (size_t)n_bends, sizeof *bends, by_point);
+        capo_fit_sort(by_point, n_bends);
         return n_bends;
 }
 
-/* Scatter of the curves within @window doublings of each point: @noise, and its degrees of freedom
+/* Scatter of the curves within WINDOW doublings of each point: @noise, and its degrees of freedom
  * (@freedom, 0: none). */
-static void shape_noise(const struct capo_fit_series *s, double window, double *noise,
-                        double *freedom)
+static void shape_noise(const struct capo_fit_series *s, double *noise, double *freedom)
 {
-        _cleanup_free_ struct knot *knots = xmalloc(((size_t)s->n_blocks + 1) * sizeof *knots);
-        _cleanup_free_ struct bend *bends =
-                xmalloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *bends);
-        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks * ORDERS + 1) * sizeof *v);
-        double first, last; /* doublings; at both ends the window extends further inside */
-        int n;
+        size_t room = (size_t)s->n_blocks + 1;
+        _cleanup_free_ struct knot *knots = xmalloc(room * sizeof *knots);
+        _cleanup_free_ struct capo_fit_key *keys = xmalloc(room * sizeof *keys);
+        _cleanup_free_ double *x = xcalloc((size_t)s->n_points + 1, sizeof *x); /* doublings */
+        _cleanup_free_ double *size = xmalloc(room * sizeof *size);
+        _cleanup_free_ double *v = xmalloc(room * sizeof *v);
+        int n_knots = collect_knots(s, knots, keys), last = s->n_points - 1;
 
-        n = collect_bends(s, knots, collect_knots(s, knots), bends);
-        first = s->n_points ? log2((double)s->points[0].bytes) : 0;
-        last = s->n_points ? log2((double)s->points[s->n_points - 1].bytes) : 0;
-        for (int p = 0, lo = 0, hi = 0; p < s->n_points; p++) {
-                double x = log2((double)s->points[p].bytes), from = fmin(x, last - window) - window,
-                       upto = fmax(x, first + window) + window;
-
-                while (lo < n && log2((double)s->points[bends[lo].point].bytes) < from - 1e-9)
-                        lo++;
-                while (hi < n && log2((double)s->points[bends[hi].point].bytes) <= upto + 1e-9)
-                        hi++;
+        for (int p = 0; p <= last; p++) {
+                x[p] = log2((double)s->points[p].bytes);
                 noise[p] = freedom[p] = 0;
-                for (int order = FIRST_ORDER; order < FIRST_ORDER + ORDERS; order++) {
-                        size_t seen = 0;
-                        double scale;
+        }
+        for (int order = FIRST_ORDER; order < FIRST_ORDER + ORDERS; order++) {
+                size_t n = collect_bends(x, knots, n_knots, order, size, keys), lo = 0, hi = 0;
 
-                        for (int i = lo; i < hi; i++) {
-                                if (bends[i].order == order)
-                                        v[seen++] = bends[i].size;
-                        }
-                        if (seen < LEAST)
+                for (int p = 0; p <= last;
+                     p++) { /* at both ends the window extends further inside */
+                        double from = fmin(x[p], x[last] - WINDOW) - WINDOW - 1e-9,
+                               upto = fmax(x[p], x[0] + WINDOW) + WINDOW + 1e-9, scale;
+
+                        while (lo < n && x[keys[lo].key] < from)
+                                lo++;
+                        while (hi < n && x[keys[hi].key] <= upto)
+                                hi++;
+                        if (hi - lo < LEAST)
                                 continue;
-                        scale = capo_median(v, seen) / 0.6745;
+                        for (size_t i = lo; i < hi; i++)
+                                v[i - lo] = size[keys[i].at];
+                        scale = capo_median(v, hi - lo) / 0.6745;
                         if (freedom[p] == 0 || scale < noise[p]) {
-                                noise[p] = scale;
-                                freedom[p] = (double)seen /
-                                             4; /* differences overlap, and a median is used */
+                                noise[p] = scale; /* differences overlap, and a median is used */
+                                freedom[p] = (double)(hi - lo) / 4;
                         }
                 }
         }
@@ -557,7 +540,7 @@ void capo_fit_noise(struct capo_fit_series *s)
                *shape_freedom = room + 3 * n;
         int compared = s->n_candidates > 2 ? s->n_candidates - 1 : 1;
 
-        shape_noise(s, WINDOW, shape, shape_freedom);
+        shape_noise(s, shape, shape_freedom);
         find_blocks(s);
         set_level(s, runs);
         for (int p = 0; p < s->n_points; p++)

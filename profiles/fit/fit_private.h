@@ -18,6 +18,13 @@ struct capo_fit_item {
         uint8_t place, ran, ran_channels;
 };
 
+/** capo_fit_sort() - sort @v by key; equal ones keep their order. */
+struct capo_fit_key {
+        uint64_t key;
+        size_t at;
+};
+void capo_fit_sort(struct capo_fit_key *v, size_t n);
+
 struct capo_fit_maker {
         const struct capo_samples *set;
         struct capo_fit *fit;
@@ -50,7 +57,7 @@ struct capo_fit_part {
 #define CAPO_FIT_APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
 #define CAPO_FIT_LIKE_BESIDE \
         2.0 /* the curve of a single run does not show an error that neighbouring sizes share; a \
-               loss is excluded with this many times the error that it shows */
+               loss is excluded with up to this many times the error that it shows */
 #define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
 
 /** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts

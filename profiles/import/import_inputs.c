@@ -7,6 +7,9 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "capo/log_layout.h"
 #include "analysis/job/stats.h"
 #include "analysis/log/pack.h"
@@ -85,32 +88,17 @@ static int no_measurement(const struct capo_input *in, bool rejected)
         return -ENODATA;
 }
 
-/* Hash of the bytes that were read: a whole text, or the beginning of a log, which has the start
- * time and the process. */
-static uint64_t hash_of(const void *from, size_t n, uint64_t h)
-{
-        const unsigned char *bytes = from;
-
-        for (size_t i = 0; i < n; i += sizeof h) {
-                uint64_t v = 0;
-
-                memcpy(&v, bytes + i, n - i < sizeof v ? n - i : sizeof v);
-                h = (h ^ v) * 0x9e3779b97f4a7c15u;
-                h ^= h >> 29;
-        }
-        return h;
-}
-
-/* A copy of a file counts once, or it would pass for a repetition. Return: 1: a file of this
- * content was read before, and a note says so; 0: not; -ENOMEM. */
+/* A copy of a file counts once, or it would pass for a repetition. The hash is that of a whole text,
+ * or of the beginning of a log, which has the start time and the process. Return: 1: a file of this
+ * content was read before, and a note says so; 0: not. */
 static int read_before(struct capo_input *in, uint64_t file_size)
 {
         struct capo_samples *set = in->set;
         struct capo_samples_file file = {.size = file_size,
-                                         .hash = hash_of(in->text, in->size, 0xcbf29ce484222325u)};
+                                         .hash = XXH3_64bits(in->text, in->size)};
 
         if (in->label) /* with another label (release, layout) it is another measurement */
-                file.hash = hash_of(in->label, sizeof *in->label, file.hash);
+                file.hash = XXH3_64bits_withSeed(in->label, sizeof *in->label, file.hash);
         for (size_t i = 0; i < set->n_known; i++) {
                 if (set->files[i].size != file.size || set->files[i].hash != file.hash)
                         continue;

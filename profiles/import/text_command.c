@@ -30,16 +30,14 @@ bool capo_text_forces(const char *key)
         return false;
 }
 
-/* Is it the name of one of them, also in lower case, which sets nothing but was meant to? Or such a
- * name after another, as in APPTAINERENV_NCCL_ALGO? */
-static bool means_forcing(const char *name)
+/* Are the @n bytes at @name the name of one of them, also in lower case, which sets nothing but was
+ * meant to? Or such a name after another, as in APPTAINERENV_NCCL_ALGO? */
+static bool means_forcing(const char *name, size_t n)
 {
-        size_t n = strlen(name);
-
         for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
                 size_t k = strlen(forcing[i]);
 
-                if (n >= k && !strcasecmp(name + n - k, forcing[i]) &&
+                if (n >= k && !strncasecmp(name + n - k, forcing[i], k) &&
                     (n == k || name[n - k - 1] == '_'))
                         return true;
         }
@@ -51,13 +49,11 @@ unsigned capo_text_mentions(const char *text)
         unsigned n = 0;
 
         for (const char *p = text; *p;) {
-                char name[64];
                 size_t k = 0;
 
                 while (is_name(p[k]))
                         k++;
-                snprintf(name, sizeof name, "%.*s", (int)k, p);
-                n += (k > 8 && means_forcing(name)) || !strcasecmp(name, "msccl");
+                n += (k > 8 && means_forcing(p, k)) || (k == 5 && !strncasecmp(p, "msccl", k));
                 p += k ? k : 1;
         }
         return n;
@@ -169,7 +165,8 @@ bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
                 while (is_name(p[k]))
                         k++;
                 if (k && k < sizeof name) {
-                        snprintf(name, sizeof name, "%.*s", (int)k, p);
+                        memcpy(name, p, k);
+                        name[k] = 0;
                         note_name(algo, capo_algo_find(name));
                         note_name(proto, capo_proto_find(name));
                 }

@@ -375,15 +375,19 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
         struct block *b = &r->block;
         const char *bracket = strchr(line, ']');
         char gpu[80] = "";
+        size_t size;
         int index;
 
-        if (bracket)
-                snprintf(gpu, sizeof gpu, "%.*s", (int)strcspn(bracket + 1, "\n\r"), bracket + 1);
-        memmove(gpu, gpu + strspn(gpu, " \t"), strlen(gpu + strspn(gpu, " \t")) + 1);
-        if (!strncmp(gpu, "NVIDIA ", 7))
-                memmove(gpu, gpu + 7, strlen(gpu + 7) + 1);
-        for (size_t i = strlen(gpu); i > 0 && isspace((unsigned char)gpu[i - 1]);)
-                gpu[--i] = 0;
+        if (bracket) {
+                bracket += 1 + strspn(bracket + 1, " \t");
+                bracket += strncmp(bracket, "NVIDIA ", 7) ? 0 : 7;
+                size = strcspn(bracket, "\n\r");
+                while (size && isspace((unsigned char)bracket[size - 1]))
+                        size--;
+                size = size < sizeof gpu ? size : sizeof gpu - 1;
+                memcpy(gpu, bracket, size);
+                gpu[size] = 0;
+        }
         if (rank == 0 && b->device_rank0++ > 0)
                 capo_text_reject(
                         b,
@@ -392,8 +396,8 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
         if (b->run.gpu[0] && gpu[0] && strncmp(b->run.gpu, gpu, sizeof b->run.gpu - 1))
                 capo_text_reject(b, "two kinds of GPU in one run, \"%s\" and \"%s\"", b->run.gpu,
                                  gpu);
-        else
-                snprintf(b->run.gpu, sizeof b->run.gpu, "%.47s", gpu);
+        else if (!b->run.gpu[0])
+                memcpy(b->run.gpu, gpu, sizeof b->run.gpu - 1);
         index = capo_text_host(r, host, strlen(host));
         if (index < 0)
                 return capo_input_error(r->in, n, "more than %d host names", MAX_HOSTS);

@@ -113,8 +113,11 @@ static bool parse_number(const char *word, double *out)
 static double half_unit(const char *word)
 {
         const char *point = strchr(word, '.');
+        double unit = 0.5;
 
-        return 0.5 * pow(10, point ? -(double)strspn(point + 1, "0123456789") : 0);
+        while (point && isdigit((unsigned char)*++point))
+                unit /= 10;
+        return unit;
 }
 
 /* Do bandwidth, size and time match, up to rounding? */
