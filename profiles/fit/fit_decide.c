@@ -36,7 +36,45 @@ struct view {
         const struct capo_fit_options *o;
         const struct capo_fit_cell *cells;
         int skip;
+        double beside; /* errors in that of a single run, for excluding a loss */
 };
+
+/* The curve of a single run does not show errors that neighbouring sizes share. The line a + b x
+ * size does: how far the candidates' times are from theirs, in units of the noise, from 1 to
+ * CAPO_FIT_LIKE_BESIDE. */
+static double errors_beside(const struct capo_fit_series *s, const struct capo_fit_cell *cells)
+{
+        double squares = 0;
+        int freedom = 0;
+
+        for (int c = 1; c < s->n_candidates; c++) {
+                double sum = 0, x = 0, xx = 0, y = 0, yy = 0, xy = 0, slope;
+                int seen = 0;
+
+                for (int p = 0; p < s->n_points; p++) {
+                        double bytes = (double)s->points[p].bytes,
+                               us = cells[p * s->n_candidates + c].us, weight;
+
+                        if (isnan(us))
+                                continue;
+                        weight = 1 / us / us / s->points[p].noise / s->points[p].noise;
+                        sum += weight;
+                        x += weight * bytes;
+                        xx += weight * bytes * bytes;
+                        y += weight * us;
+                        yy += weight * us * us;
+                        xy += weight * bytes * us;
+                        seen++;
+                }
+                if (seen < 4)
+                        continue;
+                slope = (xy - x * y / sum) / (xx - x * x / sum);
+                squares += fmax(0, yy - y * y / sum - slope * (xy - x * y / sum));
+                freedom += seen - 2;
+        }
+        return freedom < 4 ? CAPO_FIT_LIKE_BESIDE
+                           : fmin(CAPO_FIT_LIKE_BESIDE, fmax(1, sqrt(squares / freedom)));
+}
 
 static const struct capo_fit_cell *cell_at(const struct view *v, int p, int c)
 {
@@ -212,8 +250,7 @@ static double candidate_worth(const struct view *v, int p, int c, enum capo_fit_
         const struct capo_fit_point *q = &v->s->points[p];
         const struct capo_fit_cell *cell = cell_at(v, p, c);
         double se = 0, seen = gain_at(v, p, c, &se), gain = seen - own_excess(v, p, c),
-               harm = (cell->anchored && cell->n_runs == 1 ? CAPO_FIT_LIKE_BESIDE : 1) *
-                      q->harm_quantile * se;
+               harm = (cell->anchored && cell->n_runs == 1 ? v->beside : 1) * q->harm_quantile * se;
 
         if (c == 0 || isnan(gain) || !capo_fit_writable(&v->s->candidates[c]) ||
             1 - exp(-seen) < v->o->min_gain || seen - q->quantile * se <= 0)
@@ -414,7 +451,7 @@ static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
 void capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
                      const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
 {
-        const struct view v = {s, o, cells, skip};
+        const struct view v = {s, o, cells, skip, errors_beside(s, cells)};
         size_t n = (size_t)s->n_points * (size_t)s->n_candidates;
         _cleanup_free_ double *value = xcalloc(n + 1, sizeof *value);
         _cleanup_free_ double *score = xmalloc((n + 1) * sizeof *score);
