@@ -286,8 +286,6 @@ static void print_section(const struct cli_section *s, FILE *out, const struct s
                 else
                         fprintf(out, "%*s%s\n", beside ? MARGIN + 2 : 0, "", s->lines.text[i]);
         }
-        if (s->chart && cli_screen_is_terminal(out) && cli_screen_columns(out))
-                s->chart(s->about, cli_screen_columns(out), out);
 }
 
 /* Print as many facts per line as fit. */

@@ -61,8 +61,6 @@ struct cli_section {
         struct cli_texts cells, lines;   /* lines: sentences below the rows */
         unsigned notes[CLI_NOTES_MAX], n_notes;        /* numbers of its notes, from 1 */
         void (*picture)(const void *about, FILE *out); /* HTML: a picture after the rows */
-        void (*chart)(const void *about, unsigned columns,
-                      FILE *out); /* terminal: a chart below it */
         const void *about;
 };
 

@@ -84,12 +84,14 @@ static void add_verdict(struct cli_section *t, const struct capo_profile *p,
         struct capo_choice c = d->choice;
         const struct capo_rule *rule = &p->rules[v->rule];
         const struct capo_row *row = c.rule ? &p->rows[c.rule - 1] : NULL;
-        char when[400], what[96], turned[256], text[1024] = "", gain[32] = "";
+        char when[400], what[96], turned[256], text[1024] = "", gain[96] = "";
 
         switch (v->fate) {
         case CAPO_RULE_DECIDES:
                 if (!isnan(row->gain))
                         snprintf(gain, sizeof gain, ", gain %.0f %%", (double)row->gain * 100);
+                if (row->measured)
+                        capo_append(gain, sizeof gain, ", measured on %s", row->measured);
                 snprintf(text, sizeof text, "decides, line %u: %s%s%s%s", row->line,
                          choice_text(row->algo, row->proto, row->channels, row->chunk, what,
                                      sizeof what),

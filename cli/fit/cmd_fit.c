@@ -13,6 +13,8 @@
 #include "cli/base/cli_progress.h"
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
+#include "core/base/calls.h"
+#include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
@@ -109,6 +111,16 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
                        capo_text_plural(profile->n_rows, "row", NULL),
                        j->out || !profile->n_rules ? why : "; -o FILE writes them",
                        j->svg ? "   picture: " : "", j->svg ? j->svg : "");
+        for (uint32_t i = 0; i < profile->n_rows; i++) {
+                const struct capo_row *row = &profile->rows[i];
+                char size[16];
+
+                if (row->measured)
+                        cli_page_under(page, "between %s (even ones): %s up to %s %s %s",
+                                       row->measured, capo_coll_word(row->coll),
+                                       capo_size_print(row->upto, size, sizeof size),
+                                       capo_algo_name(row->algo), capo_proto_name(row->proto));
+        }
         return CAPO_EXIT_OK;
 }
 

@@ -6,13 +6,13 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "cli/fit/fit_page.h"
-#include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
+#include "profiles/fit/fit_model.h"
 
 static const char *format_percent(double fraction, char *text, size_t room)
 {
@@ -111,15 +111,6 @@ static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
         cli_section_line(t, "%s", text);
 }
 
-static bool has_rules(const struct capo_fit_series *s)
-{
-        for (int p = 0; p < s->n_points; p++) {
-                if (s->points[p].chosen > 0)
-                        return true;
-        }
-        return false;
-}
-
 /* Notes about series with rules, each printed once. */
 static void note_unchecked(struct cli_page *page, const struct capo_fit *fit)
 {
@@ -128,7 +119,7 @@ static void note_unchecked(struct cli_page *page, const struct capo_fit *fit)
         for (int i = 0; i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
 
-                if (!has_rules(s))
+                if (s->n_rows < 2)
                         continue;
                 unchecked |= !(s->links.gpu_gbs > 0) && !(s->links.node_gbs > 0);
                 apart |= s->turns == CAPO_FIT_APART;
@@ -149,20 +140,6 @@ static void note_unchecked(struct cli_page *page, const struct capo_fit *fit)
                                  "--topo FILE names the machine");
 }
 
-static const char *short_size(uint64_t bytes, char *text, size_t room)
-{
-        static const char units[] = "KMG";
-        int unit = -1;
-
-        while (unit < 2 && bytes >= 1024 && bytes % 1024 == 0) {
-                bytes /= 1024;
-                unit++;
-        }
-        snprintf(text, room, unit < 0 ? "%llu" : "%llu%c", (unsigned long long)bytes,
-                 unit < 0 ? 0 : units[unit]);
-        return text;
-}
-
 /* The command to run: a sweep alternates NCCL's own choice and the candidate call by call in one
  * run. */
 static void add_sweep_command(struct cli_section *t, const struct capo_fit_series *s,
@@ -179,8 +156,8 @@ static void add_sweep_command(struct cli_section *t, const struct capo_fit_serie
         }
         capo_append(text, sizeof text, "capo sweep --coll %s --sizes %s..%s",
                     capo_coll_word(capo_coll_of_call(s->call)),
-                    short_size(s->points[n->first].bytes, a, sizeof a),
-                    short_size(s->points[n->last].bytes, b, sizeof b));
+                    capo_fit_size_word(s->points[n->first].bytes, a),
+                    capo_fit_size_word(s->points[n->last].bytes, b));
         if (n->candidate && c->algo)
                 capo_append(text, sizeof text, " --algos %s", capo_algo_name(c->algo));
         if (n->candidate && c->proto)
@@ -188,7 +165,7 @@ static void add_sweep_command(struct cli_section *t, const struct capo_fit_serie
         if (n->candidate && c->channels)
                 capo_append(text, sizeof text, " --channels %u", c->channels);
         if (n->candidate && c->chunk)
-                capo_append(text, sizeof text, " --chunks %s", short_size(c->chunk, a, sizeof a));
+                capo_append(text, sizeof text, " --chunks %s", capo_fit_size_word(c->chunk, a));
         cli_section_line(t, "   %s%s", text,
                          n->times > 1 ? " --dir capo-logs/more-$i -- COMMAND; done"
                                       : " -- COMMAND");
@@ -253,11 +230,6 @@ static void add_compared(struct cli_section *t, const struct capo_fit_series *s)
                          *s->like.settings ? "; settings " : "", s->like.settings);
 }
 
-static void draw_chart(const void *series, unsigned columns, FILE *out)
-{
-        capo_terminal_fit(out, series, columns < 100 ? (int)columns : 100, 12);
-}
-
 static void add_series(struct cli_page *page, const struct capo_fit_series *s, bool all)
 {
         static const struct cli_column columns[] = {
@@ -305,8 +277,6 @@ static void add_series(struct cli_page *page, const struct capo_fit_series *s, b
         add_regret(t, s);
         for (int i = 0; i < CAPO_FIT_NEXTS && s->next[i].what != CAPO_FIT_NEXT_NOTHING; i++)
                 add_next_measurement(t, s, i, &s->next[i]);
-        t->chart = draw_chart;
-        t->about = s;
 }
 
 const char *fit_page_days(const struct capo_samples *set, char text[32])
@@ -432,8 +402,7 @@ struct cli_page *fit_page_uncertain(const struct capo_samples *set)
         if (set->n && capo_coll_of_call(lo->call) >= 0)
                 cli_section_row(t, "capo sweep --coll %s --sizes %s..%s -- COMMAND",
                                 capo_coll_word(capo_coll_of_call(lo->call)),
-                                short_size(lo->bytes, a, sizeof a),
-                                short_size(hi->bytes, b, sizeof b));
+                                capo_fit_size_word(lo->bytes, a), capo_fit_size_word(hi->bytes, b));
         return page;
 }
 

@@ -2,14 +2,13 @@
 /* Over nine decades of size all times look alike, and gains of a few percent are invisible on a
  * logarithmic axis. So a series has two panels: time by size, both logarithmic; and the time of
  * each candidate relative to NCCL's own choice at that size, which is the basis of decisions. The
- * profile's choice is drawn as a wide line. The terminal picture is the second panel, in letters.
+ * profile's choice is drawn as a wide line.
  */
 #include <math.h>
 
 #include "cli/base/svg_draw.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 #include "core/base/util.h"
 #include "core/base/xalloc.h"
 
@@ -138,80 +137,4 @@ int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title)
                 draw_series(out, &fit->series[i], HEIGHT * i);
         capo_svg_end(out);
         return ferror(out) ? -EIO : 0;
-}
-
-static char choose_letter(int c)
-{
-        return c == 0 ? '.' : c <= 26 ? (char)('a' + c - 1) : c <= 52 ? (char)('A' + c - 27) : '?';
-}
-
-void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, int lines)
-{
-        int width = columns - 12 < s->n_points ? columns - 12 : s->n_points, each,
-            reference_missing = 0;
-        double lo = 0, hi = 0;
-        char *grid, a[16], b[16], name[56];
-
-        if (s->n_points < 2 || width < 2)
-                return;
-        each = (columns - 12) / width;
-        each = each > 4 ? 4 : each < 1 ? 1 : each;
-        for (int p = 0; p < s->n_points; p++)
-                reference_missing += isnan(capo_fit_cell_of(s, p, 0)->us);
-        for (int pass = 0; pass < 2; pass++) {
-                grid = pass ? xcalloc((size_t)lines, (size_t)(width * each) + 1) : NULL;
-                if (pass && !grid)
-                        return;
-                for (int y = 0; pass && y < lines; y++)
-                        memset(grid + y * (width * each + 1), ' ', (size_t)(width * each));
-                for (int p = 0; p < s->n_points; p++) {
-                        double base = capo_fit_cell_of(s, p, 0)->us;
-
-                        if (isnan(base) && s->points[p].best >= 0)
-                                base = capo_fit_cell_of(s, p, s->points[p].best)->us;
-                        for (int c = 0; c < s->n_candidates; c++) {
-                                double v = log2(capo_fit_cell_of(s, p, c)->us / base);
-                                int x = p * width / s->n_points * each + each / 2, y;
-
-                                if (isnan(v))
-                                        continue;
-                                v = fmin(v, 2); /* cut at twice as slow: the top line */
-                                if (!pass) {
-                                        lo = fmin(lo, v);
-                                        hi = fmax(hi, v);
-                                        continue;
-                                }
-                                y = (int)lround((hi - v) / (hi - lo) * (lines - 1));
-                                grid[y * (width * each + 1) + x] =
-                                        c == s->points[p].chosen && c > 0 ? '#' : choose_letter(c);
-                        }
-                }
-                if (!pass && hi - lo < 0.05) {
-                        hi += 0.025;
-                        lo -= 0.025;
-                }
-                if (!pass)
-                        continue;
-                fprintf(out, "  time relative to %s, by size; # is what the profile chooses\n",
-                        reference_missing ? "the best" : "NCCL's own choice");
-                for (int y = 0; y < lines; y++) {
-                        double v = exp2(hi - (hi - lo) * y / (lines - 1));
-
-                        fprintf(out, "  %5.2fx |%s\n", v, grid + y * (width * each + 1));
-                }
-                free(grid);
-        }
-        fprintf(out, "         +");
-        for (int x = 0; x < width * each; x++)
-                putc('-', out);
-        capo_size_print(s->points[0].bytes, a, sizeof a);
-        capo_size_print(s->points[s->n_points - 1].bytes, b, sizeof b);
-        fprintf(out, "\n          %s%*s\n  ", a,
-                width * each - (int)strlen(a) > (int)strlen(b) ? width * each - (int)strlen(a)
-                                                               : (int)strlen(b) + 1,
-                b);
-        for (int c = 0; c < s->n_candidates && c < 12; c++)
-                fprintf(out, "%s%c %s", c ? "   " : "", choose_letter(c),
-                        capo_fit_candidate_text(&s->candidates[c], name, sizeof name));
-        fputs(s->n_candidates > 12 ? "   ...\n" : "\n", out);
 }

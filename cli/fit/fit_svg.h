@@ -9,6 +9,3 @@
 
 /** capo_svg_fit() - one panel per series, as a self-contained SVG file. Return: 0 or -EIO. */
 int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title);
-
-/** capo_terminal_fit() - one series in @columns x @lines characters. */
-void capo_terminal_fit(FILE *out, const struct capo_fit_series *s, int columns, int lines);

@@ -80,6 +80,8 @@ static void show_row(struct capo_table *t, const struct capo_row *row, bool firs
                 t, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s", first ? capo_coll_word(row->coll) : "",
                 size, row->algo ? capo_algo_name(row->algo) : "(NCCL's own)",
                 row->algo ? capo_proto_name(row->proto) : "", channels, us, spread, gain, samples);
+        if (row->measured)
+                capo_table_row(t, "\t\tmeasured on %s", row->measured);
         if (row->chunk)
                 capo_table_row(t, "\t\tchunks of %s",
                                capo_size_print(row->chunk, size, sizeof size));

@@ -391,7 +391,7 @@ static bool read_kernel(struct capo_json *r, struct capo_profile *p, const char 
 }
 
 /* The keys of a row: how the value is read, and where it goes. */
-enum row_kind { SIZE, CHUNK, WORD_OF, WHOLE, SAMPLES, NUMBER, KERNEL, ONLY_TRUE, LEAVE };
+enum row_kind { SIZE, CHUNK, WORD_OF, WHOLE, SAMPLES, NUMBER, KERNEL, TEXT_OF, ONLY_TRUE, LEAVE };
 enum { ROW_UPTO, ROW_LEAVE, ROW_GAIN, ROW_OTHERS }; /* of the keys below */
 static const struct row_key {
         struct capo_slice key;
@@ -419,6 +419,7 @@ static const struct row_key {
         ROW(spread_us, NUMBER, ""),
         ROW(samples, SAMPLES, "a number of samples", .max = UINT32_MAX),
         ROW(kernel, KERNEL, ""),
+        ROW(measured, TEXT_OF, "what it was measured on, such as \"2, 4, 8 nodes\""),
         ROW(ctas, WHOLE, "a number of CTAs, 1 to 64", .min = 1, .max = CAPO_CHANNELS_MAX),
         ROW(cluster, WHOLE, "a cluster size, 0 to 8", .max = CAPO_CLUSTER_MAX, .plus_one = true),
         ROW(cta_policy, WORD_OF, WORDS(policy_words)),
@@ -433,6 +434,7 @@ static void read_field(struct capo_json *r, struct capo_profile *p, const struct
 {
         void *to = (char *)row + f->at;
         const char *where = capo_json_here(r);
+        char text[128];
         uint64_t bytes;
         double n;
 
@@ -460,6 +462,10 @@ static void read_field(struct capo_json *r, struct capo_profile *p, const struct
         case NUMBER: read_evidence(r, to, f->negative); break;
         case LEAVE: break; /* it is no field */
         case KERNEL: read_kernel(r, p, to); break;
+        case TEXT_OF:
+                if (capo_json_text(r, text, sizeof text, f->what))
+                        *(const char **)to = capo_profile_keep(p, text);
+                break;
         case ONLY_TRUE:
                 if (capo_json_bool(r, to, "true") && !*(bool *)to)
                         capo_json_fail(r, where, "%s", f->what);

@@ -171,7 +171,8 @@ int capo_profile_row(struct capo_profile *p, const struct capo_row *row)
         copy.from = 0;
         copy.line = 0;
         copy.kernel = capo_profile_keep(p, row->kernel);
-        if (row->kernel && !copy.kernel)
+        copy.measured = capo_profile_keep(p, row->measured);
+        if ((row->kernel && !copy.kernel) || (row->measured && !copy.measured))
                 return -ENOMEM;
         if (n) {
                 const struct capo_row *last = &p->rows[rule->first[row->coll] + n - 1];

@@ -155,6 +155,8 @@ static void put_row(FILE *out, const struct capo_row *row)
                 fprintf(out, ", \"gain\": %s", capo_float_print(row->gain, text, sizeof text));
         if (row->samples)
                 fprintf(out, ", \"samples\": %u", row->samples);
+        if (row->measured)
+                fprintf(out, ", \"measured\": \"%s\"", row->measured);
         fputs("}", out);
 }
 

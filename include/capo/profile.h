@@ -55,16 +55,17 @@ struct capo_when {
 };
 
 struct capo_row {
-        uint64_t from, upto; /* both included; from = previous upto + 1 in JSON, free in CSV */
-        const char *kernel;  /* a symmetric kernel, as algSelection names it: "SYMK_RSxLD_AGxST";
+        uint64_t from, upto;  /* both included; from = previous upto + 1 in JSON, free in CSV */
+        const char *kernel;   /* a symmetric kernel, as algSelection names it: "SYMK_RSxLD_AGxST";
                                 NULL: none */
-        uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: leave to NCCL */
-        uint8_t channels;    /* 1 .. CAPO_CHANNELS_MAX; 0: NCCL's own number */
-        uint8_t coll;        /* enum capo_coll */
-        uint8_t ctas;        /* 1 .. CAPO_CHANNELS_MAX; 0: not said, and so below */
-        uint8_t cluster;     /* thread blocks of one, plus 1 */
-        uint8_t cta_policy;  /* NCCL's bits: 1 efficiency, 2 zero */
-        bool predicted;      /* no clock has seen it: it decides only where modelled rules may */
+        const char *measured; /* of a rule over a range: "2, 4, 8 nodes"; NULL: all of it */
+        uint8_t algo, proto;  /* enum capo_algo, capo_proto; both 0: leave to NCCL */
+        uint8_t channels;     /* 1 .. CAPO_CHANNELS_MAX; 0: NCCL's own number */
+        uint8_t coll;         /* enum capo_coll */
+        uint8_t ctas;         /* 1 .. CAPO_CHANNELS_MAX; 0: not said, and so below */
+        uint8_t cluster;      /* thread blocks of one, plus 1 */
+        uint8_t cta_policy;   /* NCCL's bits: 1 efficiency, 2 zero */
+        bool predicted;       /* no clock has seen it: it decides only where modelled rules may */
         uint32_t chunk;   /* bytes that travel at a time; 0: NCCL's own. Only with algo and proto */
         uint32_t line;    /* in the file; 0 when built */
         uint32_t samples; /* behind us; 0 not known */

@@ -153,7 +153,7 @@ struct capo_fit_series {
         int n_points;
         struct capo_fit_cell *cells; /* [point * n_candidates + candidate] */
         struct capo_fit_row *rows;   /* the last one ends at UINT64_MAX */
-        int n_rows;
+        int n_rows;                  /* 1: all is left to NCCL */
         struct capo_fit_regret regret;
         struct capo_fit_next next[CAPO_FIT_NEXTS]; /* best first; then NOTHING */
         uint64_t n_samples;

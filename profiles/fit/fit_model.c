@@ -240,8 +240,7 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
         return e;
 }
 
-/* A size as capo sweep --sizes accepts it. */
-static const char *size_word(uint64_t bytes, char text[24])
+const char *capo_fit_size_word(uint64_t bytes, char text[24])
 {
         static const char units[] = {'G', 'M', 'K'};
 
@@ -285,7 +284,8 @@ char *capo_fit_settle_text(const struct capo_fit_fragment *f, int n_ranks, size_
                 "COMMAND",
                 capo_coll_word(r->coll), capo_algo_word(r->algo), algos ? "," : "",
                 algos ? capo_algo_word(algo) : "", capo_proto_word(r->proto), protos ? "," : "",
-                protos ? capo_proto_word(proto) : "", size_word(m->nccl.rows[first].bytes, from),
-                size_word(r->bytes, to), 60 * (last - first + 1));
+                protos ? capo_proto_word(proto) : "",
+                capo_fit_size_word(m->nccl.rows[first].bytes, from),
+                capo_fit_size_word(r->bytes, to), 60 * (last - first + 1));
         return text;
 }

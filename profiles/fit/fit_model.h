@@ -96,6 +96,9 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                       struct capo_fit_fragment *out, char *why, size_t room);
 void capo_fit_fragment_finish(struct capo_fit_fragment *f);
 
+/** capo_fit_size_word() - a size as capo sweep --sizes accepts it. Returns @text. */
+const char *capo_fit_size_word(uint64_t bytes, char text[24]);
+
 enum { CAPO_FIT_SETTLE_TEXT = 512 };
 
 /**

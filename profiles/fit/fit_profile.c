@@ -5,10 +5,13 @@
 #include <math.h>
 
 #include "core/base/calls.h"
-#include "core/base/size.h"
-#include "core/base/util.h"
-#include "profiles/fit/fit.h"
+#include "core/base/layout.h"
 #include "core/base/nccl_release.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
+#include "core/base/util.h"
+#include "core/base/xalloc.h"
+#include "profiles/fit/fit.h"
 
 char *capo_fit_candidate_text(const struct capo_fit_candidate *c, char *text, size_t room)
 {
@@ -43,15 +46,6 @@ char *capo_fit_class_text(const struct capo_trial *r, char *text, size_t room)
         snprintf(text, room, "%d %s%s, %s, NCCL %s", r->n_ranks, r->gpu[0] ? "x " : "ranks", r->gpu,
                  nodes, r->nccl ? capo_nccl_text(r->nccl, nccl, sizeof nccl) : "not recorded");
         return text;
-}
-
-static bool has_rows(const struct capo_fit_series *s)
-{
-        for (int i = 0; i < s->n_rows; i++) {
-                if (s->rows[i].chosen > 0)
-                        return true;
-        }
-        return false;
 }
 
 static void set_when(const struct capo_fit *fit, const struct capo_trial *r,
@@ -99,28 +93,162 @@ static void fill_evidence(const struct capo_fit_series *s, const struct capo_fit
                 row->gain = (float)(gain / n);
 }
 
+static struct capo_row make_row(const struct capo_fit_series *s, const struct capo_fit_row *from)
+{
+        const struct capo_fit_candidate *c = &s->candidates[from->chosen];
+        struct capo_row row = {.upto = from->upto, .coll = (uint8_t)capo_coll_of_call(s->call)};
+
+        if (from->chosen > 0) {
+                row.algo = c->algo;
+                row.proto = c->proto;
+                row.channels = c->channels;
+                row.chunk = c->chunk;
+        }
+        fill_evidence(s, from, &row);
+        return row;
+}
+
 static int add_rows(const struct capo_fit_series *s, struct capo_profile *profile, int *n_rows)
 {
-        for (int r = 0; r < s->n_rows; r++) {
-                const struct capo_fit_row *from = &s->rows[r];
-                const struct capo_fit_candidate *c = &s->candidates[from->chosen];
-                struct capo_row row = {.upto = from->upto,
-                                       .coll = (uint8_t)capo_coll_of_call(s->call)};
-                int e;
+        int e = 0;
 
-                if (from->chosen > 0) {
-                        row.algo = c->algo;
-                        row.proto = c->proto;
-                        row.channels = c->channels;
-                        row.chunk = c->chunk;
-                        ++*n_rows;
-                }
-                fill_evidence(s, from, &row);
+        for (int r = 0; r < s->n_rows && e == 0; r++) {
+                struct capo_row row = make_row(s, &s->rows[r]);
+
+                *n_rows += row.algo > 0;
                 e = capo_profile_row(profile, &row);
-                if (e < 0)
-                        return e;
         }
-        return 0;
+        return e;
+}
+
+/* ---- ranges of nodes ---- */
+
+enum { REGION = 16 }; /* the most numbers of nodes in one */
+
+/* Ranks on each of several nodes; 0: one node, not even, or not known. */
+static uint32_t ranks_each(const struct capo_trial *t)
+{
+        struct capo_layout l;
+
+        return t->n_nodes > 1 && capo_layout_parse(t->layout, &l, NULL) == 0 &&
+                               capo_layout_smallest(&l) == capo_layout_largest(&l)
+                       ? capo_layout_largest(&l)
+                       : 0;
+}
+
+/* @v: the series of @first's kind on more nodes, each at most twice the nodes of the one before.
+ * Return: how many, with it. */
+static int find_region(const struct capo_fit *fit, int first, const struct capo_fit_series **v)
+{
+        const struct capo_fit_series *a = &fit->series[first];
+        int n = 0;
+
+        for (int i = first; i < fit->n_series && n < REGION && ranks_each(&a->like); i++) {
+                const struct capo_fit_series *b = &fit->series[i];
+
+                if (b->call != a->call || b->make != a->make || b->like.nccl != a->like.nccl ||
+                    strcmp(b->like.gpu, a->like.gpu) ||
+                    ranks_each(&b->like) != ranks_each(&a->like))
+                        continue;
+                if (n && b->like.n_nodes > 2 * v[n - 1]->like.n_nodes)
+                        break;
+                v[n++] = b;
+        }
+        return n;
+}
+
+static const struct capo_fit_row *row_at(const struct capo_fit_series *s, uint64_t bytes)
+{
+        const struct capo_fit_row *row = s->rows;
+
+        while (row->upto < bytes)
+                row++;
+        return row;
+}
+
+/* The rows on which all of @v agree, by rising size. Return: how many, with those that leave a size to
+ * NCCL; 0: all do. @rows: room for all rows of @v. */
+static int agree_rows(const struct capo_fit_series **v, int n, struct capo_row *rows)
+{
+        uint64_t from = 0;
+        int n_rows = 0, chosen = 0;
+
+        do {
+                struct capo_row all = make_row(v[0], row_at(v[0], from));
+
+                for (int i = 1; i < n; i++) {
+                        struct capo_row one = make_row(v[i], row_at(v[i], from));
+
+                        if (one.algo != all.algo || one.proto != all.proto ||
+                            one.channels != all.channels || one.chunk != all.chunk)
+                                all.algo = 0;
+                        all.upto = one.upto < all.upto ? one.upto : all.upto;
+                        all.samples += one.samples;
+                        all.gain = fminf(all.gain, one.gain);
+                }
+                if (!all.algo) {
+                        all = (struct capo_row){.upto = all.upto, .coll = all.coll, .gain = NAN};
+                        n_rows -= n_rows && !rows[n_rows - 1].algo;
+                }
+                all.us = all.spread_us = NAN;
+                chosen += all.algo > 0;
+                from = all.upto + 1;
+                rows[n_rows++] = all;
+        } while (from > 0);
+        return chosen ? n_rows : 0;
+}
+
+/* A rule over the numbers of nodes from v[0] to v[n - 1], if all agree. Return: 1, with rows; 0. */
+static int add_region(const struct capo_fit *fit, const struct capo_fit_series **v, int n,
+                      struct capo_profile *profile, int *n_rows)
+{
+        const struct capo_trial *last = &v[n - 1]->like;
+        const double each = ranks_each(last);
+        _cleanup_free_ struct capo_row *rows = NULL;
+        struct capo_rule *rule;
+        char measured[128] = "";
+        int room = 0, found;
+
+        for (int i = 0; i < n; i++) {
+                room += v[i]->n_rows;
+                capo_append(measured, sizeof measured, "%s%d", i ? ", " : "", v[i]->like.n_nodes);
+        }
+        capo_append(measured, sizeof measured, " nodes");
+        rows = xmalloc((size_t)room * sizeof *rows);
+        found = agree_rows(v, n, rows);
+        rule = found ? capo_profile_rule(profile, CAPO_BASIS_MEASURED) : NULL;
+        if (!rule)
+                return 0;
+        set_when(fit, &v[0]->like, profile, &rule->when);
+        rule->when.nodes.max = last->n_nodes;
+        rule->when.ranks.max = last->n_ranks;
+        rule->when.min_local = rule->when.max_local = (struct capo_range){each, each};
+        rule->when.layout = capo_profile_keep(profile, "even");
+        for (int i = 0; i < found; i++) {
+                rows[i].measured = rows[i].algo ? measured : NULL;
+                *n_rows += rows[i].algo > 0;
+                capo_profile_row(profile, &rows[i]);
+        }
+        return 1;
+}
+
+/* Each range of three measured numbers of nodes or more, the longest first. */
+static int add_regions(const struct capo_fit *fit, struct capo_profile *profile, int *n_rows)
+{
+        const struct capo_fit_series *v[REGION];
+        _cleanup_free_ bool *inside = xcalloc((size_t)fit->n_series + 1, sizeof *inside);
+        int n_rules = 0;
+
+        for (int i = 0; i < fit->n_series; i++) {
+                int n = inside[i] ? 0 : find_region(fit, i, v);
+
+                while (n >= 3 && !add_region(fit, v, n, profile, n_rows))
+                        n--;
+                for (int k = 0; n >= 3 && k < n - 1; k++)
+                        inside[v[k] - fit->series] = true;
+                n_rules += n >= 3;
+        }
+        return n_rules;
 }
 
 int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
@@ -136,7 +264,7 @@ int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, i
                         const struct capo_fit_series *s = &fit->series[k];
                         int e;
 
-                        if (!has_rows(s))
+                        if (s->n_rows < 2)
                                 continue;
                         if (!rule) {
                                 rule = capo_profile_rule(profile, CAPO_BASIS_MEASURED);
@@ -150,5 +278,6 @@ int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, i
                                 return e;
                 }
         }
+        *n_rules += add_regions(fit, profile, n_rows);
         return 0;
 }
