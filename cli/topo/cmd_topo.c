@@ -228,18 +228,26 @@ static int find_trays(const struct capo_platform *p, const struct capo_topology 
         return r;
 }
 
-static int find_allocation(const struct topo_options *o, struct capo_topology *t,
-                           struct capo_alloc *a, char *said, size_t said_room, char *why,
-                           size_t room)
+/* The platform if it is a rack, which NCCL is asked about as trays. NULL: another machine. */
+static const struct capo_platform *find_rack(const struct topo_options *o)
 {
         const struct capo_platform *p = o->machine.topo || !o->machine.platform
                                                 ? NULL
                                                 : capo_platform_find(o->machine.platform);
+
+        return p && p->from == CAPO_PLATFORM_RACK ? p : NULL;
+}
+
+static int find_allocation(const struct topo_options *o, struct capo_topology *t,
+                           struct capo_alloc *a, char *said, size_t said_room, char *why,
+                           size_t room)
+{
+        const struct capo_platform *rack = find_rack(o);
         _cleanup_free_ int *all = NULL;
 
         *said = 0;
-        if (o->alloc && p && p->from == CAPO_PLATFORM_RACK)
-                return find_trays(p, t, o->alloc, a, why, room);
+        if (o->alloc && rack)
+                return find_trays(rack, t, o->alloc, a, why, room);
         if (o->gpus || o->alloc)
                 return capo_alloc_parse(t, o->gpus ? o->gpus : o->alloc, !o->gpus, a, why, room);
         if (!o->machine.topo && !o->machine.platform)
@@ -250,18 +258,47 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
         return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
 }
 
+/* The same GPUs by tray, as NCCL is asked about them. In one domain, trays without any do not
+ * count; of several, each must be full. */
+static struct capo_alloc split_trays(const struct capo_platform *rack, const struct capo_alloc *a)
+{
+        struct capo_alloc b = {.n_ranks = a->n_ranks,
+                               .ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *b.ranks)};
+        int each = rack->n_gpus / rack->trays, last = -1;
+
+        for (int i = 0; i < a->n_ranks; i++) {
+                int tray = a->ranks[i].node * rack->trays + a->ranks[i].gpu / each;
+
+                b.n_nodes = a->n_nodes > 1 ? tray + 1 : b.n_nodes + (tray != last);
+                last = tray;
+                b.ranks[i] = (struct capo_alloc_rank){b.n_nodes - 1, a->ranks[i].gpu % each};
+        }
+        return b;
+}
+
 /* Ask NCCL; if that is not possible, nccl->why_not is the reason. */
 static void topo_ask(const struct topo_options *o, const struct cli_machine_source *s,
                      const struct capo_topology *t, const struct capo_alloc *a,
                      struct fragment_nccl *nccl, struct fragment_advice *advice)
 {
         _cleanup_free_ struct cli_machine_asker *asker = xmalloc(sizeof *asker);
+        _cleanup_(capo_topology_freep) struct capo_topology *tray = NULL;
+        const struct capo_platform *rack = find_rack(o);
+        const struct cli_machine_words words = {.platform = rack ? rack->tray : NULL};
+        struct cli_machine_source of_tray;
+        struct capo_alloc trays = {0};
 
-        if (cli_machine_asker(s, t, o->libnccl, asker, nccl->why_not, sizeof nccl->why_not) == 0 &&
-            fragment_nccl_ask(&asker->machine, a, nccl) == 0) {
-                fragment_advise(&asker->machine, a, true, advice);
-                nccl->advice = advice;
+        if (rack && cli_machine_load("topo", &words, &tray, &of_tray) == 0)
+                trays = split_trays(rack, a);
+        if (cli_machine_asker(tray ? &of_tray : s, tray ? tray : t, o->libnccl, asker,
+                              nccl->why_not, sizeof nccl->why_not) == 0) {
+                asker->machine.domain = tray ? rack->trays : 0;
+                if (fragment_nccl_ask(&asker->machine, tray ? &trays : a, nccl) == 0) {
+                        fragment_advise(&asker->machine, tray ? &trays : a, true, advice);
+                        nccl->advice = advice;
+                }
         }
+        capo_alloc_free(&trays);
 }
 
 static int print_allocation(const struct topo_options *o, struct capo_topology *t,

@@ -67,6 +67,15 @@ grep -q 'expected the matrix of nvidia-smi topo -m' "$tmp/smi" || fail "a text t
 "$capo" plan --platform gb200-nvl72 --sizes 1M >"$tmp/rack" 2>&1 || fail "a rack: $(cat "$tmp/rack")"
 grep -q 'gb200.xml *4 ranks on 1 node' "$tmp/rack" || fail "a rack: $(cat "$tmp/rack")"
 
+# trays of one NVLink domain: topo asks what plan asks, also where some trays in between have no GPU
+"$capo" plan --platform gb200-nvl72 --alloc 1+3+2 --coll allgather --sizes 1G --json >"$tmp/plan" || fail "trays: $(cat "$tmp/plan")"
+for what in "--alloc 1+3+2" "--gpus 4,8-10,20,21"; do
+        "$capo" topo --platform gb200-nvl72 $what --predict --json | python3 -c '
+import json, sys
+plan, nccl = json.load(open(sys.argv[1]))["rows"][0]["default"], json.load(sys.stdin)["nccl_model"]
+assert abs(nccl["allgather_gbs"] - plan["busbw_gbs"] * 6 / 5) < 1e-3 * nccl["allgather_gbs"], (plan, nccl)' "$tmp/plan" || fail "trays: $what"
+done
+
 # capo run: class and layout of the allocation reach the command
 "$capo" run --quiet --dir "$tmp/logs" --topo dgx1v.xml --gpus 0,2,3 -- sh -c 'echo "$CAPO_CLASS $CAPO_LAYOUT"' \
         >"$tmp/run" 2>&1 || fail "run: $(cat "$tmp/run")"
