@@ -360,8 +360,8 @@ Test(fit, a_row_ends_where_its_candidate_is_no_longer_sure_to_gain)
                 const struct capo_fit_series *s;
 
                 for (int r = 0; r < 3; r++) {
-                        run(0, 0, 15, own, 1 + (noisy ? 0.045 : 0.001) * order[r]);
-                        run(tree, 0, 15, gains_middle, 1 + (noisy ? 0.045 : 0.001) * order[r + 3]);
+                        run(0, 0, 15, own, 1 + (noisy ? 0.08 : 0.001) * order[r]);
+                        run(tree, 0, 15, gains_middle, 1 + (noisy ? 0.08 : 0.001) * order[r + 3]);
                 }
                 for (size_t i = 0; i < set.n; i++)
                         set.v[i].ran = set.v[i].want ? tree : ring;
