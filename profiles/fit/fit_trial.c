@@ -17,6 +17,7 @@ enum { AROUND = 8 };                        /* calls or steps on each side */
 #define CLIP       4.0                      /* standard deviations */
 #define SURE       2.576                    /* standard errors: 99 % */
 #define LIKELY     1.28                     /* 90 %, one-sided */
+#define BY_CHANCE  0.005                    /* a probability */
 #define LEAST_GAIN 0.01                     /* as capo fit --min-gain */
 #define LEAST_SE   0.002                    /* of ln us: the least error assumed for a median */
 
@@ -165,6 +166,33 @@ static double clip_arm(struct seen *v, int n, double *scratch, bool turned, doub
         return capo_middle(scratch, m);
 }
 
+/* Are values above @spread over the median of their choice more frequent with a turn than chance allows? They are an
+ * effect of the choice then. Of all such values a turn has each with its share of the calls. */
+static bool turns_stall(const struct seen *v, int n, double *scratch, double spread)
+{
+        int calls[2] = {0}, stalls[2] = {0};
+        double share, chance = 0;
+
+        for (int turned = 0; turned < 2; turned++) {
+                double middle;
+                size_t m = 0;
+
+                for (int i = 0; i < n; i++) {
+                        if (turned == (v[i].turns > 0))
+                                scratch[m++] = v[i].value;
+                }
+                middle = capo_middle(scratch, m);
+                calls[turned] = (int)m;
+                for (size_t i = 0; i < m; i++)
+                        stalls[turned] += scratch[i] > middle + spread;
+        }
+        share = (double)calls[1] / (calls[0] + calls[1]);
+        for (int k = stalls[1], all = stalls[0] + stalls[1]; k <= all; k++)
+                chance += exp(lgamma(all + 1) - lgamma(k + 1) - lgamma(all - k + 1) +
+                              k * log(share) + (all - k) * log1p(-share));
+        return chance < BY_CHANCE;
+}
+
 /* What one turn changes. @v is sorted, and afterwards has the values against their surroundings. Where the effect
  * changed within the run, that of the second half counts. Return: false: too few to say. */
 static bool effect_of(struct seen *v, int n, int least, double *effect, double *se)
@@ -188,7 +216,8 @@ static bool effect_of(struct seen *v, int n, int least, double *effect, double *
                 v[kept++].value = off[i];
         }
         spread = CLIP * 1.4826 * clip_arm(v, kept, off, false, INFINITY);
-        spread = spread > 0 ? spread : INFINITY; /* a coarse clock: most values are equal */
+        if (!(spread > 0) || turns_stall(v, kept, off, spread))
+                spread = INFINITY; /* a coarse clock, where most values are equal, or an effect */
         clip_arm(v, kept, off, false, spread);
         clip_arm(v, kept, off, true, spread);
         if (fit_turns(v, kept, 2, effect, se) < least)
