@@ -139,6 +139,36 @@ bool capo_text_hides(const char *text)
         return false;
 }
 
+bool capo_text_drops(const char *text, bool set)
+{
+        static const char *const names[] = {"docker", "kubectl", "podman", "ssh"};
+        char copy[sizeof((struct reader *)0)->joined], *save = NULL;
+        const char *before = "";
+        bool last = false;
+
+        if (!strstr(text, "_perf"))
+                return false;
+        snprintf(copy, sizeof copy, "%s", text);
+        for (char *w = strtok_r(copy, " \t\"'", &save); w && !last;
+             w = strtok_r(NULL, " \t\"'", &save)) {
+                bool drops = (!strncmp(w, "--export=", 9) && strncmp(w + 9, "ALL", 3)) ||
+                             (!strcmp(before, "--export") && strncmp(w, "ALL", 3)) ||
+                             (!strcmp(before, "env") && (!strcmp(w, "-i") || !strcmp(w, "-") ||
+                                                         !strcmp(w, "--ignore-environment"))) ||
+                             (!strcmp(before, "sudo") && strcmp(w, "-E") &&
+                              strncmp(w, "--preserve-env", 14));
+
+                before = *w == '-' ? w : capo_base_name(w);
+                for (size_t i = 0; i < N_ELEMENTS(names); i++)
+                        drops |= !strcmp(before, names[i]);
+                if (drops && set)
+                        return true;
+                set |= !strncmp(w, "NCCL_", 5) && strchr(w, '=');
+                last = strstr(w, "_perf") != NULL;
+        }
+        return false;
+}
+
 enum { HEADING_WORDS = 8 }; /* at most, in a heading */
 
 static void note_name(uint8_t *name, unsigned found)

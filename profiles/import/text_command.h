@@ -31,6 +31,10 @@ char *capo_text_recorded(char *text);
  * another program? */
 bool capo_text_hides(const char *text);
 
+/* Does this command line start its program in an environment that drops variables set before, as
+ * ssh, "docker run" and sudo do? @set: one was exported before; else only if the line sets one. */
+bool capo_text_drops(const char *text, bool set);
+
 /* Replace "-genv NCCL_ALGO Ring", "--env NCCL_ALGO Ring", "setenv NCCL_ALGO Ring", "NCCL_ALGO =
  * Ring" and "NCCL_ALGO: Ring" by "NCCL_ALGO=Ring", and remove quotes of values. In place. */
 void capo_text_normalise(char *text);

@@ -256,7 +256,7 @@ static int take_heading(struct reader *r, const char *text, unsigned line)
 
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
-        bool mark = *text == '#' || *text == '=', runs;
+        bool mark = *text == '#' || *text == '=', runs, exports;
         unsigned call, mentions;
         int e = take_heading(r, text, line);
 
@@ -273,6 +273,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         if (!strchr(text, '=') && !strstr(text, "_perf") && !strstr(text, "CCL") &&
             !strstr(text, "CAPO_")) /* as in most lines */
                 return 0;
+        exports = !strncmp(text, "export ", 7) || !strncmp(text, "setenv ", 7);
         mentions = capo_text_mentions(text);
         if (mentions || strstr(text, "_perf"))
                 capo_text_normalise(text);
@@ -291,6 +292,10 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         }
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
+        if (capo_text_drops(text, r->block.exported)) {
+                r->block.unsure_line = line;
+                return 0;
+        }
         if (runs) {
                 bool hidden = capo_text_hides(text); /* before it is cut */
 
@@ -326,7 +331,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
         if (mentions) /* one was not understood: "-x NCCL_ALGO" */
                 r->block.unsure_line = line;
         if (r->block.label_line == line)
-                r->block.inline_label = runs;
+                r->block.inline_label = runs, r->block.exported = exports;
         if (call)
                 r->block.call = (uint8_t)call;
         return 0;

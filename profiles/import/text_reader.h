@@ -28,6 +28,7 @@ struct block {
         char restricted_by[32];        /* a variable that restricts NCCL's choice; "": NCCL_ALGO,
                                           NCCL_PROTO */
         bool inline_label;             /* its label is in its command line, and ends with it */
+        bool exported;                 /* its label is an export of the shell before it */
         struct capo_settings settings; /* other NCCL_* of its labels and command line */
         bool has_root;                 /* from the header */
         bool several; /* NCCL_ALGO or NCCL_PROTO is a list, which does not tell what ran */

@@ -178,8 +178,9 @@ static int settle_ranks(struct reader *r)
             !(r->in->label && r->in->label->n_ranks))
                 capo_text_reject(
                         b,
-                        "it lists %d ranks, the last is rank %d%s: lines are missing; --layout says the ranks",
-                        b->n_devices, b->last_rank, b->device_rank0 ? "" : ", and no rank 0");
+                        "it lists %d rank%s, the last is rank %d%s: lines are missing; --layout says the ranks",
+                        b->n_devices, b->n_devices == 1 ? "" : "s", b->last_rank,
+                        b->device_rank0 ? "" : ", and no rank 0");
         by_bandwidth = find_ranks(b, b->call, &factor, &lo, &hi);
         e = check_layout(r, by_bandwidth);
         if (e == 0)
