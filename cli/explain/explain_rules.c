@@ -61,19 +61,26 @@ static bool needs_release(const struct capo_plan_decision *d, const struct capo_
         return d->shape.nccl <= 0 && v->fate == CAPO_RULE_NOT_THIS_JOB && !strcmp(v->why, "nccl");
 }
 
-/* Would @p perhaps decide otherwise if the release was known? */
-static bool release_decides(const struct capo_profile *p, const struct capo_plan_decision *d)
+/* The release to ask for, such as "2.28", if @p may decide otherwise when it is known; NULL: not. */
+static const char *release_decides(const struct capo_profile *p, const struct capo_plan_decision *d,
+                                   char release[16])
 {
         size_t n;
         uint32_t winner;
         _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(p, d, &winner, &n);
 
         for (size_t i = 0; list && i < n; i++) {
-                if (needs_release(d, &list[i]) &&
-                    (winner == UINT32_MAX || capo_rule_compare(p, list[i].rule, winner, NULL) < 0))
-                        return true;
+                uint32_t first = (uint32_t)p->rules[list[i].rule].when.nccl.min;
+
+                if (!needs_release(d, &list[i]) ||
+                    (winner != UINT32_MAX && capo_rule_compare(p, list[i].rule, winner, NULL) >= 0))
+                        continue;
+                capo_nccl_text(first, release, 16);
+                if (first >= 20000 && first % 100 == 0) /* all of "2.28", not 2.28.0 alone */
+                        *strrchr(release, '.') = 0;
+                return release;
         }
-        return false;
+        return NULL;
 }
 
 /* Why a rule decides, or does not. */
@@ -129,6 +136,7 @@ static void add_rules(struct cli_page *page, const struct explain *e,
                 {"rule", "l"}, {"basis", "l/a"}, {"when", "l~"}, {"verdict", "l~"}};
         struct cli_section *t = cli_page_section(page, "RULES", columns, N_ELEMENTS(columns));
         const struct capo_rule *constants;
+        char release[16];
         size_t n;
         uint32_t winner;
         _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(e->profile, d, &winner, &n);
@@ -142,7 +150,7 @@ static void add_rules(struct cli_page *page, const struct explain *e,
                                  "no rule of it decides; line %u changes constants of NCCL's "
                                  "model, and NCCL chooses by them",
                                  constants->line);
-        else if (winner == UINT32_MAX && !release_decides(e->profile, d))
+        else if (winner == UINT32_MAX && !release_decides(e->profile, d, release))
                 cli_section_line(t, "no rule of it decides: NCCL's own choice stands, untouched");
 }
 
@@ -224,7 +232,7 @@ int explain_shape(struct explain *e)
                                                     .bytes = e->bytes,
                                                     .ring_gbs = -1,
                                                     .tree_gbs = -1}};
-        char canonical[CAPO_LAYOUT_TEXT], what[96];
+        char canonical[CAPO_LAYOUT_TEXT], what[96], release[16];
         struct capo_layout layout;
         struct cli_page *page;
 
@@ -254,12 +262,14 @@ int explain_shape(struct explain *e)
                        d.shape.n_ranks == 1 ? "" : "s", d.shape.n_nodes,
                        d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ": " : "",
                        d.shape.layout ? d.shape.layout : "");
-        cli_page_under(page,
-                       release_decides(e->profile, &d)
-                               ? "what the tuner answers depends on NCCL's release (--nccl 2.29.2)"
-                               : "the tuner would answer: %s",
-                       choice_text(d.choice.algo, d.choice.proto, d.choice.channels, d.choice.chunk,
-                                   what, sizeof what));
+        if (release_decides(e->profile, &d, release))
+                cli_page_under(page,
+                               "what the tuner answers may depend on NCCL's release: try --nccl %s",
+                               release);
+        else
+                cli_page_under(page, "the tuner would answer: %s",
+                               choice_text(d.choice.algo, d.choice.proto, d.choice.channels,
+                                           d.choice.chunk, what, sizeof what));
         cli_page_under(page, "rules only: no NCCL was asked, there are no costs");
         add_layout(page, &d);
         add_rules(page, e, &d);

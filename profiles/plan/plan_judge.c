@@ -149,10 +149,10 @@ static void row_text(const struct capo_profile *profile, const struct capo_row *
                  row->algo              ? basis
                  : capo_row_turned(row) ? "turns the call"
                                         : "leaves it to NCCL");
+        if (row->measured)
+                capo_append(text, room, " on %s", row->measured);
         if (row->algo && !isnan(row->gain))
                 capo_append(text, room, ", gain %.0f %%", (double)row->gain * 100);
-        if (row->measured)
-                capo_append(text, room, ", measured on %s", row->measured);
 }
 
 static bool same_choice(const struct capo_plan_row *a, const struct capo_plan_row *b)
