@@ -113,12 +113,15 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
                        j->svg ? "   picture: " : "", j->svg ? j->svg : "");
         for (uint32_t i = 0; i < profile->n_rows; i++) {
                 const struct capo_row *row = &profile->rows[i];
-                char size[16];
+                char from[16], upto[16];
 
                 if (row->measured)
-                        cli_page_under(page, "between %s (even ones): %s up to %s %s %s",
+                        cli_page_under(page,
+                                       "also for the numbers of nodes between (measured on %s, "
+                                       "with as many ranks on each): %s of %s to %s, %s %s",
                                        row->measured, capo_coll_word(row->coll),
-                                       capo_size_print(row->upto, size, sizeof size),
+                                       capo_size_print(row->from, from, sizeof from),
+                                       capo_size_print(row->upto, upto, sizeof upto),
                                        capo_algo_name(row->algo), capo_proto_name(row->proto));
         }
         return CAPO_EXIT_OK;

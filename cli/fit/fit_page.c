@@ -103,9 +103,10 @@ static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
                  format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
         if (!isnan(r->mean_default))
                 capo_append(text, sizeof text,
-                            "; all left to NCCL: mean %s; worst against NCCL's own choice: %s",
+                            "; all left to NCCL: mean %s; %s NCCL's own choice: %s",
                             format_percent(r->mean_default, a, sizeof a),
-                            format_percent(r->worst_default, b, sizeof b));
+                            r->worst_default < 0 ? "least gain over" : "worst against",
+                            format_percent(fabs(r->worst_default), b, sizeof b));
         if (r->n_worse)
                 capo_append(text, sizeof text, "; slower than that beyond noise: %u", r->n_worse);
         cli_section_line(t, "%s", text);
@@ -522,6 +523,33 @@ static int note_gains(const struct capo_fit *fit, struct capo_profile *profile)
         return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "gains", all) : 0;
 }
 
+/* The hosts of all series, each once. */
+static int note_hosts(const struct capo_fit *fit, const struct capo_trial *first,
+                      struct capo_profile *profile)
+{
+        char all[512] = "";
+
+        for (int i = 0; i < (fit->n_series ? fit->n_series : 1); i++) {
+                const struct capo_trial *like = fit->n_series ? &fit->series[i].like : first;
+                char hosts[sizeof like->hosts], *save = NULL;
+
+                strcpy(hosts, like->hosts);
+                for (char *host = strtok_r(hosts, ",", &save); host;
+                     host = strtok_r(NULL, ",", &save)) {
+                        const char *at = strstr(all, host);
+                        size_t n = strlen(host);
+
+                        while (at && ((at > all && at[-1] != ',') || (at[n] && at[n] != ',')))
+                                at = strstr(at + 1, host);
+                        if (!at)
+                                capo_append(all, sizeof all, "%s%s", *all ? "," : "", host);
+                }
+        }
+        if (strlen(all) == sizeof all - 1) /* it was cut */
+                strcpy(all + sizeof all - 4, "...");
+        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "hosts", all) : 0;
+}
+
 int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                    struct capo_profile *profile)
 {
@@ -549,8 +577,7 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
         e |= note_gains(fit, profile);
         if (*fit_page_days(set, days))
                 e |= capo_profile_note(profile, CAPO_PROVENANCE, "measured", days);
-        if (like->hosts[0])
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "hosts", like->hosts);
+        e |= note_hosts(fit, like, profile);
         if (like->driver[0])
                 e |= capo_profile_note(profile, CAPO_PROVENANCE, "driver", like->driver);
         if (like->settings[0])

@@ -49,8 +49,9 @@ fit agree
 grep -q '"when": {"nodes": "2-8", "ranks": "16-64", "layout": "even", "min_local": 8, "max_local": 8, "nccl": "2.28"}' agree.json ||
         fail "all agree, and there is no region: $(grep when agree.json)"
 [ "$(grep -c '"measured": "2, 4, 8 nodes"' agree.json)" = 1 ] || fail "not one row with evidence: $(cat agree.json)"
+grep -q '"hosts": "node00,node01,node02,node03,node04,node05,node06,node07"' agree.json || fail "not all hosts: $(grep hosts agree.json)"
 grep -q '"gain": 0.[12][0-9.]*, "samples": [0-9]*, "measured"' agree.json || fail "no gain in the row: $(grep measured agree.json)"
-grep -q 'between 2, 4, 8 nodes.*allreduce up to .* Tree Simple' agree.page || fail "the page is silent: $(cat agree.page)"
+grep -q 'measured on 2, 4, 8 nodes, ' agree.page || fail "the page is silent: $(cat agree.page)"
 
 # between the measured numbers the region decides, at them their own rule, and outside nothing
 for ask in '3 8 256K region' '6 8 256K region' '4 8 256K own' '3 8 64M -' '16 8 256K -' '3 4 256K -'; do
