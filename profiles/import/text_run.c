@@ -492,7 +492,8 @@ int capo_text_run_end(struct reader *r)
                 settle_call(r);
                 if (!b->call)
                         capo_text_reject(
-                                b, "which collective it measured is not said; --coll NAME says it");
+                                b,
+                                "which collective it measured is not said; --coll NAME or a line # COLL=NAME before it says it");
                 e = settle_ranks(r);
                 if (e == 0)
                         e = settle_choice(r, &want);
