@@ -292,7 +292,7 @@ const struct cli_command sweep_command = {
                 "examples:\n"
                 "  capo sweep -- mpirun -n 8 ./all_reduce_perf -b 1K -e 1G -f 2 -n 200\n"
                 "  capo sweep --algos ring,tree --channels 0,4,8 --calls 5000 -- torchrun --nproc-per-node 8 train.py\n"
-                "  capo sweep --refine capo-logs/first -- srun python train.py",
+                "  capo sweep --refine sweep --dir sweep/2 -- srun python train.py",
         .status =
                 "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
         .operand = "COMMAND",

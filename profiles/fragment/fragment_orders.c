@@ -195,7 +195,7 @@ char *fragment_orders_text(const struct fragment_orders *o, const struct fragmen
                         "best order of the nodes %s: all-reduce of %s with %s %s %.1f GB/s of bus "
                         "bandwidth, predicted, and at most %.1f with any choice in this order: "
                         "%.0f %% less time; NCCL's own choice is as fast in both orders, so it also needs "
-                        "NCCL_ALGO=%s",
+                        "NCCL_ALGO=allreduce:%s (NCCL 2.24 and later)",
                         best->layout, size, capo_ran_algo(best->best), capo_ran_proto(best->best),
                         bus / best->best_us, bus / asked->best_us,
                         100 * (1 - best->best_us / asked->best_us), capo_ran_algo(best->best));
