@@ -5,7 +5,7 @@
  *      one-idle     one GPU is at 15 % and less, all others at 90 % and more; a finding names it
  *      others-gone  beside the busy one no GPU holds memory of a process
  *
- * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes cannot reach
+ * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes may not reach
  * each other; ranks print different amounts of data; one process sleeps while others run; most of a
  * step's time goes to loading data.
  */
@@ -222,7 +222,7 @@ static void read_addresses(struct capo_evidence *e)
 
                 capo_finding_is(f, CAPO_RANK_CAUSE, "network", "likely");
                 SAY(f->headline,
-                    "A NODE USES AN INTERFACE THAT THE OTHERS CANNOT REACH: %s on %s, %s on %s",
+                    "A NODE USES AN INTERFACE THAT THE OTHERS MAY NOT REACH: %s on %s, %s on %s",
                     a->word[local], a->host[local], a->word[other], a->host[other]);
                 SAY(f->next,
                     "NCCL_SOCKET_IFNAME (and GLOO_SOCKET_IFNAME) = the interface of the network between the nodes, on all nodes; NCCL "
@@ -284,9 +284,7 @@ static bool read_amount(const char *line, struct amount *out)
 static void add_amount(struct amounts *a, const struct amount *new)
 {
         for (uint32_t i = 0; i < a->n; i++) {
-                if (strcmp(a->v[i].name, new->name) != 0)
-                        continue;
-                if (a->v[i].rank == new->rank)
+                if (!strcmp(a->v[i].name, new->name) && a->v[i].rank == new->rank)
                         a->v[i].counts = true;
         }
         if (a->n < AMOUNTS)
@@ -315,7 +313,7 @@ static void judge_amounts(struct capo_evidence *e, const struct amounts *a)
                         f = capo_evidence_finding(e);
                         capo_finding_is(f, CAPO_RANK_HANG, "program", "likely");
                         SAY(f->headline,
-                            "RANKS HAVE DIFFERENT AMOUNTS OF DATA: rank %d %ld, rank %d %ld; one makes calls that the other does not make",
+                            "RANKS HAVE DIFFERENT AMOUNTS OF DATA: rank %d %ld, rank %d %ld; one may make calls that the other does not make",
                             x->rank, x->value, y->rank, y->value);
                         SAY(f->next,
                             "the same number of batches on all ranks: drop_last, DistributedSampler, a fixed number of steps; or agree on the end by an "
@@ -406,8 +404,9 @@ static void judge_sleepers(struct capo_evidence *e, const struct sleepers *s)
 enum { CONTEXTS = 64 };
 
 struct contexts {
-        uint32_t n, n_twice; /* n_twice: processes with memory on GPU 0 and on another one */
-        long pid[CONTEXTS];
+        uint32_t n;
+        long pid[CONTEXTS],
+                other[CONTEXTS]; /* on GPU 0, and on this one; 0: no other, -1: several */
         struct capo_evidence_mark mark;
 };
 
@@ -416,30 +415,35 @@ static void read_context(struct contexts *c, const char *line, struct capo_evide
 {
         long gpu, pid;
         char type;
+        uint32_t i = 0;
 
         if (*line != '|' ||
             (sscanf(line, "| %ld N/A N/A %ld %c ", &gpu, &pid, &type) != 3 &&
              sscanf(line, "| %ld %ld %c ", &gpu, &pid, &type) != 3) ||
-            type != 'C')
+            type != 'C' || gpu < 0)
                 return;
-        if (gpu == 0 && c->n < CONTEXTS) {
+        while (i < c->n && c->pid[i] != pid)
+                i++;
+        if (gpu == 0 && i == c->n && i < CONTEXTS) {
                 c->mark = c->n ? c->mark : mark;
                 c->pid[c->n++] = pid;
+        } else if (gpu > 0 && i < c->n) {
+                c->other[i] = c->other[i] == 0 || c->other[i] == gpu ? gpu : -1;
         }
-        for (uint32_t i = 0; i < c->n && gpu > 0; i++)
-                c->n_twice += c->pid[i] == pid;
 }
 
 static void judge_contexts(struct capo_evidence *e, const struct contexts *c)
 {
         struct capo_diagnose_finding *f;
+        uint32_t n = 0;
 
-        if (c->n_twice < 2)
+        for (uint32_t i = 0; i < c->n; i++)
+                n += c->other[i] > 0;
+        if (n < 2)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_CAUSE, "program", "likely");
-        SAY(f->headline, "%u PROCESSES ALSO TAKE MEMORY ON GPU 0, beside their own GPU",
-            c->n_twice);
+        SAY(f->headline, "%u PROCESSES ALSO TAKE MEMORY ON GPU 0, beside their own GPU", n);
         SAY(f->next,
             "torch.cuda.set_device(local_rank) before any other call of CUDA, torch.load(map_location=...), barrier(device_ids=[local_rank]); or one visible GPU for each process");
         capo_finding_mark(f, c->mark);
@@ -454,15 +458,7 @@ struct loads {
         struct capo_diagnose_finding f;
 };
 
-/* The number behind the word: "time: 0.486", "Time  0.486 ( 0.490)". */
-static double number_behind(const char *line, size_t size, const char *word)
-{
-        const char *at = memmem(line, size, word, strlen(word));
-
-        return at ? strtod(at + strlen(word) + strspn(at + strlen(word), " :="), NULL) : 0;
-}
-
-/* "time: 0.486, data_time: 0.331" */
+/* "time: 0.486, data_time: 0.331", "Time  0.486 ( 0.490)	Data  0.331" */
 static void take_load(const char *at, const char *line, uint32_t number, void *arg)
 {
         static const char *const steps[] = {" time",     "batch_time", "iter_time",
@@ -473,17 +469,20 @@ static void take_load(const char *at, const char *line, uint32_t number, void *a
                              NULL),
                step = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(steps) && step <= 0; i++)
-                step = number_behind(line, size, steps[i]);
+        for (size_t i = 0; i < N_ELEMENTS(steps) && step <= 0; i++) {
+                const char *behind = memmem(line, size, steps[i], strlen(steps[i]));
+
+                behind = behind ? behind + strlen(steps[i]) : "";
+                step = strtod(behind + strspn(behind, " :="), NULL);
+        }
         if (step <= 0 || data <= 0 || data > step)
                 return;
         l->n++;
-        l->n_late += data > DATA_MOST * step;
-        if (data > DATA_MOST * step) {
-                if (!l->f.n_marks)
-                        capo_quote(line, l->f.detail, sizeof l->f.detail);
-                capo_finding_mark(&l->f, (struct capo_evidence_mark){l->text, number});
-        }
+        if (data <= DATA_MOST * step)
+                return;
+        if (!l->n_late++)
+                capo_quote(line, l->f.detail, sizeof l->f.detail);
+        capo_finding_mark(&l->f, (struct capo_evidence_mark){l->text, number});
 }
 
 static void read_loads(struct capo_evidence *e)
@@ -494,7 +493,7 @@ static void read_loads(struct capo_evidence *e)
 
         for (size_t i = 0; i < N_ELEMENTS(words); i++)
                 capo_evidence_all(e, words[i], take_load, &l, &l.text);
-        if (!l.n_late || l.n_late * 2 < l.n || e->timed_out)
+        if (!l.n_late || l.n_late * 2 <= l.n || e->timed_out)
                 return;
         capo_finding_is(&l.f, CAPO_RANK_SLOW, "slow", "likely");
         SAY(l.f.headline, "THE STEPS WAIT FOR DATA: loading takes more than %.0f %% of most steps",
