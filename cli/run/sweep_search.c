@@ -32,12 +32,10 @@ struct search {
         struct measured {
                 double weight, sum;
         } of[64 * CAPO_NCCL_COLLS][CAPO_SWEEP_CANDIDATES]; /* classes as in plan->keep */
-        /* of one class: */
-        double ln
-                [CAPO_SWEEP_CANDIDATES]; /* of the time over that of NCCL's own choice; NAN: not measured */
-        double se[CAPO_SWEEP_CANDIDATES];
-        bool pair
-                [CAPO_SWEEP_CANDIDATES]; /* was anything of it measured? Else NCCL does not offer it */
+        /* Of one class; ln: of a time over that of NCCL's own choice, NAN: not measured. pair: was anything
+         * of it measured? Else NCCL does not offer it. */
+        double ln[CAPO_SWEEP_CANDIDATES], se[CAPO_SWEEP_CANDIDATES];
+        bool pair[CAPO_SWEEP_CANDIDATES];
         int lead[CAPO_SWEEP_CANDIDATES], n_lead; /* the best candidate of each pair, best first */
 };
 
@@ -110,7 +108,7 @@ static void add_block(struct search *s, struct timed *v, struct timed *end, int 
         }
 }
 
-static void gather(struct search *s, const struct capo_samples *set)
+static void gather_times(struct search *s, const struct capo_samples *set)
 {
         _cleanup_free_ struct timed *v = xmalloc((set->n + 1) * sizeof *v);
         size_t n = 0;
@@ -148,8 +146,7 @@ static int by_time(const void *a, const void *b, void *ln)
                        ?: CAPO_ORDER(*(const int *)a, *(const int *)b);
 }
 
-/* Set what @s has of one class. */
-static void look_at(struct search *s, unsigned class)
+static void set_class(struct search *s, unsigned class)
 {
         s->n_lead = 0;
         for (unsigned pair = 0; pair * s->each < s->plan->n; pair++) {
@@ -303,7 +300,7 @@ static struct search *search_new(const struct capo_sweep_plan *plan, const struc
 
         s->plan = plan;
         s->each = plan->n_channels * plan->n_chunks;
-        gather(s, set);
+        gather_times(s, set);
         return s;
 }
 
@@ -318,7 +315,7 @@ void sweep_search(struct capo_sweep_plan *plan, const struct capo_samples *set,
                 struct capo_sweep_list *list = &plan->keep[class / 64][class % 64];
                 unsigned open;
 
-                look_at(s, class);
+                set_class(s, class);
                 if (!s->n_lead)
                         continue;
                 round->settled += !open_class(s, list);
@@ -333,6 +330,6 @@ int sweep_search_best(const struct capo_sweep_plan *plan, const struct capo_samp
 {
         _cleanup_free_ struct search *s = search_new(plan, set);
 
-        look_at(s, coll * 64 + log2);
+        set_class(s, coll * 64 + log2);
         return s->n_lead ? s->lead[0] : -1;
 }

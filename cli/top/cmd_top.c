@@ -65,7 +65,7 @@ static void put_head(const struct view *v)
         put_line(0, text, A_REVERSE);
 }
 
-static void draw(struct view *v)
+static void draw_page(struct view *v)
 {
         struct top_lines lines = {0};
         size_t room = LINES > 1 ? (size_t)LINES - 1 : 0;
@@ -144,7 +144,7 @@ static int show_until_left(struct view *v, double every_s)
         for (int key = 0; r == 0;) {
                 uint64_t now;
 
-                draw(v);
+                draw_page(v);
                 now = capo_clock_of(CLOCK_MONOTONIC);
                 timeout(next > now ? (int)((next - now) / 1000000) + 1 : 0);
                 key = getch();

@@ -145,18 +145,24 @@ static int fit_turns(const struct seen *v, int n, int part, double *slope, doubl
         return m > turned + 2 ? turned : 0;
 }
 
+/* Put the values with a turn, or without, into @to. Return: their median; *@n_to: how many they are. */
+static double median_of(const struct seen *v, int n, bool turned, double *to, size_t *n_to)
+{
+        *n_to = 0;
+        for (int i = 0; i < n; i++) {
+                if (turned == (v[i].turns > 0))
+                        to[(*n_to)++] = v[i].value;
+        }
+        return capo_middle(to, *n_to);
+}
+
 /* Bring outliers to @spread from the median of those with a turn, or without. Return: their median distance from
  * it, before. */
 static double clip_arm(struct seen *v, int n, double *scratch, bool turned, double spread)
 {
-        double middle;
-        size_t m = 0;
+        size_t m;
+        double middle = median_of(v, n, turned, scratch, &m);
 
-        for (int i = 0; i < n; i++) {
-                if (turned == (v[i].turns > 0))
-                        scratch[m++] = v[i].value;
-        }
-        middle = capo_middle(scratch, m);
         for (size_t i = 0; i < m; i++)
                 scratch[i] = fabs(scratch[i] - middle);
         for (int i = 0; i < n; i++) {
@@ -166,27 +172,21 @@ static double clip_arm(struct seen *v, int n, double *scratch, bool turned, doub
         return capo_middle(scratch, m);
 }
 
-/* Are values above @spread over the median of their choice more frequent with a turn than chance allows? They are an
- * effect of the choice then. Of all such values a turn has each with its share of the calls. */
+/* A stall is a value above the median of its choice by more than @spread. Are those with a turn more than chance
+ * allows, if each stall falls on a turn with the turns' share of the calls? Then they are an effect. */
 static bool turns_stall(const struct seen *v, int n, double *scratch, double spread)
 {
-        int calls[2] = {0}, stalls[2] = {0};
+        size_t calls[2];
+        int stalls[2] = {0};
         double share, chance = 0;
 
         for (int turned = 0; turned < 2; turned++) {
-                double middle;
-                size_t m = 0;
+                double middle = median_of(v, n, turned, scratch, &calls[turned]);
 
-                for (int i = 0; i < n; i++) {
-                        if (turned == (v[i].turns > 0))
-                                scratch[m++] = v[i].value;
-                }
-                middle = capo_middle(scratch, m);
-                calls[turned] = (int)m;
-                for (size_t i = 0; i < m; i++)
+                for (size_t i = 0; i < calls[turned]; i++)
                         stalls[turned] += scratch[i] > middle + spread;
         }
-        share = (double)calls[1] / (calls[0] + calls[1]);
+        share = (double)calls[1] / (double)(calls[0] + calls[1]);
         for (int k = stalls[1], all = stalls[0] + stalls[1]; k <= all; k++)
                 chance += exp(lgamma(all + 1) - lgamma(k + 1) - lgamma(all - k + 1) +
                               k * log(share) + (all - k) * log1p(-share));

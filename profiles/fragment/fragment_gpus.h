@@ -12,8 +12,8 @@ enum { FRAGMENT_GPUS_TEXT = 512 };
  * fragment_gpus_text() - other GPUs, as many of each node, with more all-reduce bandwidth by the
  * links, and the setting that takes them, in a sentence
  *
- * For up to 16 ranks on machines of up to 16 GPUs. Nodes with as many GPUs get the same ones. Fewer
- * than a thousand choices are tried, of each node once.
+ * For up to 16 ranks on machines of up to 16 GPUs. Nodes with as many GPUs get the same ones. At most
+ * a thousand choices are tried for the nodes with as many GPUs.
  *
  * Return: @text, of FRAGMENT_GPUS_TEXT; "": none is 5 % better, or it is not known.
  */

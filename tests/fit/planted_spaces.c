@@ -108,8 +108,8 @@ static double candidate_time(const struct space *s, const struct capo_sweep_plan
                        p->candidate[i].chunk ?: (unsigned)number_of(own, "chunk", 0), bytes);
 }
 
-static void measure(const struct space *s, struct capo_samples *set, double us, uint64_t bytes,
-                    struct capo_sample what, int n)
+static void measure_point(const struct space *s, struct capo_samples *set, double us,
+                          uint64_t bytes, struct capo_sample what, int n)
 {
         double sd = s->sd * (bytes <= 65536 ? s->small_factor : 1);
 
@@ -133,7 +133,7 @@ static void measure_candidate(const struct space *s, const struct capo_sweep_pla
                 .want_channels = p->candidate[i].channels,
                 .want_chunk = p->candidate[i].chunk};
 
-        measure(s, set, us, bytes, what, n);
+        measure_point(s, set, us, bytes, what, n);
 }
 
 static void begin_run(struct capo_samples *set)
@@ -192,8 +192,8 @@ static bool is_right(const struct space *s, size_t size, double us, uint64_t byt
         return false;
 }
 
-static void score(const struct space *s, const struct capo_sweep_plan *plan, int best, size_t size,
-                  uint64_t bytes, int *found, int *near, double *worst)
+static void score_search(const struct space *s, const struct capo_sweep_plan *plan, int best,
+                         size_t size, uint64_t bytes, int *found, int *near, double *worst)
 {
         double us = candidate_time(s, plan, (unsigned)best, size, bytes), loss;
 
@@ -221,7 +221,7 @@ static void search_size(const struct space *s, struct tally *t, size_t size, int
 
         make_plan(s->json, &whole);
         begin_run(&full);
-        measure(s, &full, own_us, bytes, nothing, 2 * calls);
+        measure_point(s, &full, own_us, bytes, nothing, 2 * calls);
         most = 2ul * (unsigned)calls;
         for (unsigned i = 0; i < whole.n; i++) {
                 double us = candidate_time(s, &whole, i, size, bytes);
@@ -248,7 +248,7 @@ static void search_size(const struct space *s, struct tally *t, size_t size, int
                 if (!open || (!fresh && settled++))
                         break;
                 begin_run(&set);
-                measure(s, &set, own_us, bytes, nothing, 2 * calls);
+                measure_point(s, &set, own_us, bytes, nothing, 2 * calls);
                 used += (open + 2) * (unsigned)calls;
                 rounds++;
                 if (verbose)
@@ -262,7 +262,7 @@ static void search_size(const struct space *s, struct tally *t, size_t size, int
                 }
         }
         best = sweep_search_best(&whole, &set, CAPO_COLL_ALLREDUCE, log2);
-        score(s, &whole, best, size, bytes, &t->found, &t->near, &t->worst);
+        score_search(s, &whole, best, size, bytes, &t->found, &t->near, &t->worst);
         if (verbose)
                 printf("  size %llu: %s %s %u %u, %.2f %% slower than the best\n",
                        (unsigned long long)bytes, capo_algo_name(whole.candidate[best].algo),
@@ -272,7 +272,7 @@ static void search_size(const struct space *s, struct tally *t, size_t size, int
                                       number_of(json_array_get(s->truth, size), "time_us", NAN) -
                               1));
         best = sweep_search_best(&whole, &full, CAPO_COLL_ALLREDUCE, log2);
-        score(s, &whole, best, size, bytes, &t->full_found, &t->full_near, &t->full_worst);
+        score_search(s, &whole, best, size, bytes, &t->full_found, &t->full_near, &t->full_worst);
         t->sizes++;
         t->rounds = rounds > t->rounds ? rounds : t->rounds;
         t->calls += used;
