@@ -8,11 +8,6 @@
 #include "profiles/fragment/fragment_orders.h"
 #include "profiles/fragment/fragment_trays.h"
 
-/* Smaller gains are within the model's error: 1 to 4 % where bandwidth dominates, 17.6 % at worst
- * (docs/internals/models.md). */
-#define CAPO_MODEL_MARGIN      0.20
-#define CAPO_MODEL_MARGIN_TEXT "20 %"
-
 /* Below this size the model overrates NVLS: on 8 B300 it is 40 % too fast at 64 MiB, and prefers
  * NVLS where Ring was 5 to 11 % faster, at 64 and 128 MiB. On 4 and 6 H100 it is right from this
  * size on (docs/internals/models.md). */

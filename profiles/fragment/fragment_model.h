@@ -6,6 +6,11 @@
 #include "profiles/fragment/link_loads.h"
 #include "profiles/fragment/nccl_model.h"
 
+/* Smaller gains are within the model's error: 1 to 4 % where bandwidth dominates, 17.6 % at worst
+ * (docs/internals/models.md). */
+#define CAPO_MODEL_MARGIN      0.20
+#define CAPO_MODEL_MARGIN_TEXT "20 %"
+
 /* The bus bandwidth of one shape, in GB/s as NCCL defines it. */
 struct fragment_shape_rate {
         double believed, corrected; /* believed: the value in NCCL's table; corrected: from the

@@ -166,7 +166,7 @@ int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
 
 bool fragment_orders_matter(const struct fragment_orders *o)
 {
-        return o->n && (o->v[o->best].best_us < 0.99 * o->v[0].best_us ||
+        return o->n && (o->v[o->best].best_us <= (1 - CAPO_MODEL_MARGIN) * o->v[0].best_us ||
                         o->v[o->own].own_us < 0.99 * o->v[0].own_us);
 }
 

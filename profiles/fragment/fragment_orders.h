@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The order of an allocation's nodes. NCCL's trees give a node in the middle twice the traffic of
- * one at an end, so a node with few GPUs, and few NICs beside them, belongs to an end. The order is
+ * one at an end, which few GPUs, and few NICs beside them, carry less well. The order is
  * that of the ranks: a hostfile sets it, and it costs nothing. */
 #pragma once
 
@@ -41,7 +41,8 @@ int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
 /** fragment_nodes_differ() - do two nodes use different GPUs? */
 bool fragment_nodes_differ(const struct capo_alloc *a);
 
-/** fragment_orders_matter() - is another order than the one asked more than 1 % faster? */
+/** fragment_orders_matter() - is another order than the one asked more than 1 % faster by NCCL's own
+ * choice, or by CAPO_MODEL_MARGIN with the best one? The second needs a setting, too. */
 bool fragment_orders_matter(const struct fragment_orders *o);
 
 /** fragment_orders_text() - the best order in a sentence, "" where none is better. Returns @text.

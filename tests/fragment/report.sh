@@ -43,10 +43,10 @@ rm "$work/logs/topology-one.xml"
 "$capo" report --wide --platform hgxh100 "$work/logs" >"$work/page" 2>&1 || fail "another machine: $(cat "$work/page")"
 grep -q 'which hgxh100.xml lacks' "$work/page" || fail "GPUs of another machine: $(cat "$work/page")"
 
-# Switches that add: eight H100 whose first four have the stand-in's bus ids. Only AllReduce is added in the switch, and it says so.
+# Switches that add: eight H100 with the stand-in's bus ids. Only AllReduce is added in the switch, and it says so.
 h100=$source/profiles/data/topologies/hgxh100.xml
-sed -e 's/target="0000:0/target="0000:e/' -e s/0000:1b:00.0/0000:01:00.0/g -e s/0000:43:00.0/0000:02:00.0/g -e s/0000:52:00.0/0000:03:00.0/g -e s/0000:61:00.0/0000:04:00.0/g \
-        "$h100" >"$work/adding.xml"
+sed -e 's/target="0000:0/target="0000:e/' -e s/0000:1b:00.0/0000:01:00.0/g -e s/0000:43:00.0/0000:02:00.0/g -e s/0000:52:00.0/0000:03:00.0/g -e s/0000:61:00.0/0000:04:00.0/g -e s/0000:9d:00.0/0000:05:00.0/g \
+        -e s/0000:c3:00.0/0000:06:00.0/g -e s/0000:d1:00.0/0000:07:00.0/g -e s/0000:df:00.0/0000:08:00.0/g "$h100" >"$work/adding.xml"
 "$capo" report --wide --topo "$work/adding.xml" "$work/logs" >"$work/page" || fail "no page of switches that add"
 grep -q ' AllReduce .* 445 NVLS  ' "$work/page" || fail "not said to add: $(grep -A9 '^CEILINGS' "$work/page")"
 grep -q 'NVLS: the switches add and copy' "$work/page" || fail "NVLS is not explained"
@@ -120,7 +120,7 @@ grep -q 'not known for .*: more than 32 ranks: --topo .*/topology-one.xml comput
 # Where NCCL can be asked, the page and capo fit --model name the same order and experiment, and NEXT the same one.
 asked() { env -u LD_LIBRARY_PATH "$capo" "$@"; } # the real NCCL, not the stand-in
 if asked plan --topo "$topo" --gpus 0,1 --sizes 1M >/dev/null 2>&1; then
-        for layout in 1+3 2+2+1; do
+        for layout in 1+3 8+4+2x8; do
                 [ $layout = 1+3 ] && size=64M || size=1G
                 mkdir "$work/asked-$layout"
                 "$build/tests/golden/gen_job" "$work/asked-$layout" layout=$layout steps=200 sizes=$size gpu=1 bus=1 >/dev/null || fail "no job of $layout"
@@ -135,7 +135,7 @@ assert len(sweeps) == (layout == "1+3"), part
 assert re.findall("(?:one experiment:|as NCCL chooses:) (capo sweep --coll .*COMMAND)", page) == 2 * sweeps, page
 shared = re.findall("best order of the nodes .*?;|NCCL_[A-Z_]+=\\d+: .*|nothing to gain by choice [^:]*|not settled .*", part + fit[fit.index("\nORDER") if "\nORDER" in fit else fit.index("BEYOND"):])
 assert len(shared) >= 2 and all(sentence in page for sentence in shared), (shared, page)
-assert ("best order of the nodes 2+1+2" in page) == (layout == "2+2+1") and "names the best order and one experiment" not in page, page
+assert ("best order of the nodes 3x8+4" in page) == (layout != "1+3") and "names the best order and one experiment" not in page, page
 END
         done
         asked report --json --topo "$work/adding.xml" "$work/asked-1+3" | python3 -c '
