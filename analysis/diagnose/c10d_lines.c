@@ -57,7 +57,6 @@ static void read_barriers(struct capo_evidence *e)
         capo_rank_list(b.f->ranks, b.f->n_ranks, who);
         SAY(b.f->headline, "%s DID NOT COME to monitoredBarrier()",
             b.f->n_ranks ? capo_rank_shout(who) : "SOME RANKS");
-        SAY(b.f->detail, "rank 0 says so: the barrier asks each rank");
         SAY(b.f->missing, "stacks of these ranks: py-spy dump --pid PID");
         SAY(b.f->next,
             "look at what these ranks do instead: their logs, exit status, data loading");
@@ -240,7 +239,7 @@ static void read_store(struct capo_evidence *e)
         capo_finding_mark(f, s.waits_at);
         if (elsewhere) {
                 SAY(f->headline,
-                    "MASTER_ADDR IS NOT THE NODE OF RANK 0: others connect to %s, rank 0 waits on %s",
+                    "OTHERS CONNECT TO %s, AND RANK 0 WAITS ON %s: is MASTER_ADDR another node?",
                     s.asked, s.rank0);
                 SAY(f->next,
                     "master_addr (MASTER_ADDR) = the node that rank 0 runs on, or place rank 0 on %s",

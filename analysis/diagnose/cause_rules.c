@@ -13,7 +13,7 @@ static const struct cause_rule {
 #include "analysis/diagnose/cause_rules.def"
 };
 
-enum { WORD_ROOM = 128 };
+enum { WORD_ROOM = 128, QUOTED = 240 };
 
 struct place {
         const char *behind; /* must follow in the line; "": nothing */
@@ -83,8 +83,12 @@ static void try_rule(struct capo_evidence *e, const struct cause_rule *rule)
         capo_finding_is(f, rule->rank, rule->kind, rule->sure);
         SAY(f->headline, "%s", rule->headline);
         SAY(f->next, "%s", rule->next);
-        capo_quote(marks[0].line, f->detail, sizeof f->detail);
         for (unsigned i = 0; i < n; i++) {
+                char line[QUOTED];
+
+                capo_quote(marks[i].line, line, sizeof line);
+                if (!strstr(f->detail, line)) /* one line may have several of the words */
+                        ADD(f->detail, "%s%s", *f->detail ? "\n" : "", line);
                 capo_finding_mark(f, marks[i].mark);
                 capo_finding_rank_add(f,
                                       capo_text_rank(&e->texts[marks[i].mark.text], marks[i].line));

@@ -532,15 +532,15 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
                 mark_last(d, f, job->comms[v->comm].members[i].process, v->comm, v->seq);
         process_words(d, v->culprits[0].process, who);
         if (differs)
-                SAY(f->headline, "%s MAKES ANOTHER CALL than the others as %s #%u of %s", who,
-                    v->call ? capo_call_name(v->call->call) : "call", v->seq,
-                    job->comms[v->comm].name);
+                SAY(f->headline, "%s MAKES ANOTHER CALL than another rank as #%u of %s", who,
+                    v->seq, job->comms[v->comm].name);
         else
-                SAY(f->headline, "%s%s HAS NOT MADE %s #%u of %s",
+                SAY(f->headline, "%s%s HAS NOT MADE %s #%u of %s, by the lines here",
                     f->rank == CAPO_RANK_HANG ? "" : "IF THE JOB HANGS: ", who,
                     v->call ? capo_call_name(v->call->call) : "call", v->seq,
                     job->comms[v->comm].name);
-        SAY(f->detail, "%u of %u ranks have made it", v->n_waiting, v->n_ranks);
+        if (!differs)
+                SAY(f->detail, "lines of %u of %u ranks show it", v->n_waiting, v->n_ranks);
         for (uint32_t i = 0, n = 0; i < job->comms[v->comm].n_members && differs && n < 2; i++) {
                 uint32_t at = job->comms[v->comm].members[i].process;
                 char words[96], one[DEBUG_NAME + 8];
@@ -549,12 +549,12 @@ static void tell_call(const struct debug *d, const struct capo_hang_job *job,
                 if (culprit != !n) /* the culprit, then the first of the others */
                         continue;
                 if (*call_words(d, at, v->comm, v->seq, words))
-                        ADD(f->detail, "\n%s: %s", process_words(d, at, one), words);
+                        ADD(f->detail, "%s%s: %s", n ? "\n" : "", process_words(d, at, one), words);
                 n++;
                 i = UINT32_MAX; /* begin again */
         }
-        SAY(f->missing, "whether the lines of all ranks end at the same moment; stacks of %s", who);
-        SAY(f->next, "look at what %s does instead of that call", who);
+        SAY(f->next,
+            "stacks of all ranks: does the program of %s take another way before that call?", who);
 }
 
 static void judge_calls(struct debug *d)
@@ -703,18 +703,16 @@ static void judge_creations(struct debug *d)
                 }
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "birth", "unsure");
                 SAY(f->headline,
-                    "A COMMUNICATOR OF %d RANKS WAS NOT CREATED: %u began, none came to the end",
-                    c->n_ranks, n);
+                    "A COMMUNICATOR OF %d RANKS: lines of %u rank%s begin its creation, no line ends it",
+                    c->n_ranks, n, n == 1 ? "" : "s");
                 tell_hosts(d, c->key, f);
                 if (n_list)
                         ADD(f->detail, "%sno line of %s", *f->detail ? "\n" : "",
                             capo_rank_list(list, n_list, ranks));
-                SAY(f->missing, "%s",
+                SAY(f->next,
+                    "%s: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P, and stacks of all ranks",
                     n_list ? "the lines of these ranks, or that there are none"
                            : "what follows in the log, or that nothing does");
-                SAY(f->next,
-                    "%sNCCL_DEBUG=INFO with NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P; then NCCL_P2P_DISABLE=1, NCCL_CUMEM_ENABLE=0 one by one",
-                    n_list ? "look at the ranks without a line; " : "");
         }
 }
 

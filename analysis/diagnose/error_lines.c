@@ -359,8 +359,7 @@ static void take_other(const char *at, const char *line, uint32_t number, void *
         capo_finding_is(x->f, CAPO_RANK_HANG, "exception", "likely");
         capo_quote(line, x->f->detail, sizeof x->f->detail);
         capo_finding_mark(x->f, (struct capo_evidence_mark){x->text, number});
-        SAY(x->f->headline,
-            "A PROCESS RAISED AN EXCEPTION while another waits in a collective for it");
+        SAY(x->f->headline, "A PROCESS RAISED AN EXCEPTION while another is in a collective");
         SAY(x->f->next,
             "that exception and its traceback; who calls that process must check its answer");
 }

@@ -29,8 +29,8 @@ struct run {
         struct capo_tests_run r;
         char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
         char hosts[HOSTS][32];
-        uint32_t n_hosts, wrong;      /* wrong: line of the first wrong row; 0: none */
-        bool begun, commanded, twice, /* twice: two processes print its head */
+        uint32_t n_hosts, wrong;              /* wrong: line of the first wrong row; 0: none */
+        bool begun, commanded, failed, twice, /* twice: two processes print its head */
                 old; /* old: its last column is an error, not a count of wrong values */
 };
 
@@ -185,7 +185,7 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
         if (run->twice) {
                 capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
                 SAY(f->headline,
-                    "NCCL-TESTS WAS BUILT WITHOUT MPI: each process ran a test of its own, and no number is of the network between them");
+                    "TWO HEADS OF NCCL-TESTS, AS WHEN IT IS BUILT WITHOUT MPI: each process then runs a test of its own, and no number is of the network");
                 SAY(f->next,
                     "make clean; make MPI=1 MPI_HOME=...; then all ranks stand in one list");
         } else if (run->wrong) {
@@ -318,8 +318,8 @@ static void judge_pair(struct capo_evidence *e, const struct run *runs, uint32_t
                    *(setting = find_setting(runs, n, slow, middle, one))) {
                 bool of_fast = strstr(fast->settings, setting) != NULL;
 
-                SAY(f->headline, "%s MAKES THE SAME TEST %s: %.4g against %.4g GB/s", setting,
-                    of_fast ? "FASTER" : "SLOWER", of_fast ? fast->r.busbw : slow->r.busbw,
+                SAY(f->headline, "THE SAME TEST IS %s WITH %s: %.4g against %.4g GB/s",
+                    of_fast ? "FASTER" : "SLOWER", setting, of_fast ? fast->r.busbw : slow->r.busbw,
                     of_fast ? slow->r.busbw : fast->r.busbw);
                 SAY(f->next, "%s it; why it matters on this machine is not shown by these numbers",
                     of_fast ? "keep" : "unset");
@@ -405,8 +405,7 @@ static void judge_link(struct capo_evidence *e, const struct link *link)
         capo_finding_mark(f, link->mark);
         SAY(f->headline, "A LINK CARRIES %.3g OF %.4g Gb/s: NCCL cannot be faster than it",
             link->got, link->rate);
-        SAY(f->detail,
-            "perftest without NCCL and GPUs measures it, so NCCL's settings are not the cause");
+        SAY(f->detail, "perftest measures it, without NCCL");
         SAY(f->next,
             "the NIC's PCIe link (lspci -vvv: LnkSta), firmware and power; a cold start of the node "
             "(power off) where the NIC came up degraded; MTU, PFC and the switch port");
@@ -643,7 +642,9 @@ void capo_tests_read(struct capo_evidence *e)
 
                         read_link(&link, line, size,
                                   (struct capo_evidence_mark){i, records->v[k].line}, unit);
-                        if (tests && run.begun && !run.r.bytes && !strncmp(line, "# nThread ", 10))
+                        run.failed |= capo_line_has(line, "failure|rror|signal");
+                        if (tests && run.begun && !run.r.bytes && !run.failed &&
+                            !strncmp(line, "# nThread ", 10))
                                 run.twice = true;
                         else if (tests && (run.r.bytes || run.begun) && begins_run(line, size)) {
                                 keep_run(&runs, &n, &run); /* the next of several in one file */

@@ -382,8 +382,7 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
                     !find_parting(a, b, name, &line, &line_other))
                         continue;
                 capo_finding_is(f, CAPO_RANK_HANG, "mismatch", "likely");
-                SAY(f->headline,
-                    "%s AND %s ARE AT DIFFERENT PLACES of %s: one makes a call that the other does not make",
+                SAY(f->headline, "%s AND %s ARE AT DIFFERENT PLACES of %s",
                     capo_rank_shout(process_words(a, who)),
                     capo_rank_shout(process_words(b, other)), name);
                 tell_place(f, a, line);
@@ -450,12 +449,11 @@ static bool judge_circle(const struct stacks *s, struct capo_diagnose_finding *f
         for (uint32_t i = 0; i < s->n; i++)
                 capo_finding_mark(f, s->v[i].mark);
         capo_finding_is(f, CAPO_RANK_HANG, "p2p", "likely");
-        SAY(f->headline,
-            "ALL %u RANKS WAIT IN SENDS AND RECEIVES: often their order makes a circle", s->n);
+        SAY(f->headline, "ALL %u STACKS ARE IN SENDS AND RECEIVES", s->n);
         SAY(f->missing, "which peer each one waits for: flight recorder dumps of all ranks");
         SAY(f->next,
-            "does each rank send first? Order them by even and odd rank, or batch both "
-            "(batch_isend_irecv of all in one call); if it hangs on several nodes only: the network");
+            "does each rank send first? Then order them by even and odd rank, or batch both "
+            "(batch_isend_irecv of all in one call)");
         return true;
 }
 
@@ -483,10 +481,10 @@ static void name_others(const struct stacks *s, struct capo_diagnose_finding *f,
                 return;
         process_words(first, who);
         if (n == 1)
-                SAY(f->headline, "%s IS NOT IN A COLLECTIVE that the others wait in: it is %s",
-                    capo_rank_shout(who), first->words);
+                SAY(f->headline, "%s IS NOT IN A COLLECTIVE: it is %s", capo_rank_shout(who),
+                    first->words);
         else
-                SAY(f->headline, "%u PROCESSES ARE NOT IN A COLLECTIVE that the others wait in", n);
+                SAY(f->headline, "%u PROCESSES ARE NOT IN A COLLECTIVE", n);
 }
 
 static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing doing,
@@ -497,9 +495,8 @@ static bool judge_others(const struct stacks *s, const uint32_t *n, enum doing d
                 return false;
         capo_finding_is(f, CAPO_RANK_HANG, "missing", "likely");
         name_others(s, f, doing, n[doing]);
-        ADD(f->detail, "\n%u other%s wait%s in a collective or for %s GPU", n[DOING_WAITS],
-            n[DOING_WAITS] == 1 ? "" : "s", n[DOING_WAITS] == 1 ? "s" : "",
-            n[DOING_WAITS] == 1 ? "its" : "their");
+        ADD(f->detail, "\nof %u stacks %u %s in a collective or wait for a GPU", s->n,
+            n[DOING_WAITS], n[DOING_WAITS] == 1 ? "is" : "are");
         SAY(f->missing, "a second dump a minute later: does that stack change?");
         SAY(f->next,
             doing == DOING_LEAVES
@@ -517,11 +514,10 @@ static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_
         for (uint32_t i = 0; i < s->n; i++)
                 capo_finding_mark(f, s->v[i].mark);
         SAY(f->headline,
-            "NOT DECIDED WHO IS THE CAUSE: of %u stacks %u wait in a collective or for their GPU",
-            s->n, n[DOING_WAITS]);
-        SAY(f->missing, "the stacks of all ranks of the job, each dumped at the same moment");
+            "NOT DECIDED WHO IS THE CAUSE: of %u stack%s %u %s in a collective or wait for a GPU",
+            s->n, s->n == 1 ? "" : "s", n[DOING_WAITS], n[DOING_WAITS] == 1 ? "is" : "are");
         SAY(f->next,
-            "py-spy dump --native --pid PID of every rank; flight recorder dumps show which call each is in");
+            "stacks of all ranks at one moment (py-spy dump --native --pid PID); flight recorder dumps show which call each is in");
 }
 
 /* ---- where a process crashed ---- */

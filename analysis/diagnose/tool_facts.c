@@ -95,8 +95,8 @@ static void judge_use(struct capo_evidence *e, const struct gpus *g)
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         SAY(f->headline,
-            "GPU %d RESTS while the %u others are at %d %% and more: they may wait for its rank",
-            g->index[idle], n_busy, BUSY);
+            "GPU %d IS AT %d %% OR LESS, %u others at %d %% or more: they may wait for its rank",
+            g->index[idle], IDLE, n_busy, BUSY);
         SAY(f->missing, "the stack of that rank: py-spy dump --pid PID of the process on GPU %d",
             g->index[idle]);
         SAY(f->next,
@@ -388,9 +388,8 @@ static void judge_sleepers(struct capo_evidence *e, const struct sleepers *s)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
-        SAY(f->headline,
-            "NOT DECIDED WHY: PROCESS %ld SLEEPS while the %u others run, as they do in a collective",
-            s->sleeps, s->n_run);
+        SAY(f->headline, "NOT DECIDED WHY: PROCESS %ld SLEEPS while %u others run", s->sleeps,
+            s->n_run);
         SAY(f->missing, "its stack, and that of one of the others: py-spy dump --pid %ld",
             s->sleeps);
         SAY(f->next,
@@ -496,8 +495,8 @@ static void read_loads(struct capo_evidence *e)
         if (!l.n_late || l.n_late * 2 <= l.n || e->timed_out)
                 return;
         capo_finding_is(&l.f, CAPO_RANK_SLOW, "slow", "likely");
-        SAY(l.f.headline, "THE STEPS WAIT FOR DATA: loading takes more than %.0f %% of most steps",
-            100 * DATA_MOST);
+        SAY(l.f.headline, "LOADING DATA TAKES MORE THAN %.0f %% OF THE STEP in %u of %u lines",
+            100 * DATA_MOST, l.n_late, l.n);
         SAY(l.f.next,
             "more loader workers (persistent_workers, prefetch_factor), faster decoding and storage, cached data; the same run with data "
             "made up shows what is left; a GPU whose loader is late rests, the others spin in the all-reduce");

@@ -264,8 +264,7 @@ static void judge_software(struct capo_evidence *e)
                 return;
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_HANG, "known-bug", "likely");
-        SAY(f->headline, "THE RELEASE IS THE DIFFERENCE: %s %s works, and this run has %s", s.name,
-            s.good, s.other);
+        SAY(f->headline, "%s %s WORKS, by the text, and this run has %s", s.name, s.good, s.other);
         capo_quote(s.line, f->detail, sizeof f->detail);
         SAY(f->next,
             "%s %s meanwhile, or the newest one; its release notes and issues between the two; stacks of all ranks (py-spy dump --pid PID) for the report",
@@ -319,7 +318,7 @@ static void judge_values(struct capo_evidence *e)
         f = capo_evidence_finding(e);
         capo_finding_is(f, CAPO_RANK_HANG, "setting", "likely");
         capo_finding_mark(f, t.mark);
-        SAY(f->headline, "ONLY %s FAILS: %u other values work", t.one, t.works);
+        SAY(f->headline, "%s FAILS, AND %u OTHER VALUES WORK", t.one, t.works);
         SAY(f->next,
             "what sets that device or value apart: firmware, slot and PCIe path, cable, the GPU that uses it; leave it out meanwhile");
 }
@@ -529,14 +528,14 @@ static void judge_guarded(struct capo_evidence *e, uint32_t text)
                 if (left && work && e->timed_out && capo_line_has(line, barriers)) {
                         f = add_guarded(e, text, guard - 1, k, work);
                         SAY(f->headline,
-                            "THE OTHER RANKS WAIT IN A BARRIER WHILE ONE RANK WORKS ALONE before it, longer than the timeout");
+                            "ONE RANK WORKS ALONE BEFORE A BARRIER, by the code, and ranks timed out");
                         SAY(f->next,
                             "prepare it before the job, or let all ranks share it; or a longer timeout: init_process_group(timeout=...), "
                             "InitProcessGroupKwargs(timeout=...), ddp_timeout; if it never ends: py-spy dump --pid PID of that rank");
                 } else if (guard && !left && *at != '#' && capo_line_has(line, calls)) {
                         f = add_guarded(e, text, guard - 1, k, line);
                         SAY(f->headline,
-                            "ONLY ONE RANK REACHES A CALL THAT ALL RANKS MUST MAKE: it stands under a condition on the rank");
+                            "A CALL THAT ALL RANKS MUST MAKE STANDS UNDER A CONDITION ON THE RANK");
                         SAY(f->next,
                             "take that call out of the condition, so that all ranks make it; only what writes or prints belongs to one rank");
                 } else if (guard && !left && *at != '#' && capo_line_has(line, models) &&

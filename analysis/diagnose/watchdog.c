@@ -380,10 +380,10 @@ static void judge_missing(const struct watches *w, const struct watch *of,
         SAY(f->headline, "%s %s NOT MADE %s number %lld of %s", who, n == 1 ? "HAS" : "HAVE",
             *front->first->op ? front->first->op : "call", (long long)front->least,
             group_words(of->group, name));
-        SAY(f->detail, "%s wait%s in it", waiting, n_wait == 1 ? "s" : "");
+        SAY(f->detail, "%s %s not completed it", waiting, n_wait == 1 ? "has" : "have");
         SAY(f->missing, "stacks of %s would say why: py-spy dump --pid PID",
             capo_rank_list(f->ranks, f->n_ranks, who));
-        SAY(f->next, "look at what that rank does instead: data loading, a branch, an exception");
+        SAY(f->next, "look at what %s does instead: data loading, a branch, an exception", who);
 }
 
 static void judge_behind(const struct watches *w, const struct watch *of, const struct front *front,
@@ -412,8 +412,8 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
                 SAY(f->headline, "%s %s UP TO %lld CALLS BEHIND in %s%s", shout,
                     n == 1 ? "IS" : "ARE", (long long)(front->most - front->least),
                     group_words(of->group, name), op);
-        SAY(f->detail, "%s wait%s in number %lld; %s %s in %lld", waiting, n_wait == 1 ? "s" : "",
-            (long long)front->most, who, n == 1 ? "is" : "are", (long long)front->least);
+        SAY(f->detail, "%s %s not completed number %lld; %s: number %lld", waiting,
+            n_wait == 1 ? "has" : "have", (long long)front->most, who, (long long)front->least);
         if (behind->completed >= 0 && strlen(f->detail) < 300)
                 ADD(f->detail, "\nrank %d has completed %lld and enqueued %lld", behind->rank,
                     (long long)behind->completed, (long long)behind->enqueued);
@@ -421,8 +421,7 @@ static void judge_behind(const struct watches *w, const struct watch *of, const 
             is_one_group(w, of->group) ? "stacks of "
                                        : "which process group each line is of; stacks of ",
             capo_rank_list(f->ranks, f->n_ranks, who));
-        SAY(f->next,
-            "look at the GPU and NIC of %s (nvidia-smi, dmesg), and at what it runs before that call",
+        SAY(f->next, "look at what %s runs before that call: its stack and log, dmesg on its node",
             who);
 }
 
@@ -459,7 +458,7 @@ static void judge_differs(const struct watches *w, const struct watch *of,
         uint32_t n[2] = {list_alike(w, of, front, true, lists[0]),
                          list_alike(w, of, front, false, lists[1])},
                  few = n[1] < n[0];
-        char name[96], who[128];
+        char name[96], who[128], others[128];
 
         set_kind(f, is_one_group(w, of->group), "mismatch");
         capo_finding_mark(f, a->mark);
@@ -477,8 +476,9 @@ static void judge_differs(const struct watches *w, const struct watch *of,
                 for (uint32_t i = 0; i < n[few]; i++)
                         capo_finding_rank_add(f, lists[few][i]);
                 capo_rank_list(lists[few], n[few], who);
-                SAY(f->headline, "%s MADE ANOTHER CALL than the others as number %lld of %s",
-                    capo_rank_shout(who), (long long)front->least, name);
+                capo_rank_list(lists[!few], n[!few], others);
+                SAY(f->headline, "%s MADE ANOTHER CALL than %s as number %lld of %s",
+                    capo_rank_shout(who), others, (long long)front->least, name);
         }
         SAY(f->detail,
             "rank %d: %s of %lld elements (number %lld)\nrank %d: %s of %lld elements (number %lld)",
@@ -543,40 +543,30 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         all = strstr(of->group, "default_pg") && w->e->n_ranks > 1 && n == (uint32_t)w->e->n_ranks;
         set_kind(f, all, "running");
         group_words(of->group, name);
+        SAY(f->next,
+            "stacks of all ranks during the wait (py-spy dump --pid PID), or flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000): "
+            "they show which rank is elsewhere");
         if (all) {
-                SAY(f->headline, "ALL RANKS ARE IN %s number %lld of %s", op,
+                SAY(f->headline, "ALL %u RANKS ARE IN %s number %lld of %s", n, op,
                     (long long)front->least, name);
-                SAY(f->detail, "a GPU or the network does not end it");
-                SAY(f->next,
-                    "dmesg (Xid) and NIC counters of all nodes; NCCL_DEBUG=INFO; TORCH_NCCL_TRACE_BUFFER_SIZE=2000");
                 return;
         }
-        SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: %s wait%s in %s number %lld of %s", waiting,
-            n == 1 ? "s" : "", op, (long long)front->least, name);
-        SAY(f->detail, "%s",
-            is_p2p(op) ? "sends and receives of different ranks have numbers of their own"
-                       : "no rank that printed anything is behind or ahead");
-        SAY(f->missing,
-            "the lines of the other ranks of this group, or that there are none; dumps of the flight recorder of all ranks (TORCH_NCCL_TRACE_BUFFER_SIZE=2000)");
+        SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: %s %s not completed %s number %lld of %s",
+            waiting, n == 1 ? "has" : "have", op, (long long)front->least, name);
+        if (is_p2p(op))
+                SAY(f->detail, "sends and receives of different ranks have numbers of their own");
         if (front->least <= 2 && w->e->n_seen && !w->e->seen[0] && n + 1 >= w->e->n_seen)
                 SAY(f->next,
-                    "rank 0 prints nothing: does it still prepare data or a model, while the others "
-                    "wait for it? Then a longer timeout (ddp_timeout, init_process_group(timeout=...)), or prepare before the job; else py-spy dump of rank 0");
-        else if (front->least <= 1) /* what every other call needs, too, does not work */
-                SAY(f->next,
-                    "it is the first call: NCCL_P2P_DISABLE=1 (IOMMU, ACS), then NCCL_SOCKET_IFNAME and NCCL_IB_DISABLE=1, one by one, with "
-                    "NCCL_DEBUG=INFO; did all ranks come so far?");
+                    "no line here is of rank 0: its log and its stack (py-spy dump --pid PID). If it still prepares data or a model: before "
+                    "the job, or a longer timeout (ddp_timeout, init_process_group(timeout=...))");
         else if (strstr(of->group, "default_pg") && name_silent(w, of, front->least, waiting)) {
                 ADD(f->headline, "; no line of %s is about it", waiting);
-                SAY(f->missing,
-                    "the log of %s, and its stack during the wait: py-spy dump --pid PID", waiting);
                 SAY(f->next,
-                    "what does %s do instead: a checkpoint, data, an evaluation, a branch of its own? If it is only slow, a longer "
-                    "timeout (init_process_group(timeout=...)); else the call that it leaves out",
+                    "the log of %s, and its stack during the wait (py-spy dump --pid PID): is it elsewhere in the program, or still at work?",
                     waiting);
-        } else
+        } else if (front->least <= 1)
                 SAY(f->next,
-                    "look at the ranks that print nothing: py-spy dump --pid PID on their nodes; run the job under capo run");
+                    "it is the first call of the group: NCCL_DEBUG=INFO of all ranks shows which connections are made; stacks of all ranks");
 }
 
 /* A collective ends on no rank before all are in it, so ranks of one job are at most a few small
@@ -675,8 +665,8 @@ static bool judge_solo(const struct watches *w, struct capo_diagnose_finding *f)
         f->n_ranks = 0;
         capo_finding_rank_add(f, alone);
         capo_rank_list(list, n_list, who);
-        SAY(f->headline, "%s%s TIMED OUT, RANK 0 DID NOT: they wait for it", capo_rank_shout(who),
-            s->n > n_list ? " and more" : "");
+        SAY(f->headline, "%s%s TIMED OUT, AND NO LINE SAYS SO OF RANK 0: they may wait for it",
+            capo_rank_shout(who), s->n > n_list ? " and more" : "");
         SAY(f->detail, "before that: ");
         capo_quote(s->work, f->detail + strlen(f->detail), sizeof f->detail - strlen(f->detail));
         capo_finding_mark(f, (struct capo_evidence_mark){s->first_text, s->work_line});
@@ -735,14 +725,7 @@ static void judge_silent(struct watches *w)
                 return;
         SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: a collective timed out, and %s",
             w->e->timed_out ? "its line has no usable number" : "its line is not here");
-        if (w->e->timed_out)
-                SAY(f->detail, "the line lacks its rank, or PyTorch printed no true SeqNum");
-        else if (w->n)
-                SAY(f->detail,
-                    "the ranks that print something have completed all calls of the groups they name");
-        SAY(f->missing, "the lines \"%s\" of all ranks", own);
-        SAY(f->next,
-            "the log of the rank that timed out; dumps of the flight recorder of all ranks");
+        SAY(f->next, "the lines \"%s\" of all ranks, and their flight recorder dumps", own);
 }
 
 void capo_watchdog_read(struct capo_evidence *e)

@@ -198,7 +198,8 @@ static void accuse_absent(const struct capo_hang_job *job, const struct capo_han
                 memcpy(f->ranks, absent.ranks, sizeof f->ranks);
                 f->n_ranks = absent.n_ranks;
                 SAY(shout, "%s", who);
-                SAY(f->headline, "%s LEFT NO DUMP: the others wait in %s", capo_rank_shout(shout),
+                capo_rank_shout(shout);
+                SAY(f->headline, "NO DUMP OF %s IS HERE: others wait in %s", shout,
                     call_words(job, v, call, sizeof call));
                 SAY(f->next, "see how %s ended: its log, its exit status, dmesg on its node", who);
         } else if (f->rank == CAPO_RANK_HEALTHY) {

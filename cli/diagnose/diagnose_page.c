@@ -11,7 +11,7 @@
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/recorded_bugs.h"
 
-enum { BUGS_SHOWN = 3, OTHERS_SHOWN = 4, SEEN_SHOWN = 3 };
+enum { BUGS_SHOWN = 2, OTHERS_SHOWN = 3, SEEN_SHOWN = 3 };
 
 /* "job.log:1,3,5 ras.txt". To be freed. */
 static char *marks_text(const struct capo_evidence *e, const struct capo_diagnose_finding *f)
@@ -168,24 +168,31 @@ static void add_bugs(struct capo_evidence *e, struct cli_page *page)
         }
 }
 
-/* What is in a text that no reader recognises. */
+/* What is in a text without a verdict: its last line, where the job may have stopped. */
 static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
 {
-        size_t size = t->text ? strlen(t->text) : 0,
-               blank = t->text ? strspn(t->text, " \r\n\t") : 0;
-        uint32_t lines = 0;
-        char text[128];
+        size_t size = t->text ? strlen(t->text) : 0, from;
+        char text[400], line[240];
 
-        for (size_t i = 0; i < size; i++)
-                lines += t->text[i] == '\n';
-        if (blank == size) {
-                cli_section_cell(s, "%s is empty", t->name);
+        while (size && strchr(" \r\n\t", t->text[size - 1]))
+                size--;
+        if (!size) {
+                if (t->text)
+                        cli_section_cell(s, "%s is empty", t->name);
                 return;
         }
-        lines += t->text[size - 1] != '\n';
-        SAY(text, "%u line%s of text; the first: %.*s", lines, lines == 1 ? "" : "s",
-            (int)strcspn(t->text + blank, "\r\n"), t->text + blank);
+        for (from = size; from && t->text[from - 1] != '\n';)
+                from--;
+        capo_quote(t->text + from, line, sizeof line);
+        SAY(text, "%.120s ends with: %s", t->name, line);
         add_plain(s, text);
+}
+
+/* Is the headline a guess, and does not say so itself? */
+static bool is_guess(const struct capo_diagnose_finding *v)
+{
+        return !strcmp(v->sure, "unsure") && v->rank != CAPO_RANK_UNDECIDED &&
+               strncmp(v->headline, "NOT DECIDED", 11) && strncmp(v->headline, "IF ", 3);
 }
 
 static void add_verdict(const struct capo_evidence *e, const struct capo_diagnose_finding *v,
@@ -200,15 +207,16 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         for (uint32_t i = 0; i < e->n_texts; i++)
                 any |= !e->texts[i].n[CAPO_EVIDENCE_UNKNOWN];
         if (v) {
-                cli_section_cell(s, "%s%s, %s", v->headline, who_text(e, v, who), v->sure);
+                cli_section_cell(s, "%s%s%s, %s", is_guess(v) ? "POSSIBLE: " : "", v->headline,
+                                 who_text(e, v, who), v->sure);
                 add_plain(s, v->detail);
                 cli_section_cell(s, "from %s", marks ? marks : "");
         } else {
                 cli_section_cell(
                         s, "%s",
-                        any ? "NOT DECIDED: no line here shows a fault, nor that the job ended well"
+                        any ? "NOT DECIDED: capo knows no line here that shows a fault or a good end"
                             : "NOTHING RECOGNISED in these inputs");
-                for (uint32_t i = 0; !any && i < e->n_texts && i < SEEN_SHOWN; i++)
+                for (uint32_t i = 0; i < e->n_texts && i < SEEN_SHOWN; i++)
                         add_seen(&e->texts[i], s);
         }
 }
@@ -245,8 +253,8 @@ static bool adds_something(const struct capo_evidence *e, const struct capo_diag
                 if (!strcmp(p->headline, f->headline))
                         return false;
         }
-        if (!v || f == v)
-                return f != v;
+        if (!v || f == v || !strcmp(f->sure, "unsure"))
+                return f != v && strcmp(f->sure, "unsure") != 0;
         if (f->rank == CAPO_RANK_HEALTHY || (v->rank > CAPO_RANK_SLOW && f->rank == CAPO_RANK_SLOW))
                 return false;
         return !capo_verdict_decides(v) || !shares_line(v, f);
@@ -288,15 +296,9 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
                                  in->evidence.texts[0].name);
         } else if (!v) {
                 cli_section_cell(
-                        missing,
-                        "the output of all ranks from before the failure on; the watchdog's lines; NCCL_DEBUG=INFO");
-                cli_section_cell(
-                        missing,
-                        "flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000 TORCH_NCCL_DUMP_ON_TIMEOUT=1)");
-                cli_section_cell(missing, "dmesg of the nodes, the end of the launcher's output");
-                cli_section_cell(
                         next,
-                        "run the job under capo run: its logs say which rank each other rank waited for");
+                        "if it failed: the output of all ranks with NCCL_DEBUG=INFO; if it hangs: stacks of all ranks "
+                        "(py-spy dump --pid PID); if it is slow: the same under capo run, then capo report");
         }
         if (in->logs.n)
                 cli_section_cell(next, "capo hang %s%s: %s", in->logs.v[0],

@@ -29,7 +29,7 @@ expect 0 'fixed in 2.29.3' -- --bugs 2.28.9
 expect 3 'NCCL 9.9.9 is newer than 2[.0-9]*, the newest release' -- --bugs 9.9.9
 echo hello >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
-expect 3 '1 line of text; the first: hello' -- plain.txt
+expect 3 'plain.txt ends with: hello' -- plain.txt
 mkdir links
 ln -s ../gone links/rank0.log
 expect 3 'left out links/rank0.log: No such file' -- links
@@ -81,7 +81,7 @@ done
 expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- pickles
 [ -z "$(ls -A "$TMPDIR")" ] || { echo "a temporary folder is left"; bad=1; }
 rm pickles/nccl_trace_rank_2 # the one who is missing from the call left no dump, either
-expect 1 'RANK 2 LEFT NO DUMP' -- pickles
+expect 1 'NO DUMP OF RANK 2 IS HERE' -- pickles
 python3 -c 'import os, pickle, sys; pickle.dump(os.getcwd, open(sys.argv[1], "wb"))' evil
 expect 3 'nothing of it is run' -- evil
 
@@ -93,11 +93,11 @@ stack() {
 }
 for i in 0 1 3; do stack 70$i 'all_reduce (torch/distributed/distributed_c10d.py:2501)' >stacks/rank$i.txt; done
 stack 702 '_try_get_data (torch/utils/data/dataloader.py:1132)' >stacks/rank2.txt
-expect 1 'RANK 2 IS NOT IN A COLLECTIVE that the others wait in: it is' -- stacks
+expect 1 'RANK 2 IS NOT IN A COLLECTIVE: it is' -- stacks
 cat stacks/*.txt >stacks.txt
 expect 1 'PID 702 IS NOT IN A COLLECTIVE' -- stacks.txt
 expect 1 'RANK 2 IS NOT IN A COLLECTIVE' -- stacks/rank0.txt stacks/rank2.txt
-expect 3 'of 3 stacks 3 wait' -- stacks/rank0.txt stacks/rank1.txt stacks/rank3.txt
+expect 3 'of 3 stacks 3 are in a collective' -- stacks/rank0.txt stacks/rank1.txt stacks/rank3.txt
 # two ranks that wait in different places of one function: a call lies between that one of them does not make
 mkdir parting
 for i in 0:88:barrier 1:91:all_reduce; do
@@ -108,7 +108,7 @@ EOP
 done
 expect 1 'RANK 0 AND RANK 1 ARE AT DIFFERENT PLACES of <module>' -- parting
 printf '%s\n' 'Thread 1 (Thread 0x7f (LWP 5) "python"):' '#0  0x00 in ncclAllReduce ()' >gdb.txt
-expect 3 'of 1 stacks 1 wait' -- gdb.txt
+expect 3 'of 1 stack 1 is in a collective' -- gdb.txt
 echo 'RuntimeError: [Rank 0]: Ranks 1, 3 failed to pass monitoredBarrier in 600000 ms' >barrier.txt
 expect 1 'RANKS 1, 3 DID NOT COME' -- barrier.txt
 
@@ -120,7 +120,7 @@ watchdog() { echo "[rank$1]:[E1126 12:30:00.1 ProcessGroupNCCL.cpp:2251] [PG ID 
 { watchdog 0 9; watchdog 1 8; watchdog 2 8; } >earliest.txt
 echo '[rank3]:[E1126 12:30:00.1 ProcessGroupNCCL.cpp:1537] [PG ID 0 PG GUID 0(default_pg) Rank 3] Received a dump signal due to a collective timeout from rank 0. Last enqueued NCCL work: 7, last completed NCCL work: 7.' >>earliest.txt
 expect 1 'RANK 3 HAS NOT MADE call number 8' -- earliest.txt
-expect 1 'ranks 1, 2 wait in it' -- earliest.txt
+expect 1 'ranks 1, 2 have not completed it' -- earliest.txt
 
 # calls of which only the last are kept: a communicator that was used early is not missing on anyone
 python3 - >early.txt <<'EOF'
@@ -135,7 +135,7 @@ for rank in range(2):
 EOF
 # AddressSanitizer's strstr() measures the whole rest of the text at each call
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}intercept_strstr=0"
-expect 3 'NOT DECIDED: no line here shows a fault' -- early.txt
+expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 
 # two ranks failed: each line says which
 printf '%s\n' '[rank5]: torch.OutOfMemoryError: CUDA out of memory.' '[rank6]: CUDA error: an illegal memory access was encountered' >two.txt
@@ -158,7 +158,6 @@ echo '[rank0]: NCCL error: remote process exited or there was a network error' >
 expect 1 'VERDICT *RANK 1 HAS NOT MADE Bcast #5' -- logs text.err
 expect 1 "of ranks 0, 1" -- logs text.err
 expect 1 'a capo log (and 1 more such file)' -- logs text.err
-expect 1 'ALSO *NOT DECIDED: NCCL reports that another rank ended' -- logs text.err
 expect 1 'VERDICT *A PROCESS WAS KILLED (SIGKILL)' -- logs live.err
 expect 1 'ALSO *RANK 1 HAS NOT MADE Bcast #5' -- logs live.err
 echo 'rank 3 is odd' >live.err
@@ -166,10 +165,10 @@ echo 'rank 3 is odd' >live.err
 
 # what a person tried: a setting that helps names the cause, one that does not proves nothing
 tried() { printf "%s\n" "$3" >tried.txt; expect "$1" "$2" -- tried.txt; }
-tried 1 'DIRECT COPIES BETWEEN GPUs' 'the test stops; with NCCL_P2P_DISABLE=1 it works'
-tried 1 'DIRECT COPIES BETWEEN GPUs' 'without NCCL_P2P_DISABLE=1 the test hangs'
-tried 1 'THE FAULT IS ON THE PATH OVER INFINIBAND OR RoCE' 'NCCL_IB_DISABLE=1 fixes the hang, but it is slow'
-tried 1 'ONLY ONE RANK REACHES A CALL' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\n    dist.barrier()\n')"
+tried 1 'WITHOUT DIRECT COPIES BETWEEN GPUs' 'the test stops; with NCCL_P2P_DISABLE=1 it works'
+tried 1 'WITHOUT DIRECT COPIES BETWEEN GPUs' 'without NCCL_P2P_DISABLE=1 the test hangs'
+tried 1 'OVER TCP SOCKETS, WITHOUT INFINIBAND OR RoCE, THE JOB WORKS' 'NCCL_IB_DISABLE=1 fixes the hang, but it is slow'
+tried 1 'STANDS UNDER A CONDITION ON THE RANK' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\n    dist.barrier()\n')"
 tried 3 'NOT DECIDED' "$(printf 'it hangs here:\nif rank == 0:\n    save(model)\ndist.barrier()\n')"
 tried 3 'NOT DECIDED' "$(printf 'if rank == 0:\n    save(model)\n    dist.barrier()\n')"
 tried 1 'NCCL 2.19.1 FAILS WHERE 2.18.6 WORKS' '2.18.6: works. 2.19.1, 2.19.3: hang in NCCL'
@@ -178,7 +177,7 @@ tried 3 'NOT DECIDED' 'with NCCL_P2P_DISABLE=1 it still hangs'
 tried 3 'NOT DECIDED' 'it did not help to set NCCL_P2P_DISABLE=1'
 tried 3 'NOT DECIDED' 'NCCL_P2P_DISABLE=1 in both runs on these ranks'
 for i in 0 1 2 3; do echo "NCCL_IB_HCA=mlx5_$i $([ $i = 2 ] && echo FAIL || echo ok)"; done >matrix.txt
-expect 1 'ONLY NCCL_IB_HCA=mlx5_2 FAILS: 3 other values work' -- matrix.txt
+expect 1 'NCCL_IB_HCA=mlx5_2 FAILS, AND 3 OTHER VALUES WORK' -- matrix.txt
 
 # a known bug whose release and symptom fit is the verdict: hosts with 7 and 8 ranks
 uneven() { # RANKS of the first host, RANKS of the second, RELEASE
@@ -190,21 +189,21 @@ uneven() { # RANKS of the first host, RANKS of the second, RELEASE
 uneven 7 8 2.31.2 >uneven.txt
 expect 1 'A KNOWN BUG (NCCL): nodes with different numbers of ranks' -- uneven.txt
 uneven 8 8 2.31.2 >even.txt
-expect 3 'A COMMUNICATOR OF 16 RANKS WAS NOT CREATED' -- even.txt
+expect 3 'A COMMUNICATOR OF 16 RANKS: lines of' -- even.txt
 uneven 7 8 2.32.3 >mended.txt
-expect 3 'A COMMUNICATOR OF 15 RANKS WAS NOT CREATED' -- mended.txt
+expect 3 'A COMMUNICATOR OF 15 RANKS: lines of' -- mended.txt
 
 # summaries of stacks, one line for each rank
 printf '%s\n' 'rank 0: save (train.py:9) <- main (train.py:4)' 'ranks 1-3: _all_gather_base <- forward (fsdp) <- main (train.py:4)' >short.txt
-expect 3 'of 4 stacks 3 wait' -- short.txt
+expect 3 'of 4 stacks 3 are in' -- short.txt
 printf '%s\n' 'rank 0: state_dict (m.py) -> summon (fsdp) -> _all_gather_base' 'ranks 1, 2: forward (fsdp) -> rebuild -> _all_gather_base' >short.txt
 expect 1 'RANK 0 AND RANK 1 ARE IN DIFFERENT COLLECTIVES' -- short.txt
 printf '%s\n' 'rank 0: irecv <- recv_forward <- step' 'rank 1: isend <- send_forward <- step' >short.txt
-expect 1 'ALL 2 RANKS WAIT IN SENDS AND RECEIVES' -- short.txt
+expect 1 'ALL 2 STACKS ARE IN SENDS AND RECEIVES' -- short.txt
 stack 5 'broadcast (vllm/distributed/device_communicators/pynccl.py:317)' >trainer.txt
 echo 'ERROR core.py:990 RuntimeError: start (0) exceeds dimension size' >server.txt
-expect 1 'A PROCESS RAISED AN EXCEPTION while another waits' -- trainer.txt server.txt
-expect 3 'of 1 stacks 1 wait' -- trainer.txt
+expect 1 'A PROCESS RAISED AN EXCEPTION while another is' -- trainer.txt server.txt
+expect 3 'of 1 stack 1 is in a collective' -- trainer.txt
 
 # facts that no single line says
 { printf '\tGPU0\tGPU1\tNIC0\tCPU Affinity\nGPU0\t X \tNV4\tNODE\t0-31\nGPU1\tNV4\t X \tSYS\t0-31\n'
@@ -249,7 +248,7 @@ expect 1 'VERDICT *./dev/shm CANNOT BE WRITTEN\|/dev/shm CANNOT BE WRITTEN by th
 "$capo" diagnose eacces.txt | grep -q 'IS FULL OR TOO SMALL for' && { echo 'no right to write: said to be full'; bad=1; }
 watchdog_wait() { echo "[rank$1]:[E1 10:00:00.1 ProcessGroupNCCL.cpp:607] [Rank $1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=1, OpType=ALLREDUCE, NumelIn=1, NumelOut=1, Timeout(ms)=1800000) ran for 1800044 milliseconds before timing out."; }
 for i in 1 2 3; do watchdog_wait $i; done >zero.txt
-expect 3 'rank 0 prints nothing: does it still prepare' -- zero.txt
+expect 3 'no line here is of rank 0' -- zero.txt
 # two threads of a process that wait for each other
 printf '%s\n' 'Thread 2 (LWP 5):' '#1  0x1 in cudaLaunchKernel () from libcudart.so' 'Thread 3 (LWP 6):' '#1  0x2 in ncclRecv () from libnccl.so.2' >threads.txt
 expect 3 'A THREAD WAITS IN A CUDA CALL WHILE ANOTHER IS IN A COLLECTIVE' -- threads.txt

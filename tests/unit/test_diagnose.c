@@ -159,7 +159,7 @@ Test(diagnose, calls_that_differ)
 Test(diagnose, what_is_not_decided)
 {
         expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, G, 10, 10, 9), "undecided", -1,
-               "rank 0 waits");
+               "rank 0 has not completed");
         expect(WATCH(0, 10, "ALLREDUCE", 8) WATCH(1, 9, "ALLREDUCE", 8), "undecided", -1, "");
         expect(WATCH(0, 10, "ALLREDUCE", 8) STATUS(0, "1", 10, 10, 9) WATCH(1, 9, "ALLREDUCE", 8)
                        STATUS(1, "1", 9, 9, 8),
@@ -214,7 +214,7 @@ Test(diagnose, calls_of_a_communicator_that_init_lines_join)
 
 Test(diagnose, a_communicator_that_is_not_created)
 {
-        expect(INIT("a", 1, "0xa", 0, "0x5", "START"), "birth", -1, "2 RANKS WAS NOT CREATED");
+        expect(INIT("a", 1, "0xa", 0, "0x5", "START"), "birth", -1, "2 RANKS: lines of 1 rank begin");
         expect(INIT("a", 1, "0xa", 0, "0x5", "START") INIT("a", 1, "0xa", 0, "0x5", "COMPLETE"), "",
                -1, "");
 }
@@ -482,7 +482,7 @@ Test(diagnose, an_answer_of_a_log_store)
         /* the numbers of two jobs are not compared */
         expect("{\"data\":{\"result\":[" LOKI("a-0", STUCK(0, 10)) "," LOKI("b-0",
                                                                             STUCK(1, 9)) "]}}",
-               "undecided", -1, "rank 0 waits");
+               "undecided", -1, "rank 0 has not completed");
 }
 
 Test(diagnose, attempts_are_judged_alone)
@@ -495,7 +495,7 @@ Test(diagnose, attempts_are_judged_alone)
         cr_assert_gt(asprintf(&text, "%s%s%s", STATUS(0, G, 10, 20, 9) STATUS(1, G, 10, 20, 9),
                               again, STATUS(0, G, 9, 20, 8)),
                      0);
-        expect(text, "undecided", -1, "ranks 0, 1 wait in");
+        expect(text, "undecided", -1, "ranks 0, 1 have not completed");
         expect(STATUS(0, G, 9000, 9000, 8999) STATUS(1, G, 120, 121, 119), "undecided", -1,
                "more than one job, attempt or group");
 }
