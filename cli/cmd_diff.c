@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo diff: did a change help, by more than the noise? */
-#include <math.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_job.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"
-#include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
 #include "cli/diff_machine.h"
 #include "cli/diff_steps.h"

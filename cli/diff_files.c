@@ -3,17 +3,14 @@
  * own choice, because a fit uses the faster run of that. Runs with different labels (Ring, Tree) are
  * compared separately. */
 #include <jansson.h>
-#include <math.h>
 #include <sys/stat.h>
 
-#include "analysis/job/figures.h"
 #include "analysis/job/spread.h"
 #include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_page.h"
 #include "cli/diff_files.h"
 #include "analysis/log/pack.h"
 #include "core/base/calls.h"

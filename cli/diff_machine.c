@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/causes/machine_series.h"
 #include "cli/diff_machine.h"
-#include "core/base/util.h"
 
 /* Fewer events are no finding, nor are fewer than so many times as before. */
 enum { FEW_EVENTS = 10, OFTEN = 3 };

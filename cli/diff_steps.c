@@ -5,7 +5,6 @@
 #include "cli/diff_steps.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 struct side {
         double p50, nccl;

@@ -10,7 +10,6 @@
 #include "cli/commit.h"
 #include "core/base/site_conf.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 const struct cli_verb cli_verbs[] = {

@@ -9,10 +9,7 @@
  * conditions on the question, somebody else to ask). */
 #pragma once
 
-#include "capo/call_kinds.h"
 #include "capo/seam.h"
-#include "core/profile/profile_table.h"
-#include "core/base/util.h"
 #include "tuner/plugin.h"
 #include "tuner/trial.h"
 

@@ -17,7 +17,6 @@
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "tuner/chunk.h"
 #include "tuner/nccl_plugin.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <pthread.h>
-#include <stdio.h>
 
 #include "core/base/lock.h"
 #include "tuner/comm_name.h"

@@ -7,11 +7,8 @@
  * Everything else ends in "no opinion". */
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "capo/seam.h"
 #include "core/base/lock.h"
-#include "core/base/util.h"
 #include "tuner/chain.h"
-#include "tuner/choose.h"
 #include "tuner/chunk.h"
 #include "tuner/comm_name.h"
 #include "tuner/process.h"

@@ -2,8 +2,6 @@
 /* Another tuner plugin, called through the newest version that both it and this NCCL know. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "tuner/plugin.h"
 
 struct capo_other {

@@ -2,8 +2,6 @@
 /* Loading somebody else's plugin the way NCCL would. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "tuner/plugin.h"
 
 /** capo_plugin_find() - the first of NCCL's candidates that has what is looked for

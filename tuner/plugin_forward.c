@@ -5,7 +5,6 @@
  * no rules. So NCCL gets the functions of the preloaded copy. Both copies have the interface of
  * NCCL's release, so it does not matter whether they are of one release of capo. */
 #include <dlfcn.h>
-#include <string.h>
 
 #include "tuner/nccl_profiler.h"
 #include "tuner/plugin.h"

@@ -10,7 +10,6 @@
 #include "capo/msg.h"
 #include "capo/seam.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/log/rules.h"
 #include "core/profile/profile_find.h"
 #include "tuner/process.h"

@@ -4,10 +4,7 @@
 #pragma once
 
 #include <pthread.h>
-#include <stdbool.h>
 
-#include "core/base/layout.h"
-#include "core/profile/profile_table.h"
 #include "tuner/trial.h"
 
 extern struct capo_process {

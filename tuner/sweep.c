@@ -13,7 +13,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "tuner/sweep.h"
 #include "tuner/tuner_env.h"
 

@@ -3,7 +3,6 @@
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/log/rules.h"
 #include "core/profile/value.h"
 #include "tuner/mix_bits.h"

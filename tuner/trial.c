@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "tuner/mix_bits.h"
 #include "tuner/trial.h"
 

@@ -11,7 +11,6 @@
 #include "core/base/clock_reasons.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "analysis/causes/find_causes.h"
 #include "analysis/job/figures.h"
 

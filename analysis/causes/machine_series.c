@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/param.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/causes/machine_series.h"
 

@@ -2,7 +2,6 @@
 /* What torch.distributed itself finds about ranks: who did not come to a barrier, its desync report,
  * and calls whose fingerprints differ. */
 #include "analysis/diagnose/evidence.h"
-#include "core/base/util.h"
 
 /* ---- barriers ---- */
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Causes that several lines show together; cause_rules.def has them. */
 #include "analysis/diagnose/evidence.h"
-#include "core/base/util.h"
 
 static const struct cause_rule {
         const char *all, *none;

@@ -729,7 +729,5 @@ void capo_debug_read(struct capo_evidence *e)
                         judge_turns(&d);
         }
         judge_creations(&d);
-        free(d.processes);
-        free(d.comms);
-        free(d.calls);
+        xfree(d.processes, d.comms, d.calls);
 }

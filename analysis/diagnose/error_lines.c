@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How torchrun and Slurm name who failed first, and exceptions. */
 #include "analysis/diagnose/evidence.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 static void take_first(const char *at, const char *line, uint32_t number, void *arg)

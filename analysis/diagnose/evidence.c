@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 
@@ -91,11 +89,7 @@ void capo_evidence_finish(struct capo_evidence *e)
                 free(e->texts[i].grams);
                 capo_records_finish(&e->texts[i].records);
         }
-        free(e->texts);
-        free(e->findings);
-        free(e->seen);
-        free(e->stories);
-        free(e->runs);
+        xfree(e->texts, e->findings, e->seen, e->stories, e->runs);
         *e = (struct capo_evidence){0};
 }
 

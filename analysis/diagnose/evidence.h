@@ -14,7 +14,6 @@
 #include "analysis/diagnose/known_bugs.h"
 #include "analysis/diagnose/records.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 /* Print into an array; add to what it has. */
 #define SAY(text, ...) snprintf(text, sizeof(text), __VA_ARGS__)

@@ -1,11 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stories that the records tell, one per job and attempt, and of all findings the one that
  * explains the rest. */
-#include "analysis/diagnose/evidence.h"
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { MOST_RANK = 1 << 20, MOST_STORIES = 1000 };

@@ -17,8 +17,6 @@
  *      idle-nics    NCCL's rings name less than half of the NICs that it found
  *      lossy        a counter of a NIC shows lost packets or errors */
 #include "analysis/diagnose/evidence.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { HOSTS = 256, HOST = 64, RANKS = 1 << 14, CELLS = 80, ROW = 1024 };

@@ -2,8 +2,6 @@
 /* Lines of failures, by tables: node_lines.def, error_lines.def and nccl_lines.def have whole
  * lines, nccl_warns.def NCCL's warnings, line_words.def the words of all other programs. */
 #include "analysis/diagnose/evidence.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 
 /* ---- the tables ---- */
 

@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/pickle.h"
 

@@ -2,7 +2,6 @@
 /* What each text is, and the releases and ranks that it names. */
 #include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 
 /* Find the first release after the word: digits, a point, digits. The "13" of "cu13" does not
  * count. */

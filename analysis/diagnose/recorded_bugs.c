@@ -4,7 +4,6 @@
 #include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/diagnose/records.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum {
@@ -547,9 +546,7 @@ void capo_records_read(const char *input, size_t size, struct capo_records *out)
 
 void capo_records_finish(struct capo_records *r)
 {
-        free(r->text);
-        free(r->v);
-        free(r->pods);
+        xfree(r->text, r->v, r->pods);
         *r = (struct capo_records){0};
 }
 

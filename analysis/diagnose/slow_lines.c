@@ -7,8 +7,6 @@
 
 #include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { ROW = 256, SETTINGS = 512, HOSTS = 8, RUNS_MOST = 256, PATH_SHOWN = 40 };

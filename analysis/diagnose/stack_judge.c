@@ -8,8 +8,6 @@
  *
  * The rank is in the file's name ("rank3.txt") or in the line of the process; else it has its pid.
  */
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/evidence.h"
 

@@ -10,8 +10,6 @@
  * step's time goes to loading data.
  */
 #include "analysis/diagnose/tool_facts.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { GPUS = 64, BUSY = 90, IDLE = 15, EMPTY_MIB = 700 };

@@ -3,8 +3,6 @@
  * hangs", "NCCL_IB_HCA=mlx5_3 FAIL". tried_settings.def says what a setting that helps means. */
 #include "analysis/diagnose/evidence.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 
 static const struct {
         const char *words, *kind, *headline, *next;

@@ -13,8 +13,6 @@
  * others wait is missing from it. A rank that has not completed an earlier call that the others
  * have completed is behind. A rank that printed nothing proves nothing: its lines may be lost. */
 #include "analysis/diagnose/evidence.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { WATCH_GROUP = 64, WATCH_WORD = 40 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Cases without a rank that waits for another: uses the states of processes and GPUs besides the
  * calls. */
-#include <stdlib.h>
 
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"

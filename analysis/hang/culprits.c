@@ -2,7 +2,6 @@
 #include "analysis/hang/culprits.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 void hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,

@@ -7,7 +7,6 @@
  */
 #include "capo/call_ids.h"
 #include "analysis/hang/hang_judge.h"
-#include "analysis/hang/wait_graph.h"
 
 #define SURE_NS      1000000000 /* the order of ends this far apart is certain */
 #define HEARTBEAT_NS 50000000   /* the order of signs of life that are closer is chance */

@@ -5,7 +5,6 @@
 #include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_load.h"
-#include "analysis/hang/hang_verdict.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/report/job_judge.h"
@@ -16,7 +15,6 @@
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
-#include "core/log/unfinished.h"
 
 /* The last calls of one log. A few older ones are kept for each communicator, because another
  * thread of the process may have made all of the last ones. */
@@ -667,17 +665,13 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
 void capo_hang_job_finish(struct capo_hang_job *job)
 {
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                free(job->processes[i].calls);
-                free(job->processes[i].ended);
-                free(job->processes[i].tuned);
-                free(job->processes[i].settings);
+                xfree(job->processes[i].calls, job->processes[i].ended, job->processes[i].tuned,
+                      job->processes[i].settings);
         }
         for (uint32_t i = 0; i < job->n_comms; i++)
                 free(job->comms[i].members);
         for (uint32_t i = 0; i < job->n_sites; i++)
                 free(job->sites[i]);
-        free(job->sites);
-        free(job->processes);
-        free(job->comms);
+        xfree(job->sites, job->processes, job->comms);
         *job = (struct capo_hang_job){0};
 }

@@ -347,13 +347,7 @@ void capo_play_tear_down(struct play *p)
         }
         for (uint32_t i = 0; i < p->n_queues; i++)
                 free(p->queues[i].call);
-        free(p->queues);
-        free(p->comms);
-        free(p->offset);
-        free(p->state);
-        free(p->mate);
-        free(p->process);
-        free(p->call);
+        xfree(p->queues, p->comms, p->offset, p->state, p->mate, p->process, p->call);
 }
 
 void capo_play_set_up(struct play *p)

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <string.h>
 
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"

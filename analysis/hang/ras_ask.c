@@ -6,7 +6,6 @@
 #include <sys/socket.h>
 
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 

@@ -2,7 +2,6 @@
 /* How long nothing has moved. A process may have several threads with their own communicators: a
  * thread's activity says nothing about a call that another thread owes. So for a rank that others
  * wait for on a communicator, only threads that have made calls there count. */
-#include "core/base/util.h"
 #include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
 

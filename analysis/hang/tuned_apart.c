@@ -2,7 +2,6 @@
 /* All ranks have entered a call and it does not end: did NCCL run it the same way on all? NCCL
  * chooses algorithm, protocol and channels on each rank from that rank's tuner and settings, and
  * never compares them. Ranks with different choices send data that no rank receives. */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"

@@ -5,7 +5,6 @@
  * because NCCL may already have buffered their data. A result of both is reported. If they differ,
  * no rank is accused. */
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 
@@ -602,8 +601,6 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
 
 void capo_hang_verdict_finish(struct capo_hang_verdict *v)
 {
-        free(v->culprits);
-        free(v->accused);
-        free(v->steps);
+        xfree(v->culprits, v->accused, v->steps);
         *v = (struct capo_hang_verdict){0};
 }

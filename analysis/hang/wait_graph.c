@@ -393,11 +393,7 @@ void capo_hang_graph_finish(struct hang_graph *g)
                 free(g->nodes[k].in);
                 free(g->nodes[k].on);
         }
-        free(g->nodes);
-        free(g->waits_for);
-        free(g->wanted);
-        free(g->leads_out);
-        free(g->several);
+        xfree(g->nodes, g->waits_for, g->wanted, g->leads_out, g->several);
         capo_hang_waits_finish(&g->waits);
         *g = (struct hang_graph){0};
 }

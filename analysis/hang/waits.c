@@ -4,7 +4,6 @@
  * can go on is stuck, for whatever reason: a missing rank, a different order, a different call.
  * Waiting of hosts is not modelled: a rank waits if its stream does. */
 #include "capo/call_ids.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 
 #include "analysis/job/figures.h"
 #include "core/base/util.h"

@@ -22,14 +22,9 @@ static void free_process(struct capo_job_process *p)
         }
         if (!p->shared_)
                 free(p->host);
-        free(p->info);
-        free(p->silent.v);
-        free(p->still.v);
-        free(p->path);
+        xfree(p->info, p->silent.v, p->still.v, p->path);
         capo_log_close(p->log);
-        free(p->fabric);
-        free(p->machine);
-        free(p->rules);
+        xfree(p->fabric, p->machine, p->rules);
 }
 
 void capo_job_free(struct capo_job *job)
@@ -43,9 +38,7 @@ void capo_job_free(struct capo_job *job)
                 free(job->nodes[i].name);
         }
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                free(job->comms[i].name);
-                free(job->comms[i].layout);
-                free(job->comms[i].members);
+                xfree(job->comms[i].name, job->comms[i].layout, job->comms[i].members);
                 capo_skew_free(job->comms[i].skew);
                 if (job->scratch && job->scratch->meets)
                         capo_meet_free(job->scratch->meets[i]);
@@ -57,27 +50,17 @@ void capo_job_free(struct capo_job *job)
         for (uint32_t i = 0; i < job->n_sites; i++)
                 free(job->sites[i].text);
         if (job->scratch) {
-                free(job->scratch->rows.slots);
-                free(job->scratch->sites.slots);
-                free(job->scratch->comms.slots);
-                free(job->scratch->failures.slots);
-                free(job->scratch->meets);
-                free(job->scratch->uses);
-                free(job->scratch->first_use);
+                xfree(job->scratch->rows.slots, job->scratch->sites.slots,
+                      job->scratch->comms.slots, job->scratch->failures.slots, job->scratch->meets,
+                      job->scratch->uses, job->scratch->first_use);
                 job_reading_free(job->scratch->spare);
                 for (uint32_t i = 0; i < job->scratch->n_texts; i++)
                         free(job->scratch->text[i]);
                 free(job->scratch->text);
                 free(job->scratch->texts.slots);
         }
-        free(job->scratch);
-        free(job->failures);
-        free(job->processes);
-        free(job->nodes);
-        free(job->comms);
-        free(job->rows);
-        free(job->sites);
-        free(job);
+        xfree(job->scratch, job->failures, job->processes, job->nodes, job->comms, job->rows,
+              job->sites, job);
 }
 
 struct capo_log *capo_job_log(const struct capo_job *job, uint32_t process)

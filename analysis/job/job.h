@@ -9,7 +9,6 @@
 #include <stdlib.h>
 
 #include "capo/call_kinds.h"
-#include "analysis/log/log_read.h"
 #include "analysis/job/sampled.h"
 #include "core/base/layout.h"
 

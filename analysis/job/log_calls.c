@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/frame_types.h"
-#include "capo/record.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/job/stats_private.h"

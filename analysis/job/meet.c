@@ -36,11 +36,7 @@ void capo_meet_free(struct capo_meet *m)
 {
         if (!m)
                 return;
-        free(m->rows);
-        free(m->arrivals);
-        free(m->told);
-        free(m->slots);
-        free(m);
+        xfree(m->rows, m->arrivals, m->told, m->slots, m);
 }
 
 uint32_t capo_meet_limit(const struct capo_meet *m)

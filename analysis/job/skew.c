@@ -589,13 +589,7 @@ static void infer_row(struct capo_job *job, uint32_t comm, const struct capo_mee
 
 static void laid_finish(struct skew_laid *l)
 {
-        free(l->start);
-        free(l->call);
-        free(l->column);
-        free(l->untimed);
-        free(l->charge);
-        free(l->middle);
-        free(l->differ);
+        xfree(l->start, l->call, l->column, l->untimed, l->charge, l->middle, l->differ);
 }
 
 static void solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32_t comm)

@@ -4,8 +4,6 @@
 #pragma once
 
 #include "analysis/job/clocks.h"
-#include "analysis/job/job.h"
-#include "analysis/job/meet.h"
 
 #define SKEW_FEW \
         4 /* with fewer calls timed on the GPUs of all ranks, nothing is concluded from GPU times \

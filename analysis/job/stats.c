@@ -6,7 +6,6 @@
 #include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 #include "analysis/job/stats.h"
-#include "analysis/job/stats_private.h"
 #include "core/log/info.h"
 
 /* ---- communicators ---- */

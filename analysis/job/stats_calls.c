@@ -4,7 +4,6 @@
  * behind long silences that the sample lacks are fetched in a second reading, when there are any.
  */
 #include "capo/frame_types.h"
-#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
@@ -403,12 +402,7 @@ void job_reading_free(struct reading *rd)
         if (!rd)
                 return;
         clear_reading(rd);
-        free(rd->comms);
-        free(rd->ranks);
-        free(rd->shapes);
-        free(rd->wanted);
-        free(rd->threads);
-        free(rd);
+        xfree(rd->comms, rd->ranks, rd->shapes, rd->wanted, rd->threads, rd);
 }
 
 void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank)

@@ -7,7 +7,6 @@
 #include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "core/log/alive.h"

@@ -2,7 +2,6 @@
 /* Makes cells from single calls. The calls of one shape belong to one cell, so the cell is looked
  * up when the shape is described. Several shapes (streams, peers, call sites) can share a cell. */
 #include "capo/frame_types.h"
-#include "capo/record.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 
@@ -161,8 +160,5 @@ void job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t p
                 for (unsigned k = 0; k < CAPO_TIMES; k++)
                         capo_hist_finish(&t.cells[i].time[k]);
         }
-        free(t.index.slots);
-        free(t.cells);
-        free(t.cell_of);
-        free(t.shapes);
+        xfree(t.index.slots, t.cells, t.cell_of, t.shapes);
 }

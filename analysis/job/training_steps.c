@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Rows of a communicator are sorted by call and rising size; one size can have several rows
  * (algorithms, channels). */
-#include <errno.h>
 #include <math.h>
 
 #include "capo/call_ids.h"

@@ -367,10 +367,5 @@ void capo_fabric_free(struct capo_fabric *f)
 {
         if (!f)
                 return;
-        free(f->fabrics);
-        free(f->domains);
-        free(f->objects);
-        free(f->windows);
-        free(f->inside);
-        free(f);
+        xfree(f->fabrics, f->domains, f->objects, f->windows, f->inside, f);
 }

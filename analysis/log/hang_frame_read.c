@@ -3,7 +3,6 @@
 #include "core/log/unfinished.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"
-#include "analysis/log/log_read.h"
 
 /* A zero-terminated copy of the value of @line. */
 static const char *value_of(const struct capo_info_line *line, char value[CAPO_HANG_LINE])

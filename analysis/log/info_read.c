@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/log/info_read.h"
-#include "analysis/log/log_read.h"
 #include "core/base/util.h"
 
 bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info_line *out)

@@ -7,7 +7,6 @@
 #include "core/log/info.h"
 #include "analysis/log/info_read.h"
 #include "analysis/log/live_jobs.h"
-#include "analysis/log/log_read.h"
 
 #define HEAD       ((uint64_t)256 << 10)
 #define NEAR_BY_NS 60000000000u /* clocks of hosts differ, and a killed rank has no end time */

@@ -3,8 +3,6 @@
  * enough: two jobs may write into one folder, and each rank of a job into its own. */
 #pragma once
 
-#include <stdint.h>
-
 #include "analysis/log/log_paths.h"
 
 /* Job number of an unreadable log: it may belong to any job. */

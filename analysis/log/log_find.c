@@ -10,7 +10,6 @@
 #include "core/base/xalloc.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/live_jobs.h"
-#include "analysis/log/log_read.h"
 #include "analysis/log/pack.h"
 
 /* Takes ownership of @path. */

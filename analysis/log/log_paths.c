@@ -81,9 +81,7 @@ void capo_log_paths_finish(struct capo_log_paths *paths)
         }
         for (size_t i = 0; i < paths->n_folders; i++)
                 free(paths->folder[i]);
-        free(paths->path);
-        free(paths->log);
-        free(paths->folder);
+        xfree(paths->path, paths->log, paths->folder);
         *paths = (struct capo_log_paths){0};
 }
 

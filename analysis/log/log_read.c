@@ -13,7 +13,6 @@
 #include "capo/msg.h"
 #include "analysis/log/log_read.h"
 #include "analysis/log/log_window.h"
-#include "analysis/log/pack.h"
 #include "core/base/xalloc.h"
 
 struct capo_log {
@@ -231,11 +230,7 @@ void capo_log_close(struct capo_log *log)
                 return;
         capo_log_window_close(&log->window);
         capo_log_window_free(&log->window);
-        free(log->window.path);
-        free(log->window.pack);
-        free(log->window.entry);
-        free(log->health.damages);
-        free(log);
+        xfree(log->window.path, log->window.pack, log->window.entry, log->health.damages, log);
 }
 
 bool capo_log_begins_with(struct capo_log *log, struct capo_log *other)

@@ -3,8 +3,6 @@
  * read. Only for the files of the reader. */
 #pragma once
 
-#include <stdbool.h>
-#include <stdint.h>
 #include <sys/stat.h>
 
 #include "analysis/log/pack.h"

@@ -8,7 +8,6 @@
 #include <zstd.h>
 
 #include "analysis/log/info_read.h"
-#include "analysis/log/log_read.h"
 #include "analysis/log/pack.h"
 #include "analysis/log/recover.h"
 #include "capo/frame_types.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/util.h"
 #include "analysis/log/rules_read.h"
 
 static const char *next_line(const char *line)

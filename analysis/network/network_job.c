@@ -217,10 +217,7 @@ void capo_fabric_job_free(struct capo_fabric_job *f)
                 return;
         for (uint32_t p = 0; f->process && p < f->n_processes; p++)
                 capo_fabric_free(f->process[p]);
-        free(f->process);
-        free(f->links);
-        free(f->shares);
-        free(f);
+        xfree(f->process, f->links, f->shares, f);
 }
 
 const char *capo_fabric_job_warning(const struct capo_fabric_job *f, const struct capo_job *job,

@@ -6,7 +6,6 @@
  * divided among the calls that ran on that rank, in proportion to how much of the window each
  * covers. The report marks these as estimates. Operations that a thread posts inside its own NCCL
  * call need no estimate, and are counted apart. */
-#include <stdlib.h>
 
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
@@ -350,8 +349,5 @@ void fabric_spans_read(struct capo_fabric_job *f, const struct capo_job *job, ui
         capo_log_calls_each(log, add_call, &g);
         place_calls(&g, p->header.t0_mono_ns, calls);
         capo_log_park(log);
-        free(g.alike);
-        free(g.index.slots);
-        free(g.spans);
-        free(g.as);
+        xfree(g.alike, g.index.slots, g.spans, g.as);
 }

@@ -6,7 +6,6 @@
  * symbols. */
 #include "capo/msg.h"
 #include "analysis/process/python_stack.h"
-#include "core/base/util.h"
 
 enum {
         OBJECTS = 8, /* mapped objects that may contain Python */

@@ -6,7 +6,6 @@
 #include "capo/msg.h"
 #include "analysis/process/process_memory.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { READS = 1 << 20, AT_ONCE = 1024 /* IOV_MAX */, PAUSE_NS = 100000 };

@@ -10,7 +10,6 @@
 #include "analysis/process/python_stack.h"
 #include "core/base/clock.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 #define TIME_NS 2000000000u

@@ -3,8 +3,6 @@
  * is loaded in it. No thread is stopped or signalled, and nothing is written there. */
 #pragma once
 
-#include <stdio.h>
-
 #include "analysis/process/process_memory.h"
 #include "core/base/cpython.h"
 

@@ -13,7 +13,6 @@
 #include "core/base/clock.h"
 #include "core/base/demangle.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* libunwind-ptrace is loaded when it is needed and never linked: its libraries also define the

@@ -8,7 +8,6 @@
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 

@@ -4,11 +4,9 @@
  * measured in the single calls of the logs, each placed behind its predecessor on the stream
  * (gpu_spans.h). There is no lower bound, because capo does not see what the program computed
  * meanwhile. */
-#include <math.h>
 
 #include "capo/record.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/report/job_judge.h"

@@ -6,10 +6,8 @@
 
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
-#include "analysis/job/hist.h"
 #include "analysis/report/job_diff.h"
 #include "analysis/job/spread.h"
 

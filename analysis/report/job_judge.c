@@ -2,8 +2,6 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/report/waits_causes.h"
 
-#include "core/base/util.h"
-
 static void judge_steps(struct capo_page *page)
 {
         capo_job_steps(page->job, &page->steps);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <assert.h>
 
 #include "analysis/report/page_kinds.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "analysis/report/job_page.h"
 #include "core/log/info.h"
 

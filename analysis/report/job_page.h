@@ -8,7 +8,6 @@
 #include "analysis/causes/causes.h"
 #include "analysis/report/late_cause.h"
 #include "analysis/network/network.h"
-#include "analysis/job/job.h"
 #include "analysis/job/interval.h"
 #include "analysis/steps/job_steps.h"
 

@@ -3,13 +3,11 @@
  * Names the rank that others wait for, from the comparison of analysis/job/skew.c: the rank that
  * caused the largest sum of waiting, if that is clearly more than its share.
  */
-#include <math.h>
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"

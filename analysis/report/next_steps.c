@@ -1,15 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What to do next: each step is justified by a number on the page, most important first. */
-#include <ctype.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which rows are shown, which are merged, and their order. */
 #include <fnmatch.h>
-#include <math.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -2,7 +2,6 @@
 /* The list of a page's problems, and ranks in words. */
 #include "analysis/report/page_kinds.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/report/job_judge.h"
 

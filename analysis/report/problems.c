@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a reader must know before trusting the numbers: ranks without a log, disagreement, failures,
  * dropped records. */
-#include <math.h>
 
 #include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "analysis/log/rules_read.h"

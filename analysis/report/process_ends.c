@@ -4,7 +4,6 @@
 #include <time.h>
 
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/info.h"
 #include "analysis/report/job_judge.h"

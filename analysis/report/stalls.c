@@ -3,7 +3,6 @@
  * capo watch wrote beside the logs at that time, else from the slow step that contains the stall.
  */
 #include <jansson.h>
-#include <math.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/job/stops.h"
@@ -13,7 +12,6 @@
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "analysis/job/clocks.h"
-#include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/steps/steps_job_parts.h"

@@ -155,12 +155,7 @@ static void step_tokens_make(const struct capo_step_call *calls, uint32_t n, uns
 
 static void step_tokens_free(struct step_tokens *t)
 {
-        free(t->of);
-        free(t->sum);
-        free(t->hash);
-        free(t->bytes);
-        free(t->count);
-        free(t->example);
+        xfree(t->of, t->sum, t->hash, t->bytes, t->count, t->example);
         *t = (struct step_tokens){0};
 }
 

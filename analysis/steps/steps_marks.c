@@ -235,13 +235,7 @@ void step_marks_find(const struct step_tokens *t, struct step_marks *marks)
                 find_marks(t, &s, marks);
         }
         qsort(marks->mark, marks->n, sizeof marks->mark[0], by_period);
-        free(s.at);
-        free(s.hash);
-        free(s.slot_of);
-        free(s.slot);
-        free(s.count);
-        free(s.start);
-        free(s.place);
+        xfree(s.at, s.hash, s.slot_of, s.slot, s.count, s.start, s.place);
 }
 
 void step_marks_free(struct step_marks *m)

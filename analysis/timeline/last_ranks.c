@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "capo/record.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/timeline/last_ranks.h"
 #include "core/base/xalloc.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <math.h>
 
-#include "capo/record.h"
 #include "analysis/job/clocks.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
@@ -199,9 +198,7 @@ void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cel
         make_ranks(&d, t);
         capo_last_ranks_finish(&last);
         capo_clocks_finish(&clocks);
-        free(d.comms);
-        free(d.span);
-        free(d.waited);
+        xfree(d.comms, d.span, d.waited);
 }
 
 void capo_timeline_finish(struct capo_timeline *t)

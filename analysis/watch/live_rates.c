@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rates.h"

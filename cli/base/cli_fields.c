@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Prints fields by their kinds. */
-#include <math.h>
 
-#include "analysis/job/figures.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "core/base/size.h"

@@ -31,7 +31,6 @@
 
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_table.h"
-#include "core/base/util.h"
 
 enum field_kind {
         FIELD_TEXT,     /* from outside, any bytes; NULL: not known */

@@ -2,7 +2,6 @@
 /* Prints --help and the manual page from the option tables. */
 #include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
-#include "cli/base/cli_options.h"
 
 enum { WIDTH = 80, LABEL_MAX = 22 };
 

@@ -3,8 +3,6 @@
  * it. */
 #pragma once
 
-#include <stdio.h>
-
 #include "cli/base/cli_options.h"
 #include "profiles/import/import.h"
 

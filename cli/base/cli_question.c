@@ -15,7 +15,6 @@
 #include "cli/base/cli_question.h"
 #include "core/base/calls.h"
 #include "core/base/file.h"
-#include "core/base/layout.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fragment/bound.h"

@@ -19,7 +19,6 @@
 #include "core/base/file.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 

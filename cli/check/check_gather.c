@@ -10,7 +10,6 @@
 #include "cli/check/check.h"
 #include "cli/check/check_folder.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { POLL_US = 20000 };

@@ -15,7 +15,6 @@
 #include "cli/doctor/sysfs.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
 /* Links of PCIe below their maximum, errors of ports so far. GPUs lower the speed of an idle link, so of them

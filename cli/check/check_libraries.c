@@ -8,7 +8,6 @@
 #include "capo/msg.h"
 #include "cli/base/install_paths.h"
 #include "cli/check/check.h"
-#include "core/base/util.h"
 
 enum { MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has already waited for it */ };
 

@@ -6,7 +6,6 @@
 #include "cli/check/check.h"
 #include "cli/doctor/network_devices.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 

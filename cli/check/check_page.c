@@ -6,7 +6,6 @@
 #include "cli/check/check.h"
 #include "cli/check/check_folder.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 static const char *text_of(const json_t *object, const char *key)

@@ -11,7 +11,6 @@
 #include "cli/check/check_folder.h"
 #include "profiles/reduce/reduce.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/machine/topology.h"

@@ -7,7 +7,6 @@
 #include "cli/base/cli_options.h"
 #include "cli/check/check.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
 json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)

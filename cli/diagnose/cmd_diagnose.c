@@ -7,8 +7,6 @@
 #include "cli/diagnose/diagnose_inputs.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/fragment/expected.h"
 
 struct options {

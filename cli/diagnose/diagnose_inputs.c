@@ -13,8 +13,6 @@
 #include "cli/diagnose/diagnose_inputs.h"
 #include "analysis/log/pack.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/pickle.h"
 

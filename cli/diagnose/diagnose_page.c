@@ -7,7 +7,6 @@
 #include "cli/diagnose/diagnose_inputs.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/recorded_bugs.h"
 

@@ -16,7 +16,6 @@
 #include "core/base/file.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* NCCL EP and NCCL M2N beside this NCCL. The rules are NVIDIA's (nccl_ep/README.md and nccl_m2n.h

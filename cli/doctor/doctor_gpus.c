@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The GPUs that a job started here would get: those that the driver shows, CUDA_VISIBLE_DEVICES,
  * MIG slices. */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "cli/base/cli_machine.h"
 #include "cli/doctor/doctor.h"

@@ -4,11 +4,8 @@
 #include <strings.h>
 
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "cli/doctor/doctor.h"
 #include "cli/doctor/fabric_providers.h"
-#include "cli/doctor/network_devices.h"
 #include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 

@@ -7,7 +7,6 @@
 
 #include "capo/env.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"

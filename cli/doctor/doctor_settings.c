@@ -13,7 +13,6 @@
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* Names that no NCCL reads, and values that NCCL misinterprets (nccl_variables.def): it reports

@@ -6,7 +6,6 @@
 
 #include "core/base/text.h"
 #include "core/base/util.h"
-#include "cli/doctor/doctor.h"
 #include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo expect: is a measured bandwidth normal for this machine? */
-#include <math.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
@@ -12,7 +11,6 @@
 #include "core/base/calls.h"
 #include "core/base/file.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/fragment/nccl_model.h"

@@ -273,8 +273,6 @@ void expect_finish(struct expect_page *page)
                 free(page->evidence[i].name);
                 free(page->evidence[i].text);
         }
-        free(page->evidence);
-        free(page->rows);
-        free(page->ran);
+        xfree(page->evidence, page->rows, page->ran);
         capo_job_free(page->job);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer, the numbers it is compared with, likely causes, what is not known. */
-#include <jansson.h>
 
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/job/figures.h"
@@ -11,7 +10,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 enum { ROWS_SHOWN = 12 };
 

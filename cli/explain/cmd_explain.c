@@ -12,7 +12,6 @@
 #include "cli/base/install_paths.h"
 #include "core/profile/profile_find.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 
 static int load_profile(struct explain *e)
 {

@@ -8,7 +8,6 @@
 #include "cli/base/cli_recorded.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_page.h"
 #include "cli/explain/cmd_explain.h"
 #include "cli/base/cli_job.h"
 #include "core/base/order.h"
@@ -19,7 +18,6 @@
 #include "analysis/job/asked.h"
 #include "analysis/job/stats.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 
 /* "FILE:LINE when WHEN: ALGO PROTO"; only the number if the log has no more. */
 static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)

@@ -1,19 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first two forms of capo explain: rules and candidates. */
-#include <math.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_page.h"
 #include "cli/explain/cmd_explain.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/plan/plan_judge.h"
 

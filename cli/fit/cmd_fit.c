@@ -16,10 +16,8 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_check.h"
-#include "profiles/fit/fit.h"
 
 struct job {
         struct capo_fit_options options;

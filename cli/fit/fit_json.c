@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of capo fit as JSON. */
-#include <math.h>
 
 #include "cli/base/cli_fields.h"
 #include "cli/fit/fit_page.h"

@@ -6,11 +6,8 @@
 #include "cli/base/plan_tools.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_progress.h"
-#include "core/base/layout.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "profiles/machine/gpus.h"
 #include "profiles/machine/platform.h"
 
 static int find_model_tools(const struct fit_models *m, char *tools, char *libnccl, size_t room)

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of an unmeasured allocation: what NCCL assumes, what the links are, what to choose. */
-#include <jansson.h>
-#include <math.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
@@ -12,7 +10,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 static const char *choice_text(uint8_t choice, char *text, size_t room)
 {

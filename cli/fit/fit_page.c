@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of capo fit: prints the decisions of profiles/fit. */
-#include <math.h>
 #include <time.h>
 
 #include "cli/base/cli_screen.h"
@@ -10,7 +9,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 

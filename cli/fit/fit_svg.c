@@ -9,7 +9,6 @@
 #include "cli/base/svg_draw.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* A value of a panel: us, or the ratio to NCCL's own choice; NAN: none. */

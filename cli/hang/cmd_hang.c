@@ -7,13 +7,11 @@
 #include "analysis/process/proc_pid.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
-#include "cli/base/cli_json.h"
 #include "cli/base/cli_page.h"
 #include "cli/base/cli_screen.h"
 #include "cli/hang/cmd_hang.h"
 #include "cli/hang/stacks_json.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { AFTER_S = 10 };

@@ -7,7 +7,6 @@
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"

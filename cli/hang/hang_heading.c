@@ -8,7 +8,6 @@
 #include "analysis/report/job_judge.h"
 #include "cli/hang/hang_describe.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 
 enum { ENDS_SHOWN = 8, MOMENT_NS = 1000000000 };

@@ -1,16 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page as JSON (versioned by "capo_hang", docs/hang.md). */
-#include <math.h>
 
 #include "cli/base/cli_fields.h"
-#include "cli/base/cli_json.h"
 #include "cli/hang/hang_describe.h"
 #include "analysis/process/python_stack.h"
 #include "cli/hang/stacks_json.h"
 #include "analysis/process/stacks.h"
 #include "core/base/calls.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "analysis/hang/hang_network.h"
 
 static const char *comm_name(const struct hang_page *p, uint32_t comm)

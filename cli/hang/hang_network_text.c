@@ -2,7 +2,6 @@
 /* Lines about an unfinished call below NCCL: streams, and the rank's network. */
 #include "cli/hang/hang_describe.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "analysis/hang/hang_network.h"
 #include "analysis/job/figures.h"
 

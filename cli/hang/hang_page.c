@@ -3,11 +3,9 @@
  * watch`. */
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
-#include "analysis/job/stats.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/waits_causes.h"
 #include "analysis/steps/job_steps.h"
-#include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
@@ -98,7 +96,5 @@ void hang_page_finish(struct hang_page *page)
         for (uint32_t i = 0; page->own && i < page->job->n_processes; i++)
                 capo_log_close(page->own[i]);
         capo_page_finish(&page->late); /* frees the job too */
-        free(page->known);
-        free(page->own);
-        free(page->here);
+        xfree(page->known, page->own, page->here);
 }

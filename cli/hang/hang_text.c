@@ -8,7 +8,6 @@
 #include "core/base/plain_text.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"

@@ -6,7 +6,6 @@
 #include "analysis/process/stacks.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 bool hang_text_stacks(int pid, FILE *out)
 {

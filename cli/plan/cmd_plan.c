@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo plan: makes a question from the command line, and asks it without and with the profile. */
-#include <math.h>
 #include <signal.h>
 
 #include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
-#include "cli/base/cli_machine.h"
 #include "cli/base/cli_progress.h"
 #include "cli/base/cli_screen.h"
 #include "cli/plan/cmd_plan.h"

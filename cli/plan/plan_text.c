@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page of `capo plan`. */
-#include <math.h>
 
 #include "capo/algorithms.h"
 #include "cli/plan/cmd_plan.h"

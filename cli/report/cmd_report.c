@@ -13,18 +13,14 @@
 #include "cli/base/cli_progress.h"
 #include "cli/hang/cmd_hang.h"
 #include "cli/report/cmd_report.h"
-#include "cli/report/report_recover.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/live_logs.h"
-#include "analysis/log/log_find.h"
-#include "core/base/util.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"
-#include "analysis/job/stats.h"
 
 static const char *const sort_names[CAPO_SORTS + 1] = {"time",  "count", "size", "p50",
                                                        "p95",   "p99",   "max",  "algbw",

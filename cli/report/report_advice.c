@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What to try on an uneven or reduced allocation: the answers of capo fit --model for the size that
  * moves the most data, so that both name the same experiment. */
-#include <stdarg.h>
-#include <stdlib.h>
 
 #include "analysis/job/figures.h"
 #include "capo/algorithms.h"
@@ -11,7 +9,6 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 #include "profiles/fragment/bound.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The section CAUSES: why the late rank is late, or all calls are slow, and what else was seen. */
-#include <stdio.h>
 
-#include "analysis/causes/causes.h"
-#include "analysis/job/figures.h"
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_causes.h"
 #include "core/base/text.h"
+#include "analysis/causes/causes.h"
 
 #define FOUND_FIELDS(F)                                                            \
         F("kind", WORD, capo_why_name(of->why))                                    \

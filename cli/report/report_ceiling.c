@@ -2,19 +2,15 @@
 /* The ceiling of each communicator. The logs have the PCI bus ids of its members' CUDA devices, the
  * topology has the GPUs at these, and capo topo computes the rest. If one rank's log is missing, or
  * a GPU is not in the topology, the communicator has no ceiling. */
-#include <math.h>
 
 #include "analysis/log/info_read.h"
 #include "capo/call_ids.h"
 #include "capo/collectives.h"
-#include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/report/cmd_report.h"
 #include "cli/report/report_advice.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 #include "profiles/fragment/bound.h"

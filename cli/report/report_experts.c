@@ -2,14 +2,12 @@
 /* TOKENS of the report: how evenly the ranks of an EP group give tokens, over the whole job and in
  * the first and last quarter of its calls. The first is exact, the second of the calls that the
  * logs kept one by one. Experts are chosen on the GPU. */
-#include <math.h>
 
 #include "analysis/job/log_calls.h"
 #include "capo/call_ids.h"
 #include "capo/record.h"
 #include "cli/base/cli_fields.h"
 #include "cli/report/report_experts.h"
-#include "core/base/util.h"
 
 struct tokens {
         uint32_t comm, n;

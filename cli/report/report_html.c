@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report with pictures: one self-contained HTML file, light or dark as the reader's system
  * prefers. It prints the sections of the text page, next steps first, and pictures. */
-#include <math.h>
 
-#include "analysis/job/figures.h"
 #include "analysis/timeline/timeline.h"
 #include "cli/base/svg_draw.h"
-#include "cli/report/report_formats.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/markup.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 /* The time line of the HTML page. Shares of equal parts of time are written as letters with 64

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The report as JSON (versioned by "capo_report", docs/internals/json.md). Exact sizes, all rows.
  */
-#include <math.h>
-#include <string.h>
 
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_experts.h"
 #include "cli/report/report_causes.h"
 #include "cli/report/report_json.h"
-#include "core/base/calls.h"
 #include "core/log/info.h"
 
 #define REPORT_VERSION 1

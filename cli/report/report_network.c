@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The network of a report: NIC use by rank, then traffic by call (analysis/network/network.h). */
-#include <math.h>
 
-#include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/fabric_kinds.h"
 #include "core/log/info.h"
 

@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page: the answer first, every number with its unit, caveats at the end. */
-#include <math.h>
 
-#include "analysis/job/figures.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/stalls.h"
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_causes.h"
 #include "cli/report/report_experts.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 
 /* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs in

@@ -1,13 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a report, in all its formats: TIME BY CALL of the pages, CSV, "rows" of JSON. */
-#include <math.h>
 
-#include "analysis/job/figures.h"
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
-#include "core/base/util.h"
 
 enum { ROWS_SHOWN = 8, ROWS_COMPARED = 2000 };
 

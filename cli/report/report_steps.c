@@ -1,15 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* STEPS of the report, as text and as JSON. */
-#include <math.h>
 
-#include "analysis/job/figures.h"
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 #define STEADY 0.02 /* smaller drift is not reported */
 

@@ -2,15 +2,10 @@
 /* TRIALS of the report: rows of the profile that this job compared with NCCL's own choice, call by
  * call (tuner/trial.h). Reads the logs once more, as capo fit does. */
 
-#include "analysis/job/figures.h"
-#include "analysis/job/job.h"
 #include "analysis/log/rules_read.h"
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "profiles/fit/fit_trial.h"
 
 static const char *const verdicts[] = {[CAPO_TRIAL_OPEN] = "open",

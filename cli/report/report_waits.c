@@ -1,12 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The sections on communicators, their ceilings, and waiting. */
-#include <math.h>
 
-#include "analysis/job/figures.h"
-#include "cli/base/cli_fields.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/util.h"
 
 enum { COMMS_SHOWN = 6, CEILINGS_SHOWN = 12, MEMBERS_SHOWN = 64 };
 

@@ -26,7 +26,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/base/site_conf.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "core/profile/profile_find.h"

@@ -21,8 +21,6 @@
 #include "core/base/text.h"
 #include "analysis/log/log_read.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
-#include "tuner/sweep_plan.h"
 
 struct sweep {
         struct run run;

@@ -13,7 +13,6 @@
 #include "cli/doctor/elf_file.h"
 #include "cli/run/run_loader.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { ASK_SECONDS = 10 };

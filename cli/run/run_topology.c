@@ -8,7 +8,6 @@
 #include <sys/wait.h>
 
 #include "cli/run/cmd_run.h"
-#include "core/base/util.h"
 #include "profiles/plan/plan_capture.h"
 
 /* NVML may have to wake GPUs; a stuck driver never answers. */

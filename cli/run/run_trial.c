@@ -23,7 +23,6 @@
 #include "cli/run/run_trial.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"

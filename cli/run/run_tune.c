@@ -24,7 +24,6 @@
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "core/profile/profile_find.h"

@@ -8,7 +8,6 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "cli/run/cmd_run.h"
-#include "core/base/util.h"
 
 /* Keep only standard error: readers of the command's other files would wait for the watch to end.
  */

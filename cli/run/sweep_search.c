@@ -5,7 +5,6 @@
 #include "cli/run/sweep_search.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/order.h"
 #include "core/base/xalloc.h"
 
 #define SURE     2.0   /* standard errors: what is behind by more has lost */

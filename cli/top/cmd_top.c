@@ -6,7 +6,6 @@
 #include "cli/base/cli_screen.h"
 #include "cli/top/top_page.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 
 /* The page on a terminal, updated in place, with keys. */
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/top/top_page.h"
 #include "cli/watch/live_call.h"
 #include "cli/hang/hang_describe.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 

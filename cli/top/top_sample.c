@@ -4,7 +4,6 @@
 #include "cli/top/top_page.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 enum { NIC_SILENT_S = 15 }; /* without new data for this long, the rate is zero */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo topo: one page about a machine and its GPUs. */
-#include <math.h>
 
 #include "capo/collectives.h"
 #include "capo/msg.h"
@@ -10,7 +9,6 @@
 #include "cli/base/svg_draw.h"
 #include "cli/topo/cmd_topo.h"
 #include "core/base/xalloc.h"
-#include "profiles/fragment/fragment_orders.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
 

@@ -80,9 +80,7 @@ static void free_trace(struct trace *t)
                 if (t->comm)
                         free(t->comm[c]);
         }
-        free(t->comm);
-        free(t->flow);
-        free(t->wanted);
+        xfree(t->comm, t->flow, t->wanted);
         capo_last_ranks_finish(&t->last);
         capo_job_steps_finish(&t->steps);
         capo_clocks_finish(&t->clocks);

@@ -8,7 +8,6 @@
 #include "analysis/job/log_calls.h"
 #include "analysis/report/job_page.h"
 #include "capo/frame_types.h"
-#include "capo/record.h"
 #include "cli/trace/trace.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -420,9 +419,6 @@ int trace_write_process(struct trace *t, uint32_t process)
                 free(w->prefixes[i].text);
         for (size_t i = 0; i < CAPO_IDS; i++)
                 free(w->site[i]);
-        free(w->streams);
-        free(w->spans);
-        free(w->calls);
-        free(w);
+        xfree(w->streams, w->spans, w->calls, w);
         return r;
 }

@@ -3,7 +3,6 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/trace/trace.h"
-#include "core/base/util.h"
 
 void trace_event(struct trace *t)
 {

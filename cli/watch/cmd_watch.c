@@ -2,7 +2,6 @@
 /* capo watch: the command line and the loop. cli/watch/watch_jobs.h lists the files. */
 #include <dirent.h>
 #include <fnmatch.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -12,15 +11,12 @@
 #include <sys/wait.h>
 
 #include "analysis/log/hang_frame_read.h"
-#include "analysis/log/log_read.h"
 #include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/watch/metric_files.h"
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_alarm.h"
-#include "cli/watch/watch_claim.h"
-#include "cli/watch/watch_jobs.h"
 #include "cli/watch/watch_serve.h"
 #include "core/base/clock.h"
 #include "core/base/xalloc.h"

@@ -10,7 +10,6 @@
 #include "capo/msg.h"
 #include "cli/watch/metric_files.h"
 #include "cli/watch/metrics.h"
-#include "cli/watch/watch_claim.h"
 #include "core/base/xalloc.h"
 
 enum { NAME = 400 };

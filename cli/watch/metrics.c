@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 #include <sys/resource.h>
 
-#include "analysis/causes/causes.h"
 #include "capo/call_ids.h"
 #include "cli/base/cli.h"
 #include "cli/hang/hang_describe.h"
 #include "cli/watch/live_call.h"
 #include "cli/watch/metrics.h"
-#include "core/base/util.h"
 
 /* Names and labels of NVIDIA's Inspector (NCCL_INSPECTOR_PROM_DUMP=1), so that its dashboards find
  * their series. Inspector has one file per GPU and the last values; here there is one series for
@@ -443,6 +440,7 @@ static const struct {
 } families[] = {
 #define METRIC(id, name, type, help) {name, help, type, put_##id},
 #include "cli/watch/metrics.def"
+#include "analysis/causes/causes.h"
 };
 
 /* Write all families for the jobs of @w, or only for @only. */

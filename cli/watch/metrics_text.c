@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 
 #include "cli/watch/metrics_text.h"
-#include "core/base/util.h"
 
 void metrics_family(struct metrics_put *p, const char *name, const char *type, const char *help)
 {

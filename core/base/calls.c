@@ -7,7 +7,6 @@
 #include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 static const struct {
         const char *name;

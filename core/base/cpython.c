@@ -3,7 +3,6 @@
  * machine: worked out with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
  * and 3.14.10. A build where they do not hold gives no texts and does no harm. */
 #include "core/base/cpython.h"
-#include "core/base/util.h"
 
 static const struct capo_py_layout layouts[] = {
         /* minor through unit current back code at owner code_begin code_bytes file name ascii wide

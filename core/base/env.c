@@ -8,7 +8,6 @@
 #include "capo/msg.h"
 #include "core/base/site_conf.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 
 static bool parse_STR(const char *text, capo_env_STR *out)
 {

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"
-#include "core/base/util.h"
 
 int capo_file_read_fd(int fd, size_t most, char **text, size_t *size)
 {

@@ -3,7 +3,6 @@
 
 #include "core/base/gpu_clocks.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/clock_reasons.h"
 
 static_assert(CAPO_CLOCK_REASONS <= CAPO_CLOCK_REASON_ROOM, "room for each reason");

@@ -4,7 +4,6 @@
 #include "capo/env.h"
 #include "core/base/layout.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 #define RANKS_MAX (1u << 24)
 

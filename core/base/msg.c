@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/msg.h"
 #include "core/base/plain_text.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 
 static enum capo_level last_level = CAPO_INFO;

@@ -2,7 +2,6 @@
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 enum { LAST = CAPO_NCCL_LAST };
 

@@ -2,7 +2,6 @@
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/others_file.h"
-#include "core/base/util.h"
 
 /* Is the link at @path this user's own? Sets its owner. */
 static bool is_own_link(const char *path, struct stat *st)

@@ -6,7 +6,6 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/site_conf.h"
-#include "core/base/util.h"
 
 const char *capo_site_path(void)
 {

@@ -2,7 +2,6 @@
 #include <time.h>
 
 #include "core/base/text.h"
-#include "core/base/util.h"
 
 char *capo_append(char *text, size_t room, const char *format, ...)
 {

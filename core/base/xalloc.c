@@ -2,7 +2,6 @@
 #include "capo/msg.h"
 
 #include "core/base/array.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 
 int xalloc_status = 1;

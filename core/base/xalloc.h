@@ -16,6 +16,14 @@ void *xrealloc(void *old, size_t size) __attribute__((alloc_size(2), returns_non
 char *xstrdup(const char *text) __attribute__((malloc, returns_nonnull));
 char *xstrndup(const char *text, size_t n) __attribute__((malloc, returns_nonnull));
 
+/** xfree() - free() of each of these pointers */
+#define xfree(...)                                                    \
+        do {                                                          \
+                for (void *all_[] = {__VA_ARGS__, NULL}, **p_ = all_; \
+                     p_ < all_ + N_ELEMENTS(all_); p_++)              \
+                        free(*p_);                                    \
+        } while (0)
+
 /** xprintf() - printf() into memory of its own, which the caller frees */
 char *xprintf(const char *format, ...)
         __attribute__((malloc, returns_nonnull, format(printf, 1, 2)));

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "core/base/util.h"
 #include "core/log/alive.h"
 
 int capo_alive_text(const char *path, char *text, size_t room)

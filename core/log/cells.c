@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See the header. The segment may be a dead process's and damaged. A cell's histograms come with
  * its first timed call: most segments have few of either. */
-#include <string.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

@@ -7,7 +7,6 @@
 #include "capo/record.h"
 #include "core/log/log_output.h"
 #include "core/log/number_index.h"
-#include "core/log/segment.h"
 
 struct capo_cells {
         struct capo_segment *seg;

@@ -9,15 +9,10 @@
  * was counted. If nothing is kept (CAPO_FLIGHT=0), it is counted again. */
 #include <sys/mman.h>
 
-#include "capo/call_kinds.h"
 #include "capo/frame_types.h"
-#include "core/base/util.h"
-#include "core/log/cells.h"
-#include "core/log/describe.h"
 #include "core/log/drain.h"
 #include "core/log/flight.h"
 #include "core/log/info.h"
-#include "core/log/log_output.h"
 #include "core/log/segment_calls.h"
 #include "core/log/unfinished.h"
 

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "core/log/describe.h"
-#include "core/log/segment.h"
 
 struct capo_drain; /* look-up tables and buffers, private to whoever drains */
 

@@ -3,7 +3,6 @@
  * fabric_read.c. */
 #pragma once
 
-#include "core/log/fabric_frame.h"
 #include "core/log/fabric_kinds.h"
 
 /* How a field is written. Left out: 0, "", what is said here. */

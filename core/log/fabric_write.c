@@ -2,10 +2,8 @@
 /* A snapshot goes out in pieces of whole lines, each piece beginning with the snapshot's number. A
  * line has at most about PIECE / 2 bytes and a new piece begins where the last is half full, so
  * lines fit; one that does not is cut. */
-#include <assert.h>
 
 #include "capo/frame_types.h"
-#include "core/base/util.h"
 #include "core/log/fabric_keys.h"
 
 static void put_bytes(struct capo_fabric_text *t, const char *s, size_t n)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shapes (capo/log.h) are numbered as they come; when the 16-bit numbers run out they start again
  * at 0, which the format allows: a later frame replaces. */
-#include <string.h>
 #include <sys/mman.h>
 
 #define XXH_INLINE_ALL

@@ -4,9 +4,7 @@
  * once, as a numbered shape. */
 #pragma once
 
-#include "capo/record.h"
 #include "core/log/cells.h"
-#include "core/log/log_output.h"
 
 #define CAPO_BLOCK_MOST 4096u
 

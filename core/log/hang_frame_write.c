@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/log/hang_frame.h"
 #include "core/log/info.h"
-#include "core/log/segment.h"
 #include "core/log/segment_calls.h"
 #include "core/log/unfinished.h"
 

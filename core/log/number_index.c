@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <sys/mman.h>
 
-#include "core/base/util.h"
 #include "core/log/number_index.h"
 #include "core/log/segment.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/util.h"
 #include "core/log/rules.h"
 
 void capo_rules_put(FILE *out, const char *key, const char *format, ...)

@@ -9,7 +9,6 @@
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/write_signals.h"
-#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/segment.h"
 #include "core/log/segment_calls.h"

@@ -3,7 +3,6 @@
  * number checked. */
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 #include "core/log/segment_calls.h"

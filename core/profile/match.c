@@ -3,12 +3,10 @@
 #include <fnmatch.h>
 #include <math.h>
 
-#include "core/base/layout.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/profile/match.h"
 #include "core/profile/range.h"
-#include "core/base/util.h"
 
 /* ---- what is known about a communicator ---- */
 

@@ -5,10 +5,8 @@
 
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/profile/parse.h"
 #include "core/profile/profile_file.h"
-#include "core/profile/range.h"
 #include "core/profile/words.h"
 
 static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("name"),

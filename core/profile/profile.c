@@ -8,10 +8,8 @@
 #include <math.h>
 
 #include "core/base/array.h"
-#include "core/profile/profile_json.h"
 #include "core/base/layout.h"
 #include "core/profile/profile_file.h"
-#include "core/base/util.h"
 
 struct block {
         struct block *next;

@@ -12,11 +12,9 @@
 
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
-#include "core/profile/profile_json.h"
 #include "core/profile/match.h"
 #include "core/profile/profile_file.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 
 enum field { COLL, MIN, MAX, ALGO, PROTO, CHANNELS, NODES, RANKS, PIPE, REG, FIELDS };
 static const char *const expected[FIELDS] = {

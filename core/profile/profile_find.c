@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/own_tree.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/profile_find.h"
 

@@ -9,7 +9,6 @@
 
 #include "capo/profile.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/profile/profile_json.h"
 
 #define DEPTH_MAX 64 /* of values that nobody looks into (provenance) */

@@ -3,7 +3,6 @@
  * found ...". */
 #pragma once
 
-#include "core/base/util.h"
 #include "core/profile/value.h"
 
 struct capo_fault;

@@ -6,9 +6,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "capo/profile.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/profile/profile_file.h"
 
 int capo_profile_parse(const char *text, size_t size, const char *file, struct capo_profile **out,

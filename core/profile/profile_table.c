@@ -13,7 +13,6 @@
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/range.h"
 #include "core/profile/profile_table.h"

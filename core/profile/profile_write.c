@@ -6,11 +6,8 @@
 
 #include "capo/collectives.h"
 #include "core/base/text.h"
-#include "core/profile/profile_json.h"
-#include "core/profile/range.h"
 #include "core/profile/words.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 
 static void put_size(FILE *out, uint64_t bytes)
 {

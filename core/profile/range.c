@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ranges of a profile's conditions, read and written. */
 #include <math.h>
-#include <string.h>
 
 #include "core/base/nccl_release.h"
 #include "core/profile/range.h"

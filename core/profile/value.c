@@ -3,7 +3,6 @@
 #include <locale.h>
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/profile/value.h"
 
 static bool is_digit(char c)

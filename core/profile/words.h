@@ -3,9 +3,6 @@
  * docs/profile-format.md is the same for people. */
 #pragma once
 
-#include <stddef.h>
-
-#include "core/profile/profile_json.h"
 #include "core/profile/range.h"
 
 #define WORD(text) CAPO_SLICE(text)

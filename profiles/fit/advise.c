@@ -8,7 +8,6 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
-#include "analysis/job/hist.h"
 #include "analysis/job/training_steps.h"
 #include "profiles/fit/advise.h"
 
@@ -90,9 +89,7 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
 
 void capo_curve_finish(struct capo_curve *c)
 {
-        free(c->bytes);
-        free(c->us);
-        free(c->pm);
+        xfree(c->bytes, c->us, c->pm);
         *c = (struct capo_curve){0};
 }
 

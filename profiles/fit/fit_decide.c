@@ -17,9 +17,7 @@
  * The path through the admitted candidates with the largest total gain is taken. A change of
  * candidate costs a little, so that equal candidates do not alternate.
  */
-#include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"

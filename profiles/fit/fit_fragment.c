@@ -8,8 +8,6 @@
 
 #include "capo/algorithms.h"
 #include "capo/msg.h"
-#include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 

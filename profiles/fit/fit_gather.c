@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The first three steps of fit_make.c: sorted samples to blocks, removal of systematic differences,
  * and the remaining noise. */
-#include <math.h>
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
-#include "core/base/order.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 #include "analysis/job/spread.h"

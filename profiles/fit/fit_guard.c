@@ -4,9 +4,7 @@
  * the fit. */
 #include "core/base/calls.h"
 #include "core/base/layout.h"
-#include "core/base/order.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 

@@ -8,11 +8,9 @@
  *     slower than LL128. LL128 moves a sixteenth more than Simple.
  *   - a run that is known to have run something else than its label contradicts it.
  * If one does not hold, no rule is written: it is not known which of the labels is wrong. */
-#include <math.h>
 
 #include "capo/algorithms.h"
 #include "analysis/job/spread.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 

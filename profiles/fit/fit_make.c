@@ -6,7 +6,6 @@
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
-#include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
@@ -139,11 +138,7 @@ static enum capo_fit_turns find_turns(const struct capo_samples *set,
 
 static void series_finish(struct capo_fit_series *s)
 {
-        free(s->candidates);
-        free(s->points);
-        free(s->cells);
-        free(s->rows);
-        free(s->blocks);
+        xfree(s->candidates, s->points, s->cells, s->rows, s->blocks);
 }
 
 static int make_series(struct capo_fit_maker *m, struct capo_fit_series *s,
@@ -280,10 +275,7 @@ void capo_fit_free(struct capo_fit *fit)
                 series_finish(&fit->series[i]);
         for (size_t i = 0; i < fit->n_faults; i++)
                 free(fit->faults[i]);
-        free(fit->faults);
-        free(fit->beside);
-        free(fit->series);
-        free(fit);
+        xfree(fit->faults, fit->beside, fit->series, fit);
 }
 
 void capo_fit_freep(struct capo_fit **fit)

@@ -5,15 +5,12 @@
  * and the graph, which differs, is in the table. So the predicted time is table x ratio, for
  * candidates and NCCL's own choice alike, and part of the errors cancels. The rest is larger than
  * noise: a rule is only written for a gain above CAPO_MODEL_MARGIN. */
-#include <errno.h>
-#include <inttypes.h>
 #include <math.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/size.h"
 #include "profiles/fit/fit_model.h"
 #include "profiles/plan/plan.h"

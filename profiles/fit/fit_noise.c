@@ -25,7 +25,6 @@
  * noise the second does. */
 
 #include "analysis/job/spread.h"
-#include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 

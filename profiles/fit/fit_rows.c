@@ -3,7 +3,6 @@
  * From decisions at measured sizes to rows that cover all sizes. Little is claimed beyond the first
  * and the last size, because NCCL's own choice may change there.
  */
-#include <math.h>
 
 #include "profiles/fit/fit_private.h"
 

@@ -7,7 +7,6 @@
 #include "analysis/steps/job_steps.h"
 #include "capo/record.h"
 #include "core/base/calls.h"
-#include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "core/profile/match.h"
 #include "profiles/fit/fit_trial.h"

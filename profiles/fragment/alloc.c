@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Parses allocations from command lines and schedulers. */
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/fragment.h"
 #include "profiles/machine/gpus.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Bus bandwidth is algorithm bandwidth times the bytes that a ring moves per byte of result
  * (nccl-tests, doc/PERFORMANCE.md). */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 

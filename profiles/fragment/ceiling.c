@@ -2,7 +2,6 @@
 /* The ceilings of an allocation from the rates of tree_pack.h. With one switch and equal ports they
  * have closed forms (72 GPUs take no time). */
 #include "capo/collectives.h"
-#include "core/base/util.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"
 

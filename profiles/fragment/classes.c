@@ -11,7 +11,6 @@
  * digits of a hash of the canonical form, so that the name does not depend on the rest of the
  * machine. */
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/fragment.h"
 

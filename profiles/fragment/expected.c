@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "capo/call_ids.h"
-#include "core/base/util.h"
 #include "profiles/fragment/expected.h"
 #include "profiles/machine/platform.h"
 

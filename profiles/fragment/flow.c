@@ -6,7 +6,6 @@
  * a level are the source's side of a smallest cut (flow_side).
  *
  * These networks have tens of vertices. The only optimisation is not to allocate between calls. */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/flow.h"
 

@@ -4,7 +4,6 @@
  * numbers. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/flow_net.h"
 

@@ -3,7 +3,6 @@
 
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "profiles/fragment/formula.h"
 
 /* Constants of NCCL 2.24 to 2.27 and 2.31.2 for Tree and Ring on Volta, Ampere and Hopper, which

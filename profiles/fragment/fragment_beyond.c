@@ -6,7 +6,6 @@
 #include "capo/profile.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/fragment_beyond.h"
 #include "profiles/import/import.h"

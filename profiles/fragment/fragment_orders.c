@@ -5,7 +5,6 @@
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/fragment_orders.h"
 

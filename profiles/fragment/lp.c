@@ -14,7 +14,6 @@
  * the packing reaches it. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/lp.h"
 

@@ -2,7 +2,6 @@
 /* One question per allocation: three collectives at a size where latency is negligible. */
 #include "capo/collectives.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/fragment/nccl_model.h"
 

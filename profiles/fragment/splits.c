@@ -3,7 +3,6 @@
 
 #include "capo/collectives.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/splits.h"
 #include "profiles/plan/symmetry.h"

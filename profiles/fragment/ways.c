@@ -7,7 +7,6 @@
  * eighth of the way back, and a GPU that goes through an Intel CPU uses a fifth more of PCI. */
 #include <math.h>
 
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/flow_net.h"
 #include "profiles/fragment/ways.h"

@@ -10,12 +10,10 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "capo/log_layout.h"
 #include "analysis/job/stats.h"
 #include "analysis/log/pack.h"
 #include "core/base/file.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 

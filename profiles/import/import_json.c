@@ -6,8 +6,6 @@
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"

@@ -2,7 +2,6 @@
 /* Keeps capo's logs and Inspector's records until all inputs are known. Each rank's file has its
  * own times of the job's calls, so the files of a job must be read together. */
 #include "analysis/job/stats.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 

@@ -12,8 +12,6 @@
  * of their own, and the host's time is only that of the enqueue. */
 #include "capo/record.h"
 #include "core/base/calls.h"
-#include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/log_calls.h"
 #include "analysis/job/stats.h"
@@ -350,10 +348,7 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
         }
         if (e < 0 && !in->error[0])
                 snprintf(in->error, in->room, "%s: %s", in->path, strerror(-e));
-        free(m->calls);
-        free(m->runs);
-        free(m->empty);
-        free(m);
+        xfree(m->calls, m->runs, m->empty, m);
         return e;
 }
 

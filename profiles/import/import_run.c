@@ -3,10 +3,8 @@
  * hosts, tuner and layout. */
 #include <math.h>
 
-#include "core/base/layout.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/import/import_private.h"
 
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)

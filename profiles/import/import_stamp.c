@@ -2,7 +2,6 @@
 /* Start times of runs, from the time stamps of their file. Only their order is used. */
 #include <time.h>
 
-#include "core/base/util.h"
 #include "profiles/import/import_private.h"
 
 /* Apply "Z", "+01:00" or "+0100" after a time. True: @t is now UTC. */

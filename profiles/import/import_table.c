@@ -5,7 +5,6 @@
  * name, in any order. */
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/order.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"

@@ -14,7 +14,6 @@
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/text_command.h"
-#include "profiles/import/text_reader.h"
 #include "profiles/import/text_rows.h"
 
 /* Removes what launchers, log drivers and terminals put before or inside lines of nccl-tests'

@@ -10,7 +10,6 @@
  * coll_msg_size_bytes is the program's count times the element size: for all-gather and
  * reduce-scatter one rank's share (inspectorComputeOpBw() multiplies it by the ranks). */
 #include "core/base/calls.h"
-#include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 

@@ -2,7 +2,6 @@
 /* Describes a JSON document without measurements: by name if its kind is known, else by its keys.
  */
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/import/import_json.h"
 
 /* One or two keys that identify the kind. */

@@ -3,7 +3,6 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "profiles/import/log_labels.h"
 

@@ -2,7 +2,6 @@
 /* Reads from the log of a process what was forced in it, and which GPU, driver and NCCL it used. */
 #pragma once
 
-#include "analysis/job/job.h"
 #include "profiles/import/import_private.h"
 
 struct log_want {

@@ -2,7 +2,6 @@
 /* The state of import_log.c while it converts a job, and the runs that its communicators become. */
 #pragma once
 
-#include "profiles/import/import_private.h"
 #include "profiles/import/log_labels.h"
 
 struct log_call {

@@ -6,7 +6,6 @@
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"

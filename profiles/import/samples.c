@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set that importers fill: runs, their samples, and notes. */
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
@@ -44,10 +43,7 @@ void capo_samples_free(struct capo_samples *set)
                 free(set->files[i].path);
         if (set->late)
                 set->late_free(set);
-        free(set->files);
-        free(set->runs);
-        free(set->notes);
-        free(set->v);
+        xfree(set->files, set->runs, set->notes, set->v);
         *set = (struct capo_samples){0};
 }
 

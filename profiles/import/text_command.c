@@ -4,7 +4,6 @@
  * mention: if a mention is not understood, the run is unknown (docs/store.md, "Labels"). */
 #include "capo/env.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "profiles/import/text_reader.h"
 #include "profiles/import/text_command.h"
 

@@ -5,9 +5,7 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/base/nccl_release.h"
-#include "profiles/import/text_reader.h"
 #include "profiles/import/text_command.h"
 #include "profiles/import/text_rows.h"
 

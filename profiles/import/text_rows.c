@@ -9,9 +9,7 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "profiles/import/text_reader.h"
 #include "profiles/import/text_rows.h"
 
 void capo_text_reject(struct block *b, const char *format, ...)

@@ -6,10 +6,8 @@
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
-#include "profiles/import/text_reader.h"
 #include "profiles/import/text_rows.h"
 
 /* Derives the number of ranks and the collective from the two bandwidths of a run's rows. */

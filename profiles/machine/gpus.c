@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "capo/msg.h"
 #include "profiles/machine/gpus.h"

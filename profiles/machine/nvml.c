@@ -11,7 +11,6 @@
 
 #include "capo/msg.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "profiles/machine/nvml.h"
 
 #define LIBRARY "libnvidia-ml.so.1"

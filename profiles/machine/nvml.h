@@ -4,9 +4,6 @@
  * shows the container's devices, which may be fewer than in /sys. */
 #pragma once
 
-#include <stdbool.h>
-#include <stddef.h>
-
 #include "core/base/gpu_clocks.h"
 #include "profiles/machine/topology.h"
 

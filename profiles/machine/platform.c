@@ -3,7 +3,6 @@
 #include <strings.h>
 
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "profiles/machine/platform.h"
 
 /* DGX-1 with V100: 6 NVLinks per GPU; counts as in a dump of the machine

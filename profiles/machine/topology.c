@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Look-ups in a topology, and its end. */
-#include "core/base/util.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/topology.h"
 
 const char *capo_path_name(enum capo_path path)
@@ -60,15 +60,8 @@ void capo_topology_free(struct capo_topology *t)
         free(t->name);
         free(t->platform);
         capo_xml_free(t->xml);
-        free(t->cpus);
-        free(t->pcis);
-        free(t->gpus);
-        free(t->nics);
-        free(t->switches);
-        free(t->links);
-        free(t->gpu_path);
-        free(t->nic_path);
-        free(t);
+        xfree(t->cpus, t->pcis, t->gpus, t->nics, t->switches, t->links, t->gpu_path, t->nic_path,
+              t);
 }
 
 void capo_topology_freep(struct capo_topology **t)

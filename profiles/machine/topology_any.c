@@ -10,9 +10,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "capo/msg.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"

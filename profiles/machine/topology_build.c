@@ -2,7 +2,6 @@
 /* The last part of every reader. A reader adds devices and, for each GPU, its links; here the two
  * ends of each link are matched. If the ends do not agree, the description was edited or cut, and
  * everything computed from it would be silently wrong. So that is an error. */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"

@@ -3,8 +3,6 @@
  */
 #pragma once
 
-#include <errno.h>
-
 #include "capo/msg.h"
 #include "profiles/machine/topology.h"
 

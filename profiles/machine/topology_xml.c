@@ -3,7 +3,6 @@
  * The words between devices tell which share a PCI switch (PIX, PXB) and which a CPU (PHB, NODE).
  * The text has no speeds: PCIe gets that of the GPU's generation, NICs that of the known machine
  * with this shape. */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/platform.h"
 

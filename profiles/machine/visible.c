@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/visible.h"
 

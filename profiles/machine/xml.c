@@ -3,7 +3,6 @@
 #include <expat.h>
 
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/file.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/xml.h"
@@ -23,9 +22,7 @@ static void element_free(struct capo_xml *e)
                 free((char *)e->attrs[i].name);
                 free((char *)e->attrs[i].value);
         }
-        free(e->attrs);
-        free((char *)e->name);
-        free(e);
+        xfree(e->attrs, (char *)e->name, e);
 }
 
 void capo_xml_free(struct capo_xml *root)

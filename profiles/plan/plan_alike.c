@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/util.h"
 #include "profiles/plan/plan_alike.h"
 
 static void sort_ranks(struct plan_job *job)

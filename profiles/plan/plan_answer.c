@@ -8,7 +8,6 @@
 
 #include "capo/msg.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan_answer.h"
 #include "core/base/file.h"
@@ -327,8 +326,6 @@ void capo_plan_answer_finish(struct capo_plan_answer *a)
 {
         for (size_t i = 0; i < a->n_graphs; i++)
                 free(a->graphs[i].paths);
-        free(a->graphs);
-        free(a->rows);
-        free(a->log);
+        xfree(a->graphs, a->rows, a->log);
         memset(a, 0, sizeof *a);
 }

@@ -2,7 +2,6 @@
 /* Converts a finished job and its files to a struct capo_plan_answer. */
 #pragma once
 
-#include "profiles/plan/plan.h"
 #include "profiles/plan/plan_job.h"
 
 /** plan_answer_read() - @folder has log.<node> and graph. Return: 0; -ENOMEM; -EPROTO with @why:

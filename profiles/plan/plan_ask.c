@@ -12,7 +12,6 @@
 
 #include "core/base/clock.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "capo/msg.h"
 #include "profiles/plan/plan_alike.h"

@@ -6,7 +6,6 @@
 #include <sys/utsname.h>
 
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 #include "profiles/plan/plan_capture.h"

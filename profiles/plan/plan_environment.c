@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/env.h"
 #include "core/base/layout.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan_environment.h"
 

@@ -3,7 +3,6 @@
 #pragma once
 
 #include "profiles/plan/plan_job.h"
-#include "profiles/plan/plan.h"
 
 enum { PLAN_ENVIRONMENT_ROOM = 40 };
 

@@ -5,7 +5,6 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan_judge.h"

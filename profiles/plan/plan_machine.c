@@ -11,9 +11,7 @@
 
 #include "capo/msg.h"
 #include "core/base/markup.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
-#include "profiles/plan/plan.h"
 #include "profiles/plan/plan_machine.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/xml.h"

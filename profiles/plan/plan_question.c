@@ -7,7 +7,6 @@
 #include "core/base/file.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the automorphisms of a machine by backtracking: each GPU gets an image that agrees with all
  * pairs placed so far. With eight to sixteen GPUs and a few distances, few branches remain. */
-#include "core/base/util.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/symmetry.h"
 

@@ -7,7 +7,6 @@
 #include "capo/msg.h"
 #include "profiles/reduce/reduce.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 
 /* From nccl.h and cuda.h: values that never changed. */
 enum { NCCL_FLOAT32 = 7, NCCL_SUM = 0, STREAM_NON_BLOCKING = 1 };

@@ -8,9 +8,7 @@
 #include "capo/msg.h"
 #include "core/base/markup.h"
 #include "core/base/xalloc.h"
-#include "profiles/import/import.h"
 #include "profiles/store/store.h"
-#include "profiles/store/store_about.h"
 #include "profiles/store/store_schema.h"
 
 /* Inserts the rows of one import. */

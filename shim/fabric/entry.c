@@ -17,7 +17,6 @@
 #include <link.h>
 
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/fabric/fabric_dlsym.h"

@@ -4,7 +4,6 @@
  * and OPEN in ops.def; close, bind and control have more to do. */
 #include "capo/env.h"
 #include "core/base/lock.h"
-#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/left.h"
 #include "shim/record/shim.h"

@@ -7,7 +7,6 @@
  * objects open at once. */
 #include "capo/msg.h"
 #include "core/base/lock.h"
-#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 

@@ -8,9 +8,7 @@
 #include <dirent.h>
 
 #include "capo/env.h"
-#include "core/base/clock.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/shim.h"
 

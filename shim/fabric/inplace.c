@@ -15,7 +15,6 @@
  * One that cannot be written is left alone, and the log says that what was opened on its domain is
  * not known. */
 #include "core/base/lock.h"
-#include "core/base/util.h"
 #include "shim/fabric/shim_fabric.h"
 
 #define PLACES 32 /* tables; a provider has one or two for domains */

@@ -14,7 +14,6 @@
  * timed one, so a program that uses one context for a window of operations is found out while it
  * fills its first window. */
 #include "capo/msg.h"
-#include "core/base/clock.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/recorder.h"
 

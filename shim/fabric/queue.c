@@ -6,8 +6,6 @@
  * it. Entries are looked at only when there are some and there is a reason: the queue's format
  * carries lengths (then receives are counted as they really arrived), or a timed operation is
  * outstanding. Nothing in an entry is changed. */
-#include <assert.h>
-#include <string.h>
 
 #include "shim/fabric/shim_fabric.h"
 

@@ -31,7 +31,6 @@
 
 #include "capo/log_layout.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/log/fabric_frame.h"
 #include "core/log/fabric_kinds.h"
 #include "shim/fabric/stand_in.h"

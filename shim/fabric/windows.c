@@ -4,9 +4,7 @@
  * thread against the collectives that were under way, without a clock in the data path. The table
  * has FI_WINDOWS places; when it is full the older half is merged pairwise, so the recent past is
  * fine-grained and the distant one coarse. */
-#include <string.h>
 
-#include "core/base/clock.h"
 #include "shim/fabric/shim_fabric.h"
 
 #define FI_WINDOWS       512

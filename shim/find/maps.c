@@ -3,7 +3,6 @@
 #include <fcntl.h>
 #include <link.h>
 
-#include "core/base/util.h"
 #include "shim/find/maps.h"
 
 enum { HEADERS = 16 }; /* of a program; objects have about ten */

@@ -9,7 +9,6 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
-#include "core/base/util.h"
 #include "shim/find/object.h"
 
 /* libcapo.so itself, from ld's own symbols. */

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 #include <stdatomic.h>
 
-#include "core/base/util.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"
 

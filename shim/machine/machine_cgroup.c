@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The cgroup of this process, version 2 or 1: its CPU limit and how long that held it, its memory
  * events. A limit may stand at any level above: the nearest one counts. */
-#include "core/base/util.h"
 #include "shim/machine/machine_cgroup.h"
 #include "shim/machine/machine_source.h"
 

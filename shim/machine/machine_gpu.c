@@ -9,7 +9,6 @@
 #include <stdatomic.h>
 
 #include "core/base/gpu_clocks.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/find/loader.h"
 #include "shim/find/symbol.h"

@@ -10,15 +10,12 @@
 #include "capo/env.h"
 #include "capo/frame_types.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "core/log/segment_calls.h"
-#include "core/log/machine_frame.h"
 #include "shim/machine/between.h"
 #include "shim/machine/beside.h"
 #include "shim/machine/machine_cgroup.h"
 #include "shim/machine/machine_gpu.h"
 #include "shim/machine/machine_read.h"
-#include "shim/machine/machine_source.h"
 #include "shim/record/state.h"
 
 enum { OBJECTS = 192, THREADS = 16, NICS = 64, NETIFS = 16, PIECE = 24000, SELDOM = 3, WHOLE = 32 };

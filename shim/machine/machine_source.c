@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 
 #include "capo/env.h"
-#include "core/base/util.h"
 #include "shim/machine/machine_source.h"
 #include "shim/record/shim.h"
 

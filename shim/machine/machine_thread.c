@@ -15,11 +15,9 @@
 #include "capo/frame_types.h"
 #include "capo/msg.h"
 #include "core/base/clock.h"
-#include "core/base/util.h"
 #include "shim/machine/between.h"
 #include "shim/machine/machine_gpu.h"
 #include "shim/machine/machine_read.h"
-#include "shim/machine/machine_source.h"
 #include "shim/record/nap.h"
 #include "shim/record/start.h"
 

@@ -11,14 +11,11 @@
  * A twin that is refused for its arguments has enqueued nothing and leaves an open group as it was
  * (2.31.2, 2.32.3: the config is read before anything else), on all ranks alike, for they give the
  * same: the call is made again as the application wrote it. */
-#include <pthread.h>
 
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
 #include "core/base/calls.h"
-#include "core/base/lock.h"
-#include "core/base/util.h"
 #include "core/profile/profile_table.h"
 #include "shim/nccl/call_override.h"
 #include "shim/nccl/tag.h"

@@ -21,7 +21,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "shim/nccl/comm.h"
 #include "shim/nccl/call_override.h"
 #include "shim/nccl/reported.h"

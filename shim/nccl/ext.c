@@ -5,7 +5,6 @@
  * A call may end by abort() or by a C++ exception. A call that an exception leaves is found as one
  * that longjmp leaves (shim/record/left.h), and counted as dropped. */
 #include "capo/call_ids.h"
-#include "core/base/util.h"
 #include "shim/nccl/ext.h"
 #include "shim/nccl/ext_ep.h"
 #include "shim/nccl/ext_m2n.h"

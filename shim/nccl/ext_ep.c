@@ -2,8 +2,6 @@
 /* NCCL EP: groups, handles, and what Dispatch and Combine move. Bytes are an upper bound, from the
  * tokens that a rank gives (Dispatch) or gets back (Combine): where they go is decided on the GPU.
  */
-#include <stdatomic.h>
-#include <stdio.h>
 
 #include "capo/call_ids.h"
 #include "capo/kernels.h"

@@ -5,9 +5,7 @@
  * and non-blocking ones on threads of its own) the only one that fits in size and rank. When
  * several fit, unknown is better than wrong. Ranks of one communicator in one process share its
  * hash. */
-#include <pthread.h>
 
-#include "core/base/util.h"
 #include "shim/nccl/reported.h"
 #include "shim/record/comms.h"
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The seam to the plugins (capo/seam.h): what they ask of the call under way, and what they tell of
  * it. */
-#include <string.h>
 
 #include "capo/kernels.h"
 #include "capo/env.h"
 #include "capo/frame_types.h"
-#include "capo/seam.h"
 #include "core/base/calls.h"
 #include "shim/nccl/real.h"
 #include "shim/nccl/tag.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #define XXH_INLINE_ALL
-#include <string.h>
 #include <xxhash.h>
 
 #include "capo/msg.h"

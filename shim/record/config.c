@@ -4,12 +4,10 @@
  * profiler's tag may differ from call to call. The first 64 tags of a process make places of their
  * own; a program that numbers its calls gets one place for the rest, which says that there were
  * many. */
-#include <stdatomic.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/util.h"
 #include "shim/record/recorder.h"
 
 enum { N_TAGS = 64, ALGORITHMS_MAX = 200 };

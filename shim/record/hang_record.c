@@ -11,9 +11,7 @@
 #include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/hang_frame.h"
-#include "shim/record/state.h"
 #include "shim/record/start.h"
 #include "shim/record/watch.h"
 

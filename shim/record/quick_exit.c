@@ -8,7 +8,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/find/object.h"
 #include "shim/record/start.h"

@@ -11,7 +11,6 @@
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "shim/record/comms.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

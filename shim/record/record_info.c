@@ -7,7 +7,6 @@
 #include "capo/frame_types.h"
 #include "core/base/safe_args.h"
 #include "core/base/secret.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/record/start.h"
 

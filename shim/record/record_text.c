@@ -3,9 +3,7 @@
 #include <sys/mman.h>
 
 #include "capo/frame_types.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
-#include "shim/record/state.h"
 #include "shim/record/start.h"
 
 #define TEXT_PIECE 32768u

@@ -19,7 +19,6 @@
 
 #include "capo/record.h"
 #include "core/log/segment_calls.h"
-#include "core/base/util.h"
 #include "shim/record/state.h"
 
 enum { NO_TYPE = 255, NO_OP = 255, USER_OP = 254 };

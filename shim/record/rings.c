@@ -3,7 +3,6 @@
 #include <sys/syscall.h>
 
 #include "capo/call_ids.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

@@ -5,19 +5,14 @@
  * ends it: that one may have a stack of a few KB, a signal's handler's, and may hold a lock of
  * ours, and a folder whose writes hang must not hold it up. It waits as long as this one gets on,
  * and five seconds beyond. */
-#include <linux/futex.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "core/log/info.h"
-#include "core/log/segment_calls.h"
 #include "shim/record/nap.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

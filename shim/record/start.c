@@ -29,7 +29,6 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/fpu.h"
-#include "core/base/util.h"
 #include "shim/find/loader.h"
 #include "shim/record/start.h"
 

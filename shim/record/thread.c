@@ -11,14 +11,12 @@
  *      name spaces, folder    the log's path is absolute; a job that changes its root before the
  *                             log is made has none
  *      language               numbers are read and written without it */
-#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
 #include "core/base/fpu.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/record/start.h"
 

@@ -4,7 +4,6 @@
 #include <stdatomic.h>
 
 #include "core/base/lock.h"
-#include "core/base/util.h"
 #include "shim/find/maps.h"
 #include "shim/find/symbol.h"
 #include "shim/site/pyobject.h"

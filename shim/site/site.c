@@ -18,7 +18,6 @@
 #include <xxhash.h>
 
 #include "core/base/demangle.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/find/loader.h"
 #include "shim/find/object.h"

@@ -9,7 +9,6 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 
-#include "core/base/util.h"
 #include "shim/find/maps.h"
 #include "shim/record/state.h"
 #include "shim/site/pyobject.h"

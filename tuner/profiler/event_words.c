@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The words of profiler events as our numbers. */
-#include <string.h>
 
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"

@@ -22,7 +22,6 @@
 #include "core/base/lock.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "tuner/comm_name.h"
 #include "tuner/plugin_find.h"
 #include "tuner/profiler/profiler.h"

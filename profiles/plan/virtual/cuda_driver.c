@@ -8,7 +8,6 @@
 #include <pthread.h>
 
 #include "core/base/array.h"
-#include "core/base/util.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
 #include "profiles/plan/virtual/virtual.h"
 

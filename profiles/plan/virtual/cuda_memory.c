@@ -6,7 +6,6 @@
 #include <sys/mman.h>
 
 #include "core/base/array.h"
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 #define PAGE 4096ul

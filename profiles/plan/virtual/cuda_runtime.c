@@ -2,10 +2,8 @@
 /* The CUDA runtime that libnccl uses in a worker. cuda_runtime.def is the list; this file has the
  * functions that need more than a line. Nothing is computed: a virtual GPU is a bus id, a compute
  * capability and some memory. */
-#include <stdatomic.h>
 #include <strings.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
 #include "profiles/plan/virtual/virtual.h"
 

@@ -9,7 +9,6 @@
  * capo_name_considered(). */
 #include <dlfcn.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "tuner/choose.h"
 #include "tuner/other.h"

@@ -2,7 +2,6 @@
 /* The host identity in the topology. If an NVLink domain has several nodes, NCCL merges their
  * topologies and distinguishes processors by host_hash, which it writes when it detects a machine.
  * Up to 2.26 it does not add it to a topology file, so this node's file gets it here. */
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 static uint64_t (*host_hash)(void);

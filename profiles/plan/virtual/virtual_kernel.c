@@ -4,7 +4,6 @@
  * work begins with 4 bytes of chaining and the 16-bit number of the device function. The number
  * comes from a table, ncclDevFuncRowToId, whose rows are ordered by collective, operator, type,
  * algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId). */
-#include <string.h>
 
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"

@@ -4,7 +4,6 @@
  * Pages of zeros are left out: topologies consist mostly of them. */
 #include <time.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 enum { PAGE = 4096 };

@@ -2,7 +2,6 @@
 /* A network plugin with the NICs of the topology file. It connects at once, registers anything, and
  * never completes a request: NCCL decides before it sends, and the communicator is aborted
  * afterwards. NCCL 2.20 and later load v8, 2.19 loads v7. */
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 enum { PTR_HOST = 1, PTR_CUDA = 2, HANDLE_BYTES = 128 };

@@ -4,7 +4,6 @@
  * links return "not supported", except the NVLink domain of a GPU. */
 #include <strings.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 enum { INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6 };

@@ -8,7 +8,6 @@
  *
  * Large pieces are topologies (struct ncclXml), whose attributes are text. The same rules hold for
  * whole strings: a decimal number is a rank, "0x..." a hash. */
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 
 /* by rank: its index among the started ones, or -1; and its index within its unit */

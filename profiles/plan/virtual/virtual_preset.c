@@ -6,7 +6,6 @@
  *
  * In NCCL 2.19 to 2.32, ncclTopoPreset(comm, graphs, ranks) depends on comm->rank, overwrites
  * @ranks and comm->channels, and @ranks is in what the rank gathers next (connect.cc). */
-#include <stddef.h>
 
 #include "profiles/plan/virtual/symtab.h"
 #include "profiles/plan/virtual/virtual.h"

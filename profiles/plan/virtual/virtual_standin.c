@@ -21,7 +21,6 @@
  * socket.h). */
 #include <malloc.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/symtab.h"
 #include "profiles/plan/virtual/virtual.h"
 

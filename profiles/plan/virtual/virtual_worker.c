@@ -14,7 +14,6 @@
 
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "profiles/plan/virtual/cuda_virtual.h"
 #include "profiles/plan/virtual/symtab.h"
