@@ -399,7 +399,7 @@ static bool has_word(const char *line, size_t size, const char *word)
 
         for (size_t i = 0; i + n <= size; i++) {
                 if ((line[i] | ' ') != (*word | ' ') || strncasecmp(line + i, word, n) != 0 ||
-                    (i && line[i - 1] == '_'))
+                    (i && line[i - 1] == '_') || (i > 2 && !strncasecmp(line + i - 3, "no ", 3)))
                         continue;
                 if (i + n == size || (!isalnum((unsigned char)line[i + n]) && line[i + n] != '_'))
                         return true;

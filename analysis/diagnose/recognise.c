@@ -14,7 +14,7 @@ static void find_release(const char *at, const char *line, uint32_t number, void
         for (const char *p = at; p < end && !*release; p++) {
                 size_t n = strspn(p, "0123456789");
 
-                if (n && p[n] == '.' && isdigit((unsigned char)p[n + 1]) &&
+                if (n == 1 && p[1] == '.' && isdigit((unsigned char)p[2]) &&
                     capo_take_word(p, "0123456789.", word, sizeof word)) {
                         *release = capo_nccl_named(word);
                         break;

@@ -375,8 +375,7 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
         for (uint32_t i = 1; i < s->n; i++) {
                 const struct stack_process *a = &s->v[0], *b = &s->v[i];
 
-                if (!a->doing || !b->doing ||
-                    (a->doing != DOING_WAITS && b->doing != DOING_WAITS) ||
+                if ((a->doing != DOING_WAITS && b->doing != DOING_WAITS) ||
                     !find_parting(a, b, name, &line, &line_other))
                         continue;
                 capo_finding_is(f, CAPO_RANK_HANG, "mismatch", "likely");

@@ -451,20 +451,19 @@ static void judge_contexts(struct capo_evidence *e, const struct contexts *c)
 static const double DATA_MOST = 0.4; /* of a step */
 
 struct loads {
-        uint32_t text, n, n_late;
+        uint32_t text, n;
+        double data, step; /* sums */
         struct capo_diagnose_finding f;
 };
 
 /* "time: 0.486, data_time: 0.331", "Time  0.486 ( 0.490)	Data  0.331" */
 static void take_load(const char *at, const char *line, uint32_t number, void *arg)
 {
-        static const char *const steps[] = {" time",     "batch_time", "iter_time",
+        static const char *const steps[] = {" time",     "batch_time", "iter_time", "Batch (t)",
                                             "step_time", "Time",       "Batch"};
         struct loads *l = arg;
         size_t size = strcspn(line, "\n");
-        double data = strtod(at + strcspn(at, ":= \n") + strspn(at + strcspn(at, ":= \n"), ":= "),
-                             NULL),
-               step = 0;
+        double data = strtod(at + strcspn(at, "0123456789\n"), NULL), step = 0;
 
         for (size_t i = 0; i < N_ELEMENTS(steps) && step <= 0; i++) {
                 const char *behind = memmem(line, size, steps[i], strlen(steps[i]));
@@ -475,9 +474,11 @@ static void take_load(const char *at, const char *line, uint32_t number, void *a
         if (step <= 0 || data <= 0 || data > step)
                 return;
         l->n++;
+        l->data += data;
+        l->step += step;
         if (data <= DATA_MOST * step)
                 return;
-        if (!l->n_late++)
+        if (!l->f.n_marks)
                 capo_quote(line, l->f.detail, sizeof l->f.detail);
         capo_finding_mark(&l->f, (struct capo_evidence_mark){l->text, number});
 }
@@ -490,11 +491,11 @@ static void read_loads(struct capo_evidence *e)
 
         for (size_t i = 0; i < N_ELEMENTS(words); i++)
                 capo_evidence_all(e, words[i], take_load, &l, &l.text);
-        if (!l.n_late || l.n_late * 2 <= l.n || e->timed_out)
+        if (l.n < 3 || l.data <= DATA_MOST * l.step || e->timed_out)
                 return;
         capo_finding_is(&l.f, CAPO_RANK_SLOW, "slow", "likely");
-        SAY(l.f.headline, "LOADING DATA TAKES MORE THAN %.0f %% OF THE STEP in %u of %u lines",
-            100 * DATA_MOST, l.n_late, l.n);
+        SAY(l.f.headline, "LOADING DATA TAKES %.0f %% OF THE TIME of the steps here (%u lines)",
+            100 * l.data / l.step, l.n);
         SAY(l.f.next,
             "more loader workers (persistent_workers, prefetch_factor), faster decoding and storage, cached data; the same run with data "
             "made up shows what is left; a GPU whose loader is late rests, the others spin in the all-reduce");

@@ -38,7 +38,7 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
         static const char ends
                 [] = ";.\n|",
             gone[] =
-                    "no hang|not hang|no longer hang|n't hang|without hang|no error|hang is gone|hangs are gone|goes away|went away|"
+                    "no hang|not hang|no longer hang|n't hang|without hang|without a hang|no error|hang is gone|hangs are gone|goes away|went away|"
                     "fixes|fixed|resolves|resolved|solves|solved",
             good[] =
                     "works|worked|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|restored|completes|completed|finishes|finished|"
@@ -111,6 +111,28 @@ static void take_setting(const char *at, const char *line, uint32_t number, void
                         t->e->findings[i].rank = CAPO_RANK_ERROR;
         }
         SAY(t->f->next, "%s", settings[t->row].next);
+}
+
+static void take_other(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct tried *t = arg;
+        char clause[CLAUSE], word[64];
+        size_t n = capo_take_word(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", word, sizeof word);
+
+        if (t->f || !n || at[n] != '=' || !is_prose(line))
+                return;
+        SAY(word, "%.*s", (int)strcspn(at, " ,;:`'\"\n"), at);
+        if (read_clause(line, at, strlen(word), clause) != SAID_WORKS)
+                return;
+        for (size_t i = 0; i < N_ELEMENTS(settings); i++) {
+                if (strstr(settings[i].words, word))
+                        return;
+        }
+        t->f = add_finding(t, line, number);
+        t->f->kind = "setting";
+        SAY(t->f->headline, "WITH %s THE JOB WORKS, by the text", word);
+        SAY(t->f->next,
+            "keep it meanwhile; what it changes is in NCCL's documentation; the known bugs of this release: capo diagnose --bugs RELEASE");
 }
 
 /* "2.18.6" in a sentence about NCCL. PyTorch's releases have smaller second numbers. */
@@ -572,6 +594,8 @@ void capo_tried_read(struct capo_evidence *e)
                         words += t.n + (words[t.n] == '|');
                 }
         }
+        t.f = NULL;
+        capo_evidence_all(e, "NCCL_", take_other, &t, &t.text);
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 judge_rates(e, i);
                 if (capo_evidence_hangs(e))

@@ -214,7 +214,8 @@ Test(diagnose, calls_of_a_communicator_that_init_lines_join)
 
 Test(diagnose, a_communicator_that_is_not_created)
 {
-        expect(INIT("a", 1, "0xa", 0, "0x5", "START"), "birth", -1, "2 RANKS: lines of 1 rank begin");
+        expect(INIT("a", 1, "0xa", 0, "0x5", "START"), "birth", -1,
+               "2 RANKS: lines of 1 rank begin");
         expect(INIT("a", 1, "0xa", 0, "0x5", "START") INIT("a", 1, "0xa", 0, "0x5", "COMPLETE"), "",
                -1, "");
 }
