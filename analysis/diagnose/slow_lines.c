@@ -501,67 +501,6 @@ static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
             "in each channel, NCCL_IB_QPS_PER_CONNECTION, affinity");
 }
 
-static const char *const units[] = {"GB/s", "Gb/s",      "Gbps",   "tokens/s", "tok/s", "it/s",
-                                    "s/it", "samples/s", "TFLOPS", " ms",      "s/step"};
-
-/* "12.4 GB/s instead of 45 GB/s": two numbers before one unit, of which the larger is 1.3 times the other. */
-static bool read_sentence(const char *line, const char **unit, double v[2])
-{
-        size_t size = strcspn(line, "\n");
-
-        for (size_t i = 0; i < N_ELEMENTS(units) && size < 400; i++) {
-                unsigned n = 0;
-
-                for (const char *at = line; n < 2 && (at = memmem(at, size - (size_t)(at - line),
-                                                                  units[i], strlen(units[i])));
-                     at++) {
-                        const char *from = at;
-
-                        while (from > line && from[-1] == ' ')
-                                from--;
-                        while (from > line && (isdigit((unsigned char)from[-1]) || from[-1] == '.'))
-                                from--;
-                        v[n] = strtod(from, NULL);
-                        n += from < at && v[n] > 0;
-                }
-                *unit = units[i] + (*units[i] == ' ');
-                if (n == 2 && fmax(v[0], v[1]) >= 1.3 * fmin(v[0], v[1]))
-                        return true;
-        }
-        return false;
-}
-
-static void read_sentences(struct capo_evidence *e)
-{
-        static const char words[] =
-                "instead|expect|before|after|only| vs|slow|should|drop|used to|compared";
-
-        for (uint32_t i = 0; i < e->n_texts; i++) {
-                const struct capo_records *r = &e->texts[i].records;
-
-                for (uint32_t k = 0; k < r->n; k++) {
-                        const char *line = r->text + r->v[k].begin, *unit = "";
-                        struct capo_diagnose_finding *f;
-                        double v[2];
-
-                        if (!capo_line_has(line, words) || !read_sentence(line, &unit, v))
-                                continue;
-                        f = capo_evidence_finding(e);
-                        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "unsure");
-                        SAY(f->headline,
-                            "NOT DECIDED WHY IT IS SLOWER: %.6g and %.6g %s are compared", v[0],
-                            v[1], unit);
-                        capo_quote(line, f->detail, sizeof f->detail);
-                        SAY(f->missing,
-                            "which transport ran: NCCL_DEBUG=INFO of both cases (NET/IB, GDRDMA, Socket, P2P, SHM; channels)");
-                        SAY(f->next,
-                            "nccl-tests on the same nodes and sizes, then capo expect; capo report of both runs: is it NCCL, a late rank or the program?");
-                        capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
-                        return;
-                }
-        }
-}
-
 static void read_rates(struct capo_evidence *e, double measured)
 {
         struct nics nics = read_nics(e, measured);
@@ -571,8 +510,6 @@ static void read_rates(struct capo_evidence *e, double measured)
                     (e->runs[i].n_nodes < 1 && capo_evidence_has("NCCL_IB_HCA=mlx5", e)))
                         judge_by_nics(e, &e->runs[i], &nics);
         }
-        if (!e->n_runs)
-                read_sentences(e);
 }
 
 /* ---- all texts ---- */

@@ -2,12 +2,10 @@
 /* Facts of the output of a node's tools, for rules (cause_rules.def):
  *
  *      one-busy     one GPU is at 90 % and more, all others at 15 % and less
- *      one-idle     one GPU is at 15 % and less, all others at 90 % and more; a finding names it
  *      others-gone  beside the busy one no GPU holds memory of a process
  *
  * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes may not reach
- * each other; ranks print different amounts of data; one process sleeps while others run; most of a
- * step's time goes to loading data.
+ * each other; ranks print different amounts of data; steps wait for data.
  */
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/xalloc.h"
@@ -15,13 +13,12 @@
 enum { GPUS = 64, BUSY = 90, IDLE = 15, EMPTY_MIB = 700 };
 
 struct gpus {
-        uint32_t n, text;
+        uint32_t n;
         int use[GPUS], index[GPUS]; /* percent; the last sample of each */
         long memory[GPUS];          /* MiB; -1: not known */
-        struct capo_evidence_mark mark[GPUS];
 };
 
-static void add_gpu(struct gpus *g, long index, long use, long memory, uint32_t number)
+static void add_gpu(struct gpus *g, long index, long use, long memory)
 {
         uint32_t i = 0;
 
@@ -35,12 +32,11 @@ static void add_gpu(struct gpus *g, long index, long use, long memory, uint32_t 
         g->index[i] = (int)index;
         g->use[i] = (int)use;
         g->memory[i] = memory;
-        g->mark[i] = (struct capo_evidence_mark){g->text, number};
 }
 
 /* "0, 100 %, 9127 MiB" of a query; "|  9127MiB / 32768MiB |    100%      Default |", whose GPU is on
  * the line before; "GPU[0]		: GPU use (%): 100" of rocm-smi. */
-static void read_use(struct gpus *g, const char *line, uint32_t number, long *table)
+static void read_use(struct gpus *g, const char *line, long *table)
 {
         size_t size = strcspn(line, "\n");
         const char *mib = memmem(line, size, "MiB", 3), *use = memmem(line, size, " %,", 3),
@@ -49,10 +45,9 @@ static void read_use(struct gpus *g, const char *line, uint32_t number, long *ta
         long index = strtol(line, &end, 10);
 
         if (end > line && *end == ',' && use && strtol(end + 1, NULL, 10) >= 0) {
-                add_gpu(g, index, strtol(end + 1, NULL, 10), mib ? strtol(use + 3, NULL, 10) : -1,
-                        number);
+                add_gpu(g, index, strtol(end + 1, NULL, 10), mib ? strtol(use + 3, NULL, 10) : -1);
         } else if (!strncmp(line, "GPU[", 4) && (at = memmem(line, size, "GPU use (%):", 12))) {
-                add_gpu(g, strtol(line + 4, NULL, 10), strtol(at + 12, NULL, 10), -1, number);
+                add_gpu(g, strtol(line + 4, NULL, 10), strtol(at + 12, NULL, 10), -1);
         } else if (*line == '|' && slash) {
                 const char *used = slash,
                            *percent = memmem(slash, size - (size_t)(slash - line), "%", 1);
@@ -62,8 +57,7 @@ static void read_use(struct gpus *g, const char *line, uint32_t number, long *ta
                 while (percent && percent > slash && isdigit((unsigned char)percent[-1]))
                         percent--;
                 if (percent && *table >= 0)
-                        add_gpu(g, *table, strtol(percent, NULL, 10), strtol(used, NULL, 10),
-                                number);
+                        add_gpu(g, *table, strtol(percent, NULL, 10), strtol(used, NULL, 10));
                 *table = -1;
         } else if (*line == '|' && isdigit((unsigned char)line[1 + strspn(line + 1, " ")])) {
                 *table = strtol(line + 1, NULL, 10);
@@ -72,36 +66,17 @@ static void read_use(struct gpus *g, const char *line, uint32_t number, long *ta
 
 static void judge_use(struct capo_evidence *e, const struct gpus *g)
 {
-        uint32_t n_busy = 0, n_idle = 0, busy = 0, idle = 0;
-        struct capo_diagnose_finding *f;
+        uint32_t n_busy = 0, n_idle = 0;
         bool gone = true;
 
         for (uint32_t i = 0; i < g->n; i++) {
                 n_busy += g->use[i] >= BUSY;
                 n_idle += g->use[i] <= IDLE;
-                busy = g->use[i] >= BUSY ? i : busy;
-                idle = g->use[i] <= IDLE ? i : idle;
                 gone &= g->use[i] >= BUSY || (g->memory[i] >= 0 && g->memory[i] < EMPTY_MIB);
         }
-        if (n_busy + n_idle != g->n || (n_busy != 1 && n_idle != 1) || g->n < 3)
+        if (n_busy + n_idle != g->n || n_busy != 1 || g->n < 3)
                 return;
-        if (n_busy == 1) {
-                ADD(e->facts, "@one-busy %s", gone ? "@others-gone " : "");
-                return;
-        }
-        ADD(e->facts, "@one-idle ");
-        f = capo_evidence_finding(e);
-        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
-        SAY(f->headline,
-            "GPU %d IS AT %d %% OR LESS, %u others at %d %% or more: they may wait for its rank",
-            g->index[idle], IDLE, n_busy, BUSY);
-        SAY(f->missing, "the stack of that rank: py-spy dump --pid PID of the process on GPU %d",
-            g->index[idle]);
-        SAY(f->next,
-            "what does the rank on GPU %d do: data, a file, an exception, its end? dmesg for its GPU",
-            g->index[idle]);
-        capo_finding_mark(f, g->mark[idle]);
-        capo_finding_mark(f, g->mark[busy]);
+        ADD(e->facts, "@one-busy %s", gone ? "@others-gone " : "");
 }
 
 /* ---- cores ---- */
@@ -343,109 +318,6 @@ static void read_amounts(struct capo_evidence *e)
         free(a);
 }
 
-/* ---- processes ---- */
-
-struct sleepers {
-        uint32_t text, n_run, n_sleep;
-        long sleeps; /* pid */
-        struct capo_evidence_mark mark, other;
-};
-
-/* " 140390 u   20   0   44.0g   5.1g   1.1g S   0.0   1.0   0:58.31 python" of top. */
-static void read_process(struct sleepers *s, const char *line, uint32_t number)
-{
-        long pid, priority;
-        char state, command[16], user[32], nice[8], virt[16], res[16], shared[16], time[24];
-        double cpu, memory;
-        char row[200];
-
-        if (strcspn(line, "\n") >= sizeof row)
-                return;
-        snprintf(row, sizeof row, "%.*s", (int)strcspn(line, "\n"), line);
-        if (sscanf(row, "%ld %31s %ld %7s %15s %15s %15s %c %lf %lf %23s %15s", &pid, user,
-                   &priority, nice, virt, res, shared, &state, &cpu, &memory, time,
-                   command) != 12 ||
-            !(strstr(command, "python") || strstr(command, "pt_main")) ||
-            !strchr("gt", virt[strlen(virt) - 1]))
-                return;
-        if (cpu >= BUSY - 10) {
-                s->n_run++;
-                s->other = (struct capo_evidence_mark){s->text, number};
-        } else if (cpu < 5 && strchr("SD", state)) {
-                s->n_sleep++;
-                s->sleeps = pid;
-                s->mark = (struct capo_evidence_mark){s->text, number};
-        }
-}
-
-static void judge_sleepers(struct capo_evidence *e, const struct sleepers *s)
-{
-        struct capo_diagnose_finding *f;
-
-        if (s->n_sleep != 1 || s->n_run < 2 || !capo_evidence_hangs(e))
-                return;
-        f = capo_evidence_finding(e);
-        capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
-        SAY(f->headline, "NOT DECIDED WHY: PROCESS %ld SLEEPS while %u others run", s->sleeps,
-            s->n_run);
-        SAY(f->missing, "its stack, and that of one of the others: py-spy dump --pid %ld",
-            s->sleeps);
-        SAY(f->next,
-            "what does it wait for: data, a file, a lock, a gradient that its step does not produce (find_unused_parameters)?");
-        capo_finding_mark(f, s->mark);
-        capo_finding_mark(f, s->other);
-}
-
-/* ---- contexts ---- */
-
-enum { CONTEXTS = 64 };
-
-struct contexts {
-        uint32_t n;
-        long pid[CONTEXTS],
-                other[CONTEXTS]; /* on GPU 0, and on this one; 0: no other, -1: several */
-        struct capo_evidence_mark mark;
-};
-
-/* "|    1   N/A  N/A      2102      C   python      9300MiB |": GPU 0 comes first. */
-static void read_context(struct contexts *c, const char *line, struct capo_evidence_mark mark)
-{
-        long gpu, pid;
-        char type;
-        uint32_t i = 0;
-
-        if (*line != '|' ||
-            (sscanf(line, "| %ld N/A N/A %ld %c ", &gpu, &pid, &type) != 3 &&
-             sscanf(line, "| %ld %ld %c ", &gpu, &pid, &type) != 3) ||
-            type != 'C' || gpu < 0)
-                return;
-        while (i < c->n && c->pid[i] != pid)
-                i++;
-        if (gpu == 0 && i == c->n && i < CONTEXTS) {
-                c->mark = c->n ? c->mark : mark;
-                c->pid[c->n++] = pid;
-        } else if (gpu > 0 && i < c->n) {
-                c->other[i] = c->other[i] == 0 || c->other[i] == gpu ? gpu : -1;
-        }
-}
-
-static void judge_contexts(struct capo_evidence *e, const struct contexts *c)
-{
-        struct capo_diagnose_finding *f;
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < c->n; i++)
-                n += c->other[i] > 0;
-        if (n < 2)
-                return;
-        f = capo_evidence_finding(e);
-        capo_finding_is(f, CAPO_RANK_CAUSE, "program", "likely");
-        SAY(f->headline, "%u PROCESSES ALSO TAKE MEMORY ON GPU 0, beside their own GPU", n);
-        SAY(f->next,
-            "torch.cuda.set_device(local_rank) before any other call of CUDA, torch.load(map_location=...), barrier(device_ids=[local_rank]); or one visible GPU for each process");
-        capo_finding_mark(f, c->mark);
-}
-
 /* ---- steps that wait for data ---- */
 
 static const double DATA_MOST = 0.4; /* of a step */
@@ -505,25 +377,14 @@ static void read_loads(struct capo_evidence *e)
 void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
-        struct sleepers s = {0};
-        struct contexts c = {0};
 
-        for (g->text = 0; g->text < e->n_texts; g->text++) {
-                const struct capo_records *r = &e->texts[g->text].records;
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
                 long table = -1;
 
                 for (uint32_t k = 0; k < r->n; k++)
-                        read_use(g, r->text + r->v[k].begin, r->v[k].line, &table);
-                s.text = g->text;
-                for (uint32_t k = 0; k < r->n; k++)
-                        read_process(&s, r->text + r->v[k].begin, r->v[k].line);
-                for (uint32_t k = 0; k < r->n; k++)
-                        read_context(&c, r->text + r->v[k].begin,
-                                     (struct capo_evidence_mark){g->text, r->v[k].line});
+                        read_use(g, r->text + r->v[k].begin, &table);
         }
-        judge_sleepers(e, &s);
-        if (capo_bug_any("out of memory|OutOfMemory", capo_evidence_has, e, NULL))
-                judge_contexts(e, &c);
         judge_use(e, g);
         free(g);
         read_cores(e);

@@ -510,10 +510,7 @@ static const char guards
   calls[] =
           "barrier(|all_reduce(|all_gather|dist.broadcast(|reduce_scatter|wait_for_everyone(|accelerator.gather(|"
           "engine.save_checkpoint(|consolidate_state_dict",
-  barriers[] = "barrier(|wait_for_everyone(",
-  models[] = "model(|validate(|evaluate(|.generate(|.predict(|test(|eval_",
-  wrapped[] =
-          "DistributedDataParallel|DDP(|FSDP|FullyShardedDataParallel|fully_shard|zero3|ZeRO-3|SyncBatchNorm|deepspeed.initialize";
+  barriers[] = "barrier(|wait_for_everyone(";
 
 static struct capo_diagnose_finding *add_guarded(struct capo_evidence *e, uint32_t text,
                                                  uint32_t guard, uint32_t call, const char *line)
@@ -558,13 +555,6 @@ static void judge_guarded(struct capo_evidence *e, uint32_t text)
                             "A CALL THAT ALL RANKS MUST MAKE STANDS UNDER A CONDITION ON THE RANK");
                         SAY(f->next,
                             "take that call out of the condition, so that all ranks make it; only what writes or prints belongs to one rank");
-                } else if (guard && !left && *at != '#' && capo_line_has(line, models) &&
-                           capo_bug_any(wrapped, capo_evidence_has, e, NULL)) {
-                        f = add_guarded(e, text, guard - 1, k, line);
-                        SAY(f->headline,
-                            "ONE RANK ALONE USES A MODEL THAT IS WRAPPED (DDP, FSDP, ZeRO): its forward pass makes calls that all ranks must make");
-                        SAY(f->next,
-                            "evaluate on all ranks, or with the model inside the wrapper (model.module; not under FSDP and ZeRO-3); a DDP model with buffers sends them before each forward pass");
                 } else if (guard && !left) {
                         work = work || !strchr(at, '(') || *at == '#' ? work : line;
                 }
