@@ -267,8 +267,9 @@ const struct capo_diagnose_finding *capo_evidence_verdict(const struct capo_evid
 enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo_known_bug *bug)
 {
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
-        bool hangs = v && !is_kind(v, "error") &&
-                     (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG),
+        bool hangs = v ? !is_kind(v, "error") &&
+                                     (v->rank == CAPO_RANK_UNDECIDED || v->rank == CAPO_RANK_HANG)
+                       : capo_evidence_hangs(e),
              crashed = v && is_kind(v, "crash"), slow = v && v->rank == CAPO_RANK_SLOW;
         int release = bug->of == CAPO_BUG_NCCL    ? e->nccl
                       : bug->of == CAPO_BUG_OFI   ? e->ofi

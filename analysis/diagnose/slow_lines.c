@@ -28,6 +28,7 @@ struct run {
         char settings[SETTINGS]; /* "NCCL_IB_ECE_ENABLE=0 ": of its command line */
         char hosts[HOSTS][32];
         uint32_t n_hosts, wrong;              /* wrong: line of the first wrong row; 0: none */
+        double peak;                          /* the largest bus bandwidth of all sizes */
         bool begun, commanded, failed, twice, /* twice: two processes print its head */
                 old; /* old: its last column is an error, not a count of wrong values */
 };
@@ -52,7 +53,7 @@ static bool read_row(const char *line, size_t size, bool old, uint64_t *bytes, d
             !isdigit((unsigned char)*cells[1]) || !islower((unsigned char)*cells[2]))
                 return false;
         first = 3 + (islower((unsigned char)*cells[3]) != 0);
-        old = old || (first < n && strchr(cells[first], '.'));
+        old = old || (first < n && strchr(cells[first], '.')) || strchr(cells[n - 1], 'e');
         first += old ? 0 : 1;
         *bytes = strtoull(cells[0], NULL, 10);
         for (unsigned i = 0; i < 2; i++, first += 4) {
@@ -154,9 +155,10 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
                 return;
         if ((wrong[0] > 0 || wrong[1] > 0) && !run->wrong)
                 run->wrong = number;
+        run->peak = fmax(run->peak, fmax(busbw[0], busbw[1]));
         if (bytes >= run->r.bytes) {
                 run->r.bytes = bytes;
-                run->r.busbw = busbw[0] > busbw[1] ? busbw[0] : busbw[1];
+                run->r.busbw = fmax(busbw[0], busbw[1]);
                 run->r.line = number;
         }
 }
@@ -211,6 +213,25 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                 SAY(f->next,
                     "NCCL_DEBUG=INFO, then NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
         }
+}
+
+/* Larger messages are not slower, unless something breaks. */
+static void judge_fall(struct capo_evidence *e, const struct run *run)
+{
+        struct capo_diagnose_finding *f;
+
+        if (run->r.busbw > run->peak / 4 || run->r.bytes < 1 << 20 || run->wrong)
+                return;
+        f = capo_evidence_finding(e);
+        capo_finding_mark(f, (struct capo_evidence_mark){run->r.text, run->r.line});
+        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "unsure");
+        SAY(f->headline, "BUS BANDWIDTH FALLS AS MESSAGES GROW: from %.4g to %.4g GB/s", run->peak,
+            run->r.busbw);
+        if (capo_evidence_has("/RoCE", e))
+                SAY(f->detail,
+                    "data goes over RoCE: so it looks where the network drops packets and they are sent again");
+        SAY(f->next,
+            "between nodes: flow control (PFC) or ECN alike on NICs and switches; discards and out_of_sequence in ethtool -S while it runs. On one node: NCCL_PROTO and NCCL_ALGO one by one, power and temperature of the GPUs");
 }
 
 /* ---- several runs of one test ---- */
@@ -416,6 +437,9 @@ struct nics {
         double gbits; /* of each; 0: not known */
 };
 
+/* A NIC beside a GPU of a data centre carries 100 Gb/s or more. */
+static const double LEAST_GBITS = 100;
+
 static void take_rate(const char *at, const char *line, uint32_t number, void *arg)
 {
         double rate = strtod(at + strcspn(at, "0123456789\n"), NULL), *most = arg;
@@ -452,7 +476,7 @@ static struct nics read_nics(struct capo_evidence *e, double measured)
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 capo_evidence_each(e, i, "Rate: ", take_rate, &s.gbits);
                 capo_evidence_each(e, i, " + NET[", take_net, &s.gbits);
-                capo_evidence_each(e, i, "NCCL_IB_HCA=mlx5", take_named, &s.n);
+                capo_evidence_each(e, i, "NCCL_IB_HCA=", take_named, &s.n);
         }
         for (uint32_t i = 0; i < e->n_texts && !s.n; i++)
                 capo_evidence_each(e, i, "NET/IB : Using", capo_nics_used, &s.n);
@@ -462,16 +486,25 @@ static struct nics read_nics(struct capo_evidence *e, double measured)
         return s;
 }
 
+static bool has_name(const char *name, void *gpu)
+{
+        return strstr(gpu, name) != NULL;
+}
+
 static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
                           const struct nics *nics)
 {
-        double most = nics->n * nics->gbits / 8, share = most > 0 ? run->busbw / most : 0;
-        bool direct = capo_evidence_has("/GDRDMA", e);
+        double gbits = nics->gbits > 0 || !capo_bug_any("SXM|H100|H20|H800|A800|B200|B300",
+                                                        has_name, run->gpu, NULL)
+                               ? nics->gbits
+                               : LEAST_GBITS,
+               most = nics->n * gbits / 8, share = most > 0 ? run->busbw / most : 0;
+        bool direct = capo_evidence_has("/GDRDMA", e), supposed = nics->gbits <= 0;
         struct capo_diagnose_finding *f;
 
         if (share <= 0 || run->bytes < 1 << 24 || !*run->test ||
             !strstr("all_reduce all_gather reduce_scatter broadcast", run->test) || /* as a ring */
-            (share >= 0.6 && share <= 1.05))
+            (share >= 0.6 && (supposed || share <= 1.05)))
                 return;
         if (share > 1.05) {
                 for (uint32_t i = 0; i < e->n_findings; i++) {
@@ -491,8 +524,9 @@ static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
         run->expected = most;
         SAY(f->headline,
-            "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which %u NIC%s of %.4g Gb/s carry%s", run->busbw,
-            most, nics->n, nics->n == 1 ? "" : "s", nics->gbits, nics->n == 1 ? "" : " together");
+            "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which %u NIC%s of %.4g Gb/s%s carry%s",
+            run->busbw, most, nics->n, nics->n == 1 ? "" : "s", gbits,
+            supposed ? ", the least beside such GPUs," : "", nics->n == 1 ? "" : " together");
         SAY(f->detail, "%s",
             direct ? "channels show GDRDMA" : "no line shows whether GPUDirect RDMA is used");
         SAY(f->next,
@@ -507,17 +541,20 @@ static void read_rates(struct capo_evidence *e, double measured)
 
         for (uint32_t i = 0; i < e->n_runs; i++) {
                 if (e->runs[i].n_nodes > 1 ||
-                    (e->runs[i].n_nodes < 1 && capo_evidence_has("NCCL_IB_HCA=mlx5", e)))
+                    (e->runs[i].n_nodes < 1 && capo_evidence_has("NCCL_IB_HCA=", e)))
                         judge_by_nics(e, &e->runs[i], &nics);
         }
 }
 
 /* ---- all texts ---- */
 
-/* The head of the next of several runs in one file, or its command after a prompt. */
-static bool begins_run(const char *line, size_t size)
+/* The head of the next of several runs in one file, or its command after a prompt; behind the end of
+ * one, its ranks or release. */
+static bool begins_run(const struct run *run, const char *line, size_t size)
 {
         return !strncmp(line, "# nThread ", 10) || !strncmp(line, "### NCCL 2.", 11) ||
+               (run->r.ended && (!strncmp(line, "NCCL version ", 13) ||
+                                 (*line == '#' && memmem(line, size, " Rank ", 6)))) ||
                ((*line == '$' || memmem(line, size < 80 ? size : 80, "$ ", 2)) &&
                 memmem(line, size, "_perf ", 6));
 }
@@ -556,6 +593,11 @@ static void keep_run(struct run **runs, uint32_t *n, struct run *run)
         (*runs)[(*n)++] = *run;
 }
 
+static bool has_words(const char *words, void *text)
+{
+        return capo_text_has(text, words);
+}
+
 void capo_tests_read(struct capo_evidence *e)
 {
         struct run *runs = NULL;
@@ -564,8 +606,9 @@ void capo_tests_read(struct capo_evidence *e)
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *records = &e->texts[i].records;
-                bool tests = capo_text_has(&e->texts[i], "algbw") ||
-                             capo_text_has(&e->texts[i], "# nThread ");
+                bool tests =
+                        capo_bug_any("algbw|# nThread |# Avg bus bandwidth|_perf|float     sum",
+                                     has_words, &e->texts[i], NULL);
                 double unit = capo_text_has(&e->texts[i], "BW average[Gb/sec]")   ? 1
                               : capo_text_has(&e->texts[i], "BW average[MB/sec]") ? 8.388608e-3
                                                                                   : 0;
@@ -581,7 +624,8 @@ void capo_tests_read(struct capo_evidence *e)
                         if (tests && run.begun && !run.r.bytes && !run.failed &&
                             !strncmp(line, "# nThread ", 10))
                                 run.twice = true;
-                        else if (tests && (run.r.bytes || run.begun) && begins_run(line, size)) {
+                        else if (tests && (run.r.bytes || run.begun) &&
+                                 begins_run(&run, line, size)) {
                                 keep_run(&runs, &n, &run); /* the next of several in one file */
                                 run = (struct run){.r.text = i};
                         }
@@ -590,8 +634,10 @@ void capo_tests_read(struct capo_evidence *e)
                 }
                 keep_run(&runs, &n, &run);
         }
-        for (uint32_t i = 0; i < n; i++)
+        for (uint32_t i = 0; i < n; i++) {
                 judge_run(e, &runs[i]);
+                judge_fall(e, &runs[i]);
+        }
         judge_stuck(e, runs, n);
         compare_runs(e, runs, n);
         judge_link(e, &link);

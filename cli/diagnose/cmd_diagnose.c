@@ -40,7 +40,7 @@ static void tell_causes(struct capo_evidence *e, const struct capo_expected_shap
                 return;
         SAY(f->missing,
             "why: these lines do not show it. Collect NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET of this run, nvidia-smi topo -m");
-        if (n && shape->layout.n_nodes == 1)
+        if (n)
                 SAY(f->next, "perhaps %s: %s", causes[0].text, causes[0].next);
 }
 
@@ -60,9 +60,9 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
         if (run->n_ranks < 2 || !run->bytes ||
             capo_layout_add(&shape.layout, (uint32_t)run->n_ranks / nodes, nodes) < 0)
                 return;
-        if (!one) {
+        if (!one && run->expected > 0) {
                 row.normal = run->expected;
-                if (run->expected > 0 && !strcmp(f->kind, "slow"))
+                if (!strcmp(f->kind, "slow"))
                         tell_causes(e, &shape, &row, f);
                 return;
         }

@@ -14,6 +14,7 @@
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/fragment/nccl_model.h"
+#include "profiles/machine/platform.h"
 
 /* Ceilings for more ranks take minutes; NCCL on virtual GPUs also has this limit. */
 enum { CEILING_RANKS = 32, ASKS_MOST = 64, EVIDENCE_BYTES = 1 << 26 };
@@ -131,8 +132,16 @@ static int find_allocation(const struct options *o, struct expect_page *page,
 static void set_ceilings(struct expect_page *page, const struct capo_topology *t,
                          const struct capo_plan_gpu *gpus, size_t n)
 {
+        const struct capo_platform *rack = capo_platform_find(page->shape.platform);
+        struct capo_expected_shape one = {.platform = ""}; /* all NVLinks go to its switches */
         struct fragment_bound bound;
 
+        if (n > CEILING_RANKS && rack && rack->tray) {
+                capo_layout_add(&one.layout, (uint32_t)n, 1);
+                for (size_t i = 0; i < page->n_rows; i++)
+                        capo_expected_by_gpu("GB200", &one, &page->rows[i]);
+                return;
+        }
         if (n > CEILING_RANKS) {
                 expect_missing(page, "the ceiling of the links: computed for up to %d ranks",
                                CEILING_RANKS);

@@ -29,18 +29,22 @@ static bool is_same_machine(const struct capo_expected_shape *shape,
                                    *b = capo_platform_find(rate->platform);
 
         if (!a || !b)
-                return false;
+                return *shape->platform && !strcmp(shape->platform, rate->platform);
         if (shape->layout.n_nodes == 1)
                 return !strcmp(a->classes, b->classes);
         return shape->named && a == b;
 }
 
-static bool is_same_layout(const struct capo_expected_shape *shape, const char *text)
+/* In a rack NVLink connects all nodes: only the number of ranks matters. */
+static bool is_same_layout(const struct capo_expected_shape *shape,
+                           const struct capo_public_rate *rate)
 {
+        const struct capo_platform *p = capo_platform_find(rate->platform);
         struct capo_layout layout;
 
-        return capo_layout_parse(text, &layout, NULL) == 0 &&
-               capo_layout_equal(&layout, &shape->layout);
+        return capo_layout_parse(rate->layout, &layout, NULL) == 0 &&
+               (p && p->tray ? layout.n_ranks == shape->layout.n_ranks
+                             : capo_layout_equal(&layout, &shape->layout));
 }
 
 static bool is_same_size(uint64_t measured, uint64_t rate)
@@ -68,7 +72,7 @@ static void add_rates(const struct capo_expected_shape *shape, struct capo_expec
 
                 if (rate->low || rate->call != row->call ||
                     !is_same_size(row->bytes, rate->bytes) || row->n_rates == CAPO_EXPECTED_RATES ||
-                    !is_same_machine(shape, rate) || !is_same_layout(shape, rate->layout) ||
+                    !is_same_machine(shape, rate) || !is_same_layout(shape, rate) ||
                     is_named(shape, rate) != named)
                         continue;
                 row->rates[row->n_rates++] = rate;
@@ -217,10 +221,11 @@ static const struct known_gpu {
         const char *name;
         int sm;
         enum gpu_form form;
-        double link, peer;
+        double link, peer, net;
         const char *platform;
 } known_gpus[] = {
-#define KNOWN_GPU(name, sm, form, link, peer, platform) {name, sm, form, link, peer, platform},
+#define KNOWN_GPU(name, sm, form, link, peer, net, platform) \
+        {name, sm, form, link, peer, net, platform},
 #include "profiles/fragment/known_gpus.def"
 };
 
@@ -248,6 +253,18 @@ const char *capo_expected_misfit(const char *gpu, int sm, bool named)
                        : NULL;
 }
 
+/* @platform, or the smallest rack of such trays that has @n GPUs. */
+static const char *find_rack(const char *platform, unsigned n)
+{
+        const struct capo_platform *tray = capo_platform_find(platform), *p;
+
+        for (size_t i = 0; tray && n > (unsigned)tray->n_gpus && (p = capo_platform_at(i)); i++) {
+                if (p->tray && !strcmp(p->tray, tray->name) && n <= (unsigned)p->n_gpus)
+                        return p->name;
+        }
+        return platform;
+}
+
 bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
                           struct capo_expected_row *row)
 {
@@ -255,11 +272,12 @@ bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
         unsigned n = shape->layout.n_ranks;
         double link;
 
-        if (!known || shape->layout.n_nodes != 1 || n < 2)
+        if (!known || n < 2 || (shape->layout.n_nodes > 1 && known->net <= 0))
                 return false;
-        link = known->peer > 0 && known->peer * (n - 1) < known->link ? known->peer * (n - 1)
-                                                                      : known->link;
-        shape->platform = known->platform;
+        link = shape->layout.n_nodes > 1                                ? known->net
+               : known->peer > 0 && known->peer * (n - 1) < known->link ? known->peer * (n - 1)
+                                                                        : known->link;
+        shape->platform = find_rack(known->platform, n);
         shape->named = false;
         shape->nvlink = known->form != CARD;
         shape->sharp = known->form != CARD && known->sm >= 90;
