@@ -267,7 +267,6 @@ const struct cli_command clean_command = {
                  "  capo clean --older 8w /scratch/*/capo-logs",
         .status =
                 "0, also when there was nothing to remove; 1 something failed, 2 wrong command line.",
-        .operand = "DIR",
         .missing = "expected a folder of logs",
         .least = 1,
         .most = UINT_MAX,

@@ -191,7 +191,6 @@ const struct cli_command completion_command = {
                 "installed capo has it in place already.",
         .after = "  source <(capo completion bash)",
         .status = "0; 2 wrong command line.",
-        .operand = "SHELL",
         .missing = "which shell? bash, zsh or fish",
         .least = 1,
         .most = 1,

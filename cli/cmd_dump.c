@@ -300,7 +300,6 @@ const struct cli_command dump_command = {
         .options = options,
         .after = "  capo dump capo-logs/JOB/node3.4711.capo | less",
         .status = "0; 1 a log cannot be read, 2 wrong command line.",
-        .operand = "FILE",
         .missing = "which log? expected a file",
         .least = 1,
         .most = UINT_MAX,

@@ -143,7 +143,6 @@ const struct cli_command pack_command = {
                  "  capo report capo-logs/JOB\n"
                  "  zstd -dc capo-logs/JOB/node1.capo.zst | wc -c",
         .status = "0, also when there was nothing to do; 1 something failed, 2 wrong command line.",
-        .operand = "DIR",
         .missing = "expected a folder of logs",
         .least = 1,
         .most = UINT_MAX,

@@ -131,7 +131,6 @@ static int set_option(const struct parser *p, const struct cli_found *f, const c
 
         switch (row->kind) {
         case CLI_KIND_FLAG: *(bool *)target = true; break;
-        case CLI_KIND_CLEAR: *(bool *)target = false; break;
         case CLI_KIND_WIDE: cli_screen_wide(); break;
         case CLI_KIND_SET: *(int *)target = row->value; break;
         case CLI_KIND_TEXT:

@@ -27,7 +27,6 @@ enum cli_kind {
         CLI_KIND_HEADING,
         CLI_KIND_TABLE,
         CLI_KIND_FLAG,
-        CLI_KIND_CLEAR,
         CLI_KIND_WIDE,
         CLI_KIND_SET, /* from here on: with a value */
         CLI_KIND_TEXT,
@@ -72,9 +71,8 @@ struct cli_option {
 #define CLI_AT(type, S, m)    CLI_IF(CLI_IS(type, S, m), offsetof(S, m))
 #define CLI_INT(S, m)         CLI_IF(sizeof(((S *)0)->m) == sizeof(int), offsetof(S, m))
 
-/* Without a value: set a bool to true or false; set an int or enum to a constant. */
+/* Without a value: set a bool; set an int or enum to a constant. */
 #define CLI_FLAG(S, m)   CLI_KIND_FLAG, CLI_AT(bool, S, m), {0}, NULL
-#define CLI_CLEAR(S, m)  CLI_KIND_CLEAR, CLI_AT(bool, S, m), {0}, NULL
 #define CLI_SET(S, m, v) CLI_KIND_SET, CLI_INT(S, m), {.value = v}, NULL
 /* const char *, not copied; a FILE is completed by file names. */
 #define CLI_TEXT(S, m, w) CLI_KIND_TEXT, CLI_AT(const char *, S, m), {0}, w
@@ -120,8 +118,6 @@ struct cli_command {
         const char *after;    /* after the options: more paragraphs and examples; NULL: none */
         void (*list)(FILE *); /* for --help=all: prints a list made at run time; NULL: none */
         const char *status;   /* exit statuses: "0; 1 no log to report, 2 wrong command line" */
-        const char *operand;  /* name of an operand in messages and completion: "FILE"; NULL: it
-                                 takes none */
         const char *missing;  /* message if there are too few */
         unsigned least, most; /* number of operands */
         bool command;         /* the first operand ends the options: the rest is a command */

@@ -222,7 +222,6 @@ const struct cli_command diagnose_command = {
                  "  capo diagnose --bugs 2.28.9",
         .status =
                 "0 it is proved that nothing failed; 1 a fault was found, 2 wrong command line, 3 not enough to say.",
-        .operand = "FILE",
         .most = UINT_MAX,
         .size = sizeof(struct options),
         .run = run_diagnose,

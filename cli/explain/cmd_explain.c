@@ -172,7 +172,6 @@ const struct cli_command explain_command = {
                 "  capo explain allreduce 1M --platform dgx1v --gpus '0:1,2,3;1:0-4' --profile mycluster.json\n"
                 "  capo explain allreduce 25M --log capo-logs/JOB --comm dp",
         .status = "0 explained, 1 could not be, 2 wrong command line.",
-        .operand = "WORD",
         .missing = "expected a call and a size, such as: capo explain allreduce 4M ...",
         .least = 2,
         .most = 2,

@@ -250,7 +250,6 @@ const struct cli_command hang_command = {
                  "  capo hang capo-logs/JOB",
         .status =
                 "0 nothing hangs; 1 a hang was found, or a rank ended first and not well; 2 wrong command line; 3 not enough is recorded to say.",
-        .operand = "DIR",
         .most = UINT_MAX,
         .size = sizeof(struct options),
         .defaults = &defaults,

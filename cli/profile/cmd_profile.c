@@ -289,7 +289,6 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
                 printf("\nno rule is known to hold: give %s\n", unknown);
         else if (!n)
                 puts("\nno rule holds: NCCL's own choices stand");
-        capo_tables_free(tables);
         return 0;
 }
 
@@ -525,7 +524,7 @@ static int export_profile(void *options, int n, char **words)
 }
 
 #define STATUS   "0; 1 the profile is wrong or cannot be read, 2 wrong command line."
-#define ONE_FILE .operand = "FILE", .missing = "expected a file", .least = 1, .most = 1
+#define ONE_FILE .missing = "expected a file", .least = 1, .most = 1
 
 const struct cli_command profile_command = {
         .about =

@@ -314,7 +314,6 @@ const struct cli_command report_command = {
                  "{bytes, busbw_gbs}'",
         .status =
                 "0; 1 when there is no log to report or nothing of that --comm or --call, 2 for a wrong command line.",
-        .operand = "FILE",
         .most = UINT_MAX,
         .size = sizeof(struct report_options),
         .run = report_run,

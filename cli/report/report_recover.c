@@ -178,7 +178,6 @@ const struct cli_command recover_command = {
         .options = options,
         .status =
                 "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, or a log cannot be written, 2 wrong command line.",
-        .operand = "DIR",
         .most = 1,
         .size = sizeof(struct recover_options),
         .defaults = &defaults,

@@ -293,7 +293,6 @@ const struct cli_command sweep_command = {
                 "  capo sweep --refine sweep --dir sweep/2 -- srun python train.py",
         .status =
                 "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
-        .operand = "COMMAND",
         .most = UINT_MAX,
         .command = true,
         .size = sizeof(struct sweep),
