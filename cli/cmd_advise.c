@@ -94,13 +94,10 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
         static const struct capo_fit_options options = {.min_gain = 0.01};
         struct cli_inputs with = {0};
         struct capo_fault fault;
-        int r = 0;
 
-        for (size_t i = 0; i < o->n_with && r == 0; i++)
-                r = cli_inputs_add(&with, o->with[i]);
-        r = r < 0 ? r : cli_inputs_read(&with, set);
-        cli_inputs_free(&with);
-        if (r < 0)
+        for (size_t i = 0; i < o->n_with; i++)
+                cli_inputs_add(&with, o->with[i]);
+        if (cli_inputs_read(&with, set) < 0)
                 return -1;
         cli_inputs_notes(set);
         if (o->n_with && capo_fit_make(set, &options, fit, &fault) < 0)
@@ -112,12 +109,9 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
 static uint64_t steps_of(const struct capo_job *job)
 {
         struct capo_job_steps s;
-        uint64_t n;
 
         capo_job_steps(job, &s);
-        n = s.steps.known == CAPO_STEPS_FOUND ? s.total : 0;
-        capo_job_steps_finish(&s);
-        return n;
+        return s.steps.known == CAPO_STEPS_FOUND ? s.total : 0;
 }
 
 static int run_advise(void *options, int n, char **words)
@@ -131,11 +125,8 @@ static int run_advise(void *options, int n, char **words)
         bool benchmark = false;
         int shown = 0;
 
-        if (fit_of(o, &set, &fit) < 0)
-                goto end;
-        job = cli_job_load(dir);
-        if (!job)
-                goto end;
+        if (fit_of(o, &set, &fit) < 0 || !(job = cli_job_load(dir)))
+                return CAPO_EXIT_FAIL;
         steps = steps ? steps : steps_of(job);
         for (uint32_t c = 0; c < job->n_comms; c++) {
                 struct capo_curve curve;
@@ -153,7 +144,6 @@ static int run_advise(void *options, int n, char **words)
                                        dir);
                         print_advice(&advice, from, !o->steps && steps);
                 }
-                capo_curve_finish(&curve);
         }
         if (!shown)
                 capo_error(
@@ -164,10 +154,6 @@ static int run_advise(void *options, int n, char **words)
                                 : "%s: no all-reduces of a training step in two sizes, timed on the GPU "
                                   "(CAPO_GPU_SAMPLE=1, or --with measurements)",
                         dir);
-end:
-        capo_job_free(job);
-        capo_fit_free(fit);
-        capo_samples_free(&set);
         return shown ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
@@ -192,7 +178,6 @@ const struct cli_command advise_command = {
                  "  capo advise --with sweep/ capo-logs/training",
         .status =
                 "0; 1 the recording holds no all-reduces of a training loop, or cannot be read; 2 wrong command line.",
-        .operand = "DIR",
         .missing = "which recording?",
         .least = 1,
         .most = 1,

@@ -291,7 +291,6 @@ static int run_diff(void *options, int n, char **paths)
                                JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
                 status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
         }
-        capo_diff_finish(&d);
 end:
         for (size_t i = 0; i < CAPO_DIFF_RUNS; i++) {
                 capo_job_free(a[i]);
@@ -338,7 +337,6 @@ const struct cli_command diff_command = {
         .status =
                 "0 the same or faster; 1 something is slower by more than the noise; 2 wrong command line; "
                 "3 nothing to compare",
-        .operand = "DIR",
         .missing = "two recordings are needed",
         .least = 2,
         .most = 2,

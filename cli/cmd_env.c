@@ -41,7 +41,7 @@ static int print_settings(bool all)
                                                     {"default", "l"},
                                                     {"meaning", "l~"}};
         static char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT];
-        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct cli_page *page = cli_page_new();
         struct cli_section *s;
 
         capo_site_read(site, fault);

@@ -16,11 +16,6 @@ static int add_export_input(void *options, char *word)
         return cli_inputs_add(&((struct options *)options)->inputs, word);
 }
 
-static void finish_export(void *options)
-{
-        cli_inputs_free(&((struct options *)options)->inputs);
-}
-
 static int run_export(void *options, int n, char **words)
 {
         const struct options *o = options;
@@ -34,7 +29,6 @@ static int run_export(void *options, int n, char **words)
                 if (r == 0)
                         r = cli_output_close(&out, cli_inputs_csv(out.file, &set));
         }
-        capo_samples_free(&set);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -56,12 +50,10 @@ const struct cli_command export_command = {
                  "  capo export capo-logs/ -o samples.csv\n"
                  "  capo export --nccl 2.21.5 --layout 8 old-run.txt | head",
         .status = "0; 1 an input cannot be read or FILE not written, 2 wrong command line.",
-        .operand = "INPUT",
         .missing = "no input",
         .least = 1,
         .most = UINT_MAX,
         .size = sizeof(struct options),
         .take = add_export_input,
         .run = run_export,
-        .finish = finish_export,
 };

@@ -31,11 +31,6 @@ static int take_store_word(void *options, char *word)
         return 0;
 }
 
-static void free_inputs(void *options)
-{
-        cli_inputs_free(&((struct options *)options)->inputs);
-}
-
 /* Print runs that are stored but that capo fit will not use. */
 static void warn_left_out(const struct capo_samples *set)
 {
@@ -77,7 +72,6 @@ static int add_samples(void *options, int n, char **words)
                         warn_left_out(&set);
         }
         capo_store_close(store);
-        capo_samples_free(&set);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -136,7 +130,6 @@ static int query_store(void *options, int n, char **words)
         if (r >= 0 && !o->sql)
                 cli_inputs_csv(stdout, &set);
         capo_store_close(store);
-        capo_samples_free(&set);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -213,7 +206,6 @@ const struct cli_command store_add_command = {
         .options = add_options,
         .after = "  capo store add site.db --cluster alps --nic slingshot capo-logs/",
         .status = STATUS,
-        .operand = "FILE",
         .missing = "add: no input, expected a store and what to add",
         .least = 2,
         .most = UINT_MAX,
@@ -221,14 +213,12 @@ const struct cli_command store_add_command = {
         .defaults = &defaults,
         .take = take_store_word,
         .run = add_samples,
-        .finish = free_inputs,
 };
 
 const struct cli_command store_list_command = {
         .usage = "FILE",
         .about = "Prints what is kept, an import a line.",
         .status = STATUS,
-        .operand = "FILE",
         .missing = "expected a store",
         .least = 1,
         .most = 1,
@@ -259,7 +249,6 @@ const struct cli_command store_query_command = {
         .after =
                 "  capo store query site.db --sql \"select gpu, nccl, count(*) from samples group by 1, 2\"",
         .status = STATUS,
-        .operand = "FILE",
         .missing = "expected a store",
         .least = 1,
         .most = 1,
@@ -274,7 +263,6 @@ const struct cli_command store_fit_command = {
         .options = filter_options,
         .after = "  capo store fit site.db --gpu 'H100%' -- -o h100.json",
         .status = STATUS,
-        .operand = "FILE",
         .missing = "expected a store",
         .least = 1,
         .most = UINT_MAX,
@@ -286,7 +274,6 @@ const struct cli_command store_rm_command = {
         .usage = "FILE NUMBER",
         .about = "Forgets an import; capo store list has their numbers.",
         .status = STATUS,
-        .operand = "FILE",
         .missing = "expected a store and the number of an import",
         .least = 2,
         .most = 2,

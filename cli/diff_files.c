@@ -58,8 +58,8 @@ static int read_file(const char *path, struct capo_samples *set)
 
 /* Copy the samples of @from that were forced to @want to @to; @after: as the second candidate. Of
  * where they ran only the number of ranks is kept, because the rest may be what changed. */
-static int copy_samples(const struct capo_samples *from, uint8_t want, bool after,
-                        struct capo_samples *to)
+static void copy_samples(const struct capo_samples *from, uint8_t want, bool after,
+                         struct capo_samples *to)
 {
         size_t first = to->n_runs;
 
@@ -69,8 +69,7 @@ static int copy_samples(const struct capo_samples *from, uint8_t want, bool afte
                                        .n_ranks = from->runs[i].n_ranks,
                                        .iterations = from->runs[i].iterations};
 
-                if (capo_samples_run(to, &t) == UINT32_MAX)
-                        return -ENOMEM;
+                capo_samples_run(to, &t);
         }
         for (size_t i = 0; i < from->n; i++) {
                 struct capo_sample s = from->v[i];
@@ -81,10 +80,8 @@ static int copy_samples(const struct capo_samples *from, uint8_t want, bool afte
                 s.want = stand_ins[after];
                 s.ran = s.want_channels = s.ran_channels = 0;
                 s.want_chunk = 0;
-                if (capo_samples_add(to, &s) < 0)
-                        return -ENOMEM;
+                capo_samples_add(to, &s);
         }
-        return 0;
 }
 
 /* The candidate of a file; -1: none in this series. */
@@ -165,22 +162,21 @@ static const char *label_text(uint8_t want, char text[32])
 }
 
 /* Compare all samples that were forced to @want before, and to @then after. */
-static int compare_label(const struct capo_samples *before, const struct capo_samples *after,
-                         uint8_t want, uint8_t then, double min_change, struct found *f)
+static void compare_label(const struct capo_samples *before, const struct capo_samples *after,
+                          uint8_t want, uint8_t then, double min_change, struct found *f)
 {
         const struct capo_fit_options options = {.force = true};
         struct capo_samples both = {0};
         struct capo_fit *fit = NULL;
         struct capo_fault fault;
         char a_text[32], b_text[32], label[80];
-        int e = copy_samples(before, want, false, &both);
+        int e;
 
         snprintf(label, sizeof label, want == then ? "%s" : "%s -> %s", label_text(want, a_text),
                  label_text(then, b_text));
-        if (e == 0)
-                e = copy_samples(after, then, true, &both);
-        if (e == 0)
-                e = capo_fit_make(&both, &options, &fit, &fault);
+        copy_samples(before, want, false, &both);
+        copy_samples(after, then, true, &both);
+        e = capo_fit_make(&both, &options, &fit, &fault);
         if (e == -EINVAL)
                 capo_warn("diff: %s", fault.text);
         for (int i = 0; e == 0 && i < fit->n_series; i++) {
@@ -195,9 +191,6 @@ static int compare_label(const struct capo_samples *before, const struct capo_sa
                                 add_row(f, label, s, p, a, b, min_change);
                 }
         }
-        capo_fit_free(fit);
-        capo_samples_free(&both);
-        return e == -ENOMEM ? e : 0;
 }
 
 /* What was forced in all samples of a file; -1: not the same in all. */
@@ -249,29 +242,27 @@ int diff_files(const char *before, const char *after, double min_change, bool al
         struct capo_samples a = {0}, b = {0};
         struct found f = {.page = cli_page_new(), .rows = json_array(), .all = all};
         bool seen[256] = {false};
-        int one_a, one_b, status = CAPO_EXIT_UNKNOWN, e = f.page && f.rows ? 0 : -ENOMEM;
+        int one_a, one_b, status;
 
-        if (e < 0 || read_file(before, &a) < 0 || read_file(after, &b) < 0)
-                goto end;
+        if (read_file(before, &a) < 0 || read_file(after, &b) < 0)
+                return CAPO_EXIT_UNKNOWN;
         cli_page_title(f.page, "capo diff");
         one_a = add_side(f.page, "before", before, &a);
         one_b = add_side(f.page, "after", after, &b);
         f.table = cli_page_entity(f.page, "CHANGES", &file_row);
         if (one_a >= 0 && one_b >= 0) /* the head has it */
                 cli_section_hide(f.table, "forced");
-        for (size_t i = 0; i < a.n && e == 0; i++) {
+        for (size_t i = 0; i < a.n; i++) {
                 uint8_t want = a.v[i].want;
 
                 /* What is forced is all that differs: that is what is compared. */
                 if (!seen[want])
-                        e = compare_label(&a, &b, want,
-                                          one_a >= 0 && one_b >= 0 ? (uint8_t)one_b : want,
-                                          min_change, &f);
+                        compare_label(&a, &b, want,
+                                      one_a >= 0 && one_b >= 0 ? (uint8_t)one_b : want, min_change,
+                                      &f);
                 seen[want] = true;
         }
-        if (e < 0) {
-                capo_error("diff: no memory");
-        } else if (!json_array_size(f.rows)) {
+        if (!json_array_size(f.rows)) {
                 status = say_nothing_common(before, after, &a, &b);
         } else {
                 status = f.n[SLOWER] ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
@@ -280,15 +271,10 @@ int diff_files(const char *before, const char *after, double min_change, bool al
                                          capo_text_plural((unsigned)f.n[NOISE], "row", NULL));
                 cli_section_line(f.table, "%zu slower, %zu faster, of %zu", f.n[SLOWER],
                                  f.n[FASTER], json_array_size(f.rows));
-                CLI_FORM_PRINT(form, steal(&f.page),
+                CLI_FORM_PRINT(form, f.page,
                                json_pack("{s:i, s:i, s:O}", "faster", (int)f.n[FASTER], "slower",
                                          (int)f.n[SLOWER], "rows", f.rows),
                                JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
         }
-end:
-        cli_page_free(f.page);
-        json_decref(f.rows);
-        capo_samples_free(&a);
-        capo_samples_free(&b);
         return status;
 }

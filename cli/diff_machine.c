@@ -96,7 +96,6 @@ static void compare_processes(const struct capo_job *a, const struct capo_job_pr
                                                 b->nodes[pb->node].name, out);
                 }
         }
-        capo_machine_series_free(sb);
 }
 
 struct diff_machine diff_machine_make(const struct capo_job *a, const struct capo_job *b)

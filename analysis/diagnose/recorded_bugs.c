@@ -64,8 +64,6 @@ int capo_recorded_bugs(const struct capo_job *job, unsigned effects, const char 
         struct recorded r = {.job = job, .settings = settings, .stacks = stacks};
         int nccl = find_release(job), n = 0;
 
-        if (!settings)
-                return -ENOMEM;
         for (int match = CAPO_BUG_FITS; match >= CAPO_BUG_MAYBE; match--) {
                 for (size_t i = 0; i < capo_n_known_bugs && n < CAPO_RECORDED_BUGS; i++) {
                         const struct capo_known_bug *b = &capo_known_bugs[i];

@@ -68,7 +68,7 @@ static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f,
 CAPO_ORDERED(by_outstanding, struct capo_hang_nic, CAPO_ORDER(b->outstanding, a->outstanding),
              CAPO_ORDER(a->completed_ns, b->completed_ns), strcmp(a->name, b->name));
 
-int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out)
+void capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out)
 {
         uint64_t epoch_ns = p->header.t0_real_ns -
                             p->header.t0_mono_ns; /* modulo 2^64, like the value added to it */
@@ -76,10 +76,10 @@ int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network
 
         *out = (struct capo_hang_network){0};
         if (!p->fabric)
-                return 0;
+                return;
         capo_fabric_parse(p->fabric, &f);
         if (!f->last_count.at_ns)
-                return 0;
+                return;
         out->nics = xcalloc(f->n_domains + 1, sizeof *out->nics);
         out->at_ns = epoch_ns + f->last_count.at_ns;
         for (size_t i = 0; i < f->n_domains; i++) {
@@ -93,11 +93,4 @@ int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network
         }
         if (out->n_nics)
                 qsort(out->nics, out->n_nics, sizeof *out->nics, by_outstanding);
-        return 0;
-}
-
-void capo_hang_network_finish(struct capo_hang_network *n)
-{
-        free(n->nics);
-        *n = (struct capo_hang_network){0};
 }

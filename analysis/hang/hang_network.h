@@ -22,7 +22,5 @@ struct capo_hang_network {
         uint64_t at_ns; /* since 1970: when this was recorded; 0: an old log without that data */
 };
 
-/** capo_hang_network() - of process @p. Return: 0, without NICs if it used none; -ENOMEM. Call
- * capo_hang_network_finish() in any case. */
-int capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out);
-void capo_hang_network_finish(struct capo_hang_network *n);
+/** capo_hang_network() - of process @p; without NICs if it used none. */
+void capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out);

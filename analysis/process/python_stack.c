@@ -131,7 +131,7 @@ unsigned process_python_frames(const struct process_python *p,
         unsigned n_best = 0, k;
         bool more = false;
 
-        for (int i = 0; text && best && i < TRIES && !p->m->error; i++) {
+        for (int i = 0; i < TRIES && !p->m->error; i++) {
                 uint64_t switches, then;
                 bool stood = is_thread_stopped(p, t, &switches);
                 uint32_t changed;
@@ -151,7 +151,7 @@ unsigned process_python_frames(const struct process_python *p,
                 }
                 process_memory_pause(p->m);
         }
-        if (!text || !best || p->m->error)
+        if (p->m->error)
                 return 0;
         return print_lines(out, before, PROCESS_PYTHON_CHANGING "\n", false) +
                print_lines(out, before, best, more);

@@ -30,15 +30,6 @@ static int by_key(const void *x, const void *y)
         return compare_sides(x, y);
 }
 
-static void free_sides(struct side *v, size_t n)
-{
-        for (size_t i = 0; i < n; i++) {
-                for (int c = 0; c < CAPO_TIMES; c++)
-                        capo_hist_finish(&v[i].time[c]);
-        }
-        free(v);
-}
-
 /* 0: not timed. */
 static double side_quantile(const struct side *s, int clock, double q)
 {
@@ -355,12 +346,4 @@ void capo_diff_make(struct capo_job *const *ja, size_t n_a, struct capo_job *con
         }
         judge_rows(d, min_change);
         qsort(d->rows, d->n_rows, sizeof *d->rows, by_seconds);
-        free_sides(a, na);
-        free_sides(b, nb);
-}
-
-void capo_diff_finish(struct capo_diff *d)
-{
-        free(d->rows);
-        *d = (struct capo_diff){0};
 }

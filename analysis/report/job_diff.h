@@ -62,4 +62,3 @@ struct capo_diff {
  * typical one of all rows if larger. */
 void capo_diff_make(struct capo_job *const *a, size_t n_a, struct capo_job *const *b, size_t n_b,
                     double min_change, struct capo_diff *out);
-void capo_diff_finish(struct capo_diff *d);

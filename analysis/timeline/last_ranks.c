@@ -99,15 +99,6 @@ void capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
         }
 }
 
-void capo_last_ranks_finish(struct capo_last_ranks *l)
-{
-        for (uint32_t c = 0; l->comm && c < l->n_comms; c++)
-                free(l->comm[c].call);
-        free(l->comm);
-        free(l->by_order);
-        *l = (struct capo_last_ranks){0};
-}
-
 const struct capo_last_call *capo_last_call(const struct capo_last_ranks *l, uint32_t comm,
                                             uint32_t seq)
 {

@@ -30,11 +30,9 @@ struct capo_last_ranks {
         uint32_t n_comms;
 };
 
-/** capo_last_ranks_make() - from the logs of the processes that are @wanted. Call
- * capo_last_ranks_finish(). */
+/** capo_last_ranks_make() - from the logs of the processes that are @wanted. */
 void capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
                           struct capo_last_ranks *out);
-void capo_last_ranks_finish(struct capo_last_ranks *l);
 
 /** capo_last_call() - collective @seq of job->comms[@comm]; NULL if fewer than two ranks timed it.
  */

@@ -196,17 +196,6 @@ void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cel
         capo_clocks_make(&clocks, job, NULL);
         capo_last_ranks_make(job, wanted, &last);
         make_ranks(&d, t);
-        capo_last_ranks_finish(&last);
         capo_clocks_finish(&clocks);
         xfree(d.comms, d.span, d.waited);
-}
-
-void capo_timeline_finish(struct capo_timeline *t)
-{
-        for (uint32_t i = 0; i < t->n_ranks; i++) {
-                free(t->rank[i].busy);
-                free(t->rank[i].waiting);
-        }
-        free(t->rank);
-        *t = (struct capo_timeline){0};
 }

@@ -22,7 +22,6 @@ struct capo_timeline {
 };
 
 /** capo_timeline_make() - @parts of time; fewer if ranks x parts exceeds @cells. n_ranks 0: the
- * logs have no single calls. Call capo_timeline_finish() in both cases. */
+ * logs have no single calls. */
 void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
                         struct capo_timeline *out);
-void capo_timeline_finish(struct capo_timeline *t);

@@ -143,12 +143,6 @@ bool cli_inputs_unused(const struct cli_inputs *inputs)
         return inputs->n && memcmp(&inputs->last, &inputs->label, sizeof inputs->last);
 }
 
-void cli_inputs_free(struct cli_inputs *inputs)
-{
-        free(inputs->v);
-        inputs->v = NULL;
-}
-
 static const struct capo_store_filter *filter_in_force;
 
 void cli_inputs_filter(const struct capo_store_filter *filter)
@@ -165,11 +159,6 @@ struct imports {
         } * v;
         size_t n;
 };
-
-static void imports_finish(struct imports *imports)
-{
-        free(imports->v);
-}
 
 static void add_import(const struct capo_store_import *m, void *user)
 {
@@ -209,7 +198,7 @@ static int read_imports(struct capo_store *store, const struct capo_store_filter
                         struct capo_samples *set, char *error, size_t room)
 {
         enum { BY_CHANCE = 4 };
-        _cleanup_(imports_finish) struct imports all = {0};
+        struct imports all = {0};
         struct capo_store_filter one = *filter;
         int r = capo_store_list(store, add_import, &all, error, room);
 

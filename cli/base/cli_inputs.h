@@ -26,7 +26,6 @@ extern const struct cli_option cli_place_options[];
 
 /** cli_inputs_add() - add @path with the current label. Return: 0; -ENOMEM, printed. */
 int cli_inputs_add(struct cli_inputs *inputs, const char *path);
-void cli_inputs_free(struct cli_inputs *inputs);
 
 /** cli_inputs_unused() - was a label given after the last input? It would apply to nothing. */
 bool cli_inputs_unused(const struct cli_inputs *inputs);

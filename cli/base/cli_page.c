@@ -17,41 +17,9 @@ static void append_text(struct cli_texts *list, char *text)
         list->text[list->n++] = text;
 }
 
-static void free_texts(struct cli_texts *list)
-{
-        for (size_t i = 0; i < list->n; i++)
-                free(list->text[i]);
-        free(list->text);
-}
-
-static void finish_section(struct cli_section *s)
-{
-        free(s->of);
-        free(s->own);
-        free_texts(&s->cells);
-        free_texts(&s->lines);
-}
-
 struct cli_page *cli_page_new(void)
 {
         return xcalloc(1, sizeof(struct cli_page));
-}
-
-void cli_page_free(struct cli_page *page)
-{
-        for (unsigned i = 0; page && i < page->n_sections; i++)
-                finish_section(page->section[i]), free(page->section[i]);
-        if (page) {
-                finish_section(&page->spare);
-                free(page->section);
-                free_texts(&page->under);
-                free_texts(&page->labels);
-                free_texts(&page->values);
-                free_texts(&page->problems);
-                free_texts(&page->notes);
-                free(page->title);
-        }
-        free(page);
 }
 
 /* A name with a newline must not look like one more line of the page. */
@@ -386,7 +354,6 @@ static void print_sections(const struct cli_page *page, FILE *out, const struct 
                 fputc('\n', out);
                 print_hanging(out, "", said);
         }
-        free_texts(&names);
 }
 
 void cli_page_text(const struct cli_page *page, FILE *out)
@@ -617,6 +584,5 @@ int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out)
         if (!page)
                 return -ENOMEM;
         (form == CLI_FORM_MARKDOWN ? cli_page_markdown : cli_page_text)(page, out);
-        cli_page_free(page);
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

@@ -81,11 +81,6 @@ struct cli_page {
 #define CLI_FORMAT(at) __attribute__((format(printf, at, at + 1)))
 
 struct cli_page *cli_page_new(void);
-void cli_page_free(struct cli_page *page);
-static inline void cli_page_freep(struct cli_page **page)
-{
-        cli_page_free(*page);
-}
 
 void cli_page_title(struct cli_page *page, const char *format, ...) CLI_FORMAT(2);
 

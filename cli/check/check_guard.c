@@ -154,7 +154,6 @@ static void check_parts(const struct check_options *o, struct board *b)
                 hand_over(b, "findings", check_finding_rows(&f, before));
         }
         atomic_store(&b->part, NULL);
-        capo_findings_finish(&f);
 }
 
 /* The child gets neither our output nor our terminal, because their readers wait for all writers.
@@ -262,7 +261,6 @@ static void add_given_up(json_t *rows, const char *part, bool ended, double seco
                         "not answer; what follows it is missing here",
                         seconds, part);
         json_array_extend(rows, check_finding_rows(&f, 0));
-        capo_findings_finish(&f);
 }
 
 bool check_guarded(const struct check_options *o, struct capo_reach *reach, json_t *rows,

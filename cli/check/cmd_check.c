@@ -22,7 +22,6 @@ json_t *check_node(const struct check_options *o, int index, struct capo_reach *
 
                 check_reduce_node(&f, o, reach->library);
                 json_array_extend(rows, check_finding_rows(&f, 0));
-                capo_findings_finish(&f);
         }
         return json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(name && *name ? name : host),
                          "index", index, "findings", rows, "facts", facts ? facts : json_object());
@@ -175,7 +174,6 @@ const struct cli_command check_command = {
         .status =
                 "0 no FAIL on any node, 1 at least one, or a node did not answer (--strict: or a warning or a difference), 2 "
                 "wrong command line.",
-        .operand = "FILE",
         .most = UINT_MAX,
         .size = sizeof(struct check_options),
         .defaults = &defaults,

@@ -139,8 +139,6 @@ void diagnose_logs(struct diagnose_inputs *in)
         }
         for (uint32_t i = 0; i < page.hang.n_processes && r == 0; i++)
                 capo_rank_seen(&in->evidence, page.hang.processes[i].rank);
-        hang_page_finish(&page);
-        hang_logs_finish(&logs);
 }
 
 /* ---- the flight recorder ---- */
@@ -235,8 +233,6 @@ void diagnose_flight(struct diagnose_inputs *in)
                 for (uint32_t i = 0; i < hang.n_processes; i++)
                         capo_rank_seen(&in->evidence, hang.processes[i].rank);
         }
-        capo_hang_verdict_finish(&v);
-        capo_hang_job_finish(&hang);
 }
 
 /* ---- RAS ---- */
@@ -276,7 +272,4 @@ void diagnose_ras(struct capo_evidence *e, char *text, uint32_t number)
                 SAY(f->missing,
                     "which call each rank is in: flight recorder dumps, or a run under capo");
         }
-        ras_snapshot_finish(&snapshot);
-        capo_hang_verdict_finish(&v);
-        capo_hang_job_finish(&hang);
 }

@@ -308,7 +308,7 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
 
 int diagnose_page(struct diagnose_inputs *in, bool markdown, FILE *out)
 {
-        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct cli_page *page = cli_page_new();
         struct capo_evidence *e = &in->evidence;
         const struct capo_diagnose_finding *v = capo_evidence_verdict(e);
 

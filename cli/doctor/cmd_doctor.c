@@ -92,7 +92,6 @@ static int run_doctor(void *options, int n, char **words)
                 cli_json_print(stdout, cli_entity_json(&doctor, &a, &f), JSON_INDENT(2));
         else
                 print_text(&f, unknown);
-        capo_findings_finish(&f);
         return fail ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -119,7 +118,6 @@ const struct cli_command doctor_command = {
         .after = "  capo doctor -- python train.py\n"
                  "  NCCL_TREE_THRESHOLD=0 capo doctor -- ./all_reduce_perf",
         .status = "0 no FAIL, 1 at least one FAIL, 2 wrong command line.",
-        .operand = "COMMAND",
         .most = UINT_MAX,
         .command = true,
         .size = sizeof(struct options),

@@ -35,8 +35,6 @@ void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, co
 /** capo_finding_word() - "ok", "note", "warn", "FAIL" */
 const char *capo_finding_word(enum capo_finding_level level);
 
-void capo_findings_finish(struct capo_findings *f);
-
 /* The fields of a finding in JSON (cli_fields.h). */
 extern const struct cli_entity capo_finding_fields;
 

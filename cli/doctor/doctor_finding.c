@@ -21,20 +21,5 @@ void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, co
         row.text = capo_print(format, args);
         va_end(args);
         row.topic = xstrdup(topic);
-        if (!row.text || !row.topic) {
-                free(row.text);
-                free(row.topic);
-                return;
-        }
         f->rows[f->n++] = row;
-}
-
-void capo_findings_finish(struct capo_findings *f)
-{
-        for (size_t i = 0; i < f->n; i++) {
-                free(f->rows[i].topic);
-                free(f->rows[i].text);
-        }
-        free(f->rows);
-        *f = (struct capo_findings){0};
 }

@@ -470,5 +470,4 @@ void capo_doctor_settings(struct capo_findings *f, const struct capo_reach *reac
                         f, CAPO_FINDING_OK, "settings",
                         "%zu NCCL and libfabric settings: none ignored, contradictory or dangerous",
                         s->n);
-        free(s);
 }

@@ -211,7 +211,6 @@ static void ask_nccl(const struct options *o, struct expect_page *page,
                 return;
         }
         take_answers(page, &answer);
-        capo_plan_answer_finish(&answer);
 }
 
 static int find_normal(const struct options *o, struct expect_page *page)
@@ -289,7 +288,6 @@ static int expect_one(const struct options *o, const struct cli_inputs *inputs,
         row = r == 0 ? expect_main(&page) : NULL;
         if (row && row->verdict != CAPO_EXPECTED_UNKNOWN)
                 status = row->verdict == CAPO_EXPECTED_NORMAL ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
-        expect_finish(&page);
         return r == -EINVAL ? CAPO_EXIT_USAGE : r < 0 ? CAPO_EXIT_UNKNOWN : status;
 }
 
@@ -341,11 +339,6 @@ static int run_expect(void *options, int n, char **words)
 static int add_expect_input(void *options, char *word)
 {
         return cli_inputs_add(&((struct options *)options)->inputs, word);
-}
-
-static void finish_expect(void *options)
-{
-        cli_inputs_free(&((struct options *)options)->inputs);
 }
 
 static const char *take_call(void *call, const char *value)
@@ -406,10 +399,8 @@ const struct cli_command expect_command = {
                 "  capo expect --busbw 9 --platform p5 --alloc 2x8",
         .status =
                 "0 normal; 1 low, not normal or not possible, 2 wrong command line, 3 nothing to compare with.",
-        .operand = "INPUT",
         .most = UINT_MAX,
         .size = sizeof(struct options),
         .take = add_expect_input,
         .run = run_expect,
-        .finish = finish_expect,
 };

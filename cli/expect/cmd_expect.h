@@ -58,5 +58,3 @@ const struct capo_expected_row *expect_main(const struct expect_page *page);
 /** expect_sheet(), expect_json() - the page as text and as JSON. */
 struct cli_page *expect_sheet(struct expect_page *page);
 json_t *expect_json(struct expect_page *page);
-
-void expect_finish(struct expect_page *page);

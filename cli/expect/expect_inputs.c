@@ -114,7 +114,6 @@ static int read_logs(struct expect_page *page, struct capo_log_paths *paths,
                 capo_error("expect: %s", why);
         else if (!page->job)
                 page->job = steal(&job), read_settings(page);
-        capo_job_free(job);
         return r;
 }
 
@@ -263,16 +262,5 @@ int expect_measured(struct expect_page *page, const struct cli_inputs *inputs)
                         make_rows(page, &set, usual);
                 }
         }
-        capo_samples_free(&set);
         return r;
-}
-
-void expect_finish(struct expect_page *page)
-{
-        for (size_t i = 0; i < page->n_evidence; i++) {
-                free(page->evidence[i].name);
-                free(page->evidence[i].text);
-        }
-        xfree(page->evidence, page->rows, page->ran);
-        capo_job_free(page->job);
 }

@@ -161,7 +161,6 @@ static void add_asked(struct cli_page *page, const struct explain *e, const stru
         for (long i = 0; i < n; i++)
                 cli_section_row(t, "%llu\t%s", (unsigned long long)asked[i].calls,
                                 *asked[i].text ? asked[i].text : "nothing");
-        capo_asked_free(asked, n);
 }
 
 static json_t *asked_json(const struct explain *e, const struct capo_job *job)
@@ -173,7 +172,6 @@ static json_t *asked_json(const struct explain *e, const struct capo_job *job)
         for (long i = 0; i < n; i++)
                 json_array_append_new(list, json_pack("{s:s, s:I}", "config", asked[i].text,
                                                       "calls", (json_int_t)asked[i].calls));
-        capo_asked_free(asked, n);
         return list;
 }
 
@@ -222,8 +220,7 @@ static int find_machine(const struct explain *e, const struct capo_job *job, str
                  n = comm == CAPO_NO_COMM ? 0 : job->comms[comm].n_members;
         _cleanup_free_ struct capo_plan_gpu *gpus = xcalloc(n + 1, sizeof *gpus);
         _cleanup_free_ bool *slices = xcalloc(n + 1, sizeof *slices);
-        int r = n && gpus && slices ? cli_recorded_topology(job, out->topo, sizeof out->topo)
-                                    : -ENOENT;
+        int r = n ? cli_recorded_topology(job, out->topo, sizeof out->topo) : -ENOENT;
 
         if (r < 0)
                 return r;
@@ -240,7 +237,7 @@ static void add_machine(struct cli_page *page, const struct explain *e, const st
         static const struct cli_column columns[] = {{NULL, "l~"}};
         struct cli_section *s = cli_page_section(page, "NEXT", columns, 1);
         _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
-        int r = m ? find_machine(e, job, m) : -ENOENT;
+        int r = find_machine(e, job, m);
 
         if (r == -EINVAL) {
                 cli_section_row(s, "The machine is recorded in %s, but %s", m->topo, m->why);
@@ -265,7 +262,7 @@ static json_t *machine_json(const struct explain *e, const struct capo_job *job)
 {
         _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
 
-        return m && find_machine(e, job, m) == 0
+        return find_machine(e, job, m) == 0
                        ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus)
                        : json_null();
 }

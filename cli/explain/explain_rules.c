@@ -444,15 +444,14 @@ static void show_answers(struct explain *e, const struct capo_plan_answer *answe
         add_layout(page, &d);
         /* in the changed table a tuner's choice costs nothing: use the time of the original table
          */
-        if (bounded && with && capo_plan_compare(&answers[0], &answers[1], NULL, &compared) == 0)
-                add_bound(page, e, &bound, &compared.rows[0].with);
-        else if (bounded)
-                add_bound(page, e, &bound, own);
+        if (bounded && with)
+                capo_plan_compare(&answers[0], &answers[1], NULL, &compared);
+        if (bounded)
+                add_bound(page, e, &bound, with ? &compared.rows[0].with : own);
         add_candidates(page, own, with, d.choice, d.shape.n_ranks == 1);
         if (e->profile)
                 add_rules(page, e, &d);
         cli_page_print(page, e->form, stdout);
-        capo_plan_comparison_finish(&compared);
 }
 
 int explain_planned(struct explain *e)
@@ -471,7 +470,5 @@ int explain_planned(struct explain *e)
                 status = cli_question_ask(&e->plan, "explain", false, answers);
         if (status == CAPO_EXIT_OK)
                 show_answers(e, answers);
-        capo_plan_answer_finish(&answers[0]);
-        capo_plan_answer_finish(&answers[1]);
         return status;
 }

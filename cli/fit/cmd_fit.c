@@ -172,24 +172,22 @@ static int nothing_certain(struct job *j, const char *why)
         } else if (status == CAPO_EXIT_OK && j->form != CLI_FORM_CSV) {
                 struct cli_page *page = fit_page_uncertain(&j->set);
 
-                if (page)
-                        cli_page_under(page, "0 rules, 0 rows%s%s", j->out ? ": wrote " : "",
-                                       j->out ? j->out : "");
+                cli_page_under(page, "0 rules, 0 rows%s%s", j->out ? ": wrote " : "",
+                               j->out ? j->out : "");
                 cli_page_print(page, j->form, stdout);
         }
-        capo_profile_free(profile);
         return status;
 }
 
 /* --model without measurements. Return: an exit status. */
 static int model_alone(struct job *j)
 {
-        _cleanup_(cli_page_freep) struct cli_page *page = cli_page_new();
+        struct cli_page *page = cli_page_new();
         struct capo_profile *profile = capo_profile_new(j->name ? j->name : "");
         json_t *list = json_array();
         int status = CAPO_EXIT_FAIL, r;
 
-        if (!profile || !page || fit_provenance_when(profile) < 0)
+        if (!profile || fit_provenance_when(profile) < 0)
                 capo_error("fit: no memory");
         else if ((r = fit_models_alone(&j->models, &j->options, profile, page, list)) <= 0)
                 status = r == 0 ? CAPO_EXIT_OK : r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
@@ -216,10 +214,9 @@ static int model_alone(struct job *j)
                 else
                         cli_page_under(page, "%s%s", rules,
                                        profile->n_rules ? "; -o FILE writes them" : "");
-                cli_page_print(steal(&page), j->form, stdout);
+                cli_page_print(page, j->form, stdout);
         }
         json_decref(list);
-        capo_profile_free(profile);
         return status;
 }
 
@@ -262,14 +259,6 @@ static int add_fit_input(void *options, char *word)
         return cli_inputs_add(&((struct job *)options)->inputs, word);
 }
 
-static void finish_fit(void *options)
-{
-        struct job *j = options;
-
-        cli_inputs_free(&j->inputs);
-        capo_samples_free(&j->set);
-}
-
 static int run_fit(void *options, int n, char **words)
 {
         struct job *j = options;
@@ -277,7 +266,7 @@ static int run_fit(void *options, int n, char **words)
         struct capo_profile *profile = NULL;
         struct cli_page *page = NULL;
         struct capo_fault fault;
-        int status = CAPO_EXIT_FAIL, n_rules, n_rows, r;
+        int status, n_rules, n_rows, r;
 
         if (j->models.every && (n || !j->models.n))
                 return capo_fail(CAPO_EXIT_USAGE,
@@ -305,45 +294,27 @@ static int run_fit(void *options, int n, char **words)
         cli_inputs_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         cli_progress_end();
-        if ((r == -ENODATA && any_unknown(&j->set)) || (r == -EINVAL && fault.text[0])) {
-                status = nothing_certain(j, fault.text);
-                goto end;
-        }
-        if (r < 0) {
-                capo_error("fit: %s", fault.text[0] ? fault.text : strerror(-r));
-                goto end;
-        }
+        if ((r == -ENODATA && any_unknown(&j->set)) || (r == -EINVAL && fault.text[0]))
+                return nothing_certain(j, fault.text);
+        if (r < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "fit: %s",
+                                 fault.text[0] ? fault.text : strerror(-r));
         for (size_t i = 0; i < fit->n_faults; i++)
                 capo_warn("left out: %s", fit->faults[i]);
         if (j->out && two_kinds(fit))
-                goto end;
+                return CAPO_EXIT_FAIL;
         profile = capo_profile_new(j->name ? j->name : "");
         if (!profile || capo_fit_profile(fit, profile, &n_rules, &n_rows) < 0 ||
-            fit_provenance(&j->set, fit, profile) < 0) {
-                capo_error("fit: no memory");
-                goto end;
-        }
+            fit_provenance(&j->set, fit, profile) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
         page = fit_page(&j->set, fit, j->all);
-        if (!page) {
-                capo_error("fit: no memory");
-                goto end;
-        }
         r = fit_models_measured(&j->models, fit, &j->options, profile, page);
-        if (r < 0) {
-                status = r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
-                goto end;
-        }
-        if (profile->n_rules && capo_profile_check(profile, add_finding, page) < 0) {
-                capo_error("fit: no memory");
-                goto end;
-        }
+        if (r < 0)
+                return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
+        if (profile->n_rules && capo_profile_check(profile, add_finding, page) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "fit: no memory");
         status = write_outputs(j, fit, profile, page);
-        CLI_FORM_PRINT(j->form, steal(&page), fit_json(&j->set, fit, profile), FIT_JSON,
-                       "series.points");
-end:
-        cli_page_free(page);
-        capo_profile_free(profile);
-        capo_fit_free(fit);
+        CLI_FORM_PRINT(j->form, page, fit_json(&j->set, fit, profile), FIT_JSON, "series.points");
         return status;
 }
 
@@ -410,11 +381,9 @@ const struct cli_command fit_command = {
                 "  capo fit --model '{1,2,3}+{0-4}' --platform dgx1v -o fragment.json",
         .status =
                 "0, also when nothing is certain and the profile is empty; 1 there is nothing to fit, or something failed; 2 wrong command line.",
-        .operand = "INPUT",
         .most = UINT_MAX,
         .size = sizeof(struct job),
         .defaults = &defaults,
         .take = add_fit_input,
         .run = run_fit,
-        .finish = finish_fit,
 };

@@ -66,8 +66,8 @@ static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
         enum { SIZES = 100 };
         struct capo_plan_ask *asks = xcalloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
         uint64_t list[SIZES];
-        char why[256] = "out of memory";
-        long found = asks ? capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why) : -1;
+        char why[256];
+        long found = capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why);
 
         if (found < 0) {
                 capo_error("fit: --sizes: %s", why);

@@ -225,7 +225,6 @@ static int ask_every(struct plan_options *o)
         else
                 CLI_FORM_PRINT(o->form, make_page(o, &s), make_json(o, &s), PLAN_JSON,
                                "groups.rows");
-        splits_finish(&s);
         return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
@@ -384,8 +383,7 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
         o->by_rules = with && o->q.profile && !o->q.tuner &&
                       capo_profile_load(o->q.profile_path, &profile, NULL) == 0;
         by.profile = profile;
-        if (capo_plan_compare(own, with, &by, &c) < 0)
-                return CAPO_EXIT_FAIL;
+        capo_plan_compare(own, with, &by, &c);
         /* by that release's own model */
         for (size_t i = 0; o->q.nccl_2 && with && i < with->n_rows; i++)
                 c.rows[i].with = with->rows[i];
@@ -398,7 +396,6 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
         if (o->form == CLI_FORM_TEXT && o->q.log && (with ? with : own)->log)
                 printf("\nLOG         NCCL's own words\n%s", (with ? with : own)->log);
         agree = c.agree;
-        capo_plan_comparison_finish(&c);
         if (agree)
                 return CAPO_EXIT_OK;
         return capo_fail(CAPO_EXIT_FAIL,
@@ -420,8 +417,6 @@ static int answer_question(struct plan_options *o)
         if (status == CAPO_EXIT_OK)
                 status = print_plan(o, &answers[0],
                                     o->q.profile || o->q.tuner || o->q.nccl_2 ? &answers[1] : NULL);
-        capo_plan_answer_finish(&answers[0]);
-        capo_plan_answer_finish(&answers[1]);
         return status;
 }
 
@@ -464,7 +459,6 @@ static int plan_run(void *options, int n, char **words)
 
 static void finish_question(void *options)
 {
-        cli_question_finish(&((struct plan_options *)options)->q);
 }
 
 static void print_platforms(FILE *out)

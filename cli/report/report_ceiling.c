@@ -73,7 +73,6 @@ static int report_predict(struct capo_page *r, uint32_t comm, const struct capo_
                                 .bytes = answer.rows[i].bytes,
                                 .busbw_gbs = answer.rows[i].busbw_gbs};
         }
-        capo_plan_answer_finish(&answer);
         return e;
 }
 

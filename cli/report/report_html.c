@@ -97,7 +97,6 @@ static void chart_timeline(const void *about, FILE *out)
                       "each call.</p>\n</section>\n",
                       out);
         }
-        capo_timeline_finish(&t);
 }
 
 static const char timeline_script[] =
@@ -466,7 +465,7 @@ static void add_picture(struct cli_page *page, const char *title, const struct r
 
 int report_html(const struct report_view *view, FILE *out)
 {
-        _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
+        struct cli_page *page = report_page(view);
         char title[1200];
 
         add_picture(page, "TIME BY CALL", view, chart_times);

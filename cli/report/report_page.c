@@ -526,7 +526,7 @@ struct cli_page *report_page(const struct report_view *view)
 static void print_page(const struct report_view *view, FILE *out,
                        void (*print)(const struct cli_page *, FILE *))
 {
-        _cleanup_(cli_page_freep) struct cli_page *page = report_page(view);
+        struct cli_page *page = report_page(view);
 
         print(page, out);
 }

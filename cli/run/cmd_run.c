@@ -335,7 +335,6 @@ static int set_profile(const struct run *run, char **command, const char *librar
                         n);
         say_class(profile, env.class_name);
         capo_doctor_command(&findings, command, &reach);
-        capo_findings_finish(&findings);
         if (reach.version && !capo_nccl_has(reach.version, CAPO_NCCL_TUNER)) {
                 capo_warn(
                         "NCCL %s has no tuner interface, 2.19 and later have: the profile is not used",
@@ -578,7 +577,6 @@ const struct cli_command run_command = {
                 "  capo run --tune -- torchrun --nproc-per-node 8 train.py",
         .status =
                 "COMMAND's; 127 there is no such command, 126 it cannot be run; 1 capo failed, 2 wrong command line.",
-        .operand = "COMMAND",
         .missing = "no command given, expected -- COMMAND [ARG...]",
         .least = 1,
         .most = UINT_MAX,

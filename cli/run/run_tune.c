@@ -47,7 +47,6 @@ static void expect_job(const struct run_tune *run, char **command, struct expect
 
         capo_env_read(&env);
         capo_doctor_command(&findings, command, &x->reach);
-        capo_findings_finish(&findings);
         if (capo_layout_from_launcher(capo_getenv, NULL, &x->launch) < 0)
                 x->launch.layout = (struct capo_layout){0};
         if (run->layout)

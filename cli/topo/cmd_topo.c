@@ -296,7 +296,6 @@ static void topo_ask(const struct topo_options *o, const struct cli_machine_sour
                         nccl->advice = advice;
                 }
         }
-        capo_alloc_free(&trays);
 }
 
 static int print_allocation(const struct topo_options *o, struct capo_topology *t,

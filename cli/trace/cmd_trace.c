@@ -74,20 +74,6 @@ static bool is_asked(const struct trace_options *o, int rank)
 
 /* ---- the job ---- */
 
-static void free_trace(struct trace *t)
-{
-        for (uint32_t c = 0; t->job && c < t->job->n_comms; c++) {
-                if (t->comm)
-                        free(t->comm[c]);
-        }
-        xfree(t->comm, t->flow, t->wanted);
-        capo_last_ranks_finish(&t->last);
-        capo_job_steps_finish(&t->steps);
-        capo_clocks_finish(&t->clocks);
-        capo_fabric_job_free((struct capo_fabric_job *)t->fabric);
-        capo_job_free(t->job);
-}
-
 /* Prepare everything except the window. */
 static void prepare_trace(struct trace *t)
 {
@@ -215,7 +201,6 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         else if (status == CAPO_EXIT_OK && o->out)
                 capo_info("wrote %s: %s calls; open it in https://ui.perfetto.dev", o->out,
                           capo_text_count(t.n_calls, count));
-        free_trace(&t);
         return status;
 }
 
@@ -255,7 +240,6 @@ const struct cli_command trace_command = {
                  "  capo trace --steps 100-110 --ranks 0-7 -o job.json.gz capo-logs/JOB",
         .status =
                 "0; 1 there is no log to read or the file cannot be written, 2 wrong command line.",
-        .operand = "DIR",
         .missing = "which logs? expected a folder or files",
         .least = 1,
         .most = UINT_MAX,

@@ -87,12 +87,6 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
         return c->n < 2 ? -ENODATA : 0;
 }
 
-void capo_curve_finish(struct capo_curve *c)
-{
-        xfree(c->bytes, c->us, c->pm);
-        *c = (struct capo_curve){0};
-}
-
 double capo_curve_at(const struct capo_curve *c, double bytes)
 {
         size_t i = 1;

@@ -54,7 +54,6 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
 
 /** capo_curve_at() - time in microseconds for @bytes. */
 double capo_curve_at(const struct capo_curve *c, double bytes);
-void capo_curve_finish(struct capo_curve *c);
 
 /** capo_advise() - predict other bucket sizes for one communicator's gradients
  * @steps: number of steps; 0: find it

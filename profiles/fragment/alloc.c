@@ -16,8 +16,6 @@ int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out)
         struct capo_alloc a = {
                 .n_ranks = n, .n_nodes = 1, .ranks = xcalloc((size_t)n + 1, sizeof *a.ranks)};
 
-        if (!a.ranks)
-                return -ENOMEM;
         for (int i = 0; i < n; i++)
                 a.ranks[i].gpu = gpus[i];
         *out = a;
@@ -78,14 +76,14 @@ int capo_alloc_parse(const struct capo_topology *t, const char *text, bool count
                 a.any_order = true;
         }
 
-        for (size_t i = 0; devs && i < t->n_gpus; i++)
+        for (size_t i = 0; i < t->n_gpus; i++)
                 devs[i] = (uint16_t)t->gpus[i].dev;
-        e = devs ? capo_gpus_parse(text, counts, &of, &places, &n, why, room) : -ENOMEM;
+        e = capo_gpus_parse(text, counts, &of, &places, &n, why, room);
         if (e < 0)
                 return e;
         a.ranks = xcalloc(n + 1, sizeof *a.ranks);
         a.n_ranks = (int)n;
-        e = a.ranks ? number_nodes(&a, places, text, why, room) : -ENOMEM;
+        e = number_nodes(&a, places, text, why, room);
         free(places);
         if (e < 0)
                 capo_alloc_free(&a);

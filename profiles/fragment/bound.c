@@ -19,17 +19,16 @@ char *capo_alloc_print(const struct capo_topology *t, const struct capo_alloc *a
 {
         _cleanup_free_ struct capo_plan_gpu *ranks = capo_alloc_ranks(t, a);
 
-        capo_plan_gpus_print(ranks, ranks ? (size_t)a->n_ranks : 0, text, room);
+        capo_plan_gpus_print(ranks, (size_t)a->n_ranks, text, room);
         return text;
 }
 
 int capo_alloc_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                        struct capo_alloc *out)
 {
-        int r;
+        int r = 0;
 
         *out = (struct capo_alloc){.n_ranks = (int)n, .ranks = xcalloc(n + 1, sizeof *out->ranks)};
-        r = out->ranks ? 0 : -ENOMEM;
         for (size_t i = 0; i < n && !r; i++) {
                 out->ranks[i].node = gpus[i].node;
                 out->ranks[i].gpu = capo_topology_gpu_by_dev(t, gpus[i].dev);

@@ -103,13 +103,10 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
         struct pack_net net;
         double unit_gbs;
         int64_t port;
-        int r;
 
         if (a->n_ranks < 1)
                 return -EINVAL;
-        r = fragment_net(t, a, false, &net, &unit_gbs);
-        if (r < 0)
-                return r;
+        fragment_net(t, a, false, &net, &unit_gbs);
         port = fragment_star(&net);
         if (a->n_ranks > 1 && port)
                 star_rates((double)port * unit_gbs, a->n_ranks, &c.links);
@@ -121,9 +118,7 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
                 fragment_shapes(&net, unit_gbs, t->brick_gbs, &c.shapes);
         free(net.cap);
         if (what & CAPO_CEILING_HYBRID && t->pci_known && a->n_ranks > 1) {
-                r = fragment_net(t, a, true, &net, &unit_gbs);
-                if (r < 0)
-                        return r;
+                fragment_net(t, a, true, &net, &unit_gbs);
                 pack_rates(&net, unit_gbs, &c.hybrid);
                 free(net.cap);
                 c.nvls_across_gbs = switches_add(t) ? c.hybrid.broadcast_gbs : 0;

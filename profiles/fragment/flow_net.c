@@ -151,8 +151,8 @@ static void simplify_relays(struct builder *b, int n_ranks)
         }
 }
 
-int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid,
-                 struct pack_net *out, double *unit_gbs)
+void fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid,
+                  struct pack_net *out, double *unit_gbs)
 {
         size_t per_node = 1 + (hybrid ? t->n_pcis + t->n_cpus : 0);
         struct builder b = {.t = t, .room = a->n_ranks + (int)per_node * a->n_nodes + 1};
@@ -192,14 +192,13 @@ int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool
         if (!unit)
                 unit = 1;
         cap = xcalloc((size_t)b.n * (size_t)b.n, sizeof *cap);
-        for (int u = 0; cap && u < b.n; u++) {
+        for (int u = 0; u < b.n; u++) {
                 for (int v = 0; v < b.n; v++)
                         cap[u * b.n + v] = b.cap[u * b.room + v] / unit;
         }
         free(b.cap);
         *out = (struct pack_net){b.n, a->n_ranks, cap};
         *unit_gbs = (double)unit / 1000;
-        return 0;
 }
 
 int64_t fragment_star(const struct pack_net *net)

@@ -10,10 +10,9 @@
  * true: also PCI, CPUs and NICs, and one network between all NICs
  * @unit_gbs: set to the value of capacity 1; capacities have no common divisor
  *
- * Relays that lead nowhere are removed. Those with two neighbours become a direct link.
- * Return: 0; -ENOMEM. */
-int fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid,
-                 struct pack_net *out, double *unit_gbs);
+ * Relays that lead nowhere are removed. Those with two neighbours become a direct link. */
+void fragment_net(const struct capo_topology *t, const struct capo_alloc *a, bool hybrid,
+                  struct pack_net *out, double *unit_gbs);
 
 /** fragment_cpu_link_gbs() - the link between this CPU and another one of its machine, per
  * direction. */

@@ -379,18 +379,14 @@ int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,
         int order[CAPO_PLAN_WHOLE_MAX], r;
 
         memset(out, 0, sizeof *out);
-        capo_why(-ENOMEM, why, room, "out of memory");
         out->views = v;
         out->cost = xcalloc(n_asks + 1, sizeof *out->cost);
         out->links = xcalloc(n_asks + 1, sizeof *out->links);
-        r = v && all && out->cost && out->links ? 0 : -ENOMEM;
-        if (r == 0 && a->n_ranks > CAPO_PLAN_WHOLE_MAX)
-                r = capo_why(-EINVAL, why, room,
-                             "%d ranks are more than the %d that can be asked about", a->n_ranks,
-                             CAPO_PLAN_WHOLE_MAX);
-        if (r < 0) {
+        if (a->n_ranks > CAPO_PLAN_WHOLE_MAX) {
                 fragment_model_finish(out);
-                return r;
+                return capo_why(-EINVAL, why, room,
+                                "%d ranks are more than the %d that can be asked about", a->n_ranks,
+                                CAPO_PLAN_WHOLE_MAX);
         }
         v->m = m;
         v->a = a;

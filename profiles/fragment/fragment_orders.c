@@ -35,15 +35,13 @@ bool fragment_nodes_differ(const struct capo_alloc *a)
 }
 
 /* The same machines in another order. */
-static int reorder_alloc(const struct capo_alloc *a, const int *nodes, struct capo_alloc *out)
+static void reorder_alloc(const struct capo_alloc *a, const int *nodes, struct capo_alloc *out)
 {
         struct capo_alloc b = {.n_ranks = a->n_ranks,
                                .n_nodes = a->n_nodes,
                                .ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *b.ranks)};
         int at = 0;
 
-        if (!b.ranks)
-                return -ENOMEM;
         for (int k = 0; k < a->n_nodes; k++) {
                 for (int i = 0; i < a->n_ranks; i++) {
                         if (a->ranks[i].node == nodes[k])
@@ -51,7 +49,6 @@ static int reorder_alloc(const struct capo_alloc *a, const int *nodes, struct ca
                 }
         }
         *out = b;
-        return 0;
 }
 
 static int name_order(const struct capo_topology *t, const struct capo_alloc *a,
@@ -59,10 +56,9 @@ static int name_order(const struct capo_topology *t, const struct capo_alloc *a,
 {
         struct capo_layout layout;
         struct capo_alloc b;
-        int r = reorder_alloc(a, o->nodes, &b);
+        int r;
 
-        if (r < 0)
-                return r;
+        reorder_alloc(a, o->nodes, &b);
         capo_alloc_layout(&b, &layout);
         capo_layout_print(&layout, o->layout, sizeof o->layout);
         r = capo_class_name(t, &b, o->class_name, sizeof o->class_name);

@@ -164,10 +164,10 @@ static int shape_rate(const struct capo_topology *t, const struct fragment_domai
                       size_t room)
 {
         struct machine m = {0};
-        int r = ways_new(t, &m.ways);
+        int r = 0;
 
-        if (r == 0 && !(m.load = xcalloc((size_t)m.ways.n_links + 1, sizeof *m.load)))
-                r = -ENOMEM;
+        ways_new(t, &m.ways);
+        m.load = xcalloc((size_t)m.ways.n_links + 1, sizeof *m.load);
         *rate = INFINITY;
         for (int i = 0; i < n_domains && r == 0; i++) {
                 const struct fragment_domain *d = &domains[i];

@@ -54,9 +54,8 @@ int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc 
         int r;
 
         *out = (struct fragment_nccl){.why_not = "out of memory"};
-        r = gpus ? fragment_ask(m, gpus, a->n_ranks, asks, N_ELEMENTS(asks), &answer, out->why_not,
-                                sizeof out->why_not)
-                 : -ENOMEM;
+        r = fragment_ask(m, gpus, a->n_ranks, asks, N_ELEMENTS(asks), &answer, out->why_not,
+                         sizeof out->why_not);
         if (r < 0)
                 return r;
         *out->why_not = 0;

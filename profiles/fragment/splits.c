@@ -7,7 +7,7 @@
 #include "profiles/fragment/splits.h"
 #include "profiles/plan/symmetry.h"
 
-static int add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for)
+static void add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for)
 {
         struct split *p;
 
@@ -23,7 +23,6 @@ static int add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stan
                                         (struct capo_plan_gpu){(uint16_t)node, s->devs[g]};
                 }
         }
-        return 0;
 }
 
 static int list_subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
@@ -52,8 +51,8 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
         *n = 0;
         *sets = xcalloc(n_all + 1, sizeof **sets);
         *counts = xcalloc(n_all + 1, sizeof **counts);
-        if (r < 0 || !*sets || !*counts)
-                return r < 0 ? r : -ENOMEM;
+        if (r < 0)
+                return r;
         for (size_t i = 0; i < n_all; i++) {
                 uint32_t least = capo_symmetry_least(symmetry, all[i]);
                 size_t at = 0;
@@ -86,10 +85,10 @@ static int list_splits(struct splits *s, char *why, size_t room)
                 if (r == 0 && t->n_gpus == s->n_devs)
                         r = capo_symmetry_find(t, &symmetry);
         }
-        for (int k = 0; k < 1 + two && r != -ENOMEM; k++)
+        for (int k = 0; k < 1 + two; k++)
                 r = list_orbits(&symmetry, s->k[k], &sets[k], &counts[k], &n[k]);
         for (size_t i = 0; i < n[0] && r == 0; i++) {
-                for (size_t k = 0; k < n[1] && r == 0; k++) {
+                for (size_t k = 0; k < n[1]; k++) {
                         uint32_t stands = counts[0][i] * (two ? counts[1][k] : 1);
 
                         /* 4+4: the nodes themselves are interchangeable */
@@ -98,15 +97,9 @@ static int list_splits(struct splits *s, char *why, size_t room)
                         if (same && sets[1][k] != sets[0][i])
                                 stands *= 2;
                         s->n_all += stands;
-                        r = add_split(s, sets[0][i], two ? sets[1][k] : 0, stands);
+                        add_split(s, sets[0][i], two ? sets[1][k] : 0, stands);
                 }
         }
-        for (int k = 0; k < 2; k++) {
-                free(sets[k]);
-                free(counts[k]);
-        }
-        capo_symmetry_finish(&symmetry);
-        capo_topology_free(t);
         return r;
 }
 
@@ -181,7 +174,7 @@ static int by_speed(const void *x, const void *y, void *arg)
         return u < v ? -1 : 1;
 }
 
-static int group_splits(struct splits *s)
+static void group_splits(struct splits *s)
 {
         for (size_t i = 0; i < s->n_splits; i++) {
                 size_t g = 0;
@@ -202,7 +195,6 @@ static int group_splits(struct splits *s)
                                     &s->splits[s->groups[s->splits[i].group].first]))
                         s->splits[i].group++;
         }
-        return 0;
 }
 
 /* Add an allocation's class and ceiling to its group. */
@@ -245,14 +237,14 @@ static void set_bounds(struct splits *s)
 
 int splits_ask(struct splits *s, char *why, size_t room)
 {
-        _cleanup_free_ struct capo_plan_question *q = NULL;
+        struct capo_plan_question *q;
         int r;
 
         *why = 0;
         r = list_splits(s, why, room);
-        q = r ? NULL : xcalloc(s->n_splits + 1, sizeof *q);
-        if (!q)
-                return r ? r : -ENOMEM;
+        if (r)
+                return r;
+        q = xcalloc(s->n_splits + 1, sizeof *q);
         for (size_t i = 0; i < s->n_splits; i++) {
                 q[i] = *s->question;
                 q[i].gpus = s->splits[i].gpus;
@@ -260,20 +252,10 @@ int splits_ask(struct splits *s, char *why, size_t room)
         }
         r = capo_plan_ask_all(q, s->n_splits, s->at_once, take_answer, s);
         if (!r)
-                r = group_splits(s);
+                group_splits(s);
         if (!r && s->version)
                 set_bounds(s);
         for (size_t i = 0; i < s->n_splits && (r < 0 || !s->version) && !*why; i++)
                 capo_why(r, why, room, "%s", s->splits[i].why);
         return r < 0 ? r : s->version ? 0 : -EPROTO;
-}
-
-void splits_finish(struct splits *s)
-{
-        for (size_t i = 0; i < s->n_splits; i++) {
-                free(s->splits[i].gpus);
-                free(s->splits[i].cells);
-        }
-        free(s->splits);
-        free(s->groups);
 }

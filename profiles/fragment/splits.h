@@ -55,6 +55,5 @@ struct splits {
         size_t done;
 };
 
-/** splits_ask() - Return: 0; negative errno with @why. Call splits_finish() in any case. */
+/** splits_ask() - Return: 0; negative errno with @why. */
 int splits_ask(struct splits *s, char *why, size_t room);
-void splits_finish(struct splits *s);

@@ -15,7 +15,7 @@
 
 /* Order of numbers: NVLinks by pair of GPUs, ports to a switch, PCI devices (up, down), pairs of
  * CPUs, NICs (out, in). */
-int ways_new(const struct capo_topology *t, struct ways *w)
+void ways_new(const struct capo_topology *t, struct ways *w)
 {
         int n = (int)t->n_gpus, cpus = (int)t->n_cpus;
 
@@ -42,7 +42,6 @@ int ways_new(const struct capo_topology *t, struct ways *w)
                 w->cap[w->cpu + i] = fragment_cpu_link_gbs(&t->cpus[i / cpus]);
         for (int i = 0; i < 2 * (int)t->n_nics; i++)
                 w->cap[w->nic + i] = t->nics[i / 2].gbs;
-        return 0;
 }
 
 void ways_free(struct ways *w)

@@ -29,8 +29,8 @@ struct way {
         } use[WAY_LINKS];
 };
 
-/** ways_new() - Return: 0; -ENOMEM. Call ways_free() in any case. */
-int ways_new(const struct capo_topology *t, struct ways *out);
+/** ways_new() - ways_free() ends it. */
+void ways_new(const struct capo_topology *t, struct ways *out);
 void ways_free(struct ways *w);
 
 /** way_between() - path from GPU @a to GPU @b; way_in() - from @nic to @gpu; way_out() - from @gpu

@@ -169,8 +169,8 @@ void capo_samples_free(struct capo_samples *set);
  * @run is copied, its source duplicated. */
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run);
 
-/** capo_samples_add() - append a sample. Return: 0 or -ENOMEM. */
-int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample);
+/** capo_samples_add() - append a sample. */
+void capo_samples_add(struct capo_samples *set, const struct capo_sample *sample);
 
 /** capo_samples_note() - append a line for the user. */
 void capo_samples_note(struct capo_samples *set, const char *format, ...)

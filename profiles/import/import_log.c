@@ -110,7 +110,7 @@ static int describe_call(struct log_import *m, const struct capo_record *r, uint
         c->unknown = known == LOG_UNKNOWN;
         c->run = log_run_of(m, comm);
         if (c->run == UINT32_MAX)
-                return m->in->error[0] ? -EINVAL : -ENOMEM;
+                return -EINVAL;
         return 1;
 }
 

@@ -95,14 +95,14 @@ static bool same_point(const struct capo_sample *a, const struct capo_sample *b)
                a->want == b->want && a->want_channels == b->want_channels;
 }
 
-static int split_repeats(struct capo_input *in, size_t first)
+static void split_repeats(struct capo_input *in, size_t first)
 {
         size_t n = in->set->n - first, most = 0;
         _cleanup_free_ struct capo_sample *v = xmalloc((n + 1) * sizeof *v);
         uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
 
         if (n == 0) /* there may be no list at all */
-                return 0;
+                return;
         memcpy(v, in->set->v + first, n * sizeof *v);
         qsort(v, n, sizeof *v, by_repeat);
         for (size_t i = 1, k = 0; i < n; i++) {
@@ -110,7 +110,7 @@ static int split_repeats(struct capo_input *in, size_t first)
                 most = k > most ? k : most;
         }
         if (most == 0 || most >= MAX_REPEATS)
-                return 0;
+                return;
         for (size_t i = 0, next; i < n; i = next) {
                 if (v[i].run != run) {
                         memset(made, 0xff, sizeof made);
@@ -131,7 +131,6 @@ static int split_repeats(struct capo_input *in, size_t first)
         }
         qsort(v, n, sizeof *v, by_line);
         memcpy(in->set->v + first, v, n * sizeof *v);
-        return 0;
 }
 
 bool capo_import_is_sweep_csv(const char *text, size_t n)
@@ -160,7 +159,8 @@ static int add_row(struct table *t, struct capo_trial *run, struct capo_sample *
         if (capo_input_label(t->in, run) < 0)
                 return -EINVAL;
         s->run = find_run(t->in, run, t->first_run);
-        return s->run == UINT32_MAX || capo_samples_add(t->in->set, s) < 0 ? -ENOMEM : 0;
+        capo_samples_add(t->in->set, s);
+        return 0;
 }
 
 /* Read all lines after the heads; a bad one is reported and left out. */
@@ -267,7 +267,9 @@ int capo_import_sweep_csv(struct capo_input *in)
                                 names[i]);
         }
         e = read_rows(&t, next ? next + 1 : NULL, sweep_row);
-        return e < 0 ? e : split_repeats(in, first_sample);
+        if (e == 0)
+                split_repeats(in, first_sample);
+        return e;
 }
 
 bool capo_import_is_vidur_csv(const char *text, size_t n)

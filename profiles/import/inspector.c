@@ -70,8 +70,7 @@ static uint32_t name_of(struct inspector_names *names, const char *name)
                         return (uint32_t)(names->last = i);
         }
         xarray_room(&names->v, names->n, sizeof *names->v);
-        if (!(names->v[names->n] = xstrdup(name)))
-                return UINT32_MAX;
+        names->v[names->n] = xstrdup(name);
         return (uint32_t)(names->last = names->n++);
 }
 
@@ -124,16 +123,14 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         h.file = name_of(&all->files, in->path);
         if (*host)
                 h.host = name_of(&all->hosts, host);
-        if (h.file == UINT32_MAX || (*host && h.host == UINT32_MAX))
-                return -ENOMEM;
         xarray_room(&all->v, all->n, sizeof *all->v);
         all->v[all->n++] = h;
         return 0;
 }
 
 /* Check that every node gave its name; some records have none. */
-static int say_hosts(const struct inspector *all, const struct inspector_run *r,
-                     struct capo_trial *t)
+static void say_hosts(const struct inspector *all, const struct inspector_run *r,
+                      struct capo_trial *t)
 {
         _cleanup_free_ const char **names = xcalloc(all->hosts.n + 1, sizeof *names);
         _cleanup_free_ bool *seen = xcalloc(all->hosts.n + 1, sizeof *seen);
@@ -149,10 +146,9 @@ static int say_hosts(const struct inspector *all, const struct inspector_run *r,
         }
         if (n && n == (size_t)t->n_nodes)
                 capo_input_hosts(t, names, n);
-        return 0;
 }
 
-/* Add the run of @r to in->set. Return: its index; -EINVAL with the error set; -ENOMEM. */
+/* Add the run of @r to in->set. Return: its index; -EINVAL with the error set. */
 static int64_t add_run(struct capo_input *in, const struct inspector *all,
                        const struct inspector_run *r)
 {
@@ -162,7 +158,6 @@ static int64_t add_run(struct capo_input *in, const struct inspector *all,
                                  .iterations = 1,
                                  .n_ranks = h->n_ranks,
                                  .n_nodes = h->n_nodes};
-        uint32_t number;
         char text[24];
 
         if (run.n_nodes == 1) {
@@ -174,13 +169,11 @@ static int64_t add_run(struct capo_input *in, const struct inspector *all,
         in->path = run.source;
         if (capo_input_label(in, &run) < 0)
                 return -EINVAL;
-        if (say_hosts(all, r, &run) < 0)
-                return -ENOMEM;
-        number = capo_samples_run(in->set, &run);
-        return number == UINT32_MAX ? -ENOMEM : (int64_t)number;
+        say_hosts(all, r, &run);
+        return capo_samples_run(in->set, &run);
 }
 
-/* Add one sample per call. Return: 0; -EINVAL with the error set; -ENOMEM. */
+/* Add one sample per call. Return: 0; -EINVAL with the error set. */
 static int add_calls(struct capo_input *in, const struct inspector_call *v, size_t n, uint32_t run)
 {
         const struct capo_label *user = in->label;
@@ -222,7 +215,7 @@ static int add_calls(struct capo_input *in, const struct inspector_call *v, size
         return 0;
 }
 
-/* Split the calls by communicator. NULL: no memory. */
+/* Split the calls by communicator. */
 static struct inspector_run *runs_of(const struct inspector *all, size_t *n)
 {
         struct inspector_run *runs = NULL;
@@ -253,8 +246,6 @@ int inspector_samples(struct capo_input *in, struct inspector *all)
                 return 0;
         qsort(all->v, all->n, sizeof *all->v, by_call);
         runs = runs_of(all, &n);
-        if (!runs)
-                return -ENOMEM;
         qsort(runs, n, sizeof *runs, by_earliest);
         for (size_t i = 0; i < n; i++) {
                 int64_t run = add_run(in, all, &runs[i]);

@@ -14,11 +14,10 @@ uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run
         return (uint32_t)set->n_runs++;
 }
 
-int capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
+void capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
 {
         xarray_room(&set->v, set->n, sizeof *set->v);
         set->v[set->n++] = *sample;
-        return 0;
 }
 
 void capo_samples_note(struct capo_samples *set, const char *format, ...)

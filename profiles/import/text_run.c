@@ -435,9 +435,7 @@ static int take_rows(struct reader *r, uint8_t want)
                         if (e > 0)
                                 continue;
                         s.want_channels = user && user->channels ? user->channels : b->channels;
-                        e = capo_samples_add(r->in->set, &s);
-                        if (e < 0)
-                                return e;
+                        capo_samples_add(r->in->set, &s);
                 }
         }
         return 0;

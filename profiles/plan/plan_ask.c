@@ -209,7 +209,6 @@ static int start_worker(struct run *run, uint32_t node)
                         (char *[]){worker, virtual, number, NULL}, env->vars);
         posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&attr);
-        plan_environment_free(env);
         if (r) {
                 run->pids[node] = 0;
                 return say(run, -r, "%s cannot be started: %s", worker, strerror(r));

@@ -131,10 +131,3 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
         }
         return e;
 }
-
-void plan_environment_free(struct environment *e)
-{
-        if (e)
-                free(e->vars);
-        free(e);
-}

@@ -26,4 +26,3 @@ struct environment {
 struct environment *plan_environment_new(const struct capo_plan_question *q,
                                          const struct plan_job *job, const char *folder,
                                          uint32_t node);
-void plan_environment_free(struct environment *e);

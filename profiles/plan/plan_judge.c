@@ -232,14 +232,14 @@ static void find_rules(const struct capo_plan_answer *own, const struct capo_pla
                 find_match(by, &d, out);
 }
 
-int capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan_answer *with,
-                      const struct capo_plan_by *by, struct capo_plan_comparison *out)
+void capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan_answer *with,
+                       const struct capo_plan_by *by, struct capo_plan_comparison *out)
 {
         *out = (struct capo_plan_comparison){.agree = true, .gap = gap_of(own)};
         for (size_t i = 0; i < own->n_rows; i++)
                 out->agree &= own->rows[i].ranks_agree && (!with || with->rows[i].ranks_agree);
         if (!with)
-                return 0;
+                return;
         out->rows = xcalloc(own->n_rows + 1, sizeof *out->rows);
         for (size_t i = 0; i < own->n_rows; i++) {
                 const struct capo_plan_row *r = &own->rows[i];
@@ -253,11 +253,4 @@ int capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan
         }
         if (by && by->profile)
                 find_rules(own, by, out);
-        return 0;
-}
-
-void capo_plan_comparison_finish(struct capo_plan_comparison *c)
-{
-        free(c->rows);
-        memset(c, 0, sizeof *c);
 }

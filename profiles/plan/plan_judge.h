@@ -94,8 +94,6 @@ struct capo_plan_comparison {
         char why[CAPO_NEAREST_TEXT + 128]; /* the text of no_match */
 };
 
-/** capo_plan_compare() - @with NULL: evaluate @own alone. @by: NULL, or with a profile. Return: 0;
- * -ENOMEM. Call capo_plan_comparison_finish() in any case. */
-int capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan_answer *with,
-                      const struct capo_plan_by *by, struct capo_plan_comparison *out);
-void capo_plan_comparison_finish(struct capo_plan_comparison *c);
+/** capo_plan_compare() - @with NULL: evaluate @own alone. @by: NULL, or with a profile. */
+void capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan_answer *with,
+                       const struct capo_plan_by *by, struct capo_plan_comparison *out);

@@ -326,7 +326,7 @@ int capo_plan_machine_gpus(const char *topo, const char *platform, uint16_t *dev
                            size_t room)
 {
         _cleanup_free_ struct plan_machine *m = xcalloc(1, sizeof *m);
-        int r = m ? plan_machine_prepare(topo, platform, NULL, m, why, room) : -ENOMEM;
+        int r = plan_machine_prepare(topo, platform, NULL, m, why, room);
 
         if (r < 0)
                 return r;

@@ -102,8 +102,6 @@ int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out)
                 return -E2BIG;
         describe_pairs(&s);
         map_gpus(&s, 0);
-        if (s.rc)
-                capo_symmetry_finish(out);
         return s.rc;
 }
 
@@ -122,10 +120,4 @@ uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set)
                         least = image;
         }
         return least;
-}
-
-void capo_symmetry_finish(struct capo_symmetry *s)
-{
-        free(s->maps);
-        *s = (struct capo_symmetry){0};
 }

@@ -15,7 +15,6 @@ struct capo_symmetry {
 
 /** capo_symmetry_find() - all permutations of the GPUs that keep every link, PCI distance and NIC
  * @t: up to 32 GPUs
- * @out: the caller ends it with capo_symmetry_finish()
  *
  * A permutation must keep, for every pair of GPUs, the NVLinks (count, to GPUs and to switches),
  * the PCI distance, compute capability and GPUDirect; and the NICs must be interchangeable along
@@ -36,5 +35,3 @@ static inline uint64_t capo_set_next(uint64_t set)
 /** capo_symmetry_least() - the smallest image of a set (bit i is GPU index i); equal for symmetric
  * sets. */
 uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set);
-
-void capo_symmetry_finish(struct capo_symmetry *s);

@@ -547,9 +547,9 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
                         run = capo_samples_run(set, &t);
                 }
                 v.run = run;
-                if (run == UINT32_MAX || !(v.us > 0) || v.call >= CAPO_CALLS ||
-                    capo_samples_add(set, &v) < 0)
+                if (!(v.us > 0) || v.call >= CAPO_CALLS)
                         break;
+                capo_samples_add(set, &v);
         }
         sqlite3_finalize(q);
         if (rc == SQLITE_ROW)

@@ -119,7 +119,6 @@ static char *print_page(const char *hidden, void (*print)(const struct cli_page 
         cli_section_entity(s, NULL, &unknown);
         print(page, out);
         fclose(out);
-        cli_page_free(page);
         return text;
 }
 

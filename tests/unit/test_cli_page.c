@@ -44,7 +44,6 @@ static void print_with(void (*print)(const struct cli_page *, FILE *), struct cl
 
         print(page, out);
         fclose(out);
-        cli_page_free(page);
 }
 
 static void finish(void)

@@ -13,7 +13,6 @@ static struct capo_job *before[4], *after[4];
 
 static void end(void)
 {
-        capo_diff_finish(&diff);
         for (unsigned i = 0; i < 4; i++) {
                 capo_job_free(before[i]);
                 capo_job_free(after[i]);
@@ -168,7 +167,6 @@ Test(diff, no_verdict_over_zero)
                         capo_job_free(after[k]);
                         before[k] = after[k] = NULL;
                 }
-                capo_diff_finish(&diff);
         }
 }
 
@@ -191,7 +189,6 @@ Test(diff, runs_in_turn_are_pairs)
                 diff.rows[0].low,
                 (1 + diff.rows[0].change) * exp(-capo_quantile_t(0.05, 6) * diff.rows[0].se_) - 1,
                 1e-9);
-        capo_diff_finish(&diff);
         compare(4, 3, 0.01);
         cr_assert_eq(diff.rows[0].freedom_, 5);
         cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_NOISE, "without pairs nothing is sure");
@@ -228,7 +225,6 @@ Test(diff, no_row_is_much_steadier_than_usual)
                         if (is_steady)
                                 cr_expect_float_eq(diff.rows[i].change, 0.04, 0.01);
                 }
-                capo_diff_finish(&diff);
                 for (unsigned k = 0; k < 3; k++) {
                         capo_job_free(before[k]);
                         capo_job_free(after[k]);
@@ -319,7 +315,6 @@ Test(diff, rules_of_runs_with_one_profile)
         }
         compare(2, 2, 0.01);
         cr_assert_str_eq(diff.rules, "digest\ta\n");
-        capo_diff_finish(&diff);
         after[1]->processes[0].rules[7] = 'b';
         compare(2, 2, 0.01);
         cr_assert_null(diff.rules);
@@ -338,7 +333,6 @@ Test(diff, runs_are_put_together)
         cr_assert_eq(diff.n_rows, 1);
         cr_expect(diff.rows[0].timed_b == 800 && diff.rows[0].timed_a == 400);
         half_width = diff.rows[0].half_width;
-        capo_diff_finish(&diff);
         for (unsigned i = 0; i < 400; i++)
                 capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT],
                               (uint64_t)(600 * (990 + i % 21)), 1);
@@ -356,17 +350,13 @@ Test(diff, two_timed_calls_are_a_time_and_the_host_has_medians_too)
         capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 4);
         compare(1, 1, 0.01);
         cr_expect_eq(diff.rows[0].verdict, CAPO_DIFF_NOT_TIMED, "one call, on each of four ranks");
-        capo_diff_finish(&diff);
         capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 2);
         compare(1, 1, 0.01);
         cr_expect_float_eq(diff.rows[0].p50_b_us, 900, 30, "two ranks made one more");
-        capo_diff_finish(&diff);
         capo_hist_add(&after[0]->rows[0].time[CAPO_CLOCK_EVENT], 900000, 2);
         compare(1, 1, 0.01);
         cr_expect_float_eq(diff.rows[0].p50_b_us, 900, 30);
-        capo_diff_finish(&diff);
         compare(1, 1, 0.01);
-        capo_diff_finish(&diff);
         capo_hist_finish(&after[0]->rows[0].time[CAPO_CLOCK_EVENT]);
         compare(1, 1, 0.01);
         cr_expect(diff.rows[0].clock == CAPO_CLOCK_HOST && diff.rows[0].p50_a_us == 1 &&
@@ -436,7 +426,6 @@ Test(diff, one_run_against_several_is_judged_by_its_calls)
         after[0] = run(600);
         compare(2, 1, 0.01);
         cr_expect_not(diff.between_runs);
-        capo_diff_finish(&diff);
         after[1] = run(610);
         compare(2, 2, 0.01);
         cr_expect(diff.between_runs);

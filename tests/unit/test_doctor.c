@@ -131,7 +131,6 @@ Test(doctor, settings)
                           row ? (int)row->level : -1);
                 cr_expect(rows[i].said || f.n == 1, "row %zu: %zu findings", i, f.n);
                 unsetenv(rows[i].name);
-                capo_findings_finish(&f);
         }
 }
 
@@ -173,14 +172,12 @@ Test(doctor, network_settings)
                 cr_expect(!rows[i].said || find(&f, rows[i].said), "row %zu: %s", i,
                           f.n ? f.rows[0].text : "nothing");
                 unsetenv(rows[i].name);
-                capo_findings_finish(&f);
                 f = (struct capo_findings){0};
         }
         setenv("NCCL_NET", "IB", 1);
         d = (struct capo_network){0};
         capo_doctor_network_settings(&f, &d);
         cr_expect(find(&f, "this machine has no InfiniBand or RoCE device"));
-        capo_findings_finish(&f);
         snprintf(command, sizeof command, "rm -r %s/class", home);
         cr_assert_eq(system(command), 0);
 }
@@ -217,7 +214,6 @@ Test(doctor, own_settings)
                 row = rows[i].said ? find(&f, rows[i].said) : NULL;
                 cr_expect(rows[i].said ? row && row->level == rows[i].level : !f.n, "%s=%s: %s",
                           rows[i].name, rows[i].value, f.n ? f.rows[0].text : "nothing");
-                capo_findings_finish(&f);
         }
 }
 
@@ -240,7 +236,6 @@ Test(doctor, a_digest_of_another_profile)
         cr_assert(find(&f, "CAPO_PROFILE_DIGEST=0123, but "), "%s",
                   f.n ? f.rows[0].text : "nothing");
         cr_assert_eq(find(&f, "0123")->level, CAPO_FINDING_WARN);
-        capo_findings_finish(&f);
 }
 
 Test(doctor, two_that_contradict)
@@ -254,7 +249,6 @@ Test(doctor, two_that_contradict)
         cr_assert(find(&f, "NCCL_MIN_NCHANNELS=8 is more than NCCL_MAX_NCHANNELS=4"));
         cr_assert(find(&f, "NCCL_MAX_NRINGS and NCCL_MAX_NCHANNELS are both set: the latter wins"));
         cr_assert_null(find(&f, "NCCL_MIN_NRINGS"));
-        capo_findings_finish(&f);
 }
 
 /* A file counts where the environment says nothing; comments and lines without = do not. */
@@ -276,7 +270,6 @@ Test(doctor, nccl_conf)
         cr_assert_null(find(&f, "NTHREADS"));
         cr_assert_null(find(&f, "SHM_DISABLE"));
         cr_assert_null(find(&f, "TRACE"), "the environment wins");
-        capo_findings_finish(&f);
 }
 
 Test(doctor, elf_files)

@@ -95,7 +95,6 @@ Test(timeline, waiting, .fini = clean)
         cr_expect_float_eq(t.rank[0].waiting[70], 1, 1e-3); /* 163 ms */
         cr_expect_float_eq(t.rank[0].busy[95], 1, 1e-3);    /* 185.5 ms */
         cr_expect_float_eq(t.rank[0].busy[30], 0, 1e-3);
-        capo_timeline_finish(&t);
 }
 
 Test(timeline, host_alone, .fini = clean)
@@ -108,7 +107,6 @@ Test(timeline, host_alone, .fini = clean)
         cr_expect_eq(t.n_ranks, RANKS);
         cr_expect_gt(sum_of(t.rank[0].busy), 0);
         cr_expect_eq(sum_of(t.rank[0].waiting), 0);
-        capo_timeline_finish(&t);
 }
 
 Test(timeline, last_ranks, .fini = clean)
@@ -124,5 +122,4 @@ Test(timeline, last_ranks, .fini = clean)
         cr_expect_eq(capo_last_call(&last, 0, 2)->n, RANKS);
         cr_expect_null(capo_last_call(&last, 0, 3));
         cr_expect_null(capo_last_call(&last, 0, 4000000000));
-        capo_last_ranks_finish(&last);
 }
