@@ -66,9 +66,9 @@ static struct capo_machine_series **read_window(const struct capo_job *job, uint
 struct capo_why_readings capo_why_read(const struct capo_job *job, uint64_t begin_ns,
                                        uint64_t from_ns, uint64_t to_ns)
 {
-        return (struct capo_why_readings){read_window(job, from_ns, to_ns ?: UINT64_MAX, true),
-                                          from_ns ? read_window(job, begin_ns, from_ns, false)
-                                                  : NULL};
+        return (struct capo_why_readings){
+                read_window(job, from_ns, to_ns ?: UINT64_MAX, true),
+                from_ns > begin_ns ? read_window(job, begin_ns, from_ns, false) : NULL};
 }
 
 static void free_window(struct capo_machine_series **all, uint32_t n)

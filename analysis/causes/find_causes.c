@@ -25,7 +25,7 @@
 #define PIECE_NS      1e8
 #define TICK_NS       1e7
 
-enum { OTHERS = 64 };
+enum { OTHERS = 64, FEW_OTHERS = 3 };
 
 typedef double measure(const struct why_asked *a, uint32_t process);
 
@@ -73,6 +73,25 @@ static double others_of(const struct why_asked *a, measure *of, unsigned how)
                         v[n++] = sign * x;
         }
         return n ? sign * capo_middle(v, n) : NAN;
+}
+
+/* Is @own beyond what every other process has, by more than these differ among themselves? */
+static bool is_apart(const struct why_asked *a, measure *of, double own)
+{
+        uint32_t step = a->job->n_processes / OTHERS + 1;
+        double least = INFINITY, most = 0;
+        unsigned n = 0;
+
+        for (uint32_t i = 0; i < a->job->n_processes && !a->before; i += step) {
+                double x = i != a->process && a->all[i] ? of(a, i) : NAN;
+
+                if (isnan(x))
+                        continue;
+                least = fmin(least, x);
+                most = fmax(most, x);
+                n++;
+        }
+        return n >= FEW_OTHERS && own > most + (most - least);
 }
 
 /* ---- measures: NAN where it was not asked ---- */
@@ -438,21 +457,33 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
                                 m));
 }
 
-/* On a busy node all threads wait; one with fewer CPUs waits longer, and those that call do not. */
+/* On a busy node all threads wait. One that may use fewer CPUs waits longer than all others do. */
+static bool is_long_wait(const struct why_asked *a, measure *of, double own, double other,
+                         bool fewer, double times)
+{
+        return own >= times * other || (fewer && (own >= 1.25 * other || is_apart(a, of, own)));
+}
+
+/* The thread waits for a CPU, and those that call do not. */
 static bool find_starved_thread(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = nccl_wait_ns(a, a->process), other = others_of(a, nccl_wait_ns, RANKS),
                caller = caller_wait_ns(a, a->process),
                others_caller = others_of(a, caller_wait_ns, RANKS);
-        bool fewer = nccl_cpus(a, a->process) < others_of(a, nccl_cpus, STEADY);
+        double others_cpus = others_of(a, nccl_cpus, STEADY);
+        bool fewer;
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":nccl:");
         char t[32], u[32];
         const char *name;
 
-        if (isnan(other)) /* they have none: it should wait no longer than who calls */
+        if (isnan(other)) { /* they have none: it should wait no longer than who calls */
                 other = caller;
-        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) || own < (fewer ? 1.25 : 1.5) * other)
+                others_cpus = caller_cpus(a, a->process);
+        }
+        fewer = nccl_cpus(a, a->process) < others_cpus;
+        if (!(own > LEAST_NS) || !(own - other > LEAST_NS) ||
+            !is_long_wait(a, nccl_wait_ns, own, other, fewer, 1.5))
                 return false;
         if (own < 1.5 * caller && !(fewer && own - other > 2 * (caller - others_caller)))
                 return false;
@@ -488,38 +519,39 @@ static bool is_beyond(const struct why_asked *a, double own, double other)
         return own > other && (own - other) * (own - other) >= BY_CHANCE * (own + other * ratio);
 }
 
-/* Steps take longer, and ranks that may use the same CPUs share the wait for them: do the other
- * ranks wait longer, too, or has this one fewer CPUs? */
-static bool is_longer_wait(const struct why_asked *a)
+/* On a busy node who computes more waits more: that much is no difference between the CPUs. Ranks
+ * that may use the same CPUs share the wait, unequally by chance, in pieces of up to 0.1 s. Where
+ * steps take longer the others must wait longer, too, or may use more CPUs. */
+static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
 {
         struct why_asked now = *a, then = *a;
+        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
+               run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, RANKS),
+               others_now, cpus = caller_cpus(a, a->process);
+        char t[32], u[32], v[32], besides[80] = "";
+        bool fewer, reduced = cpus < others_of(a, caller_cpus, STEADY);
 
         now.before = then.before = NULL;
         then.all = a->before;
-        return caller_cpus(a, a->process) < others_of(&now, caller_cpus, STEADY) ||
-               !(others_of(&now, caller_wait_ns, RANKS) <
-                 OFTEN * others_of(&then, caller_wait_ns, RANKS) *
-                         capo_why_ratio(a->all[a->process], a->before[a->process]));
-}
-
-/* On a busy node who computes more waits more: that much is no difference between the CPUs. Ranks
- * that may use the same CPUs share the wait, unequally by chance, in pieces of up to 0.1 s. */
-static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_found *f)
-{
-        double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
-               run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, RANKS);
-        bool fewer = caller_cpus(a, a->process) < others_of(a, caller_cpus, STEADY);
-        char t[32], u[32];
-
+        fewer = cpus < others_of(&now, caller_cpus, STEADY);
+        others_now = others_of(&now, caller_wait_ns, RANKS);
         if (others_run > LEAST_NS && run > others_run)
                 other *= run / others_run;
-        if (!(own - other > LEAST_NS) || own < (fewer ? 1.25 : OFTEN) * other ||
-            (!fewer && !is_beyond(a, own / PIECE_NS, other / PIECE_NS)) ||
-            (a->before && !is_longer_wait(a)))
+        if (!(own - other > LEAST_NS) ||
+            !is_long_wait(a, caller_wait_ns, own, other, reduced, OFTEN) ||
+            (!reduced && !is_beyond(a, own / PIECE_NS, other / PIECE_NS)) ||
+            (a->before && !fewer &&
+             others_now < OFTEN * others_of(&then, caller_wait_ns, RANKS) *
+                                  capo_why_ratio(a->all[a->process], a->before[a->process])))
                 return false;
-        return tell_cause(f, own - other, "its thread waited %s for a CPU that others used, %s %s",
+        if (a->before && others_now > 0)
+                snprintf(besides, sizeof besides, " (those of the other ranks %s, median)",
+                         capo_text_time(others_now, v));
+        return tell_cause(f, own - other,
+                          "its thread%s waited %s for a CPU that others used, %s %s%s",
+                          fewer && cpus == 1 ? ", which may use one CPU," : "",
                           capo_text_time(own, t), others_name(a, "those of the other ranks"),
-                          other > 0 ? capo_text_time(other, u) : "none");
+                          other > 0 ? capo_text_time(other, u) : "none", besides);
 }
 
 static double stolen_ns(const struct why_asked *a, uint32_t p)

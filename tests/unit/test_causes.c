@@ -288,6 +288,10 @@ Test(causes, one_cpu_on_a_busy_node)
                CAPO_WHY_cpu_contention, 2.1); /* its own threads did nothing */
         expect(judge(THREADS("2", "11000000", "57", "2", "0"), others, 7.5, false),
                CAPO_WHY_cpu_contention, 7.5);
+        expect(judge(THREADS("1", "4200000", "14", "2", "0"), others, 0.7, false),
+               CAPO_WHY_cpu_contention, 0.7); /* the others wait alike, it waits longer than all */
+        cr_expect_eq(judge(THREADS("2", "4200000", "14", "2", "0"), others, 0.7, false).n, 0,
+                     "it may use the same CPUs");
 }
 
 Test(causes, network_thread_on_a_busy_node)
@@ -300,6 +304,8 @@ Test(causes, network_thread_on_a_busy_node)
                      "it may use the same CPUs");
         expect(judge(THREADS("1", "8400000", "14", "1", "6500000"), others, 3, false),
                CAPO_WHY_cpu_contention, 2.2); /* the thread that calls waits as much */
+        expect(judge(THREADS("2", "6000000", "14", "1", "5200000"), others, 1.5, true),
+               CAPO_WHY_starved_thread, 0.9); /* not a quarter longer, but longer than all */
 }
 
 /* Its program or a CPU made it late, so its network did not. */

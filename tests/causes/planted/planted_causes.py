@@ -324,6 +324,9 @@ def main():
     for kind, verdicts in kinds.items():
         print("%-18s %5d" % (kind, len(verdicts)) + "".join("%11d" % verdicts.count(v) for v in columns))
     print(", ".join("%s %d" % item for item in sorted(counts.items())))
+    besides = sum(1 for r in results if r.get("true_besides"))
+    if besides:
+        print("in %d also a cause that was not planted and was so by the program's own clock" % besides)
     if args.json:
         with open(args.json, "w") as f:
             json.dump(results, f, indent=1)

@@ -69,7 +69,10 @@ def measure(folder, ranks, t0, truth):
             "ranks": {str(r): of[r] for r in of}, "call_ms_in_window": median[0],
             "call_ms_outside": median[1], "call_s_in_window": round(sum(call_in), 3),
             "call_s_outside": round(sum(call_out), 3), "lost_s": round(lost, 3),
-            "job_s": round(max(rows[r][turns[-1]][4] for r in range(ranks)) - t0, 3)}
+            "job_s": round(max(rows[r][turns[-1]][4] for r in range(ranks)) - t0, 3),
+            "turn_ms": {str(r): [round((rows[r][t][4] - rows[r][t][0]) * 1e3, 1) for t in turns]
+                        for r in range(ranks)},
+            "turn_cpu_wait_ms": {str(r): [rows[r][t][6] for t in turns] for r in range(ranks)}}
 
 
 def holds(truth, measured):
@@ -172,7 +175,7 @@ def judge(truth, page_text, page):
     if page is None:
         return {"verdict": "failed", "why": "no JSON: " + page_text[:200]}
     said = blames(page_text, page)
-    false, right, generic = [], [], []
+    false, right, generic, besides = [], [], [], []
     planted = {(c["kind"], c["rank"]) for c in truth["causes"]}
     kinds_planted = {k for k, _ in planted}
     named = {r for r, _ in said if r is not None}
@@ -184,7 +187,9 @@ def judge(truth, page_text, page):
                     continue
                 if f.get("in") and f["in"] + ":" not in text:
                     continue
-                if is_so_by_chance(truth, f["kind"], rank):
+                if is_so_by_chance(truth, f["kind"], rank) or (
+                        rank is None and turns_waited_longer(truth, f["kind"], page)):
+                    besides.append("%s for rank %s: %s" % (f["kind"], rank, text[:160]))
                     continue
                 false.append("%s for rank %s: %s" % (f["kind"], rank, text[:160]))
         for k in kinds:
@@ -201,7 +206,7 @@ def judge(truth, page_text, page):
             false.append("says: " + whole[max(0, m.start() - 40):m.end() + 60])
     measured = truth.get("measured") or {}
     late = truth["late"]
-    out = {"right": sorted(set(right)), "named_ranks": sorted(named), "false_causes": false,
+    out = {"right": sorted(set(right)), "named_ranks": sorted(named), "false_causes": false, "true_besides": besides,
            "said": [list(s) for s in said]}
     if false:
         out.update(verdict="false", why="; ".join(false)[:400])
@@ -234,6 +239,21 @@ def is_so_by_chance(truth, kind, rank):
         return False
     lost = mine["lost_in_window_s"] + mine["lost_outside_s"]
     return kind in ("cpu-contention", "gpu", "network") and lost >= 0.3 and mine["cpu_wait_s"] >= lost
+
+
+def turns_waited_longer(truth, kind, page):
+    """The page says that steps take longer since one of them, because a rank waits for a CPU. By the
+    program's clock: that rank's turns take longer since then, and half of that is its threads' wait."""
+    for c in page.get("causes") or []:
+        at, found = (page.get("steps") or {}).get("changed_at"), (c.get("found") or [{}])[0]
+        took = (truth.get("measured") or {}).get("turn_ms", {}).get(str(found.get("rank")))
+        if kind != "cpu-contention" or not c.get("longer") or not at or not took:
+            continue
+        waited = truth["measured"]["turn_cpu_wait_ms"][str(found["rank"])]
+        if found.get("kind") == "cpu_contention" and 4 < at < len(took) - 4:
+            longer, more = (statistics.mean(x[at:]) - statistics.mean(x[:at]) for x in (took, waited))
+            return longer > 0 and more >= longer / 2
+    return False
 
 
 def shares_words(kind, kinds, right):
