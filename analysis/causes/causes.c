@@ -16,27 +16,10 @@ enum { FEW = 8 };    /* ranks with which a late one is compared call by call */
 #define THEN     0.2 /* of it, while its counters grew: other noise may be besides */
 #define TOO_MUCH 3   /* times of what steps take longer: it is not what made them so */
 
-static const struct {
-        const char *name, *words, *advice;
-} whys[] = {
+const struct capo_why_text capo_whys[CAPO_WHYS] = {
 #define CAPO_WHY(id, words, advice) {#id, words, advice},
 #include "analysis/causes/cause_kinds.def"
 };
-
-const char *capo_why_name(enum capo_why why)
-{
-        return whys[why].name;
-}
-
-const char *capo_why_words(enum capo_why why)
-{
-        return whys[why].words;
-}
-
-const char *capo_why_advice(enum capo_why why)
-{
-        return whys[why].advice;
-}
 
 int32_t capo_why_rank(const struct capo_job *job, const struct capo_cause_found *found)
 {

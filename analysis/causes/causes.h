@@ -53,7 +53,7 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
 /** capo_why_rank() - the rank that @found is of; -1: it is its node's. */
 int32_t capo_why_rank(const struct capo_job *job, const struct capo_cause_found *found);
 
-/** capo_why_name(), _words(), _advice() - "cpu_limit"; the other two as in the list. */
-const char *capo_why_name(enum capo_why why);
-const char *capo_why_words(enum capo_why why);
-const char *capo_why_advice(enum capo_why why);
+/* name: "cpu_limit"; the other two as in the list. */
+extern const struct capo_why_text {
+        const char *name, *words, *advice;
+} capo_whys[CAPO_WHYS];

@@ -41,19 +41,32 @@ double capo_why_ratio(const struct capo_machine_series *s, const struct capo_mac
  * grow with time. */
 enum { RANKS, NODES, STEADY };
 
-/* The median of the others, at most OTHERS of them: of two in the middle the one that is nearer to
- * a rank with a cause. Or what it was of the same process before. */
-static double others_of(const struct why_asked *a, measure *of, unsigned how)
+/* Of the others, at most OTHERS of them. */
+static unsigned list_others(const struct why_asked *a, measure *of, bool nodes, double *v)
 {
         const struct capo_job *job = a->job;
         uint32_t step = job->n_processes / OTHERS + 1;
-        bool nodes = how & NODES;
-        double sign = how & STEADY ? 1 : -1;
-        double v[OTHERS];
         unsigned n = 0;
 
+        for (uint32_t i = 0; i < job->n_processes && n < OTHERS; i += step) {
+                if (i == a->process || !a->all[i] ||
+                    (nodes && job->processes[i].node == job->processes[a->process].node))
+                        continue;
+                v[n] = of(a, i);
+                n += !isnan(v[n]);
+        }
+        return n;
+}
+
+/* Their median: of two in the middle the one that is nearer to a rank with a cause. Or what it was
+ * of the same process before. */
+static double others_of(const struct why_asked *a, measure *of, unsigned how)
+{
+        double v[OTHERS], sign = how & STEADY ? 1 : -1;
+        unsigned n;
+
         if (a->before) {
-                struct why_asked b = {.job = job, .all = a->before, .process = a->process};
+                struct why_asked b = {.job = a->job, .all = a->before, .process = a->process};
 
                 return b.all[b.process] ? of(&b, b.process) *
                                                   (how & STEADY ? 1
@@ -61,35 +74,21 @@ static double others_of(const struct why_asked *a, measure *of, unsigned how)
                                                                                  b.all[b.process]))
                                         : NAN;
         }
-
-        for (uint32_t i = 0; i < job->n_processes && n < OTHERS; i += step) {
-                double x;
-
-                if (i == a->process || !a->all[i] ||
-                    (nodes && job->processes[i].node == job->processes[a->process].node))
-                        continue;
-                x = of(a, i);
-                if (!isnan(x))
-                        v[n++] = sign * x;
-        }
+        n = list_others(a, of, how & NODES, v);
+        for (unsigned i = 0; i < n; i++)
+                v[i] *= sign;
         return n ? sign * capo_middle(v, n) : NAN;
 }
 
 /* Is @own beyond what every other process has, by more than these differ among themselves? */
 static bool is_apart(const struct why_asked *a, measure *of, double own)
 {
-        uint32_t step = a->job->n_processes / OTHERS + 1;
-        double least = INFINITY, most = 0;
-        unsigned n = 0;
+        double v[OTHERS], least = INFINITY, most = 0;
+        unsigned n = a->before ? 0 : list_others(a, of, false, v);
 
-        for (uint32_t i = 0; i < a->job->n_processes && !a->before; i += step) {
-                double x = i != a->process && a->all[i] ? of(a, i) : NAN;
-
-                if (isnan(x))
-                        continue;
-                least = fmin(least, x);
-                most = fmax(most, x);
-                n++;
+        for (unsigned i = 0; i < n; i++) {
+                least = fmin(least, v[i]);
+                most = fmax(most, v[i]);
         }
         return n >= FEW_OTHERS && own > most + (most - least);
 }
@@ -601,20 +600,14 @@ static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, mea
                           capo_text_time(own, t), doing, top ? top->text : "");
 }
 
-static bool find_garbage(const struct why_asked *a, struct capo_cause_found *f)
-{
-        return find_kind(a, f, gc_ns, CAPO_BETWEEN_GC, "in Python's garbage collection");
-}
-
-static bool find_reads(const struct why_asked *a, struct capo_cause_found *f)
-{
-        return find_kind(a, f, read_ns, CAPO_BETWEEN_READ, "reading files");
-}
-
-static bool find_writes(const struct why_asked *a, struct capo_cause_found *f)
-{
-        return find_kind(a, f, write_ns, CAPO_BETWEEN_WRITE, "writing files");
-}
+#define FIND_KIND(id, of, kind, doing)                                               \
+        static bool find_##id(const struct why_asked *a, struct capo_cause_found *f) \
+        {                                                                            \
+                return find_kind(a, f, of, kind, doing);                             \
+        }
+FIND_KIND(garbage, gc_ns, CAPO_BETWEEN_GC, "in Python's garbage collection")
+FIND_KIND(reads, read_ns, CAPO_BETWEEN_READ, "reading files")
+FIND_KIND(writes, write_ns, CAPO_BETWEEN_WRITE, "writing files")
 
 static const struct capo_machine_object *own_gpu(const struct why_asked *a, enum capo_machine_id id)
 {
@@ -750,6 +743,44 @@ static double slowest_port(const struct why_asked *a, uint32_t p)
         return least;
 }
 
+static uint64_t port_traffic(const struct capo_machine_object *o)
+{
+        return capo_machine_of(o, CAPO_M_NIC_TX)->grew +
+               capo_machine_of(o, CAPO_M_NIC_EFA_TX)->grew;
+}
+
+/* Those of one driver have one name but for its digits; a port for storage has other traffic. */
+static bool is_twin(const struct capo_machine_object *a, const struct capo_machine_object *b)
+{
+        size_t n = strcspn(a->name, "0123456789");
+
+        return a != b && b->scope == CAPO_MACHINE_NIC && !strncmp(a->name, b->name, n) &&
+               strcspn(b->name, "0123456789") == n && port_traffic(a) >= port_traffic(b) / 4;
+}
+
+/* A port that runs at less than CAPO_MACHINE_SLOWER of the rate of another one of its driver, and
+ * carries as much; NULL: none does. */
+static const struct capo_machine_object *find_slow_port(const struct capo_machine_series *s,
+                                                        double *twin)
+{
+        for (uint32_t i = 0; i < s->n_objects; i++) {
+                const struct capo_machine_object *o = &s->object[i];
+
+                if (o->scope != CAPO_MACHINE_NIC || !port_traffic(o) ||
+                    !capo_machine_of(o, CAPO_M_NIC_RATE)->asked)
+                        continue;
+                for (uint32_t k = 0; k < s->n_objects; k++) {
+                        if (!is_twin(o, &s->object[k]))
+                                continue;
+                        *twin = (double)capo_machine_of(&s->object[k], CAPO_M_NIC_RATE)->last;
+                        if ((double)capo_machine_of(o, CAPO_M_NIC_RATE)->least <
+                            CAPO_MACHINE_SLOWER * *twin)
+                                return o;
+                }
+        }
+        return NULL;
+}
+
 static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = slowest_port(a, a->process),
@@ -764,7 +795,7 @@ static bool find_nic_rate(const struct why_asked *a, struct capo_cause_found *f)
                         node_name(a), own, other, others_name(a, "on the other nodes"));
         for (uint32_t p = 0; p < a->job->n_processes && !slow; p++) {
                 if (a->all[p] && a->job->processes[p].node == a->job->processes[a->process].node)
-                        slow = capo_machine_slow_port(a->all[p], &twin);
+                        slow = find_slow_port(a->all[p], &twin);
         }
         return slow && tell_cause(f, -1,
                                   "network port %s of %s runs at %.0f Gb/s, its twins at %.0f "

@@ -362,39 +362,3 @@ const struct capo_machine_object *capo_machine_most(const struct capo_machine_se
         }
         return best;
 }
-
-static uint64_t port_traffic(const struct capo_machine_object *o)
-{
-        return capo_machine_of(o, CAPO_M_NIC_TX)->grew +
-               capo_machine_of(o, CAPO_M_NIC_EFA_TX)->grew;
-}
-
-/* Those of one driver have one name but for its digits; a port for storage has other traffic. */
-static bool is_twin(const struct capo_machine_object *a, const struct capo_machine_object *b)
-{
-        size_t n = strcspn(a->name, "0123456789");
-
-        return a != b && b->scope == CAPO_MACHINE_NIC && !strncmp(a->name, b->name, n) &&
-               strcspn(b->name, "0123456789") == n && port_traffic(a) >= port_traffic(b) / 4;
-}
-
-const struct capo_machine_object *capo_machine_slow_port(const struct capo_machine_series *s,
-                                                         double *twin)
-{
-        for (uint32_t i = 0; i < s->n_objects; i++) {
-                const struct capo_machine_object *o = &s->object[i];
-
-                if (o->scope != CAPO_MACHINE_NIC || !port_traffic(o) ||
-                    !capo_machine_of(o, CAPO_M_NIC_RATE)->asked)
-                        continue;
-                for (uint32_t k = 0; k < s->n_objects; k++) {
-                        if (!is_twin(o, &s->object[k]))
-                                continue;
-                        *twin = (double)capo_machine_of(&s->object[k], CAPO_M_NIC_RATE)->last;
-                        if ((double)capo_machine_of(o, CAPO_M_NIC_RATE)->least <
-                            CAPO_MACHINE_SLOWER * *twin)
-                                return o;
-                }
-        }
-        return NULL;
-}

@@ -87,11 +87,7 @@ bool capo_machine_sum(const struct capo_machine_series *s, enum capo_machine_id 
 const struct capo_machine_object *capo_machine_most(const struct capo_machine_series *s,
                                                     enum capo_machine_id id, const char *part);
 
-/** capo_machine_slow_port() - an RDMA port that runs at less than CAPO_MACHINE_SLOWER of the rate of
- * another one of its driver, and carries as much; NULL: none does. @twin: the other's rate. */
 #define CAPO_MACHINE_SLOWER 0.75
-const struct capo_machine_object *capo_machine_slow_port(const struct capo_machine_series *s,
-                                                         double *twin);
 
 static inline const struct capo_machine_value *capo_machine_of(const struct capo_machine_object *o,
                                                                enum capo_machine_id id)

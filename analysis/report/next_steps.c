@@ -66,7 +66,7 @@ static const char *advise_late(const struct capo_page *r, const struct capo_page
         const struct capo_causes *c = capo_late_causes(r, r->job->comms[w->comm].name);
 
         return c && c->comm == w->comm && c->member == w->last && c->found->why != CAPO_WHY_program
-                       ? capo_why_advice(c->found->why)
+                       ? capo_whys[c->found->why].advice
                        : "look at what it does before the call (input, host work, its GPU)";
 }
 
@@ -225,7 +225,7 @@ static void suggest_slow_calls(struct capo_page *r)
                 return;
         ADD(r, slow_calls, r->job->processes[c->found[0].process].rank, c->found[0].text,
             capo_text_percent(c->found[0].explained_ns / c->lost_ns, share),
-            capo_why_advice(c->found[0].why));
+            capo_whys[c->found[0].why].advice);
 }
 
 /* The most expensive row, if NCCL chose for it and it has alternatives; NULL: none. */

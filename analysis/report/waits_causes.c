@@ -1,19 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why the ranks that are named for their lateness are late (analysis/causes). */
-#include <sys/param.h>
-
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
 
-#define SLOW             0.1 /* of the job: enough to be named in any case */
-#define FIRST_READING_NS UINT64_C(200000000)
-#define LIKELY_NS        2e8 /* less is chance on a busy node */
-#define LATE_SOME        0.03
-#define LATE_ALWAYS      0.9 /* of the calls compared */
-#define LATE_KNOWN       3   /* the interval's end over the estimate */
-#define LATE_CALLS       5 /* as long as the longest: fewer long calls are chance on a busy machine */
+#define SLOW        0.1 /* of the job: enough to be named in any case */
+#define LIKELY_NS   2e8 /* less is chance on a busy node */
+#define LATE_SOME   0.03
+#define LATE_ALWAYS 0.9 /* of the calls compared */
+#define LATE_KNOWN  3   /* the interval's end over the estimate */
+#define LATE_CALLS  5   /* as long as the longest: fewer long calls are chance on a busy machine */
 
 /* Of the late rank's own time, not of the sum over those that waited. */
 static double lost_by(const struct capo_job_comm *c, uint32_t member)
@@ -56,11 +53,10 @@ static void correct_cause(struct capo_late_cause *cause, const struct capo_cause
 {
         enum capo_why why = c->found[0].why;
 
-        if (!c->n || !c->found[0].is_cause || cause->by != CAPO_CAUSE_NETWORK ||
-            (why >= CAPO_WHY_nic_errors && why <= CAPO_WHY_tcp_loss))
-                return;
-        cause->by = why >= CAPO_WHY_gpu_xid && why <= CAPO_WHY_nvlink ? CAPO_CAUSE_GPU
-                                                                      : CAPO_CAUSE_HOST;
+        if (c->n && c->found[0].is_cause && cause->by == CAPO_CAUSE_NETWORK &&
+            (why < CAPO_WHY_nic_errors || why > CAPO_WHY_tcp_loss))
+                cause->by = why >= CAPO_WHY_gpu_xid && why <= CAPO_WHY_nvlink ? CAPO_CAUSE_GPU
+                                                                              : CAPO_CAUSE_HOST;
 }
 
 /* How much longer than their median the calls took, mean over ranks, without what they waited for
@@ -98,30 +94,13 @@ static bool is_named(const struct capo_page *page, const struct capo_cause_found
 
         for (uint32_t i = 0; i < page->n_causes; i++) {
                 const struct capo_cause_found *first = page->causes[i].found;
+                const struct capo_job_process *all = page->job->processes;
 
                 named |= first->is_cause && first->why == f->why &&
                          (first->process == f->process ||
-                          (f->of_node && page->job->processes[first->process].node ==
-                                                 page->job->processes[f->process].node));
+                          (f->of_node && all[first->process].node == all[f->process].node));
         }
         return named;
-}
-
-/* When the first communicator was there, and its GPU read for the first time: what the program did
- * before that made no call slow. Since 1970; 0: not known. */
-static uint64_t begin_of_calls(const struct capo_job *job)
-{
-        uint64_t first = 0;
-
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                const struct capo_job_comm *c = &job->comms[i];
-                uint64_t last = 0;
-
-                for (uint32_t k = 0; k < c->n_members; k++)
-                        last = MAX(last, c->members[k].t_created_ns);
-                first = last && (!first || last < first) ? last : first;
-        }
-        return first ? first + FIRST_READING_NS : 0;
 }
 
 /* Beside what late ranks cost. A cause that is only also seen is of no use there. */
@@ -129,14 +108,15 @@ static void judge_slow(struct capo_page *page, const struct capo_why_readings *a
 {
         struct capo_causes *c = &page->causes[page->n_causes];
         double calls_ns = 0, lost_ns = slow_by(page, &calls_ns);
-        uint64_t from_ns = begin_of_calls(page->job);
+        const struct capo_job *job = page->job; /* its GPUs are read once a communicator is there */
+        uint64_t from_ns = job->n_comms ? job->comms->members->t_created_ns + 200000000u : 0;
         struct capo_why_readings since;
 
         if (page->n_causes && !(calls_ns > 0))
                 return;
-        since = capo_why_read(page->job, from_ns, from_ns, 0);
-        capo_why_slow(page->job, since.in ? &since : all, lost_ns, c);
-        capo_why_free(&since, page->job->n_processes);
+        since = capo_why_read(job, from_ns, from_ns, 0);
+        capo_why_slow(job, since.in ? &since : all, lost_ns, c);
+        capo_why_free(&since, job->n_processes);
         for (unsigned i = 0; i < c->n && !(calls_ns > 0); i++)
                 c->found[i].is_cause = false;
         page->n_causes +=
@@ -241,7 +221,7 @@ const char *capo_late_why(const struct capo_page *page, const char *name, char *
 
         if (c)
                 snprintf(text, room, "rank %d: %s", page->job->processes[c->process].rank,
-                         capo_why_words(c->found[0].why));
+                         capo_whys[c->found[0].why].words);
         return c ? text : NULL;
 }
 

@@ -261,7 +261,7 @@ CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
 
 /* What the machine says meanwhile: of the late ranks, or of all. */
 #define SEEN_FIELDS(F)                              \
-        F("kind", WORD, capo_why_name(of->why))     \
+        F("kind", WORD, capo_whys[of->why].name)    \
         F("rank", RANK, capo_why_rank(in->job, of)) \
         F("cause", FLAG, of->is_cause)              \
         F("text", TEXT, of->text)

@@ -7,12 +7,12 @@
 #include "analysis/causes/causes.h"
 
 #define FOUND_FIELDS(F)                                                            \
-        F("kind", WORD, capo_why_name(of->why))                                    \
+        F("kind", WORD, capo_whys[of->why].name)                                   \
         F("rank", RANK, capo_why_rank(in->job, of))                                \
         F("node", TEXT, in->job->nodes[in->job->processes[of->process].node].name) \
         F("explained_s", DURATION, of->explained_ns)                               \
         F("evidence", TEXT, of->text)                                              \
-        F("advice", TEXT, capo_why_advice(of->why))
+        F("advice", TEXT, capo_whys[of->why].advice)
 CLI_ENTITY(found, struct capo_cause_found, struct capo_page, FOUND_FIELDS);
 
 /* Causes come first; the rest was also seen. */
@@ -100,7 +100,7 @@ void report_causes(const struct report_view *view, struct cli_page *page)
                                          capo_text_time(c->lost_ns, text));
                 add_found(r, c, s);
                 if (c->n && c->found[0].is_cause)
-                        cli_section_cell(s, "try: %s", capo_why_advice(c->found[0].why));
+                        cli_section_cell(s, "try: %s", capo_whys[c->found[0].why].advice);
                 else if (c->comm != CAPO_NO_COMM)
                         cli_section_cell(s, "rank %d: cause not known; asked: %s; not asked: %s",
                                          r->job->processes[c->process].rank,

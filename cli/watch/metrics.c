@@ -272,7 +272,7 @@ static void put_causes(struct metrics_put *p)
                          c->comm == CAPO_NO_COMM ? -1 : page->job->processes[c->process].rank);
                 for (unsigned k = 0; k < c->n && c->found[k].is_cause && !(c->longer > 0); k++)
                         metrics_point(p, "", 1, "rank", rank, "cause",
-                                      capo_why_name(c->found[k].why), NULL);
+                                      capo_whys[c->found[k].why].name, NULL);
         }
 }
 
@@ -284,7 +284,7 @@ static void put_longer(struct metrics_put *p)
                 const struct capo_causes *c = &page->causes[i];
 
                 for (unsigned k = 0; k < c->n && c->found[k].is_cause && c->longer > 0; k++)
-                        metrics_point(p, "", c->longer, "cause", capo_why_name(c->found[k].why),
+                        metrics_point(p, "", c->longer, "cause", capo_whys[c->found[k].why].name,
                                       NULL);
         }
 }

@@ -17,6 +17,7 @@
 #include "core/log/segment_calls.h"
 #include "core/log/unfinished.h"
 #include "shim/machine/between.h"
+#include "shim/machine/machine_source.h"
 #include "shim/record/state.h"
 #include "shim/site/native.h"
 #include "shim/site/site_python.h"
@@ -49,18 +50,6 @@ static unsigned sample_rate(void)
         int64_t rate = capo_shim_env()->machine_samples;
 
         return rate < 1 ? 1 : rate > 100 ? 100 : (unsigned)rate;
-}
-
-/* How long this thread has waited for a CPU. */
-static uint64_t own_wait_ns(void)
-{
-        _cleanup_close_ int fd = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
-        char text[80], *wait;
-        ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-
-        text[n > 0 ? n : 0] = 0;
-        wait = strchr(text, ' ');
-        return wait ? strtoull(wait, NULL, 10) : 0;
 }
 
 /* System calls by what a thread wants of them. */
@@ -330,7 +319,7 @@ static void note_stop(uint64_t reading_ns)
                  gap = own.last_ns && now > own.last_ns ? now - own.last_ns : 0;
 
         if (gap > period + STOP_NS || own.taken % 16 == 0) {
-                uint64_t waited = own_wait_ns(), more = waited - own.waited_ns;
+                uint64_t waited = 1000 * capo_machine_own_wait_us(), more = waited - own.waited_ns;
 
                 if (own.last_ns && gap > period + STOP_NS && gap > period + more + STOP_NS)
                         own.stopped_us += (gap - period - more) / 1000;

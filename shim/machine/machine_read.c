@@ -286,18 +286,6 @@ static bool read_row(struct machine_object *o, unsigned reading, uint64_t *value
         return capo_machine_number(o, r->source, r->key, value);
 }
 
-static uint64_t own_wait_us(void)
-{
-        struct machine_object me = {0};
-        uint64_t us = 0;
-
-        capo_machine_path(me.dir, sizeof me.dir, "/proc/thread-self");
-        capo_machine_forget();
-        capo_machine_number(&me, "schedstat", "2", &us);
-        capo_machine_forget();
-        return us;
-}
-
 static void put_text(const char *format, ...) __attribute__((format(printf, 1, 2)));
 static void put_text(const char *format, ...)
 {
@@ -339,7 +327,7 @@ static void check_time(struct machine_object *o, uint64_t began_ns)
 
         if (took <= SLOW_NS)
                 return;
-        waited = (own_wait_us() - own.waited_us) * 1000;
+        waited = (capo_machine_own_wait_us() - own.waited_us) * 1000;
         if (took > waited + SLOW_NS)
                 o->left = "slow to answer";
         if (o->left)
@@ -401,7 +389,7 @@ void capo_machine_read(bool report, void (*busy)(const char *what))
         if (!own.object)
                 return;
         busy("the folders of /proc and /sys");
-        own.waited_us = own_wait_us();
+        own.waited_us = capo_machine_own_wait_us();
         begin_text();
         if (report || own.readings % SELDOM == 0) /* a thread may have got its name since */
                 own.n_others = 0;

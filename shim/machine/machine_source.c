@@ -223,3 +223,15 @@ bool capo_machine_number(const struct machine_object *o, const char *source, con
                 *value /= 1000; /* ns */
         return true;
 }
+
+uint64_t capo_machine_own_wait_us(void)
+{
+        struct machine_object me = {0};
+        uint64_t us = 0;
+
+        capo_machine_path(me.dir, sizeof me.dir, "/proc/thread-self");
+        capo_machine_forget();
+        capo_machine_number(&me, "schedstat", "2", &us);
+        capo_machine_forget();
+        return us;
+}

@@ -52,3 +52,6 @@ uint64_t capo_machine_hash(uint64_t h, const char *s, size_t room);
 
 /** capo_machine_names() - the names in a folder, without those that begin with a dot. */
 void capo_machine_names(const char *folder, void (*found)(const char *name, void *arg), void *arg);
+
+/** capo_machine_own_wait_us() - how long this thread has waited for a CPU. Not while it reads. */
+uint64_t capo_machine_own_wait_us(void);

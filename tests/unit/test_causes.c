@@ -197,7 +197,8 @@ Test(causes, many_ports)
 static void expect(struct capo_causes c, enum capo_why why, double explained_s)
 {
         cr_assert(c.n && c.found[0].is_cause, "no cause");
-        cr_expect_eq(c.found[0].why, why, "%s: %s", capo_why_name(c.found[0].why), c.found[0].text);
+        cr_expect_eq(c.found[0].why, why, "%s: %s", capo_whys[c.found[0].why].name,
+                     c.found[0].text);
         cr_expect_float_eq(c.found[0].explained_ns / 1e9, explained_s, 0.001);
 }
 
@@ -262,7 +263,7 @@ Test(causes, a_busy_node)
         struct capo_causes c =
                 judge(RUNS("8", "2300000", "25", "35"), RUNS("8", "1400000", "15", "45"), 1, false);
 
-        cr_expect_eq(c.n, 0, "%s: %s", capo_why_name(c.found[0].why), c.found[0].text);
+        cr_expect_eq(c.n, 0, "%s: %s", capo_whys[c.found[0].why].name, c.found[0].text);
         expect(judge(RUNS("1", "2300000", "25", "35"), RUNS("8", "1400000", "15", "45"), 1, false),
                CAPO_WHY_cpu_contention, 0.9);
         expect(judge(RUNS("8", "4500000", "40", "20"), RUNS("8", "1400000", "15", "45"), 4, false),
