@@ -13,12 +13,13 @@
 
 enum { LEAST_CALLS = 8, LEAST_STEPS = 12 }; /* with a turn */
 enum { AROUND = 8 };                        /* calls or steps on each side */
-#define CLIP       4.0                      /* standard deviations */
-#define SURE       2.576                    /* standard errors: 99 % */
-#define LIKELY     1.28                     /* 90 %, one-sided */
-#define BY_CHANCE  0.005                    /* a probability */
-#define LEAST_GAIN 0.01                     /* as capo fit --min-gain */
-#define LEAST_SE   0.002                    /* of ln us: the least error assumed for a median */
+enum { REACH = 4 };      /* a verdict holds for sizes up to so many times smaller or larger */
+#define CLIP       4.0   /* standard deviations */
+#define SURE       2.576 /* standard errors: 99 % */
+#define LIKELY     1.28  /* 90 %, one-sided */
+#define BY_CHANCE  0.005 /* a probability */
+#define LEAST_GAIN 0.01  /* as capo fit --min-gain */
+#define LEAST_SE   0.002 /* of ln us: the least error assumed for a median */
 
 static bool holds_for(const struct capo_rule *rule, const struct capo_trial *like)
 {
@@ -87,12 +88,7 @@ struct seen {
         bool late; /* in the second half of its run */
 };
 
-static int by_order(const void *a, const void *b)
-{
-        const struct seen *x = a, *y = b;
-
-        return CAPO_ORDER(x->run, y->run) ?: CAPO_ORDER(x->order, y->order);
-}
+CAPO_ORDERED(by_order, struct seen, CAPO_ORDER(a->run, b->run), CAPO_ORDER(a->order, b->order));
 
 /* The median of the values around v[i], of those without a turn if @plain. NAN: none. */
 static double level_at(const struct seen *v, int n, int i, bool plain)
@@ -538,6 +534,7 @@ static int put_piece(struct applying *a, const struct capo_row *row, uint64_t up
 {
         struct capo_row piece = *row;
 
+        f = f && f->verdict != CAPO_TRIAL_OPEN ? f : NULL;
         piece.upto = upto;
         piece.predicted = row->algo && (row->predicted || a->predicted);
         if (f) {
@@ -563,26 +560,36 @@ static bool has_part(const struct capo_trial_found *f, uint32_t at)
                                 (f->n_row >= LEAST_CALLS && f->n_own >= LEAST_CALLS));
 }
 
-/* Write @row in pieces, one for each run of sizes with one verdict. They meet in the middle. */
+/* Write @row in pieces, one for each run of sizes with one verdict, which reaches two doublings beyond
+ * them. Where two reach each other, they meet in the middle. */
 static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
 {
-        const struct capo_trial_found *last = NULL;
+        const struct capo_trial_found *last = NULL; /* of the piece that is not written yet */
+        bool open = false;                          /* it is not decided */
         int e = 0;
 
         for (int i = 0; i < a->n_found && e == 0; i++) {
                 const struct capo_trial_found *f = &a->found[i];
+                bool alike = last && last->verdict == f->verdict;
+                uint64_t end = last ? last->bytes * REACH : row->from, from = f->bytes / REACH;
 
                 if (!has_part(f, at))
                         continue;
-                if (last && last->verdict != f->verdict)
+                if (end >= from && last && !alike)
                         e = put_piece(a, row,
-                                      (uint64_t)sqrt((double)last->bytes * (double)f->bytes),
-                                      last->verdict == CAPO_TRIAL_OPEN ? NULL : last);
+                                      (uint64_t)sqrt((double)last->bytes * (double)f->bytes), last);
+                if (end < from && last && !open)
+                        e = put_piece(a, row, end, last);
+                open = f->verdict == CAPO_TRIAL_OPEN;
+                if (end < from && !open && e == 0)
+                        e = put_piece(a, row, from, NULL);
                 last = f;
         }
-        return e < 0 ? e
-                     : put_piece(a, row, row->upto,
-                                 last && last->verdict != CAPO_TRIAL_OPEN ? last : NULL);
+        if (e == 0 && last && !open && last->bytes < row->upto / REACH) {
+                e = put_piece(a, row, last->bytes * REACH, last);
+                last = NULL;
+        }
+        return e < 0 ? e : put_piece(a, row, row->upto, last);
 }
 
 static bool is_decided(const struct applying *a, const struct capo_rule *rule)

@@ -72,9 +72,9 @@ int capo_trial_pool(struct capo_trial_found *found, int n);
 
 /** capo_trial_apply() - @profile with the results applied
  * @out: an empty profile. Rules with a decided row become measured ones: where the row is faster it
- * stays, with its evidence; where it has no gain, NCCL's choice is left. A verdict holds for the
- * whole range of the row; a size where another one was reached, or none in spite of enough calls,
- * has its own part, to the middle between the sizes. Other rules are copied.
+ * stays, with its evidence; where it has no gain, NCCL's choice is left. A verdict holds
+ * for the sizes of the row two doublings around; a size where another one was reached, or none in
+ * spite of enough calls, has its own part, to the middle between the sizes. Other rules are copied.
  *
  * Return: number of changed rows; -ENOMEM. */
 int capo_trial_apply(const struct capo_profile *profile, const struct capo_trial_found *found,

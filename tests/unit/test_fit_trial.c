@@ -97,11 +97,14 @@ Test(fit_trial, winners_losers_and_what_is_open)
         cr_expect_eq(to->rules[0].basis, CAPO_BASIS_MEASURED);
         cr_expect_eq(to->rules[1].basis, CAPO_BASIS_MODELLED, "4 ranks were not tried");
         cr_expect(strstr(text, "{\"upto\": \"1M\", \"leave\": true}"), "%s", text);
-        /* the verdicts meet in the middle, and hold for the whole range of the row */
+        /* the verdicts meet in the middle, and hold two doublings away */
         cr_expect(strstr(text,
                          "{\"upto\": \"8M\", \"algo\": \"tree\", \"proto\": \"simple\", \"us\""),
                   "%s", text);
-        cr_expect(strstr(text, "{\"upto\": \"max\", \"leave\": true"), "%s", text);
+        cr_expect(strstr(text, "{\"upto\": \"64M\", \"leave\": true"), "%s", text);
+        cr_expect(strstr(text, "{\"upto\": \"max\", \"algo\": \"tree\", \"proto\": \"simple\", "
+                               "\"predicted\": true}"),
+                  "%s", text);
         free(text);
 }
 
@@ -125,16 +128,19 @@ Test(fit_trial, nothing_tried_changes_nothing)
         free(text);
 }
 
-/* A guard's loser is withdrawn in the whole row, not at the size alone that was measured; a size
- * with enough calls and no verdict keeps its part. */
-Test(fit_trial, a_verdict_holds_for_the_range)
+/* A guard's loser is withdrawn two doublings around the size that was measured. What is farther away
+ * was not tried and stays as it was, as does a size with enough calls and no verdict. */
+Test(fit_trial, a_verdict_holds_around_its_size)
 {
         char *text;
 
         tried(8 << 20, -0.20, 30);
-        tried(512 << 20, 0.0, 30);
+        tried(64 << 20, 0.0, 30);
         text = learn();
-        cr_expect(strstr(text, "{\"upto\": \"64M\", \"leave\": true"), "%s", text);
+        cr_expect(strstr(text, "{\"upto\": \"2M\", \"algo\": \"tree\", \"proto\": \"simple\", "
+                               "\"predicted\": true}"),
+                  "%s", text);
+        cr_expect(strstr(text, "{\"upto\": 23726566, \"leave\": true"), "%s", text);
         cr_expect(strstr(text, "{\"upto\": \"max\", \"algo\": \"tree\", \"proto\": \"simple\", "
                                "\"predicted\": true}"),
                   "%s", text);
