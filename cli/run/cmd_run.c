@@ -246,58 +246,33 @@ static void say_misspelt(const char *name, const char *meant)
         capo_warn("%s is set: capo has no such setting; did you mean %s?", name, meant);
 }
 
-/* What the job will be, as far as it is known before it starts. Return: false: not known. */
-static bool expect_shape(const struct capo_layout_launch *launch, const struct capo_env *env,
-                         int nccl, bool allow_modelled, struct capo_shape *shape, char *layout,
-                         size_t room)
-{
-        if (!launch->layout.n_nodes || nccl <= 0)
-                return false;
-        *shape = (struct capo_shape){.n_ranks = (int)launch->layout.n_ranks,
-                                     .n_nodes = (int)launch->layout.n_nodes,
-                                     .min_local = (int)capo_layout_smallest(&launch->layout),
-                                     .max_local = (int)capo_layout_largest(&launch->layout),
-                                     .nccl = nccl,
-                                     .allow_modelled = allow_modelled,
-                                     .layout = capo_layout_print(&launch->layout, layout, room),
-                                     .class_name = *env->class_name ? env->class_name : NULL};
-        snprintf(shape->trays, sizeof shape->trays, "%s", layout);
-        return true;
-}
-
 /* One line: what tunes this job, or why nothing does. */
-static void say_tuning(const struct capo_profile *profile, const struct capo_shape *shape)
+static void say_tuning(const struct capo_profile *profile, const struct run_expected *x)
 {
-        char nearest[CAPO_NEAREST_TEXT] = "", nccl[16];
+        char nearest[CAPO_NEAREST_TEXT] = "";
 
-        if (shape)
-                capo_match_nearest(profile, shape, nearest, sizeof nearest);
+        if (x->launch.layout.n_nodes && x->reach.version)
+                capo_match_nearest(profile, &x->shape, nearest, sizeof nearest);
         capo_info(profile->n_rules ? "tuning by %s, digest %s"
                                    : "%s has no rules, so NCCL chooses all; digest %s",
                   profile->file, profile->digest);
         if (*nearest)
                 capo_info("none of its rules holds for all %d ranks, layout %s, with NCCL %s: %s",
-                          shape->n_ranks, shape->layout,
-                          capo_nccl_text((uint32_t)shape->nccl, nccl, sizeof nccl), nearest);
+                          x->shape.n_ranks, x->layout, x->nccl, nearest);
 }
 
 /* Resolve the profile once, here, and export what every rank must agree on: its path, its digest,
  * the layout, and whether modelled rules are used. That last one is always set, because a shell on
  * another node may set it otherwise. An invalid profile stops the job before it starts. */
-static int set_profile(const struct run *run, char **command, const char *library, const char *dir)
+static int set_profile(const struct run *run, char **command, const struct run_expected *x,
+                       const char *library, const char *dir)
 {
-        char path[PATH_MAX], absolute[PATH_MAX], layout[CAPO_LAYOUT_TEXT];
+        char path[PATH_MAX], absolute[PATH_MAX];
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
-        char agreed[CAPO_AGREEMENT], version[16], trial[64], key[RUN_TRIAL_KEY] = "";
-        struct capo_layout_launch launch;
-        struct capo_env env;
-        bool allow_modelled;
-        uint32_t n;
-        struct capo_findings findings = {0};
-        struct capo_reach reach;
+        char agreed[CAPO_AGREEMENT], trial[64], key[RUN_TRIAL_KEY] = "";
+        bool allow_modelled = x->shape.allow_modelled;
         struct capo_fault fault;
-        struct capo_shape shape;
-        char expected[CAPO_LAYOUT_TEXT];
+        uint32_t n;
 
         if (!strcmp(run->profile, "-"))
                 return capo_fail(-EINVAL, "run: --profile - is no file that every rank could read");
@@ -321,24 +296,18 @@ static int set_profile(const struct run *run, char **command, const char *librar
                 return capo_fail(-EINVAL, "%s: %s", path, strerror(errno));
         if (capo_profile_load(absolute, &profile, &fault))
                 return capo_fail(-EINVAL, "%s", fault.text);
-        if (capo_layout_from_launcher(capo_getenv, NULL, &launch) == -EINVAL)
-                return capo_fail(-EINVAL, "%s", launch.said);
-        if (*launch.said)
-                capo_warn("%s", launch.said);
-        capo_env_read(&env);
-        allow_modelled =
-                run->allow_modelled || run->allow_predicted || run->tune || env.allow_modelled;
+        if (*x->launch.said)
+                capo_warn("%s", x->launch.said);
         n = allow_modelled || run->quiet ? 0 : capo_profile_modelled(profile);
         if (n)
                 capo_info(
                         "modelled rules of the profile that are not used: %u; --allow-predicted tries them, --allow-modelled uses them",
                         n);
-        say_class(profile, env.class_name);
-        capo_doctor_command(&findings, command, &reach);
-        if (reach.version && !capo_nccl_has(reach.version, CAPO_NCCL_TUNER)) {
+        say_class(profile, x->shape.class_name ? x->shape.class_name : "");
+        if (x->reach.version && !capo_nccl_has(x->reach.version, CAPO_NCCL_TUNER)) {
                 capo_warn(
                         "NCCL %s has no tuner interface, 2.19 and later have: the profile is not used",
-                        capo_nccl_text((uint32_t)reach.version, version, sizeof version));
+                        x->nccl);
                 return 0;
         }
         run_setenv(CAPO_ENV_profile, absolute);
@@ -350,17 +319,30 @@ static int set_profile(const struct run *run, char **command, const char *librar
                 run_trial_note(dir, key);
         if (capo_profile_turned(profile))
                 run_setenv(CAPO_ENV_steer, "1");
-        if (launch.layout.n_nodes &&
-            !(is_srun(command[0]) && !strcmp(launch.source, "SLURM_TASKS_PER_NODE")))
-                run_setenv(CAPO_ENV_layout,
-                           capo_layout_print(&launch.layout, layout, sizeof layout));
+        if (x->launch.layout.n_nodes && !x->by_command &&
+            !(is_srun(command[0]) && !strcmp(x->launch.source, "SLURM_TASKS_PER_NODE")))
+                run_setenv(CAPO_ENV_layout, x->layout);
         run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
         if (!run->quiet)
-                say_tuning(profile, expect_shape(&launch, &env, reach.version, allow_modelled,
-                                                 &shape, expected, sizeof expected)
-                                            ? &shape
-                                            : NULL);
+                say_tuning(profile, x);
         return 0;
+}
+
+/* Return: 0; negative errno, printed. */
+static int tune_job(struct run *run, char **command, const char *library, const char *dir)
+{
+        _cleanup_free_ struct run_expected *x = xcalloc(1, sizeof *x);
+        const struct run_tune asked = {run->profile, run->platform, run->budget, run->quiet};
+        static char path[PATH_MAX];
+
+        if (run_expect(command, run->layout,
+                       run->allow_modelled || run->allow_predicted || run->tune, x) < 0)
+                return capo_fail(-EINVAL, "%s", x->launch.said);
+        if (run->tune) {
+                run->tune = run_tune_profile(&asked, x, path, sizeof path) == 0 && *path;
+                run->profile = *path ? path : NULL;
+        }
+        return run->profile ? set_profile(run, command, x, library, dir) : 0;
 }
 
 int run_library(char *path, size_t room)
@@ -385,7 +367,6 @@ int run_exec(const struct run *asked, char **command)
         struct capo_env env;
         char library[PATH_MAX], dir[PATH_MAX], path[PATH_MAX], sample[16], pid[32];
         char site[CAPO_SITE_ROOM], fault[CAPO_SITE_FAULT], why[PATH_MAX + 256];
-        char tune[PATH_MAX] = "";
         _cleanup_free_ char *asan = run_asan_options(), *preload = NULL;
         size_t before = 0;
         int r = run_find_command(command[0]);
@@ -438,14 +419,7 @@ int run_exec(const struct run *asked, char **command)
                 run_setenv(CAPO_ENV_allow_modelled, "1");
         if (run->quiet)
                 run_setenv(CAPO_ENV_quiet, "1");
-        if (run->tune) {
-                const struct run_tune asked_of = {run->profile, run->platform, run->layout,
-                                                  run->budget, run->quiet};
-
-                run->tune = run_tune_profile(&asked_of, command, tune, sizeof tune) == 0 && *tune;
-                run->profile = *tune ? tune : NULL;
-        }
-        if (run->profile && set_profile(run, command, library, path)) {
+        if ((run->tune || run->profile) && tune_job(run, command, library, path)) {
                 remove_empty(path, before);
                 return CAPO_EXIT_FAIL;
         }
@@ -479,7 +453,7 @@ int run_exec(const struct run *asked, char **command)
         snprintf(pid, sizeof pid, "%d@%08x", (int)getpid(), capo_site_hash(site, fault));
         run_setenv(CAPO_ENV_run_pid, pid);
         return run->tune && getenv(CAPO_ENV_profile)
-                       ? run_tune_wait(command, path, tune, run->quiet)
+                       ? run_tune_wait(command, path, run->profile, run->quiet)
                        : run_become_command(command);
 }
 

@@ -160,8 +160,20 @@ static int refine_plan(struct sweep *s, struct capo_sweep_plan *plan)
         struct capo_samples set = {0};
         struct sweep_round round;
         char left[96];
+        size_t bare = strlen(s->refine);
+        int n = 0;
         bool first = access(s->refine, F_OK) != 0;
-        int e = first || cli_input_read(s->refine, NULL, &set) == 0 ? 0 : -EINVAL, n = 0;
+        int e;
+
+        while (bare > 1 && s->refine[bare - 1] == '/')
+                bare--;
+        if (first &&
+            !(s->run.dir && !strncmp(s->run.dir, s->refine, bare) && s->run.dir[bare] == '/'))
+                return capo_fail(-EINVAL,
+                                 "sweep: --refine %s: no such folder. The first round makes it: "
+                                 "--dir %.*s/1",
+                                 s->refine, (int)bare, s->refine);
+        e = first || cli_input_read(s->refine, NULL, &set) == 0 ? 0 : -EINVAL;
 
         if (e == 0) {
                 sweep_search(plan, &set, &round);
@@ -185,6 +197,22 @@ static int refine_plan(struct sweep *s, struct capo_sweep_plan *plan)
                 first ? "first round, nothing is measured in " : "next round after ", s->refine,
                 round.most, 20 * (round.most + 2), first ? "" : left);
         return 0;
+}
+
+static void print_plan(const char *text, const struct capo_sweep_plan *plan)
+{
+        puts(text);
+        for (unsigned i = 0; i < plan->n; i++) {
+                const struct capo_sweep_candidate *c = &plan->candidate[i];
+                char size[16];
+
+                printf("%u %s %s", i + 1, capo_algo_name(c->algo), capo_proto_name(c->proto));
+                if (c->channels)
+                        printf(", channels %u", c->channels);
+                if (c->chunk)
+                        printf(", chunks of %s", capo_size_print(c->chunk, size, sizeof size));
+                puts("");
+        }
 }
 
 static int finish_plan(struct sweep *s)
@@ -214,7 +242,11 @@ static int finish_plan(struct sweep *s)
                 return capo_fail(-EINVAL, "sweep: %s", why);
         if (s->refine && refine_plan(s, &plan) < 0)
                 return -EINVAL;
-        return *s->plan ? 0 : append_plan(s, "calls=20000");
+        if (!*s->plan && append_plan(s, "calls=20000") < 0)
+                return -EINVAL;
+        if (s->print)
+                print_plan(s->plan + (*s->plan == ' '), &plan);
+        return 0;
 }
 
 static int sweep_run(void *options, int n, char **words)
@@ -228,10 +260,8 @@ static int sweep_run(void *options, int n, char **words)
                         "sweep: no command given, expected -- COMMAND [ARG...]; capo sweep --help");
         if (finish_plan(s) < 0)
                 return CAPO_EXIT_FAIL;
-        if (s->print) {
-                puts(s->plan + (*s->plan == ' '));
+        if (s->print)
                 return CAPO_EXIT_OK;
-        }
         if (run_library(library, sizeof library) < 0)
                 return CAPO_EXIT_FAIL;
         run_take_plugin("NCCL_TUNER_PLUGIN", CAPO_ENV_chain_tuner, library);
@@ -269,7 +299,7 @@ static const struct cli_option options[] = {
          .example = "4", .rare = true},
         {"refine", CLI_FILE(struct sweep, refine, "DIR"),
          "search in rounds: try next to what is fastest in these logs of earlier rounds"},
-        {"print", CLI_FLAG(struct sweep, print), "print the plan, run nothing"},
+        {"print", CLI_FLAG(struct sweep, print), "print the plan and its candidates, run nothing"},
         {"sample", CLI_COUNT(struct sweep, run.sample, "N", 0, INT_MAX),
          "time one in N calls on the GPU (default 1: every call)"},
         {CLI_TABLE(struct sweep, run, run_options), "and as in capo run:"},

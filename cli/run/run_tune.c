@@ -18,53 +18,16 @@
 #include "cli/base/cli_job.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
-#include "cli/doctor/doctor.h"
 #include "cli/run/profile_auto.h"
 #include "cli/run/run_command.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
-#include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
-#include "core/profile/match.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"
 #include "profiles/machine/topology.h"
 
 /* ---- before the job ---- */
-
-/* What the launcher and the command's NCCL tell of the job; layout.n_nodes 0: not known. */
-struct expected {
-        struct capo_layout_launch launch;
-        struct capo_reach reach;
-        struct capo_shape shape;
-        char layout[CAPO_LAYOUT_TEXT], nccl[32];
-};
-
-static void expect_job(const struct run_tune *run, char **command, struct expected *x)
-{
-        struct capo_findings findings = {0};
-        static struct capo_env env;
-
-        capo_env_read(&env);
-        capo_doctor_command(&findings, command, &x->reach);
-        if (capo_layout_from_launcher(capo_getenv, NULL, &x->launch) < 0)
-                x->launch.layout = (struct capo_layout){0};
-        if (run->layout)
-                (void)capo_layout_parse(run->layout, &x->launch.layout, NULL);
-        capo_layout_print(&x->launch.layout, x->layout, sizeof x->layout);
-        snprintf(x->nccl, sizeof x->nccl, "an unknown release");
-        if (x->reach.version)
-                capo_nccl_text((uint32_t)x->reach.version, x->nccl, sizeof x->nccl);
-        x->shape = (struct capo_shape){.n_ranks = (int)x->launch.layout.n_ranks,
-                                       .n_nodes = (int)x->launch.layout.n_nodes,
-                                       .min_local = (int)capo_layout_smallest(&x->launch.layout),
-                                       .max_local = (int)capo_layout_largest(&x->launch.layout),
-                                       .nccl = x->reach.version,
-                                       .allow_modelled = true,
-                                       .layout = x->layout,
-                                       .class_name = *env.class_name ? env.class_name : NULL};
-        snprintf(x->shape.trays, sizeof x->shape.trays, "%s", x->layout);
-}
 
 /* The name of this machine, by its links; "": none of those that capo knows. */
 static void name_machine(const struct run_tune *run, char *name, size_t room)
@@ -113,7 +76,7 @@ static int add_alternatives(struct capo_profile *p, bool network)
 }
 
 /* Write the alternatives for this layout and release. Return: false: not possible. */
-static bool write_explore(const struct expected *x, char *path, size_t room)
+static bool write_explore(const struct run_expected *x, char *path, size_t room)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p =
                 capo_profile_new("NCCL's other choices, to be measured");
@@ -137,16 +100,15 @@ static bool write_explore(const struct expected *x, char *path, size_t room)
                run_trial_store(p, name, path, room) == 0;
 }
 
-int run_tune_profile(const struct run_tune *run, char **command, char *path, size_t room)
+int run_tune_profile(const struct run_tune *run, const struct run_expected *x, char *path,
+                     size_t room)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
-        _cleanup_free_ struct expected *x = xcalloc(1, sizeof *x);
         char machine[64], why[CAPO_NEAREST_TEXT] = "", line[PATH_MAX + 1536];
         struct capo_fault fault;
         bool known;
 
         *path = 0;
-        expect_job(run, command, x);
         known = x->launch.layout.n_nodes && x->reach.version;
         if (run->profile && strcmp(run->profile, "auto")) {
                 if (capo_profile_find(run->profile, cli_shipped_profiles(), path, room, &fault) <
@@ -173,13 +135,14 @@ int run_tune_profile(const struct run_tune *run, char **command, char *path, siz
                          x->layout, x->nccl, *why ? ", by " : "", why, 100 / run->budget);
         } else {
                 *path = 0;
-                snprintf(
-                        line, sizeof line, "nothing is tried, because %s",
-                        !x->launch.layout.n_nodes
-                                ? "the launcher does not tell the ranks per node before the start; "
-                                  "--layout with the ranks of each node does (4, or 3+5)"
-                        : !x->reach.version ? "the release of NCCL is not known before the start"
-                                            : "no state can be kept");
+                snprintf(line, sizeof line, "nothing is tried, because %s%s",
+                         !x->launch.layout.n_nodes ? x->why
+                         : !x->reach.version ? "the release of NCCL is not known before the start"
+                         : x->shape.n_ranks < 2 ? "one rank has nothing to choose"
+                                                : "no state can be kept",
+                         x->launch.layout.n_nodes
+                                 ? ""
+                                 : "; --layout with the ranks of each node does (4, or 3+5)");
         }
         if (!run->quiet)
                 capo_info("--tune: %s", line);

@@ -57,8 +57,14 @@ grep -q 'chunks of 64 KiB' "$tmp/out" || fail "explain does not say the chunk: $
 grep -q 'NCCL before 2.30 asks no tuner for it' "$tmp/out" || fail "a dead chunk is not said: $(cat "$tmp/out")"
 
 # Named candidates are tried, whatever NCCL predicts for them.
-[ "$("$capo" sweep --print --algos ring,tree --protos simple)" = 'algos=ring+tree protos=simple slower=0' ] || fail "named candidates may be left out"
+[ "$("$capo" sweep --print --algos ring,tree --protos simple --channels 0,4)" = 'algos=ring+tree protos=simple channels=0+4 slower=0
+1 Ring Simple
+2 Ring Simple, channels 4
+3 Tree Simple
+4 Tree Simple, channels 4' ] || fail "named candidates may be left out"
 "$capo" sweep --print --algos ring,tree --protos simple --slower 3 | grep -q 'slower=3$' || fail "--slower is not obeyed"
+"$capo" sweep --print --refine "$tmp/mistyped" --dir "$tmp/rounds/1" 2> "$tmp/err" && fail "a folder that is mistyped is a first round"
+grep -q 'mistyped: no such folder. The first round makes it: --dir .*/mistyped/1' "$tmp/err" || fail "mistyped: $(cat "$tmp/err")"
 "$capo" sweep --print --algos ring,tree | grep -q slower && fail "with --algos alone, the limit is another one"
 # What capo watch writes beside the logs is no input.
 for f in hang.txt hang.before.txt hang.json hang.watch; do echo no measurement > "$tmp/one/$f"; done

@@ -25,6 +25,32 @@ job() { # folder, options of capo run
 job unknown
 grep -q 'nothing is tried, because the launcher does not tell the ranks per node.*--layout' "$tmp/unknown.out" || fail "$(cat "$tmp/unknown.out")"
 [ ! -e "$kept" ] || fail "something is kept: $(ls "$kept")"
+# The options of a launcher tell the layout, and hide that of the environment where they spread the ranks in another way.
+mkdir "$tmp/bin"
+for name in torchrun srun mpirun; do printf '#!/bin/sh\ntrue\n' > "$tmp/bin/$name"; chmod +x "$tmp/bin/$name"; done
+told() { # what the line says, command
+        says=$1
+        shift
+        PATH=$tmp/bin:$PATH XDG_CONFIG_HOME=$tmp/told "$capo" run --tune --dir "$tmp/none" -- "$@" > "$tmp/out" 2>&1
+        grep -q -- "--tune: .*$says" "$tmp/out" || fail "$*: expected $says, found $(cat "$tmp/out")"
+}
+told 'for layout 8 with' torchrun --nproc-per-node 8 train.py
+told 'for layout 4 with' python3 -m torch.distributed.run --nproc_per_node=4 --nnodes 1 train.py
+told 'torchrun does not tell the ranks of the other nodes' torchrun --nproc-per-node 8 --nnodes 2 train.py
+told '--nproc-per-node gpu is no number' torchrun --nproc-per-node gpu train.py
+told 'one rank has nothing to choose' torchrun train.py
+told 'for layout 8+8 with' srun -N2 --ntasks-per-node=8 train
+told 'for layout 8 with' srun -n 8 -N 1 train
+told 'for layout 8 with' mpirun -np 8 train
+told 'for layout 3+5 with' mpirun -H a:3,b:5 train
+told 'mpirun.s options do not tell' mpirun -np 4 -H a:3,b:5 train
+told 'mpirun.s options do not tell' mpirun -np 8 --hostfile hosts train
+export SLURM_NTASKS=8 SLURM_TASKS_PER_NODE='4(x2)'
+told 'for layout 4+4 with' srun train
+told 'srun.s options do not tell' srun -n 6 train
+told 'for layout 2 with' torchrun --nproc-per-node 2 train.py
+SLURM_NTASKS=2 SLURM_TASKS_PER_NODE='1(x2)' told 'for layout 8+8 with' torchrun --nproc-per-node 8 --nnodes 2 train.py
+unset SLURM_NTASKS SLURM_TASKS_PER_NODE
 # So few calls that no verdict is reached, whatever the clock says. No stored rule: another choice of this layout is measured, in one call of ten, on both ranks alike.
 job one --layout 2
 grep -q 'no stored rule for layout 2 with NCCL 2.28.9: this job measures another choice in one call of 10' "$tmp/one.out" || fail "$(cat "$tmp/one.out")"
