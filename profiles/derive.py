@@ -4,7 +4,7 @@
 
 Asks `capo fit --model` for the usual ways to take GPUs of one to N (4) nodes, in any order of the nodes: all of one and two nodes,
 of more those of 8 GPUs, and those whose nodes have 2, 4 or all GPUs but for one node. The first libnccl is asked for all; the
-others for those with a rule. A rule holds from release to release only if each was asked and answers the same: one rule then, with
+others for those with a rule, and for all with --splits. A rule holds from release to release only if each was asked and answers the same: one rule then, with
 the least gain of all. With --work the answers are kept there, and nothing is asked twice.
 
 --table writes a row per split and release: rules written, cells where the two accounts disagree about another choice than NCCL's,
@@ -131,7 +131,7 @@ def main():
                 print(f"{o.platform} {split} NCCL {releases[lib]}: {why}", file=sys.stderr)
             table.append(table_row(o.platform, split, releases[lib], answer, why))
             by_release[lib] = answer["rules"] if answer else []
-            if not by_release[o.nccl[0]]:
+            if not (by_release[o.nccl[0]] or o.splits):
                 break
         order = sorted(by_release, key=lambda lib: [int(n) for n in releases[lib].split(".")])
         rules += over_releases([(releases[lib].rsplit(".", 1)[0], by_release[lib]) for lib in order])

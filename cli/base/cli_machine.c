@@ -159,9 +159,9 @@ void cli_machine_advise(const struct cli_machine_words *words, const char *alloc
         *out = (struct fragment_advice){0};
         if (cli_machine_load("plan", words, &t, &source) == 0 &&
             capo_alloc_parse(t, alloc, counts, &a, why, sizeof why) == 0 &&
-            fragment_nodes_differ(&a) &&
+            fragment_gpus_text(t, &a, out->gpus) && fragment_nodes_differ(&a) &&
             cli_machine_asker(&source, t, libnccl, asker, why, sizeof why) == 0)
-                fragment_advise(&asker->machine, &a, false, out);
+                fragment_advise(&asker->machine, &a, NULL, out);
         capo_alloc_free(&a);
 }
 

@@ -45,8 +45,8 @@ struct cli_machine_asker {
 int cli_machine_asker(const struct cli_machine_source *source, const struct capo_topology *t,
                       const char *libnccl, struct cli_machine_asker *out, char *why, size_t room);
 
-/** cli_machine_advise() - the order of fragment_advise(), where nodes use different GPUs. Else, and
- * where nothing is known, @out is empty. @counts: as capo_alloc_parse(). */
+/** cli_machine_advise() - the order of fragment_advise(), where nodes use different GPUs, and other
+ * GPUs. What is not known, or not better, is empty. @counts: as capo_alloc_parse(). */
 void cli_machine_advise(const struct cli_machine_words *words, const char *alloc, bool counts,
                         const char *libnccl, struct fragment_advice *out);
 

@@ -57,6 +57,7 @@ static void check_numbers(struct capo_findings *f, int shown)
 static void suggest_order(struct capo_findings *f, const struct capo_reach *reach,
                           const struct capo_topology *t)
 {
+        _cleanup_(capo_topology_freep) struct capo_topology *read = NULL;
         const char *file = getenv("NCCL_TOPO_FILE");
         const struct capo_platform *known = t ? capo_platform_find(t->platform) : NULL;
         struct cli_machine_words words = {.platform = known ? known->name : NULL};
@@ -67,7 +68,8 @@ static void suggest_order(struct capo_findings *f, const struct capo_reach *reac
         if (capo_layout_from_launcher(capo_getenv, NULL, &launch) < 0 ||
             !capo_layout_ordered(&launch.layout))
                 return;
-        if (file && *file)
+        if (file && *file &&
+            capo_topology_read(file, CAPO_TOPOLOGY_PARTIAL, 0, &read, layout, sizeof layout) == 0)
                 words.topo = file;
         capo_layout_print(&launch.layout, layout, sizeof layout);
         if (words.topo || words.platform)
@@ -77,14 +79,13 @@ static void suggest_order(struct capo_findings *f, const struct capo_reach *reac
                 capo_finding_add(f, CAPO_FINDING_NOTE, "order", "%s (%s); %s", advice.order,
                                  launch.source, FRAGMENT_ORDER_HOW);
         else
-                capo_finding_add(f, CAPO_FINDING_NOTE, "order",
-                                 "%s ranks per node (%s): the order of the nodes may matter; capo "
-                                 "fit --model %s %s %s names the best one",
-                                 layout, launch.source, layout,
-                                 words.topo ? "--topo" : "--platform",
-                                 words.topo       ? words.topo
-                                 : words.platform ? words.platform
-                                                  : "NAME");
+                capo_finding_add(
+                        f, CAPO_FINDING_NOTE, "order",
+                        "%s ranks per node (%s): the order may matter; capo fit --model %s %s %s names the best",
+                        layout, launch.source, layout, words.topo ? "--topo" : "--platform",
+                        words.topo       ? words.topo
+                        : words.platform ? words.platform
+                                         : "NAME");
 }
 
 int capo_doctor_gpus(struct capo_findings *f, const struct capo_reach *reach)

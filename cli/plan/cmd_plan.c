@@ -358,6 +358,8 @@ static json_t *compare_json(const struct plan_options *o, const struct capo_plan
         }
         if (*o->advice.order)
                 json_object_set_new(root, "best_order", json_string(o->advice.order));
+        if (*o->advice.gpus)
+                json_object_set_new(root, "other_gpus", json_string(o->advice.gpus));
         if (c->no_match)
                 json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
         if (o->graph)

@@ -318,6 +318,8 @@ static void add_notes(struct cli_page *page, const struct plan_options *o,
         add_unloaded(page, o, (uint32_t)plain->version);
         if (*o->advice.order)
                 cli_section_note(page, NULL, "%s; %s", o->advice.order, FRAGMENT_ORDER_HOW);
+        if (*o->advice.gpus)
+                cli_section_note(page, NULL, "%s", o->advice.gpus);
         if (c->no_match)
                 cli_page_problem(page, "no rule of %s can hold here: %s",
                                  capo_base_name(o->q.profile), c->no_match);

@@ -9,15 +9,10 @@
 
 struct topo_options {
         struct cli_machine_words machine;
-        const char *gpus, *alloc, *svg, *libnccl;
+        const char *gpus, *alloc, *libnccl;
         enum cli_form form;
         bool predict;
 };
-
-/** topo_nic() - the NICs nearest to a GPU of the allocation, "mlx5_0 PIX". Returns its share of
- * them in GB/s (0: none). */
-double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
-                size_t room);
 
 /** topo_page(), topo_json() - the page as text and as JSON. */
 struct cli_page *topo_page(const struct capo_topology *t, const struct capo_alloc *a,

@@ -3,6 +3,7 @@
 #include "capo/collectives.h"
 #include "cli/base/cli_json.h"
 #include "cli/topo/cmd_topo.h"
+#include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "profiles/fragment/fragment_gpus.h"
 
@@ -24,8 +25,9 @@ static enum capo_path nearest_nic(const struct capo_topology *t, int gpu)
         return nearest;
 }
 
-double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank, char *text,
-                size_t room)
+/* The NICs nearest to a GPU of the allocation, "mlx5_0 PIX". Return: its share of them in GB/s; 0: none. */
+static double topo_nic(const struct capo_topology *t, const struct capo_alloc *a, int rank,
+                       char *text, size_t room)
 {
         const struct capo_alloc_rank *me = &a->ranks[rank];
         enum capo_path nearest = nearest_nic(t, me->gpu);
@@ -103,7 +105,7 @@ static const char *over_word(const struct capo_topology *t, enum capo_ceiling_of
         return of >= CAPO_CEILING_ALL && !t->n_links ? word + strlen("NVLink+") : word;
 }
 
-/* Ring and chain rates as algorithm bandwidth of each collective. */
+/* All rates as bus bandwidth; they are given as algorithm bandwidth. */
 static void add_coll_row(struct cli_section *s, const struct capo_topology *topology,
                          const char *name, const struct capo_ceilings *c, enum capo_coll coll,
                          double links, double ring, double chain,
@@ -111,16 +113,17 @@ static void add_coll_row(struct cli_section *s, const struct capo_topology *topo
 {
         char best[32], link[32], rings[32], chains[32], model[80] = "";
         enum capo_ceiling_of of;
-        double most = capo_ceiling(c, coll, &of);
+        double most = capo_ceiling(c, coll, &of),
+               bus = capo_busbw_factor(capo_coll_kind(coll), (unsigned)c->n_ranks);
 
         if (nccl && nccl->gbs >= 0 && most > 0)
-                snprintf(model, sizeof model, "\t%.1f\t%.0f %%\t%s", nccl->gbs,
+                snprintf(model, sizeof model, "\t%.1f\t%.0f %%\t%s", bus * nccl->gbs,
                          100 * nccl->gbs / most, nccl->what);
         else if (nccl && nccl->gbs >= 0)
-                snprintf(model, sizeof model, "\t%.1f\t\t%s", nccl->gbs, nccl->what);
-        cli_section_row(s, "%s\t%s\t%s\t%s\t%s\t%s%s", name, rate_text(most, best),
-                        over_word(topology, of), rate_text(c->connected ? links : 0, link),
-                        rate_text(ring, rings), rate_text(chain, chains), model);
+                snprintf(model, sizeof model, "\t%.1f\t\t%s", bus * nccl->gbs, nccl->what);
+        cli_section_row(s, "%s\t%s\t%s\t%s\t%s\t%s%s", name, rate_text(bus * most, best),
+                        over_word(topology, of), rate_text(c->connected ? bus * links : 0, link),
+                        rate_text(bus * ring, rings), rate_text(bus * chain, chains), model);
 }
 
 static const char *link_word(const struct capo_topology *t)
@@ -252,7 +255,7 @@ static void add_rates(struct cli_page *page, const struct capo_topology *t,
         int n = c->n_ranks;
 
         columns[3].head = link_word(t);
-        rates = cli_page_section(page, "ALGORITHM BANDWIDTH", columns, asked ? 9 : 6);
+        rates = cli_page_section(page, "BUS BANDWIDTH", columns, asked ? 9 : 6);
         cli_section_of(rates, "GB/s");
         rates->how = "best: no software exceeds it. rings, chains: the best of those shapes, links "
                      "shared freely. NCCL: by its own model, asked on virtual GPUs; part: of best.";

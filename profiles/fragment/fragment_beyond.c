@@ -11,6 +11,9 @@
 #include "profiles/import/import.h"
 
 enum { CHANNELS_MOST = 32, RANKS_MOST = 16 };
+#define EXPERIMENT(value)                                              \
+        "One experiment: capo run --dir without -- COMMAND; %s=" value \
+        " capo run --dir with -- COMMAND; capo diff without with (mpirun needs -x %s, too)"
 
 static double bus_factor(const struct fragment_model *f, size_t row, int n_ranks)
 {
@@ -58,13 +61,12 @@ static void try_setting(const char *name, const char *value, const struct fragme
                         out->text[out->n++], FRAGMENT_BEYOND_TEXT,
                         "%s=%s: NCCL then picks %s %s with %u channels, %.1f GB/s of bus bandwidth "
                         "by its formula, %.1f by its links, instead of %s %s with %u, %.1f: up to "
-                        "%.0f %% less time than any choice of its table now. One experiment: "
-                        "%s=%s capo run --dir with -- COMMAND; then capo diff LOGS with",
+                        "%.0f %% less time than any choice of its table now. " EXPERIMENT("%s"),
                         name, value, capo_ran_algo(then), capo_ran_proto(then),
                         g.nccl.rows[0].channels, gbs, links, capo_algo_name(now->algo),
                         capo_proto_name(now->proto), now->channels,
                         rate_of(f, row, n, CAPO_ALGO_PROTO(now->algo, now->proto), false),
-                        100 * gain, name, value);
+                        100 * gain, name, value, name);
         fragment_model_finish(&g);
 }
 
@@ -92,10 +94,10 @@ static void try_channels(const struct fragment_machine *m, const struct capo_all
                 snprintf(out->text[out->n++], FRAGMENT_BEYOND_TEXT,
                          "%s=%d: the links allow %.1f GB/s of bus bandwidth at %s. NCCL's best "
                          "choice, %s %s, has %.1f by its formula with %d channels. More channels "
-                         "are not in its model, so the gain is not predicted. One experiment: "
-                         "%s=%d capo run --dir with -- COMMAND; then capo diff LOGS with",
+                         "are not in its model, so the gain is not predicted. " EXPERIMENT("%d"),
                          name, more, most, capo_size_print(r->bytes, size, sizeof size),
-                         capo_ran_algo(best), capo_ran_proto(best), gbs, channels, name, more);
+                         capo_ran_algo(best), capo_ran_proto(best), gbs, channels, name, more,
+                         name);
 }
 
 void fragment_beyond(const struct fragment_machine *m, const struct capo_alloc *a,
@@ -114,22 +116,24 @@ void fragment_beyond(const struct fragment_machine *m, const struct capo_alloc *
         try_channels(m, a, f, row, out);
 }
 
-void fragment_advise(const struct fragment_machine *m, const struct capo_alloc *a, bool settings,
-                     struct fragment_advice *out)
+void fragment_advise(const struct fragment_machine *m, const struct capo_alloc *a,
+                     struct fragment_nccl *nccl, struct fragment_advice *out)
 {
-        uint64_t bytes = (1ull << 30) / (unsigned)a->n_ranks * (unsigned)a->n_ranks;
-        const struct capo_plan_ask ask = {CAPO_COLL_ALLREDUCE, bytes};
         _cleanup_free_ struct fragment_orders *orders = xcalloc(1, sizeof *orders);
+        struct capo_plan_ask asks[FRAGMENT_NCCL_ASKS];
         struct fragment_model f;
         char why[512];
 
-        *out = (struct fragment_advice){0};
-        if (a->n_nodes < 2 || m->domain > 1 || (!settings && a->n_nodes < 3) ||
-            fragment_model(m, a, &ask, 1, &f, why, sizeof why) < 0)
+        if (a->n_nodes < 2 || m->domain > 1 || (!nccl && a->n_nodes < 3))
+                return;
+        fragment_nccl_asks(a->n_ranks, asks);
+        if (fragment_model(m, a, asks, nccl ? FRAGMENT_NCCL_ASKS : 1, &f, why, sizeof why) < 0)
                 return;
         if (fragment_orders(&f, m->t, a, NULL, NULL, orders) == 0)
                 fragment_orders_text(orders, &f, a->n_ranks, out->order, sizeof out->order);
-        if (settings)
+        if (nccl) {
+                fragment_nccl_fill(&f.nccl, nccl);
                 fragment_beyond(m, a, &f, 0, &out->beyond);
+        }
         fragment_model_finish(&f);
 }

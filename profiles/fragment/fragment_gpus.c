@@ -68,11 +68,37 @@ static double find_best_set(const struct capo_topology *t, struct capo_alloc *a,
         return most;
 }
 
+/* The NICs nearest to the GPUs of a node, after a blank; "": none is known. */
+static char *nics_text(const struct capo_topology *t, const struct capo_alloc *a, int node,
+                       char *text, size_t room)
+{
+        _cleanup_free_ bool *near = xcalloc(t->n_nics + 1, sizeof *near);
+
+        *text = 0;
+        for (int i = 0; i < a->n_ranks; i++) {
+                const uint8_t *path = t->nic_path + (size_t)a->ranks[i].gpu * t->n_nics;
+                uint8_t least = CAPO_PATH_UNKNOWN;
+
+                for (size_t k = 0; a->ranks[i].node == node && k < t->n_nics; k++)
+                        least = path[k] < least ? path[k] : least;
+                for (size_t k = 0; least < CAPO_PATH_UNKNOWN && k < t->n_nics; k++)
+                        near[k] |= path[k] == least;
+        }
+        for (size_t k = 0; k < t->n_nics; k++) {
+                if (near[k])
+                        capo_append(text, room, "%s%s", *text ? "," : " (nearest NICs ",
+                                    t->nics[k].name);
+        }
+        if (*text)
+                capo_append(text, room, ")");
+        return text;
+}
+
 char *fragment_gpus_text(const struct capo_topology *t, const struct capo_alloc *a, char *text)
 {
         struct capo_alloc b = {a->n_ranks, a->n_nodes, false, NULL};
         double now, most;
-        char gpus[64];
+        char gpus[64], nics[256];
 
         *text = 0;
         if (a->n_ranks < 2 || a->n_ranks > RANKS_MOST || t->n_gpus > 16)
@@ -102,7 +128,8 @@ char *fragment_gpus_text(const struct capo_topology *t, const struct capo_alloc 
                 for (*gpus = 0; i < b.n_ranks && b.ranks[i].node == node; i++)
                         capo_append(gpus, sizeof gpus, "%s%d", *gpus ? "," : "",
                                     t->gpus[b.ranks[i].gpu].dev);
-                capo_append(text, FRAGMENT_GPUS_TEXT, " CUDA_VISIBLE_DEVICES=%s", gpus);
+                capo_append(text, FRAGMENT_GPUS_TEXT, " CUDA_VISIBLE_DEVICES=%s%s", gpus,
+                            nics_text(t, &b, node, nics, sizeof nics));
                 if (a->n_nodes > 1)
                         capo_append(text, FRAGMENT_GPUS_TEXT, " on node %d%s", node,
                                     node + 1 < a->n_nodes ? "," : "");

@@ -6,11 +6,11 @@
 
 #include "profiles/fragment/fragment.h"
 
-enum { FRAGMENT_GPUS_TEXT = 512 };
+enum { FRAGMENT_GPUS_TEXT = 768 };
 
 /**
  * fragment_gpus_text() - other GPUs, as many of each node, with more all-reduce bandwidth by the
- * links, and the setting that takes them, in a sentence
+ * links, the setting that takes them, and their nearest NICs, in a sentence
  *
  * For up to 16 ranks on machines of up to 16 GPUs. Nodes with as many GPUs get the same ones. At most
  * a thousand choices are tried for the nodes with as many GPUs.

@@ -5,7 +5,15 @@
 #include "profiles/fragment/bound.h"
 #include "profiles/fragment/nccl_model.h"
 
-#define LARGE (1ull << 30)
+void fragment_nccl_asks(int n_ranks, struct capo_plan_ask asks[FRAGMENT_NCCL_ASKS])
+{
+        static const enum capo_coll colls[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST,
+                                               CAPO_COLL_ALLGATHER};
+        uint64_t n = (unsigned)n_ranks;
+
+        for (int i = 0; i < FRAGMENT_NCCL_ASKS; i++)
+                asks[i] = (struct capo_plan_ask){colls[i], (1ull << 30) / n * n};
+}
 
 static void fill_row(const struct capo_plan_row *r, struct fragment_nccl_row *out)
 {
@@ -43,29 +51,35 @@ int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *g
         return capo_plan_ask(&q, out, why, room);
 }
 
+void fragment_nccl_fill(const struct capo_plan_answer *answer, struct fragment_nccl *out)
+{
+        out->version = answer->version;
+        out->nodes = answer->reported.n_nodes;
+        for (size_t i = 0; i < answer->n_rows; i++)
+                fill_row(&answer->rows[i],
+                         answer->rows[i].coll == CAPO_COLL_BROADCAST   ? &out->broadcast
+                         : answer->rows[i].coll == CAPO_COLL_ALLGATHER ? &out->allgather
+                                                                       : &out->allreduce);
+        graph_text(answer, 0, out->ring, sizeof out->ring);
+        graph_text(answer, 1, out->tree, sizeof out->tree);
+}
+
 int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a,
                       struct fragment_nccl *out)
 {
-        static const struct capo_plan_ask asks[] = {{CAPO_COLL_BROADCAST, LARGE},
-                                                    {CAPO_COLL_ALLGATHER, LARGE},
-                                                    {CAPO_COLL_ALLREDUCE, LARGE}};
         _cleanup_free_ struct capo_plan_gpu *gpus = capo_alloc_ranks(m->t, a);
+        struct capo_plan_ask asks[FRAGMENT_NCCL_ASKS];
         struct capo_plan_answer answer;
         int r;
 
+        fragment_nccl_asks(a->n_ranks, asks);
         *out = (struct fragment_nccl){.why_not = "out of memory"};
         r = fragment_ask(m, gpus, a->n_ranks, asks, N_ELEMENTS(asks), &answer, out->why_not,
                          sizeof out->why_not);
         if (r < 0)
                 return r;
         *out->why_not = 0;
-        out->version = answer.version;
-        out->nodes = answer.reported.n_nodes;
-        fill_row(&answer.rows[0], &out->broadcast);
-        fill_row(&answer.rows[1], &out->allgather);
-        fill_row(&answer.rows[2], &out->allreduce);
-        graph_text(&answer, 0, out->ring, sizeof out->ring);
-        graph_text(&answer, 1, out->tree, sizeof out->tree);
+        fragment_nccl_fill(&answer, out);
         capo_plan_answer_finish(&answer);
         return 0;
 }

@@ -37,6 +37,11 @@ int fragment_ask(const struct fragment_machine *m, const struct capo_plan_gpu *g
                  const struct capo_plan_ask *asks, size_t n_asks, struct capo_plan_answer *out,
                  char *why, size_t room);
 
+/* What it is about, the all-reduce first. */
+enum { FRAGMENT_NCCL_ASKS = 3 };
+void fragment_nccl_asks(int n_ranks, struct capo_plan_ask asks[FRAGMENT_NCCL_ASKS]);
+void fragment_nccl_fill(const struct capo_plan_answer *answer, struct fragment_nccl *out);
+
 /** fragment_nccl_ask() - Return: 0; negative errno with out->why_not set and all else empty. */
 int fragment_nccl_ask(const struct fragment_machine *m, const struct capo_alloc *a,
                       struct fragment_nccl *out);

@@ -49,34 +49,18 @@ for key in "gpus class connected nvlink_ring nvlink_rings broadcast_gbs allgathe
 assert p["nvlink_brick_gbs"] == 20
 assert abs(p["broadcast_gbs"] - 120) < .05 and abs(p["allgather_gbs"] - 137.1) < .05 and abs(p["allreduce_gbs"] - 68.6) < .05
 ' || fail "JSON of the DGX-1V"
-"$capo" topo --topo dgx1v.xml --svg "$tmp.svg" >/dev/null && grep -q '</svg>' "$tmp.svg" || fail "no picture"
-# the picture says what the page says: NICs, and for a fragment over two machines numbers and not zeros
-"$capo" topo --platform dgx1v --gpus 1,2,3+0-4 --svg "$tmp.svg" >"$tmp" || fail "no picture of two machines"
-python3 - "$tmp" "$tmp.svg" <<'END' || fail "the picture of 3+5: $(cat "$tmp.svg")"
-import re, sys
-import xml.etree.ElementTree as ET
-page, texts = open(sys.argv[1]).read(), [e.text or "" for e in ET.parse(sys.argv[2]).iter() if e.tag.endswith("}text")]
-for row, name in (("Broadcast, Reduce", "broadcast"), ("AllGather, ReduceScatter", "all-gather"), ("AllReduce", "all-reduce")):
-    best = re.search(r"^%s +([0-9.]+)  NVLink\+PCIe\+NIC +-" % row, page, re.M)[1]
-    assert float(best) > 0 and f"{name} {best} with PCIe and NICs" in texts, (name, best, texts)
-assert sum(t.startswith("mlx5_") for t in texts) == 8, texts
-assert sum(t.endswith(" GB/s") for t in texts) == 8, texts
-END
-"$capo" topo --topo hgx-h100.xml --svg "$tmp.svg" >/dev/null && grep -q 'all-reduce 329.6, the switches adding' "$tmp.svg" ||
-        fail "the picture of eight H100"
 # nothing that works is 0.0, on one machine or two
 for words in "--topo dgx1v.xml --alloc 3+5" "--topo hgx-h100-smi.txt --alloc 2+3" "--topo aws-p4d-24xl-topo.xml --alloc 8"; do
         # shellcheck disable=SC2086
         "$capo" topo $words | grep -E "^(Broadcast|All)" | grep -w "0.0" && fail "$words: 0.0"
 done
-"$capo" topo --topo dgx1v.xml --svg /dev/null >/dev/null && [ -c /dev/null ] || fail "/dev/null was replaced"
 CUDA_VISIBLE_DEVICES=0 "$capo" topo --topo dgx1v.xml --json | grep -q '"class": "dgx1v/8-ring3"' ||
         fail "CUDA_VISIBLE_DEVICES of this machine was applied to another"
 # which GPUs: {0,1,6} are not joined, {0,2,3} are the best three; a switch joins all alike; slices and whole machines have no choice
 "$capo" topo --platform dgx1v --gpus 0,1,6 --wide |
-        grep -q 'the links allow 66.7 GB/s of bus bandwidth (all-reduce) instead of 16.0: CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,2,3$' ||
+        grep -q 'the links allow 66.7 GB/s of bus bandwidth (all-reduce) instead of 16.0: CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=0,2,3 (nearest NICs mlx5_0,mlx5_1)$' ||
         fail "other GPUs than 0,1,6"
-"$capo" topo --platform dgx1v --gpus 0,1,2+0-4 --wide | grep -q 'CUDA_VISIBLE_DEVICES=0,3,4 on node 0, CUDA_VISIBLE_DEVICES=0,1,2,3,4 on node 1$' || fail "of two nodes"
+"$capo" topo --platform dgx1v --gpus 0,1,2+0-4 --wide | grep -q 'CUDA_VISIBLE_DEVICES=0,3,4 (nearest NICs [a-z0-9_,]*) on node 0, CUDA_VISIBLE_DEVICES=0,1,2,3,4 (nearest NICs [a-z0-9_,]*) on node 1$' || fail "of two nodes"
 for what in "dgx1v --gpus 0,2,3" "dgx1v --alloc 8" "hgxh100 --gpus 5,6,7+0-4" "dgx1v --gpus 0"; do
         "$capo" topo --platform $what | grep -q 'other GPUs' && fail "no better GPUs: $what"
 done
