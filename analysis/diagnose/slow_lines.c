@@ -502,23 +502,26 @@ static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
         bool direct = capo_evidence_has("/GDRDMA", e), supposed = nics->gbits <= 0;
         struct capo_diagnose_finding *f;
 
-        if (share <= 0 || run->bytes < 1 << 24 || !*run->test ||
-            !strstr("all_reduce all_gather reduce_scatter broadcast", run->test) || /* as a ring */
-            (share >= 0.6 && (supposed || share <= 1.05)))
+        if (share <= 0 || run->bytes < 1 << 24 ||
+            (*run->test && /* as a ring */
+             !strstr("all_reduce all_gather reduce_scatter broadcast", run->test)))
                 return;
-        if (share > 1.05) {
-                for (uint32_t i = 0; i < e->n_findings; i++) {
-                        f = &e->findings[i];
-                        if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text ||
-                            f->marks[0].line != run->line)
-                                continue;
-                        ADD(f->headline, ": MORE THAN THE NICS CARRY (%.4g GB/s), as with trees",
-                            most);
-                        SAY(f->next,
-                            "nothing is wrong by this number; NCCL_ALGO=Ring gives one to hold against the link");
-                }
-                return;
+        for (uint32_t i = 0; i < e->n_findings && share >= 0.8 && !supposed; i++) {
+                f = &e->findings[i];
+                if (strcmp(f->kind, "healthy") != 0 || f->marks[0].text != run->text ||
+                    f->marks[0].line != run->line)
+                        continue;
+                ADD(f->headline,
+                    share > 1.05 ? ": MORE THAN THE NICS CARRY (%.4g GB/s), as with trees"
+                                 : ": IT REACHES WHAT THE NICS IN USE CARRY (%.4g GB/s)",
+                    most);
+                SAY(f->next,
+                    share > 1.05
+                            ? "nothing is wrong by this number; NCCL_ALGO=Ring gives one to hold against the link"
+                            : "nothing is wrong by this number; more needs more NICs of each node in use (NET/IB : Using, NCCL_IB_HCA)");
         }
+        if (share >= 0.6)
+                return;
         f = capo_evidence_finding(e);
         capo_finding_mark(f, (struct capo_evidence_mark){run->text, run->line});
         capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
