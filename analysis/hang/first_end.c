@@ -89,8 +89,8 @@ static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_
         return n == 1 ? found : CAPO_HANG_NONE;
 }
 
-/* Of those that ended together, the only one without a call that failed: the others failed because
- * of its end. */
+/* Of those that ended together, the only one without a call that failed: the others failed, or
+ * aborted a communicator, because of its end. */
 static uint32_t find_unfailed(const struct capo_hang_job *job, uint64_t first_ns)
 {
         uint32_t found = CAPO_HANG_NONE, n = 0, failed = 0;
@@ -100,7 +100,9 @@ static uint32_t find_unfailed(const struct capo_hang_job *job, uint64_t first_ns
                 bool fails = false;
 
                 for (uint32_t k = 0; k < p->n_calls; k++)
-                        fails |= !capo_hang_taken(p->calls[k].result);
+                        fails |= !capo_hang_taken(p->calls[k].result) ||
+                                 (p->calls[k].call == CAPO_CALL_COMMABORT &&
+                                  p->calls[k].begin_ns > first_ns);
                 failed += fails;
                 if (!fails && ended_badly(p) && p->end_ns <= first_ns + HANG_TOGETHER_NS) {
                         found = i;

@@ -40,13 +40,10 @@ bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verd
  * same algorithm, protocol and channels on all of them?
  * @v: RUNNING, or the state of the GPUs is not known; becomes TUNED if the choices differ.
  * Different profiles count only if a GPU was seen to be stuck and the choices themselves are not
- * known.
- *
- * Return: 0; -ENOMEM. */
-int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v);
+ * known. */
+void hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/** hang_judge_lost() - was a process killed while all were in a call? Return: 0, also if none was;
- * -ENOMEM. */
+/** hang_judge_lost() - was a process killed while all were in a call? */
 void hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /**

@@ -44,9 +44,9 @@ static bool member_counts(const struct choices *c, uint32_t i)
         return c->profiles ? p->tuned || p->settings : c->call[i] && c->call[i]->algo_proto;
 }
 
-/* Accuse the ranks whose choice most others did not make; all, if no side is larger. Return: 1; 0:
- * they agree; -ENOMEM. */
-static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
+/* Accuse the ranks whose choice most others did not make; all, if no side is larger. Return: do
+ * they differ? */
+static bool accuse_few(const struct choices *c, struct capo_hang_verdict *v)
 {
         uint32_t most = 0, best = 0, known = 0, n = c->comm->n_members;
 
@@ -62,7 +62,7 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
                 }
         }
         if (best == known)
-                return 0;
+                return false;
         hang_acquit(v);
         v->kind = CAPO_HANG_TUNED;
         v->most = c->comm->members[most].process;
@@ -78,7 +78,7 @@ static int accuse_few(const struct choices *c, struct capo_hang_verdict *v)
                 v->call = c->call[most];
         v->n_ranks = n;
         v->n_waiting = best;
-        return 1;
+        return true;
 }
 
 /* The newest call that ended on the GPUs of all ranks, and with it all before. A single rank can
@@ -104,18 +104,18 @@ static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
         return least;
 }
 
-/* The first call of @comm that may be stuck and whose choices differ. Return: as accuse_few(). */
-static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_hang_verdict *v)
+/* The first call of @comm that may be stuck and whose choices differ. */
+static bool first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_hang_verdict *v)
 {
         struct choices c = {.job = job, .comm = &job->comms[comm]};
         const uint32_t n = c.comm->n_members, after = newest_ended_seq(job, comm);
         _cleanup_free_ const struct capo_hang_call **calls = xcalloc(n + 1, sizeof(*calls));
         const struct capo_hang_process *first =
                 n ? &job->processes[c.comm->members[0].process] : NULL;
-        int r = 0;
+        bool found = false;
 
         c.call = calls;
-        for (uint32_t i = 0; first && i < first->n_calls && r == 0; i++) {
+        for (uint32_t i = 0; first && i < first->n_calls && !found; i++) {
                 const struct capo_hang_call *call = &first->calls[i];
 
                 if (call->comm != comm || !is_collective(call) || call->captured ||
@@ -124,24 +124,23 @@ static int first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_
                 for (uint32_t k = 0; k < n; k++)
                         calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], comm,
                                                 call->seq);
-                r = accuse_few(&c, v);
-                if (r > 0) {
+                found = accuse_few(&c, v);
+                if (found) {
                         v->comm = comm;
                         v->seq = call->seq;
                         v->sure = CAPO_HANG_CERTAIN;
                 }
         }
-        return r;
+        return found;
 }
 
 /* The choices for the stuck call are not known: compare profiles and settings. */
-static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+static void by_profile(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct choices c = {.job = job, .comm = &job->comms[v->comm], .profiles = true};
         const uint32_t n = c.comm->n_members;
         _cleanup_free_ const struct capo_hang_call **calls = xcalloc(n + 1, sizeof(*calls));
         bool known = n > 0;
-        int r;
 
         c.call = calls;
         for (uint32_t k = 0; k < n; k++) {
@@ -149,24 +148,19 @@ static int by_profile(const struct capo_hang_job *job, struct capo_hang_verdict 
                         hang_made_as(&job->processes[c.comm->members[k].process], v->comm, v->seq);
                 known &= calls[k] && calls[k]->algo_proto;
         }
-        r = known ? 0 : accuse_few(&c, v);
-        if (r > 0)
+        if (!known && accuse_few(&c, v))
                 v->sure = CAPO_HANG_LIKELY;
-        return r;
 }
 
-int hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         const bool runs = v->kind == CAPO_HANG_RUNNING;
-        int r = 0;
+        bool found = false;
 
-        for (uint32_t i = 0; i < job->n_comms && r == 0; i++) {
-                if (!runs || i == v->comm)
-                        r = first_of(job, i, v);
-        }
-        if (r > 0 && !runs)
+        for (uint32_t i = 0; i < job->n_comms && !found; i++)
+                found = (!runs || i == v->comm) && first_of(job, i, v);
+        if (found && !runs)
                 v->sure = CAPO_HANG_LIKELY;
-        if (r == 0 && runs && v->comm != CAPO_HANG_NONE)
-                r = by_profile(job, v);
-        return r < 0 ? r : 0;
+        if (!found && runs && v->comm != CAPO_HANG_NONE)
+                by_profile(job, v);
 }

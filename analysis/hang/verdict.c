@@ -496,13 +496,17 @@ static void compare_readings(struct capo_hang_verdict *strict,
         strict->sure = CAPO_HANG_UNSURE;
 }
 
-/* If the others are only stuck in a call that all have entered, or the place is not known, the stop
- * is the cause. */
-static void name_stop(struct capo_hang_verdict *v)
+/* If nobody is to blame but processes that are stopped, the stop is the cause. */
+static void name_stop(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        if (!v->n_culprits || v->culprits[0].why != CAPO_HANG_WHY_STOPPED ||
-            (v->kind != CAPO_HANG_RUNNING && v->kind != CAPO_HANG_INSIDE &&
-             v->kind != CAPO_HANG_UNDECIDED))
+        bool waits = v->kind == CAPO_HANG_MISSING || v->kind == CAPO_HANG_P2P ||
+                     v->kind == CAPO_HANG_CREATION;
+        bool all = v->n_culprits && (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE ||
+                                     v->kind == CAPO_HANG_UNDECIDED || (waits && !job->counted));
+
+        for (uint32_t i = 0; i < v->n_culprits; i++)
+                all &= v->culprits[i].why == CAPO_HANG_WHY_STOPPED;
+        if (!all)
                 return;
         v->kind = CAPO_HANG_STOPPED_RANK;
         if (v->sure == CAPO_HANG_UNSURE)
@@ -593,7 +597,7 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 hang_judge_tuned(job, v);
         if (stood_quiet(job, v))
                 explain_quiet(job, v);
-        name_stop(v);
+        name_stop(job, v);
         hang_doubt(job, v);
         hang_sort_culprits(job, v);
         return 0;

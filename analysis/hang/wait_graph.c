@@ -2,6 +2,7 @@
 #include "capo/call_ids.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
+#include "analysis/hang/culprits.h"
 #include "analysis/hang/hang_play.h"
 #include "analysis/hang/wait_graph.h"
 
@@ -208,12 +209,25 @@ static const struct capo_hang_call *find_failed_init(const struct capo_hang_proc
         return NULL;
 }
 
+/* Its last call began to make a communicator and did not wait for it, and not all ranks have. */
+static const struct capo_hang_call *find_begun_init(const struct capo_hang_job *job,
+                                                    uint32_t process)
+{
+        const struct capo_hang_call *c = hang_last(&job->processes[process]);
+
+        return c && c->call == CAPO_CALL_COMMINIT && c->result == CAPO_NCCL_IN_PROGRESS &&
+                               c->comm != CAPO_HANG_NONE && !capo_hang_gone(job, process) &&
+                               job->comms[c->comm].n_ranks > (int32_t)job->comms[c->comm].n_members
+                       ? c
+                       : NULL;
+}
+
 static const struct capo_hang_call *lifecycle_call_of(const struct capo_hang_job *job,
                                                       uint32_t process)
 {
         const struct capo_hang_call *c = capo_hang_inside(&job->processes[process]);
 
-        if (!c && (c = find_failed_init(&job->processes[process])))
+        if (!c && (c = find_failed_init(&job->processes[process]) ?: find_begun_init(job, process)))
                 return c;
         return c && capo_hang_is_lifecycle(c) && !capo_hang_gone(job, process) ? c : NULL;
 }
@@ -236,6 +250,37 @@ static bool is_absent(const struct hang_graph *g, const struct hang_node *n,
         return !takes_part(n, m->process) && !m->dead &&
                !(gone && c->call == CAPO_CALL_COMMSHRINK) &&
                (ends || m->splits <= g->job->comms[c->comm].members[c->member].splits);
+}
+
+static bool is_member(const struct capo_hang_comm *c, uint32_t process)
+{
+        bool found = false;
+
+        for (uint32_t i = 0; i < c->n_members; i++)
+                found |= c->members[i].process == process;
+        return found;
+}
+
+/* Processes that are not in @c->comm have to take part, too: newcomers, or all that are left. Where
+ * there are more of them than are wanted, it is not known which. */
+static void add_absent_others(struct hang_graph *g, struct hang_node *n,
+                              const struct capo_hang_call *c, uint32_t wanted)
+{
+        const struct capo_hang_job *job = g->job;
+        uint32_t others = 0;
+
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                others += !is_member(&job->comms[c->comm], i);
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_call *in = capo_hang_inside(&job->processes[i]);
+
+                if (is_member(&job->comms[c->comm], i) || (in && in->call == c->call))
+                        continue;
+                if (others == wanted)
+                        node_on(n, i, CAPO_HANG_NONE, CAPO_STAND_MISSING, false);
+                else
+                        n->unseen = wanted;
+        }
 }
 
 /* Add every rank that should take part and does not. If a shrink leaves out some of them, it is not
@@ -269,8 +314,12 @@ static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                 if (is_absent(g, n, c, &comm->members[i]))
                         node_on(n, comm->members[i].process, i, CAPO_STAND_MISSING, false);
         }
-        if (comm && c->call != CAPO_CALL_COMMSHRINK && comm->n_ranks > 0 &&
-            (uint32_t)comm->n_ranks > comm->n_members)
+        if (comm && c->call == CAPO_CALL_COMMGROW && c->bytes > comm->n_members)
+                add_absent_others(g, n, c, (uint32_t)c->bytes - comm->n_members);
+        else if (comm && c->call == CAPO_CALL_COMMINIT)
+                add_absent_others(g, n, c, (uint32_t)comm->n_ranks - comm->n_members);
+        else if (comm && c->call != CAPO_CALL_COMMSHRINK && comm->n_ranks > 0 &&
+                 (uint32_t)comm->n_ranks > comm->n_members)
                 n->unseen = (uint32_t)comm->n_ranks - comm->n_members;
 }
 

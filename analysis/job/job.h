@@ -48,7 +48,10 @@ struct capo_job_process {
         uint64_t n_records; /* single calls in the log */
         uint32_t stream;    /* stream of the first call whose shape is known */
         bool has_stream;
-        bool many_streams;              /* its calls went to several streams */
+        bool many_streams; /* its calls went to several streams */
+        struct {
+                uint64_t calls, timed, ns;
+        } messages; /* its sends and receives; those timed on the GPU, and their time */
         struct capo_job_call last_call; /* the latest one; t_begin 0: none */
         struct capo_silences silent; /* longest silences of the thread with the most calls; shorter
                                         ones than 1/1024 of the job are left out */
@@ -149,6 +152,7 @@ struct capo_skew {
         uint32_t
                 origin; /* 1 + the communicator in which `worst` waited, and was late for that; 0: the
                                  delay began with it */
+        bool by_message;     /* `worst` was late for sends or receives that took long */
         double worst_p50_ns; /* its delay behind the first rank in the calls where it was last */
         double worst_max_ns;
         uint32_t worst_from_seq; /* from this call on it was last in most; 0: from the beginning, as

@@ -34,6 +34,14 @@ static double late_in(const struct capo_job_comm *c, uint32_t k, enum view view)
         return view == BY_SUM ? r->late_ns : r->late_p50_ns * (double)c->n_calls;
 }
 
+/* How long its sends and receives took: most of a long one is waiting for the other half. */
+static double waited_for_messages(const struct capo_job_process *p)
+{
+        return p->messages.timed ? (double)p->messages.ns / (double)p->messages.timed *
+                                           (double)p->messages.calls
+                                 : 0;
+}
+
 static double waited_elsewhere(const struct followed *f, const struct capo_job_comm *c, uint32_t k,
                                enum view view)
 {
@@ -56,12 +64,13 @@ static struct elsewhere waited_by_all(const struct followed *f, const struct cap
         return e;
 }
 
-/* The communicator in which the process waited longest; CAPO_NO_COMM: in none. */
-static uint32_t find_waiting(const struct capo_job *job, uint32_t process, uint32_t except)
+/* The communicator in which the process waited longest, @ns; CAPO_NO_COMM: in none. */
+static uint32_t find_waiting(const struct capo_job *job, uint32_t process, uint32_t except,
+                             double *ns)
 {
         uint32_t most = CAPO_NO_COMM;
-        double ns = 0;
 
+        *ns = 0;
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 const struct capo_job_comm *c = &job->comms[i];
 
@@ -69,8 +78,8 @@ static uint32_t find_waiting(const struct capo_job *job, uint32_t process, uint3
                      k++) {
                         double own = waited_in(c, k, BY_SUM);
 
-                        if (c->members[k].process == process && own > ns) {
-                                ns = own;
+                        if (c->members[k].process == process && own > *ns) {
+                                *ns = own;
                                 most = i;
                         }
                 }
@@ -150,15 +159,20 @@ static void follow_comm(const struct followed *f, uint32_t comm)
         struct capo_skew *skew = c->skew;
         double worst = skew->ranks[skew->worst].late_ns;
         const struct elsewhere e = waited_by_all(f, c);
-        uint32_t origin;
+        uint32_t origin, process, waited_in_most;
+        double ns;
 
         if (worst <= 0 || !is_explained(f, c, skew->worst, &e))
                 return;
         origin = find_origin(f, c, worst, &e);
+        process = c->members[skew->worst].process;
+        waited_in_most = find_waiting(f->job, process, comm, &ns);
         if (origin < c->n_members)
                 charge_origin(f, c, origin, worst, &e);
+        else if (waited_for_messages(&f->job->processes[process]) > ns)
+                skew->by_message = true;
         else
-                skew->origin = 1 + find_waiting(f->job, c->members[skew->worst].process, comm);
+                skew->origin = 1 + waited_in_most;
 }
 
 bool capo_skew_is_alike(const struct capo_job_comm *c, uint32_t k, uint32_t member)
@@ -186,6 +200,8 @@ void capo_skew_follow(struct capo_job *job)
                               *medians = xcalloc(job->n_processes + 1, sizeof *medians);
         struct followed f = {.job = job, .waited = {sums, medians}};
 
+        for (uint32_t i = 0; i < job->n_processes; i++)
+                sums[i] = medians[i] = waited_for_messages(&job->processes[i]);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 struct capo_job_comm *c = &job->comms[i];
 

@@ -6,6 +6,7 @@
 #include <xxhash.h>
 
 #include "capo/call_ids.h"
+#include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
@@ -230,9 +231,12 @@ static void add_cell(struct capo_job *job, const struct capo_log_cell *c,
         if (c->flags & CAPO_RECORD_CHOSEN && c->clock == CAPO_CLOCK_EVENT)
                 capo_hist_add_view(&row->time[CAPO_TIMES_CHOSEN], gpu);
         capo_hist_add_view(&row->time[CAPO_TIMES_WAITED], waited);
-        if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL) {
+        if (c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL)
                 capo_hist_add_view(&row->time[c->clock], gpu);
-                return;
+        if (capo_call_kind(c->call) == CAPO_KIND_P2P && !(c->flags & CAPO_RECORD_MEMBER)) {
+                job->processes[process].messages.calls += c->count;
+                job->processes[process].messages.timed += gpu->head.count;
+                job->processes[process].messages.ns += gpu->head.sum_ns;
         }
 }
 

@@ -429,8 +429,8 @@ void capo_judge_waits(struct capo_page *r)
                                  part_in_messages(r, i) < NEARLY_ALL;
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
-                w->handed_on =
-                        w->stands_out && !w->by_clocks && !w->follows && may_be_handed_on(r, i);
+                w->handed_on = w->stands_out && !w->by_clocks && !w->follows &&
+                               (k->by_message || may_be_handed_on(r, i));
                 w->alike = w->stands_out && !w->by_clocks && !w->follows && !w->handed_on &&
                            !(k->ranks[k->worst].stopped_ns > 0) &&
                            2 * capo_skew_alike(&r->job->comms[i], k->worst) >

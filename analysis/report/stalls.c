@@ -94,40 +94,53 @@ static void find_stops(const struct capo_page *r, struct stall s, char *text, si
         *rank = n == 1 ? only : *rank;
 }
 
+json_t *capo_watch_record(const struct capo_job *job, double *from, double *to)
+{
+        const char *path = job->processes[0].path, *slash = strrchr(path, '/');
+        _cleanup_free_ char *json = NULL;
+        char file[4096];
+        size_t size;
+        double since = 0, still = 0;
+        json_t *page;
+
+        snprintf(file, sizeof file, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, VERDICT);
+        if (capo_others_read(file, CAPO_OTHERS_MESSAGE, capo_others_owner(path), &json, &size, NULL,
+                             0) < 0)
+                return NULL;
+        page = json_loadb(json, size, 0, NULL);
+        if (json_unpack(page, "{s:F, s:F}", "since", &since, "still_s", &still) < 0)
+                json_decref(steal(&page));
+        *from = since * 1e9;
+        *to = (since + still) * 1e9;
+        return page;
+}
+
 /* The verdict of capo watch for that time: "stopped: rank 1"; "": none. @rank: the one it names;
  * else -1. */
 static void read_verdict(const struct capo_page *r, struct stall s, char *text, size_t room,
                          int *rank)
 {
-        const char *path = r->job->processes[0].path, *slash = strrchr(path, '/'), *verdict = "";
-        _cleanup_free_ char *json = NULL;
-        char file[4096];
-        size_t size;
-        double since = 0, still = 0;
-        json_t *page, *culprits = NULL;
+        struct stall found = {0, 0};
+        json_t *page = capo_watch_record(r->job, &found.from, &found.to), *who;
+        json_t *culprits = json_object_get(page, "culprits");
+        const char *verdict = json_string_value(json_object_get(page, "verdict")), *why;
+        size_t i;
 
         *text = 0;
-        snprintf(file, sizeof file, "%.*s%s", slash ? (int)(slash + 1 - path) : 0, path, VERDICT);
-        if (capo_others_read(file, CAPO_OTHERS_MESSAGE, capo_others_owner(path), &json, &size, NULL,
-                             0) < 0)
-                return;
-        page = json_loadb(json, size, 0, NULL);
-        if (page &&
-            json_unpack(page, "{s:s, s:F, s:F, s:o}", "verdict", &verdict, "since", &since,
-                        "still_s", &still, "culprits", &culprits) == 0 &&
-            since * 1e9 < s.to && since * 1e9 > s.from - WATCH_AFTER &&
-            (since + still) * 1e9 > s.from && json_array_size(culprits)) {
+        if (verdict && json_array_size(culprits) && found.from < s.to &&
+            found.from > s.from - WATCH_AFTER && found.to > s.from) {
                 snprintf(text, room, "%.32s:", verdict);
-                for (size_t i = 0; i < json_array_size(culprits) && i < 4; i++) {
-                        json_t *who = json_object_get(json_array_get(culprits, i), "rank");
-                        const char *why = json_string_value(
-                                json_object_get(json_array_get(culprits, i), "why"));
+                json_array_foreach(culprits, i, who)
+                {
+                        json_t *number = json_object_get(who, "rank");
 
-                        if (!json_is_integer(who))
+                        why = json_string_value(json_object_get(who, "why"));
+                        if (!json_is_integer(number) || i >= STOPS_SHOWN)
                                 continue;
-                        *rank = json_array_size(culprits) == 1 ? (int)json_integer_value(who) : -1;
+                        *rank = json_array_size(culprits) == 1 ? (int)json_integer_value(number)
+                                                               : -1;
                         capo_append(text, room, "%s rank %d", i ? "," : "",
-                                    (int)json_integer_value(who));
+                                    (int)json_integer_value(number));
                         if (why && strcmp(why, verdict))
                                 capo_append(text, room, " (%.32s)", why);
                 }

@@ -2,7 +2,15 @@
 /* Times in which no rank made a call, and calls that were not seen to end. */
 #pragma once
 
+#include <jansson.h>
+
 #include "analysis/report/job_page.h"
+
+/** capo_watch_record() - the last hang that capo watch saw in the job's folder (hang.json)
+ * @from, @to: since when nothing moved, and when that was seen last, ns since 1970
+ *
+ * Return: json_decref() it; NULL: none. */
+json_t *capo_watch_record(const struct capo_job *job, double *from, double *to);
 
 /** capo_judge_stalls() - finds times in which no rank made a call (stalls.c); a step of
  * capo_judge_problems(). */

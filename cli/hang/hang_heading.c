@@ -96,9 +96,9 @@ static bool is_end_listed(const struct hang_page *p, uint32_t process)
                (p->verdict.kind == CAPO_HANG_ENDED || p->verdict.together);
 }
 
-/* The process that ended next after @after_ns and index @after; CAPO_HANG_NONE: no more. */
-static uint32_t find_next_end(const struct hang_page *p, uint64_t after_ns, uint32_t after)
+uint32_t hang_next_end(const struct hang_page *p, uint32_t after)
 {
+        uint64_t after_ns = after == CAPO_HANG_NONE ? 0 : p->hang.processes[after].end_ns;
         uint32_t best = CAPO_HANG_NONE;
 
         for (uint32_t i = 0; i < p->hang.n_processes; i++) {
@@ -111,12 +111,6 @@ static uint32_t find_next_end(const struct hang_page *p, uint64_t after_ns, uint
                         best = i;
         }
         return best;
-}
-
-uint32_t hang_next_end(const struct hang_page *p, uint32_t after)
-{
-        return after == CAPO_HANG_NONE ? find_next_end(p, 0, after)
-                                       : find_next_end(p, p->hang.processes[after].end_ns, after);
 }
 
 void hang_ends(const struct hang_page *p, FILE *out)

@@ -4,6 +4,7 @@
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/stalls.h"
 #include "analysis/report/waits_causes.h"
 #include "analysis/steps/job_steps.h"
 #include "profiles/machine/nvml.h"
@@ -45,11 +46,39 @@ static uint64_t now_of_calls(const struct hang_page *page)
         return logs->now_ns;
 }
 
+/* A process that capo watch saw stopped, and that gave no sign of life since, was stopped until the
+ * job was ended. */
+static void recall_stops(struct hang_page *page)
+{
+        double from, to;
+        json_t *record = page->hang.over ? capo_watch_record(page->job, &from, &to) : NULL, *who;
+        size_t k;
+
+        json_array_foreach(json_object_get(record, "culprits"), k, who)
+        {
+                const char *why = json_string_value(json_object_get(who, "why"));
+                json_int_t pid = json_integer_value(json_object_get(who, "pid")),
+                           rank = json_integer_value(json_object_get(who, "rank"));
+
+                for (uint32_t i = 0; i < page->job->n_processes && why; i++) {
+                        struct capo_hang_process *p = &page->hang.processes[i];
+
+                        if (strcmp(why, "stopped") || p->ending != CAPO_HANG_BY_KILL ||
+                            p->rank != rank || page->job->processes[i].header.pid != pid ||
+                            (double)p->end_ns > to)
+                                continue;
+                        p->life = CAPO_HANG_STOPPED;
+                        p->end_ns = (uint64_t)to;
+                }
+        }
+        json_decref(record);
+}
+
 int hang_page_read(struct hang_page *page)
 {
         struct capo_log_paths *paths = &page->logs->paths;
         char why[512] = "no memory";
-        int used = 0;
+        int used = 0, r;
 
         page->job = capo_job_new();
         page->known = xcalloc(paths->n + 1, sizeof *page->known);
@@ -74,8 +103,9 @@ int hang_page_read(struct hang_page *page)
         if (!used)
                 return capo_fail(-ENOENT, "no log to read");
         capo_job_finish(page->job);
-        return capo_hang_read(page->job, page->known, now_of_calls(page), &page->hang,
-                              &page->n_stale);
+        r = capo_hang_read(page->job, page->known, now_of_calls(page), &page->hang, &page->n_stale);
+        recall_stops(page);
+        return r;
 }
 
 void hang_page_judge(struct hang_page *page)

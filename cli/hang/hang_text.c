@@ -200,6 +200,8 @@ static void print_culprit(const struct hang_page *p, const struct capo_hang_culp
                         : !c->call && c->why == CAPO_HANG_WHY_HOST &&
                                           may_wait_for_gpu(p, c->process)
                                   ? "in no call of NCCL; it may wait for its GPU"
+                          : p->hang.over && c->why == CAPO_HANG_WHY_STOPPED
+                                  ? "the process was stopped (a signal, a debugger)"
                                   : capo_hang_why_meaning(c->why),
                 c->works_on && c->why != CAPO_HANG_WHY_OTHER_CALLS
                         ? " (the thread that uses this communicator; other threads call NCCL)"
@@ -440,6 +442,8 @@ int hang_text(const struct hang_page *p, FILE *to)
                                 ? "what its host code did then: data loading, a lock, a file "
                                   "system, a barrier of another library. Or it took another branch "
                                   "and never made this call"
+                        : p->hang.over && v->culprits[0].why == CAPO_HANG_WHY_STOPPED
+                                ? "who stopped it: a debugger, a signal, a frozen container"
                                 : capo_hang_next(p->job, v, next));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

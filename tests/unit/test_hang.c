@@ -290,6 +290,23 @@ Test(hang, one_was_killed_and_all_others_failed_by_it)
         says(CAPO_HANG_UNDECIDED, "", 0);
 }
 
+/* The others saw it go, aborted their communicator and exited, too. */
+Test(hang, one_exited_and_all_others_aborted)
+{
+        ranks(3);
+        everybody(0, 998);
+        ended(1, 999, 3);
+        for (uint32_t i = 0; i < 3; i += 2) {
+                made(i, 0, CAPO_CALL_COMMABORT, 999)->begin_ns += 5000000;
+                job.comms[0].members[i].dead = true;
+                ended(i, 999.01, 1);
+        }
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert_eq(v.sure, CAPO_HANG_LIKELY);
+        job.processes[2].calls[1].begin_ns -= 10000000; /* before that end */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+}
+
 Test(hang, a_job_that_hung_and_was_then_ended)
 {
         ranks(3);
@@ -564,9 +581,9 @@ Test(hang, a_stopped_process_and_one_that_ran_ahead)
         everybody(0, 950);
         job.processes[2].life = CAPO_HANG_STOPPED;
         reduce(0, 0, 951);
-        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         reduce(0, 0, 999); /* hosts still run ahead, and that is no progress */
-        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         job.processes[0].n_calls--;
         job.comms[0].members[0].issued--;
         reduce(2, 0, 951);
@@ -612,7 +629,7 @@ Test(hang, why_it_did_not_come)
         reduce(0, 0, 950);
         reduce(1, 0, 950);
         job.processes[2].life = CAPO_HANG_STOPPED;
-        says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_STOPPED);
+        says(CAPO_HANG_STOPPED_RANK, "2", CAPO_HANG_WHY_STOPPED);
         job.processes[2].life = CAPO_HANG_EXITED;
         says(CAPO_HANG_MISSING, "2", CAPO_HANG_WHY_EXITED);
         job.processes[2].life = CAPO_HANG_KILLED;
@@ -1005,6 +1022,43 @@ Test(hang, a_communicator_of_all_without_one)
         job.processes[0].calls[0].bytes = job.processes[1].calls[0].bytes =
                 2; /* of these two only */
         says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
+}
+
+/* Three grow to four, and the newcomer is the process that is not in their communicator. */
+Test(hang, a_growth_without_the_newcomer)
+{
+        uint32_t part;
+
+        ranks(4);
+        part = comm_of("part", 0, 3);
+        for (uint32_t i = 0; i < 3; i++) {
+                struct capo_hang_call *c = made(i, part, CAPO_CALL_COMMGROW, 950);
+
+                c->where = CAPO_HANG_HOST;
+                c->end_ns = 0;
+                c->bytes = 4;
+        }
+        says(CAPO_HANG_CREATION, "3", CAPO_HANG_WHY_HOST);
+        for (uint32_t i = 0; i < 3; i++)
+                job.processes[i].calls[0].bytes = 5;
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert_eq(v.unseen, 2);
+}
+
+/* Two of three have begun to make it, do not wait for that, and ask whether it is ready. */
+Test(hang, a_communicator_that_is_begun_without_one)
+{
+        uint32_t pipe;
+
+        ranks(3);
+        pipe = comm_of("pipe", 0, 2);
+        job.comms[pipe].n_ranks = 3;
+        for (uint32_t i = 0; i < 2; i++)
+                made(i, pipe, CAPO_CALL_COMMINIT, 950)->result = CAPO_NCCL_IN_PROGRESS;
+        says(CAPO_HANG_CREATION, "2", CAPO_HANG_WHY_HOST);
+        cr_assert(v.n_waiting == 2 && v.sure == CAPO_HANG_LIKELY);
+        job.comms[pipe].n_ranks = 4;
+        says(CAPO_HANG_UNDECIDED, "", 0);
 }
 
 Test(hang, gpus_that_do_not_end)

@@ -972,3 +972,21 @@ Test(skew, a_delay_is_followed_to_where_it_began)
         cr_expect_eq(job->comms[1].skew->worst, 1);
         capo_meet_free(both[1]);
 }
+
+/* Rank 1 comes 40 ms late, and its receives took as long: the delay began with who sent. */
+Test(skew, a_delay_that_came_with_a_message)
+{
+        const struct capo_skew *k;
+
+        job->comms[0].n_calls = 40;
+        for (uint32_t i = 1; i <= 40; i++)
+                call(i, false, 0, 40 * MS, 0);
+        job->processes[1].messages.calls = 40;
+        job->processes[1].messages.timed = 5;
+        job->processes[1].messages.ns = 5 * 41 * MS;
+        k = solve();
+        cr_expect(k->worst == 1 && k->by_message && !k->origin);
+        job->processes[0].messages = job->processes[2].messages = job->processes[1].messages;
+        k = solve(); /* all have such messages */
+        cr_expect(k->worst == 1 && !k->by_message);
+}
