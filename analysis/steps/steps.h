@@ -64,7 +64,7 @@ struct capo_steps {
         struct capo_step *step; /* complete steps, in order */
         uint32_t n, n_plain;
         /* over plain steps */
-        double p50_ns, p95_ns, mean_ns;
+        double p50_ns, p95_ns, mean_ns, mean_error_ns; /* standard error of the mean */
         double recent_p50_ns, recent_p95_ns; /* of the last minutes */
         double drift;     /* median of the last quarter over that of the first, minus 1 */
         uint32_t changed; /* index of the step from which on steps take clearly longer or shorter

@@ -74,10 +74,12 @@ void step_times(struct capo_steps *s)
         _cleanup_free_ struct time_of *copy = xcalloc(s->n + 1, sizeof *copy);
         _cleanup_free_ double *rank = xcalloc(s->n + 1, sizeof *rank);
         uint32_t n = 0, k, quarter;
+        double squares = 0;
 
         for (uint32_t i = 0; i < s->n; i++) {
                 if (s->step[i].plain) {
                         s->mean_ns += (double)s->step[i].ns;
+                        squares += (double)s->step[i].ns * (double)s->step[i].ns;
                         times[n++] = (struct time_of){.ns = (double)s->step[i].ns, .step = i};
                 }
         }
@@ -85,6 +87,7 @@ void step_times(struct capo_steps *s)
         if (!n)
                 return;
         s->mean_ns /= n;
+        s->mean_error_ns = sqrt(fmax(0, squares / n - s->mean_ns * s->mean_ns) / n);
         s->p50_ns = quantile_of(times, n, 0.5, copy);
         s->p95_ns = quantile_of(times, n, 0.95, copy);
         for (k = n; k > 0 && (n - k < LEAST_RECENT || s->step[times[k - 1].step].t_ns + RECENT_NS >=

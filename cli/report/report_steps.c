@@ -8,9 +8,11 @@
 
 #define STEADY 0.02 /* smaller drift is not reported */
 
-/* What times of calls and of steps differ by, of a step and of the share (docs/causes.md). */
+/* What times of calls and of steps differ by, of a step, of the share, and of the standard error of
+ * the mean step (docs/causes.md). */
 #define STEP_ERROR 0.01
 #define TIME_ERROR 0.06
+#define MEAN_ERROR 0.5
 
 static void add_times(const struct capo_page *r, struct cli_section *s)
 {
@@ -116,7 +118,8 @@ static struct what_if judge_what_if(const struct capo_page *r)
                         continue;
                 w.rank = r->job->processes[c->members[wait->last].process].rank;
                 w.share = per * k->caused_ns;
-                error = STEP_ERROR + TIME_ERROR * w.share;
+                error = STEP_ERROR + TIME_ERROR * w.share +
+                        MEAN_ERROR * j->steps.mean_error_ns / w.before_ns;
                 w.is.low = fmax(0, per * wait->caused.low - error);
                 w.is.high = fmin(1, per * wait->caused.high + error);
                 w.after_ns = w.before_ns * (1 - w.share);

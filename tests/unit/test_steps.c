@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <math.h>
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -90,11 +91,13 @@ Test(steps, recent)
 {
         struct capo_step_call call[STEPS * CALLS];
         struct capo_steps s;
+        double share = (double)FROM / (STEPS - 1); /* the last one has no end */
 
         changed_steps(call, 1000000);
         cr_assert_eq(capo_steps_find(call, STEPS * CALLS, &s), 0);
         cr_expect_float_eq(s.p50_ns, 8004e6, 2e6);
         cr_expect_float_eq(s.recent_p50_ns, 10003e6, 2e6);
+        cr_expect_float_eq(s.mean_error_ns, 2e9 * sqrt(share * (1 - share) / s.n_plain), 2e6);
         capo_steps_finish(&s);
 }
 
