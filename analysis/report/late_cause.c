@@ -127,7 +127,6 @@ struct capo_late_cause capo_late_cause(const struct capo_job *job, uint32_t comm
 const char *capo_cause_name(enum capo_cause by)
 {
         static const char *const names[] = {
-                [CAPO_CAUSE_UNKNOWN] = NULL,
                 [CAPO_CAUSE_HOST] = "host",
                 [CAPO_CAUSE_GPU] = "gpu",
                 [CAPO_CAUSE_NETWORK] = "network",
@@ -152,10 +151,8 @@ char *capo_cause_print(const struct capo_late_cause *cause, char *text, size_t r
                 return text;
         capo_append(text, room, "its GPU is throttled%s: %.0f MHz", cause->now ? " now" : "",
                     capo_gpu_clocks_sm(c));
-        if (cause->others_mhz > 0)
-                capo_append(text, room, ", the others %.0f", cause->others_mhz);
-        else
-                capo_append(text, room, " of %u", c->max_mhz);
+        capo_append(text, room, cause->others_mhz > 0 ? ", the others %.0f" : " of %.0f",
+                    cause->others_mhz > 0 ? cause->others_mhz : c->max_mhz);
         if (c->celsius)
                 capo_append(text, room, ", %u C", c->celsius);
         for (int i = 0, n = 0; i < CAPO_CLOCK_REASONS; i++) {
@@ -163,7 +160,7 @@ char *capo_cause_print(const struct capo_late_cause *cause, char *text, size_t r
                         continue;
                 capo_append(text, room, "%s%s", n++ ? ", " : ": ", capo_clock_reason_words(i));
                 if (!cause->now)
-                        capo_append(text, room, " at %u of %u looks", c->reason[i], c->samples);
+                        capo_append(text, room, " in %u of %u samples", c->reason[i], c->samples);
         }
         return text;
 }

@@ -29,8 +29,8 @@ static unsigned n_causes(const struct capo_causes *c)
         F("comm", TEXT, of->comm == CAPO_NO_COMM ? NULL : capo_page_comm(in, of->comm))       \
         F("rank", RANK, of->comm == CAPO_NO_COMM ? -1 : in->job->processes[of->process].rank) \
         F("lost_s", DURATION, of->lost_ns)                                                    \
-        F("since", TIME, (int64_t)of->since_ns)                                               \
-        F("until", TIME, (int64_t)of->until_ns)                                               \
+        F("since", COUNT, of->since_ns ? (int64_t)(of->since_ns / 1000000000) : -1)           \
+        F("until", COUNT, of->until_ns ? (int64_t)(of->until_ns / 1000000000) : -1)           \
         F("longer", SHARE, of->longer > 0 ? of->longer : -1)                                  \
         F("found", JSON, CLI_ENTITIES(found, in, of->found, n_causes(of)))                    \
         F("asked", TEXT, *of->asked ? of->asked : NULL)                                       \
@@ -45,25 +45,25 @@ CLI_ENTITY_SHARED(report_seen, struct capo_causes, struct capo_page, SEEN_FIELDS
 static void add_found(const struct capo_page *r, const struct capo_causes *c, struct cli_section *s)
 {
         char who[32], text[32], share[120], at[32];
-        int32_t rank;
 
         for (unsigned i = 0; i < c->n; i++) {
                 const struct capo_cause_found *f = &c->found[i];
+                int32_t rank = capo_why_rank(r->job, f);
 
-                rank = capo_why_rank(r->job, f);
                 *who = 0;
                 if (rank >= 0)
                         snprintf(who, sizeof who, "rank %d: ", rank);
                 if (f->explained_ns >= 0 && c->lost_ns > 0)
-                        snprintf(share, sizeof share, " (%s",
+                        snprintf(share, sizeof share, " (explains %s",
                                  capo_text_percent(f->explained_ns / c->lost_ns, text));
                 else
-                        snprintf(share, sizeof share, " (its time is not known");
+                        snprintf(share, sizeof share, " (how much it cost is not known");
                 if (c->since_ns && !(c->longer > 0))
-                        capo_append(share, sizeof share, ", %s %s", c->until_ns ? "from" : "since",
+                        capo_append(share, sizeof share,
+                                    c->until_ns ? "; late from %s" : "; late since %s",
                                     capo_text_when(c->since_ns, "%H:%M:%S", at));
                 if (c->until_ns)
-                        capo_append(share, sizeof share, "%s %s", c->since_ns ? " to" : ", until",
+                        capo_append(share, sizeof share, c->since_ns ? " to %s" : "; late until %s",
                                     capo_text_when(c->until_ns, "%H:%M:%S", at));
                 cli_section_cell(s, "%s%s%s%s)", f->is_cause ? "" : "also seen: ", who, f->text,
                                  share);

@@ -57,7 +57,7 @@ def cause(text, key):
 
 
 # how often the job looks is the machine's: a slow one takes the start of NCCL for a hang, too
-SAID_THEN = re.compile(re.escape(SAID) % ("", r" at (\d+) of \1 looks", r" at \1 of \1 looks"))
+SAID_THEN = re.compile(re.escape(SAID) % ("", r" in (\d+) of \1 samples", r" in \1 of \1 samples"))
 
 
 def said_of_then(*words, here=True):

@@ -58,8 +58,8 @@ Test(cause, a_gpu_slower_than_the_others_that_something_holds_back)
         cr_assert(cause().throttled);
         cr_assert_str_eq(
                 said(),
-                "its GPU is throttled: 345 MHz, the others 1980, 91 C: slowed by the hardware at 2 of 12 looks, "
-                "too hot (hardware) at 11 of 12 looks");
+                "its GPU is throttled: 345 MHz, the others 1980, 91 C: slowed by the hardware in 2 of 12 samples, "
+                "too hot (hardware) in 11 of 12 samples");
 }
 
 /* A program waits for its GPU: a slow one makes the host late as well. */
@@ -88,8 +88,8 @@ Test(cause, without_samples_of_others_its_own_highest_clock_is_the_measure)
         cr_assert(cause().throttled);
         cr_assert_str_eq(
                 said(),
-                "its GPU is throttled: 345 MHz of 1980, 91 C: slowed by the hardware at 2 of 12 looks, "
-                "too hot (hardware) at 11 of 12 looks");
+                "its GPU is throttled: 345 MHz of 1980, 91 C: slowed by the hardware in 2 of 12 samples, "
+                "too hot (hardware) in 11 of 12 samples");
         clocks(0, "looks 3 busy 0 sm 0 least 0 max 1980 celsius 0 idle 3");
         cr_assert(cause().throttled, "who was idle is no measure");
 }
@@ -105,7 +105,7 @@ Test(cause, a_power_limit_counts_where_much_is_lost)
         cr_assert(cause().throttled);
         cr_assert_str_eq(
                 said(),
-                "its GPU is throttled: 1380 MHz, the others 1980, 70 C: its power limit at 9 of 9 looks");
+                "its GPU is throttled: 1380 MHz, the others 1980, 70 C: its power limit in 9 of 9 samples");
 }
 
 Test(cause, a_reason_seen_once_in_a_while_is_none)
