@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""planted_causes.py BUILD [--only KIND|NAME]... [--seed N] [--seconds S] [--keep FOLDER]
+"""planted_causes.py BUILD [--only KIND|NAME]... [--seed N | --seeds FIRST LAST] [--seconds S] [--keep FOLDER]
                          [--no-capo] [--tries N] [--list] [--json FILE]
 
 Starts small jobs (4 ranks, stand-in NCCL) under BUILD's capo with default settings, plants a cause
 in each, and judges `capo report`. BUILD is a meson build folder. half.json lists the seeds.
 
 --only      a kind (cpu-limit), a name (cpu-limit-11), or a prefix with * (h-*); may be repeated
---seed      this seed in place of those of half.json
+--seed      this seed in place of those of half.json; --seeds: these
 --seconds   of each job, 10; windows scale with it
 --keep      logs, truth.json, measured.json, page.txt, page.json stay in FOLDER/NAME
 --tries     how often at most a job is played of which the program did not do as its truth says: 2
@@ -273,6 +273,7 @@ def main():
     parser.add_argument("build")
     parser.add_argument("--only", action="append")
     parser.add_argument("--seed", type=int)
+    parser.add_argument("--seeds", type=int, nargs=2)
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--keep")
     parser.add_argument("--json")
@@ -284,7 +285,8 @@ def main():
         half = json.load(f)
     chosen = []
     for kind in planted_kinds.KINDS:
-        for seed in ([args.seed] if args.seed is not None else half["seeds"].get(kind, [])):
+        for seed in (range(args.seeds[0], args.seeds[1] + 1) if args.seeds else
+                     [args.seed] if args.seed is not None else half["seeds"].get(kind, [])):
             name = "%s-%d" % (kind, seed)
             if not args.only or any(fnmatch.fnmatch(kind, p) or fnmatch.fnmatch(name, p)
                                     for p in args.only):

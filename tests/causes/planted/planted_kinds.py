@@ -566,6 +566,24 @@ def someone_late_or_not(s):
     return "; nobody is late"
 
 
+@kind("healthy")
+def healthy(s):
+    """Nothing is planted: even and uneven work that all ranks share, pauses of all, C and Python."""
+    form, sleep = s.nth(["even", "pauses", "roams", "second", "burns"]), s.rng.choice([10, 20, 30])
+    s.lang = s.rng.choice(["c", "c", "python"])
+    s.job["count"], s.job["calls"] = s.rng.choice([1024, 4096, 65536]), s.rng.choice([1, 2, 3])
+    if form == "second":
+        s.job["second"] = 5
+    s.base(burn=s.rng.choice([10, 15] if form == "burns" else [1, 2, 4]), sleep=sleep)
+    if form == "pauses":
+        s.say("*", "sleep", s.rng.choice([100, 200]), "@ 0 %g %d" % (10 * s.seconds, s.rng.choice([10, 20])))
+    for r in range(RANKS if form == "roams" else 0):
+        s.say(r, "sleep", sleep, "@ 0 %g %d" % (10 * s.seconds, [3, 5, 7, 11][r]))
+    if s.nth([False, False, True]):
+        s.nodes = [0, 0, 1, 1]
+    s.says = "nothing is planted: " + form
+
+
 @kind("h-still")
 def h_still(s):
     _, nic, _ = two_nodes(s, before={"packet_seq_err": 4830, "symbol_error": 17, "np_cnp_sent": 991234,
