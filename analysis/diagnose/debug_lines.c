@@ -648,22 +648,6 @@ static void judge_turns(struct debug *d)
         }
 }
 
-/* "began on node-a, node-b". */
-static void tell_hosts(const struct debug *d, const char *key, struct capo_diagnose_finding *f)
-{
-        char host[DEBUG_NAME];
-
-        for (uint32_t k = 0; k < d->n_comms && strlen(f->detail) < 300; k++) {
-                const char *name = d->processes[d->comms[k].process].name;
-
-                if (strcmp(d->comms[k].key, key) != 0)
-                        continue;
-                SAY(host, "%.*s", (int)strcspn(name, ":"), name);
-                if (!strstr(f->detail, host))
-                        ADD(f->detail, "%s%s", *f->detail ? ", " : "begun on ", host);
-        }
-}
-
 /* A communicator that ranks began to create, but that no rank completed. */
 static void judge_creations(struct debug *d)
 {
@@ -705,10 +689,8 @@ static void judge_creations(struct debug *d)
                 SAY(f->headline,
                     "A COMMUNICATOR OF %d RANKS: lines of %u rank%s begin its creation, no line ends it",
                     c->n_ranks, n, n == 1 ? "" : "s");
-                tell_hosts(d, c->key, f);
                 if (n_list)
-                        ADD(f->detail, "%sno line of %s", *f->detail ? "\n" : "",
-                            capo_rank_list(list, n_list, ranks));
+                        SAY(f->detail, "no line of %s", capo_rank_list(list, n_list, ranks));
                 SAY(f->next,
                     "%s: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P, and stacks of all ranks",
                     n_list ? "the lines of these ranks, or that there are none"

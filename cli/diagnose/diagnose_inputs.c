@@ -17,7 +17,14 @@
 #include "analysis/diagnose/pickle.h"
 
 /* What is kept of an input: 88 MiB; with the text made of it the memory stays below 256. */
-enum { MOST_DEPTH = 4, CHUNK = 1 << 18, HEAD_BYTES = 24 << 20, TAIL_BYTES = 64 << 20 };
+enum {
+        MOST_DEPTH = 4,
+        CHUNK = 1 << 18,
+        HEAD_BYTES = 24 << 20,
+        TAIL_BYTES = 64 << 20,
+        HEAD_LINES = 500000, /* the rest of MOST_LINES are the last ones */
+        MOST_LINES = 2000000,
+};
 
 static void add_path(struct diagnose_paths *paths, const char *path)
 {
@@ -41,13 +48,24 @@ static uint32_t add_other(struct diagnose_inputs *in, const char *path,
 struct keep {
         char *head, *tail; /* tail: a ring */
         size_t n_head, room;
-        uint64_t total;
+        uint64_t total, lines; /* lines: newlines in all of it */
+        uint32_t gap;          /* the line behind which some are left out; 0: none */
 };
+
+static uint64_t count_lines(const char *text, size_t n)
+{
+        uint64_t lines = 0;
+
+        for (const char *at = text; (at = memchr(at, '\n', (size_t)(text + n - at))); at++)
+                lines++;
+        return lines;
+}
 
 static void keep_bytes(struct keep *k, const char *bytes, size_t n)
 {
         size_t part = HEAD_BYTES - k->n_head < n ? HEAD_BYTES - k->n_head : n;
 
+        k->lines += count_lines(bytes, n);
         if (k->n_head + part >= k->room) {
                 k->room = 2 * (k->n_head + part) + 1;
                 k->head = xrealloc(k->head, k->room);
@@ -65,8 +83,32 @@ static void keep_bytes(struct keep *k, const char *bytes, size_t n)
         }
 }
 
-/* What was kept, with a 0 behind it. Return: is its middle left out? */
-static bool give_kept(struct keep *k, char **text, size_t *size)
+/* Leave out @text's bytes from @from up to @to, and of the many lines the middle ones. @k->lines is
+ * then the number of lines that are left out. Return: its new size. */
+static size_t cut_middle(struct keep *k, char *text, size_t size, size_t from, size_t to)
+{
+        uint64_t n = count_lines(text, size), first = 0;
+
+        if (n > MOST_LINES) {
+                const char *at = text, *end;
+
+                for (; first < HEAD_LINES && at < text + from; first++)
+                        at = (const char *)memchr(at, '\n', (size_t)(text + size - at)) + 1;
+                end = at;
+                for (n -= first; n > MOST_LINES - HEAD_LINES; n--)
+                        end = (const char *)memchr(end, '\n', (size_t)(text + size - end)) + 1;
+                from = (size_t)(at - text) < from ? (size_t)(at - text) : from;
+                to = (size_t)(end - text) > to ? (size_t)(end - text) : to;
+        }
+        text[from - 1] = '\n'; /* no line of two parts */
+        k->gap = (uint32_t)count_lines(text, from);
+        k->lines -= count_lines(text + to, size - to) + k->gap;
+        memmove(text + from, text + to, size - to + 1);
+        return from + size - to;
+}
+
+/* What was kept, with a 0 behind it. */
+static void give_kept(struct keep *k, const char *path, char **text, size_t *size)
 {
         uint64_t behind = k->total - k->n_head;
         size_t n = (size_t)(behind < TAIL_BYTES ? behind : TAIL_BYTES),
@@ -77,11 +119,22 @@ static bool give_kept(struct keep *k, char **text, size_t *size)
                 memcpy(all + k->n_head, k->tail + first, n - first);
                 memcpy(all + k->n_head + n - first, k->tail, first);
         }
+        free(k->tail);
+        k->tail = NULL;
         all[k->n_head + n] = 0;
         k->head = NULL;
         *text = all;
         *size = k->n_head + n;
-        return behind > TAIL_BYTES;
+        if (behind > TAIL_BYTES)
+                *size = cut_middle(k, all, *size, k->n_head, k->n_head);
+        else if (k->lines > MOST_LINES)
+                *size = cut_middle(k, all, *size, *size, 0);
+        if (!k->gap)
+                return;
+        capo_warn(
+                "%s: %llu MiB of text: its first %u lines and its last %zu MiB at most are read, %llu lines between are left out",
+                path, (unsigned long long)(k->total >> 20), k->gap, (size_t)TAIL_BYTES >> 20,
+                (unsigned long long)k->lines);
 }
 
 /* @ended: whether the bytes so far are whole. */
@@ -156,23 +209,21 @@ static int read_all(int fd, struct keep *k, char *in, char *out)
 }
 
 /* Return: 0; 1: only part of it, which was said; -errno. */
-static int read_input(const char *path, char **text, size_t *size)
+static int read_input(const char *path, struct keep *k, char **text, size_t *size)
 {
         _cleanup_close_ int fd = strcmp(path, "-") ? capo_file_open(path) : dup(STDIN_FILENO);
         _cleanup_free_ char *in = xmalloc(CHUNK), *out = xmalloc(CHUNK);
-        struct keep k = {0};
-        int r = fd >= 0 ? read_all(fd, &k, in, out) : fd == -1 ? -errno : fd;
+        int r = fd >= 0 ? read_all(fd, k, in, out) : fd == -1 ? -errno : fd;
 
-        if (r == -EBADMSG && k.total) {
+        if (r == -EBADMSG && k->total) {
                 capo_warn("%s: truncated or damaged: only its first %llu bytes of text are read",
-                          path, (unsigned long long)k.total);
+                          path, (unsigned long long)k->total);
                 r = 0;
         }
-        if (r == 0 && give_kept(&k, text, size))
-                capo_warn("%s: %llu MiB of text: only its first %d and last %d MiB are read", path,
-                          (unsigned long long)(k.total >> 20), HEAD_BYTES >> 20, TAIL_BYTES >> 20);
-        free(k.head);
-        free(k.tail);
+        if (r == 0)
+                give_kept(k, path, text, size);
+        free(k->head);
+        free(k->tail);
         return r;
 }
 
@@ -301,90 +352,123 @@ static void add_ras(struct diagnose_inputs *in, const char *path, char *text)
 
 /* ---- what capo wrote ---- */
 
-/* Add the verdict of a page of capo hang, report or check that was kept as text. Return: is it one? */
-static bool add_page(struct diagnose_inputs *in, const char *path, const char *text)
-{
-        static const struct {
-                const char *begin, *kind;
-        } pages[] = {
-                {"capo hang  ", "hang"}, {"capo report   ", "report"}, {"capo check", "check"}};
-        struct capo_diagnose_finding *f;
-        const char *line, *next = strstr(text, "\nNEXT");
-        size_t i = 0;
-        uint32_t n;
+static const char WENT_ON[] = "WENT ON: ranks made progress again, that hang was over";
 
-        while (i < N_ELEMENTS(pages) && strncmp(text, pages[i].begin, strlen(pages[i].begin)) != 0)
-                i++;
-        if (i == N_ELEMENTS(pages))
-                return false;
-        line = strstr(text, "\n! ") ?: strstr(text, "\nNOT READY") ?: strchr(text, '\n');
-        if (!line) /* its first line alone says nothing */
-                return false;
-        line += 1 + 2 * !strncmp(line, "\n! ", 3);
-        n = add_other(in, path, CAPO_EVIDENCE_LOG);
+/* A finding that quotes @said. */
+static void add_own(struct diagnose_inputs *in, const char *path, const char *verb,
+                    const char *said, const char *next)
+{
+        uint32_t n = add_other(in, path, CAPO_EVIDENCE_PAGE);
+        bool fine = capo_line_has(said, "NOTHING HUNG|NOTHING HANGS|healthy"),
+             open = capo_line_has(said, "UNDECIDED|NOT DECIDED|undecided|no problem|WENT ON") ||
+                    !strncasecmp(said, "ready", 5);
+        struct capo_diagnose_finding *f;
+
         f = capo_evidence_finding(&in->evidence);
         capo_finding_mark(f, (struct capo_evidence_mark){n, 0});
-        f->kind = pages[i].kind;
-        f->rank = strncmp(line, "NOTHING HUNG", 12) && strncmp(line, "NOTHING HANGS", 13) &&
-                                  strncmp(line, "READY", 5) && (i != 1 || line[-1] == ' ')
-                          ? !strncmp(line, "UNDECIDED", 9) || !strncmp(line, "NOT DECIDED", 11)
-                                    ? CAPO_RANK_UNDECIDED
-                            : i == 1 ? CAPO_RANK_SLOW
-                                     : CAPO_RANK_HANG
-                          : CAPO_RANK_HEALTHY;
-        SAY(f->headline, "capo %s SAYS: ", pages[i].kind);
-        if (i == 1 && f->rank == CAPO_RANK_HEALTHY)
-                ADD(f->headline, "no problem");
-        else
-                capo_quote(line, f->headline + strlen(f->headline),
-                           sizeof f->headline - strlen(f->headline));
-        if (next)
-                capo_quote(next + 5 + strspn(next + 5, " "), f->next, sizeof f->next);
+        capo_finding_is(f,
+                        fine                      ? CAPO_RANK_HEALTHY
+                        : open                    ? CAPO_RANK_UNDECIDED
+                        : !strcmp(verb, "report") ? CAPO_RANK_SLOW
+                                                  : CAPO_RANK_HANG,
+                        verb, open ? "unsure" : "likely");
+        SAY(f->headline, "capo %s SAYS: ", verb);
+        capo_quote(said, f->headline + strlen(f->headline),
+                   sizeof f->headline - strlen(f->headline));
+        capo_quote(next, f->next, sizeof f->next);
+}
+
+/* In place: a page without the marks of Markdown; @join: each paragraph in one line. */
+static void join_page(char *text, bool join)
+{
+        char *to = text;
+
+        for (const char *at = text; *at; at++) {
+                if (*at == '\\' && ispunct((unsigned char)at[1]))
+                        at++;
+                else if (!strncmp(at, "**", 2) || !strncmp(at, "> ", 2) || !strncmp(at, "##", 2) ||
+                         !strncmp(at, "* ", 2)) {
+                        at += 1 + strspn(at + 2, " ");
+                        continue;
+                }
+                if (join && !strncmp(at, "\n  ", 3) && at[3] > ' ' && at[3] != '*')
+                        at += 2, *to++ = ' ';
+                else
+                        *to++ = *at;
+        }
+        *to = 0;
+}
+
+/* Add the verdict of a page of capo hang, report or check. Return: is it one? */
+static bool add_page(struct diagnose_inputs *in, const char *path, const char *text)
+{
+        static const char *const verbs[] = {"hang", "report", "check"};
+        bool of_check = capo_line_has(text, "ok    |note  |warn  |FAIL  ") &&
+                        (strstr(text, "\nREADY: ") || strstr(text, "\nNOT READY: "));
+        const char *title = text + strspn(text, "# "), *verb = of_check ? verbs[2] : NULL, *said,
+                   *next;
+        _cleanup_free_ char *page = NULL;
+
+        for (size_t i = 0; i < N_ELEMENTS(verbs) && !strncmp(title, "capo ", 5) && !verb; i++) {
+                if (!strncmp(title + 5, verbs[i], strlen(verbs[i])) &&
+                    !strncmp(title + 5 + strlen(verbs[i]), "  ", 2))
+                        verb = verbs[i];
+        }
+        if (!verb)
+                return false;
+        page = xstrdup(text);
+        join_page(page, verb == verbs[1]);
+        next = strstr(page, "\nNEXT");
+        said = strstr(page, verb == verbs[2] ? "FAIL  " : "\n! ") ?: strstr(page, "\nproblem:");
+        if (!said && verb == verbs[2])
+                said = strstr(page, "READY: ");
+        else if (!said && verb == verbs[0])
+                said = strchr(page, '\n');
+        if (verb != verbs[1] && !said) /* its first line alone says nothing */
+                return false;
+        said = said ? said + strspn(said, "\n! ") : "no problem";
+        said += strncmp(said, "problem:", 8) ? 0 : 8;
+        add_own(in, path, verb, strstr(page, "\nWENT ON") ? WENT_ON : said,
+                next ? next + 5 + strspn(next + 5, " ") : "");
         return true;
 }
 
-/* The same of the JSON of capo hang and report. */
+/* The same of the JSON of capo hang, report and check. */
 static bool add_page_json(struct diagnose_inputs *in, const char *path, const char *text)
 {
-        bool ours = strstr(text, "\"capo_hang\"") || strstr(text, "\"capo_report\"");
+        bool ours = strstr(text, "\"capo_hang\"") || strstr(text, "\"capo_report\"") ||
+                    strstr(text, "\"capo_check\"");
         json_t *doc = ours ? json_loads(text, 0, NULL) : NULL, *one,
                *problems = json_object_get(doc, "problems");
         const char *kind = json_string_value(json_object_get(doc, "verdict")), *problem;
-        struct capo_diagnose_finding *f;
-        char who[128];
+        struct capo_diagnose_finding who = {.n_ranks = 0};
+        char list[128] = "", said[400];
         size_t i;
-        uint32_t n;
 
-        if (!kind && !json_is_array(problems)) {
-                json_decref(doc);
-                return false;
-        }
-        n = add_other(in, path, CAPO_EVIDENCE_LOG);
-        if (json_object_get(doc, "went_on")) { /* capo watch: that hang was over */
-                json_decref(doc);
-                return true;
-        }
-        f = capo_evidence_finding(&in->evidence);
-        capo_finding_mark(f, (struct capo_evidence_mark){n, 0});
-        if (kind) {
-                json_array_foreach(json_object_get(doc, "culprits"), i, one) capo_finding_rank_add(
-                        f, (int32_t)json_integer_value(json_object_get(one, "rank")));
-                f->kind = "hang";
-                f->rank = !strcmp(kind, "healthy")     ? CAPO_RANK_HEALTHY
-                          : !strcmp(kind, "undecided") ? CAPO_RANK_UNDECIDED
-                                                       : CAPO_RANK_HANG;
-                SAY(f->headline, "capo hang SAYS: %.60s%s%s", kind, f->n_ranks ? ", " : "",
-                    f->n_ranks ? capo_rank_list(f->ranks, f->n_ranks, who) : "");
-                SAY(f->next, "capo hang of the same logs: its page says what to do");
-        } else {
-                problem = json_string_value(json_array_get(problems, 0));
-                capo_finding_is(f, problem ? CAPO_RANK_SLOW : CAPO_RANK_HEALTHY, "report",
-                                "likely");
-                SAY(f->headline, "capo report SAYS: %.300s", problem ? problem : "no problem");
-                SAY(f->next, "capo report of the same logs: its page says what to do");
-        }
+        json_array_foreach(json_object_get(doc, "culprits"), i, one) capo_finding_rank_add(
+                &who, (int32_t)json_integer_value(json_object_get(one, "rank")));
+        problem = json_string_value(json_array_get(problems, 0));
+        if (who.n_ranks)
+                capo_rank_list(who.ranks, who.n_ranks, list);
+        SAY(said, "%.60s%s%s", kind ? kind : "", *list ? ", " : "", list);
+        if (json_object_get(doc, "capo_check") && kind)
+                add_own(in, path, "check", said, "capo check of that machine: its FAIL lines");
+        else if (kind)
+                add_own(in, path, "hang", json_object_get(doc, "went_on") ? WENT_ON : said,
+                        "capo hang of the same logs: its page says what to do");
+        else if (json_is_array(problems))
+                add_own(in, path, "report", problem ? problem : "no problem",
+                        "capo report of the same logs: its page says what to do");
+        ours = kind || json_is_array(problems);
         json_decref(doc);
-        return true;
+        if (who.n_ranks && in->evidence.n_findings) {
+                struct capo_diagnose_finding *f =
+                        &in->evidence.findings[in->evidence.n_findings - 1];
+
+                memcpy(f->ranks, who.ranks, sizeof f->ranks);
+                f->n_ranks = who.n_ranks;
+        }
+        return ours;
 }
 
 /* ---- one file ---- */
@@ -395,17 +479,20 @@ static void take_log(struct diagnose_inputs *in, const char *path)
         add_path(&in->logs, path);
 }
 
-static void add_text(struct diagnose_inputs *in, const char *path, char *text)
+static void add_text(struct diagnose_inputs *in, const char *path, char *text, const struct keep *k)
 {
-        uint32_t n = capo_evidence_add(&in->evidence, path, text),
-                 cut = in->evidence.texts[n].records.n_cut_lines;
+        uint32_t n = capo_evidence_add(&in->evidence, path, text);
+        struct capo_records *records = &in->evidence.texts[n].records;
 
-        if (cut)
+        if (records->n_cut_lines)
                 capo_warn("%s: %u line%s longer than 64 KiB: only the begin of each is read", path,
-                          cut, cut == 1 ? " is" : "s are");
+                          records->n_cut_lines, records->n_cut_lines == 1 ? " is" : "s are");
+        for (uint32_t i = 0; i < records->n && k->gap; i++)
+                records->v[i].line += records->v[i].line > k->gap ? (uint32_t)k->lines : 0;
 }
 
-static void take_bytes(struct diagnose_inputs *in, const char *path, char *text, size_t size)
+static void take_bytes(struct diagnose_inputs *in, const char *path, char *text, size_t size,
+                       const struct keep *k)
 {
         enum capo_evidence_kind kind = CAPO_EVIDENCE_UNKNOWN;
         const char *begin = text + strspn(text, " \r\n\t");
@@ -441,7 +528,7 @@ static void take_bytes(struct diagnose_inputs *in, const char *path, char *text,
                         add_ras(in, path, xstrdup(answer));
                         *answer = 0;
                 }
-                add_text(in, path, text);
+                add_text(in, path, text, k);
         }
 }
 
@@ -469,6 +556,7 @@ static void take_path(struct diagnose_inputs *in, const char *path, int depth)
         const char *binary;
         struct stat st;
         bool known = strcmp(path, "-") != 0 && stat(path, &st) == 0;
+        struct keep k = {0};
         char *text = NULL;
         size_t size = 0;
         int r;
@@ -485,7 +573,7 @@ static void take_path(struct diagnose_inputs *in, const char *path, int depth)
                 take_log(in, path);
                 return;
         }
-        r = read_input(path, &text, &size);
+        r = read_input(path, &k, &text, &size);
         if (r < 0) {
                 capo_warn("left out %s: %s", path,
                           r == -EBADMSG  ? "truncated or damaged, nothing can be decompressed"
@@ -498,7 +586,7 @@ static void take_path(struct diagnose_inputs *in, const char *path, int depth)
                 capo_warn("not read: %s is %s", path, binary);
         read_utf16(text, &size);
         in->n_files++;
-        take_bytes(in, path, text, size);
+        take_bytes(in, path, text, size, &k);
 }
 
 int diagnose_read(struct diagnose_inputs *in, int n, char **words)

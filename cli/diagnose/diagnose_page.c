@@ -220,17 +220,6 @@ static void add_verdict(const struct capo_evidence *e, const struct capo_diagnos
         }
 }
 
-/* Beside a verdict that names the cause a weaker finding only says who waits. */
-static size_t skip_doubt(const struct capo_diagnose_finding *v,
-                         const struct capo_diagnose_finding *f)
-{
-        static const char doubt[] = "NOT DECIDED WHO IS THE CAUSE: ";
-
-        return v && v->rank >= CAPO_RANK_HANG && !strncmp(f->headline, doubt, sizeof doubt - 1)
-                       ? sizeof doubt - 1
-                       : 0;
-}
-
 static bool shares_line(const struct capo_diagnose_finding *a,
                         const struct capo_diagnose_finding *b)
 {
@@ -273,8 +262,8 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
                 if (!adds_something(e, v, f))
                         continue;
                 marks = marks_text(e, f);
-                cli_section_cell(s, "%s%s   %s", f->headline + skip_doubt(v, f),
-                                 who_text(e, f, who), marks ? marks : "");
+                cli_section_cell(s, "%s%s   %s", f->headline, who_text(e, f, who),
+                                 marks ? marks : "");
                 others++;
         }
 }

@@ -59,6 +59,27 @@ head -c 300 job.log.gz >cut.gz
 { head -c 5000000 /dev/zero | tr '\0' x; echo; echo '[rank3]: CUDA out of memory'; } >long.txt
 expect 1 '1 line is longer than 64 KiB' -- long.txt
 expect 1 'A GPU RAN OUT OF MEMORY (rank 3)' -- long.txt
+# of too much text the middle is left out, the lines keep their numbers, and 256 MiB suffice
+python3 - <<'EOF'
+import gzip
+with open("many.txt", "w") as out:
+    out.write("a\n" * 2100000 + "[rank3]: CUDA out of memory\n")
+with gzip.open("bomb.gz", "wb", 1) as out:
+    for i in range(200):
+        out.write((b"A" * 1023 + b"\n") * 1024)
+    out.write(b"[rank3]: CUDA out of memory\n")
+EOF
+expect 1 '100001 lines between are left out' -- many.txt
+expect 1 'from many.txt:2100001' -- many.txt
+python3 - "$capo" <<'EOF' || bad=1
+import os, subprocess, sys
+run = subprocess.Popen([sys.argv[1], "diagnose", "bomb.gz"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+page = run.stdout.read().decode()
+use = os.wait4(run.pid, 0)[2].ru_maxrss
+asan = b"__asan_init" in open(sys.argv[1], "rb").read()  # it needs several times the memory
+if "from bomb.gz:204801" not in page or (use > 256 << 10 and not asan):
+    sys.exit(f"bomb.gz: {use} KiB of memory: {page}")
+EOF
 python3 -c 'open("wide.txt", "wb").write("CUDA out of memory\n".encode("utf-16"))'
 expect 1 'A GPU RAN OUT OF MEMORY' -- wide.txt
 printf '\211PNG\r\n' >shot.png
@@ -69,7 +90,21 @@ expect 1 'capo hang SAYS: RANK 1 IS MISSING' -- hang.page
 echo '{"capo_hang": 1, "verdict": "missing", "culprits": [{"rank": 7}]}' >hang.json
 expect 1 'capo hang SAYS: missing, rank 7' -- hang.json
 echo '{"capo_hang": 1, "verdict": "stopped", "culprits": [{"rank": 2}], "went_on": 1764385200.5}' >went_on.json
-expect 3 "NOT DECIDED" -- went_on.json
+expect 3 'capo hang SAYS: WENT ON' -- went_on.json
+mkdir own
+"$gen_job" own pattern "$root/tests/patterns/ddp.pattern" missing=1 at=5 >made || exit 1
+for form in '' --markdown --json; do
+        "$capo" hang $form own >own.hang
+        expect 1 'capo hang SAYS: .*[rR][aA][nN][kK] 1' -- own.hang
+        "$capo" report $form own >own.report
+        expect 1 'capo report SAYS: no rank made a call for 60.0 s' -- own.report
+        "$capo" report $form "$root/tests/golden/sample-v1" >fine.report
+        expect 3 'capo report SAYS: no problem' -- fine.report
+done
+"$capo" check --gpus 1024 >own.check
+expect 1 'capo check SAYS: FAIL' -- own.check
+"$capo" check --gpus 1024 --json >own.check
+expect 1 'capo check SAYS: not ready' -- own.check
 
 flight=$root/tests/hang/flight/missing
 expect 1 'RANK 2 HAS NOT MADE AllReduce #5' -- "$flight"
