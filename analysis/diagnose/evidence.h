@@ -55,7 +55,6 @@ struct capo_diagnose_finding {
         enum capo_finding_rank rank;
         const char *kind; /* name in JSON: "missing", "killed", ...; as in docs/diagnose.md */
         const char *sure; /* "certain", "likely", "unsure" */
-        bool slurm_node;  /* about a node that Slurm's lines name */
         uint16_t story;   /* of one job and attempt, in which it was found */
         char headline[448];
         char detail[768];  /* several lines; "": none */
@@ -197,7 +196,6 @@ void capo_tests_read(struct capo_evidence *e);
 void capo_tried_read(struct capo_evidence *e);
 /** capo_tried_tell() - a run did not end without @setting and ended with it. */
 void capo_tried_tell(struct capo_evidence *e, const char *setting, struct capo_evidence_mark at);
-void capo_slurm_nodes_name(struct capo_evidence *e); /* add them to findings about nodes */
 void capo_exceptions_read(struct capo_evidence *e);
 void capo_errors_read(struct capo_evidence *e); /* the tables of whole lines */
 

@@ -10,14 +10,11 @@ static const struct error_row {
         enum capo_evidence_kind of;
         enum capo_finding_rank rank;
         const char *kind, *sure, *headline, *next;
-        bool slurm_node;
 } rows[] = {
 #define ERROR_LINE(words, of, rank, kind, sure, headline, next) \
         {words, CAPO_EVIDENCE_##of, CAPO_RANK_##rank, kind, sure, headline, next},
 #define XID(numbers, rank, kind, headline, next)
 #include "analysis/diagnose/node_lines.def"
-#define SLURM_NODE(words, of, rank, kind, sure, headline, next) \
-        {words, CAPO_EVIDENCE_##of, CAPO_RANK_##rank, kind, sure, headline, next, true},
 #include "analysis/diagnose/error_lines.def"
 #include "analysis/diagnose/nccl_lines.def"
 };
@@ -177,7 +174,6 @@ static void add_line(struct search *s, const char *at, const char *line, uint32_
 
                 capo_finding_is(s->f, after ? CAPO_RANK_NOTE : s->row->rank, s->row->kind,
                                 s->row->sure);
-                s->f->slurm_node = s->row->slurm_node;
                 SAY(s->f->headline, "%s", s->row->headline);
                 capo_quote(detail, s->f->detail, sizeof s->f->detail);
                 SAY(s->f->next, "%s", s->row->next);
@@ -376,7 +372,6 @@ void capo_errors_read(struct capo_evidence *e)
                         find_row(e, &rows[i], &found);
         }
         capo_evidence_all(e, " NCCL WARN ", take_warning, &s, &s.text);
-        capo_slurm_nodes_name(e);
 }
 
 void capo_last_errors_read(struct capo_evidence *e)
