@@ -121,6 +121,21 @@ static void find_release(const char *at, int *release)
                 *release = capo_nccl_named(word);
 }
 
+/* "2.19.3:", "### v2.18.5-1", "NCCL 2.18.3": a release alone on its line. */
+static int find_heading(const char *line, size_t size)
+{
+        const char *at = line + strspn(line, "# *");
+        int release = 0;
+
+        at += strncmp(at, "NCCL ", 5) ? 0 : 5;
+        at += *at == 'v';
+        if (strncmp(at, "2.", 2) != 0 || (strncmp(line, "### NCCL", 8) != 0 &&
+                                          at - line + strspn(at, "0123456789.-:* \r") < size))
+                return 0;
+        find_release(at, &release);
+        return release;
+}
+
 static void read_test_line(struct run *run, const char *line, size_t size, uint32_t number)
 {
         const char *test = memmem(line, size, "_perf", 5), *from = test;
@@ -135,8 +150,8 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
                 run->commanded = true;
                 read_settings(run, line, size);
         }
-        if (!strncmp(line, "### NCCL 2.", 11))
-                find_release(line + 9, &run->r.nccl);
+        if (find_heading(line, size))
+                run->r.nccl = find_heading(line, size);
         if (*line == '#') {
                 run->begun |= !strncmp(line, "# nThread ", 10);
                 run->r.ended |= !strncmp(line, "# Avg bus bandwidth", 19);
@@ -470,7 +485,9 @@ static struct nics read_nics(struct capo_evidence *e, double measured)
         static const struct {
                 const char *word;
                 double gbits;
-        } kinds[] = {{" XDR", 800}, {" NDR", 400}, {" HDR", 200}, {" EDR", 100}, {" FDR", 56}};
+        } kinds[] = {{" XDR", 800},  {" NDR", 400}, {"x400G", 400}, {"400 Gb/s", 400},
+                     {"400Gb", 400}, {" HDR", 200}, {"x200G", 200}, {"200 Gb/s", 200},
+                     {"200Gb", 200}, {" EDR", 100}, {" FDR", 56}};
         struct nics s = {0};
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
@@ -555,7 +572,7 @@ static void read_rates(struct capo_evidence *e, double measured)
  * one, its ranks or release. */
 static bool begins_run(const struct run *run, const char *line, size_t size)
 {
-        return !strncmp(line, "# nThread ", 10) || !strncmp(line, "### NCCL 2.", 11) ||
+        return !strncmp(line, "# nThread ", 10) || find_heading(line, size) ||
                (run->r.ended && (!strncmp(line, "NCCL version ", 13) ||
                                  (*line == '#' && memmem(line, size, " Rank ", 6)))) ||
                ((*line == '$' || memmem(line, size < 80 ? size : 80, "$ ", 2)) &&
