@@ -8,8 +8,11 @@
 #include <pthread.h>
 
 #include "core/base/array.h"
-#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/cuda_driver.h"
 #include "profiles/plan/virtual/virtual.h"
+
+_Thread_local int plan_device;
+_Thread_local struct plan_seen *plan_seen;
 
 #define GRANULARITY (2ull << 20)
 
@@ -57,6 +60,44 @@ static int return_success(void)
 }
 
 /* ---- devices and contexts ---- */
+
+const struct plan_gpu *plan_cuda_gpu(int dev)
+{
+        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
+                if (plan_machine->gpus[i].dev == dev)
+                        return &plan_machine->gpus[i];
+        }
+        return NULL;
+}
+
+/* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
+int plan_cuda_device_attribute(int *v, int attr, int dev)
+{
+        const struct plan_gpu *gpu = plan_cuda_gpu(dev);
+
+        if (!gpu)
+                return 101;
+        switch (attr) {
+        case 75: *v = gpu->sm / 10; break; /* compute capability, major */
+        case 76: *v = gpu->sm % 10; break; /* minor */
+        case 16: *v = 132; break;          /* multiprocessors */
+        case 97:
+                *v = gpu->sm >= 90   ? 232448
+                     : gpu->sm >= 80 ? 166912
+                     : gpu->sm >= 70 ? 98304
+                                     : 49152;
+                break;                       /* shared memory */
+        case 102: *v = gpu->sm >= 70; break; /* virtual memory management */
+        case 103: *v = 1; break;             /* its handles as file descriptors */
+        case 110:                            /* RDMA with VMM */
+        case 116: *v = gpu->gdr; break;      /* GPUDirect RDMA */
+        case 132: *v = plan_machine->multicast && gpu->sm >= 90; break; /* multicast (NVLS) */
+        case 134: *v = gpu->numa; break;                                /* host NUMA node */
+        case 128: *v = plan_job->domain_nodes > 0; break; /* handles that other nodes can open */
+        default: *v = 0;                                  /* DMA-BUF 124, ... */
+        }
+        return 0;
+}
 
 CAPO_EXPORT int cuInit(unsigned flags);
 CAPO_EXPORT int cuDriverGetVersion(int *v);
@@ -316,6 +357,16 @@ static int cuMulticastCreate(struct handle **h, const size_t *prop)
 
 /* ---- kernels ---- */
 
+int plan_cuda_launched(unsigned grid, unsigned block, void **args)
+{
+        if (plan_seen) {
+                plan_seen->grid = grid;
+                plan_seen->block = block;
+                plan_seen->func_index = plan_kernel_work(args);
+        }
+        return 0;
+}
+
 static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                           unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
                           void **extra)
@@ -383,6 +434,15 @@ static const struct plan_symbol driver[] = {
         ROW(cuGetProcAddress),
 #undef ROW
 };
+
+void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name)
+{
+        for (size_t i = 0; i < n; i++) {
+                if (!strcmp(list[i].name, name))
+                        return list[i].address;
+        }
+        return NULL;
+}
 
 void *plan_cuda_driver_find(const char *name)
 {

@@ -4,13 +4,10 @@
  * capability and some memory. */
 #include <strings.h>
 
-#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/cuda_driver.h"
 #include "profiles/plan/virtual/virtual.h"
 
 #define MEMORY_BYTES (80ull << 30)
-
-_Thread_local int plan_device;
-_Thread_local struct plan_seen *plan_seen;
 
 /* Public layouts of cuda_runtime_api.h, rewritten (checked against CUDA 13.0's headers). */
 struct dim3 {
@@ -31,49 +28,11 @@ struct func_attributes {
         int max_threads, registers, ptx, binary;
 };
 
-static const struct plan_gpu *gpu_of(int dev)
-{
-        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
-                if (plan_machine->gpus[i].dev == dev)
-                        return &plan_machine->gpus[i];
-        }
-        return NULL;
-}
-
 static int set_device(int dev)
 {
-        if (!gpu_of(dev))
+        if (!plan_cuda_gpu(dev))
                 return 101; /* cudaErrorInvalidDevice */
         plan_device = dev;
-        return 0;
-}
-
-/* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
-int plan_cuda_device_attribute(int *v, int attr, int dev)
-{
-        const struct plan_gpu *gpu = gpu_of(dev);
-
-        if (!gpu)
-                return 101;
-        switch (attr) {
-        case 75: *v = gpu->sm / 10; break; /* compute capability, major */
-        case 76: *v = gpu->sm % 10; break; /* minor */
-        case 16: *v = 132; break;          /* multiprocessors */
-        case 97:
-                *v = gpu->sm >= 90   ? 232448
-                     : gpu->sm >= 80 ? 166912
-                     : gpu->sm >= 70 ? 98304
-                                     : 49152;
-                break;                       /* shared memory */
-        case 102: *v = gpu->sm >= 70; break; /* virtual memory management */
-        case 103: *v = 1; break;             /* its handles as file descriptors */
-        case 110:                            /* RDMA with VMM */
-        case 116: *v = gpu->gdr; break;      /* GPUDirect RDMA */
-        case 132: *v = plan_machine->multicast && gpu->sm >= 90; break; /* multicast (NVLS) */
-        case 134: *v = gpu->numa; break;                                /* host NUMA node */
-        case 128: *v = plan_job->domain_nodes > 0; break; /* handles that other nodes can open */
-        default: *v = 0;                                  /* DMA-BUF 124, ... */
-        }
         return 0;
 }
 
@@ -81,7 +40,7 @@ int plan_cuda_device_attribute(int *v, int attr, int dev)
  * changed. */
 static int device_properties(char *prop, int dev)
 {
-        const struct plan_gpu *gpu = gpu_of(dev);
+        const struct plan_gpu *gpu = plan_cuda_gpu(dev);
         size_t memory = MEMORY_BYTES;
         int major, minor;
 
@@ -98,7 +57,7 @@ static int device_properties(char *prop, int dev)
 
 static int device_busid(char *text, int room, int dev)
 {
-        const struct plan_gpu *gpu = gpu_of(dev);
+        const struct plan_gpu *gpu = plan_cuda_gpu(dev);
 
         if (!gpu || room <= 0)
                 return 101;
@@ -159,16 +118,6 @@ static const char *error_text(int e)
         return e ? "an error of capo's virtual CUDA" : "no error";
 }
 
-int plan_cuda_launched(unsigned grid, unsigned block, void **args)
-{
-        if (plan_seen) {
-                plan_seen->grid = grid;
-                plan_seen->block = block;
-                plan_seen->func_index = plan_kernel_work(args);
-        }
-        return 0;
-}
-
 /* CUDA 11 callers pass three arguments, so the third one is undefined there: use it only if the library
  * was built for CUDA 12 or later (plan_cuda_has_status). */
 bool plan_cuda_has_status = true;
@@ -190,15 +139,6 @@ static const struct plan_symbol runtime[] = {
 #define CUDA_TEXT(name, params, ...) {#name, (void *)virtual_##name},
 #include "profiles/plan/virtual/cuda_runtime.def"
 };
-
-void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name)
-{
-        for (size_t i = 0; i < n; i++) {
-                if (!strcmp(list[i].name, name))
-                        return list[i].address;
-        }
-        return NULL;
-}
 
 void *plan_cuda_runtime_find(const char *name)
 {

@@ -10,6 +10,7 @@
 #include <dlfcn.h>
 
 #include "profiles/plan/virtual/virtual.h"
+#include "profiles/plan/virtual/virtual_job.h"
 #include "tuner/choose.h"
 #include "tuner/other.h"
 

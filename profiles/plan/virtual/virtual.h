@@ -23,14 +23,6 @@ struct plan_seen {
 };
 extern _Thread_local struct plan_seen *plan_seen;
 
-/** plan_fail() - report why this job cannot be answered; only the first report of all workers is
- * kept. */
-void plan_fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-/** plan_gap() - note the call of a CUDA function without virtual implementation; once per name.
- * Returns cudaErrorNotSupported. */
-int plan_gap(const char *name);
-
 /* 2.19 to 2.21 do not report their choice to a plugin, but the work that they pass to the kernel
  * has the number of the device function.
  *

@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "profiles/plan/virtual/virtual.h"
+#include "profiles/plan/virtual/virtual_job.h"
 
 enum { PAGE = 4096 };
 

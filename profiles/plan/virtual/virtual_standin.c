@@ -23,6 +23,7 @@
 
 #include "profiles/plan/virtual/symtab.h"
 #include "profiles/plan/virtual/virtual.h"
+#include "profiles/plan/virtual/virtual_job.h"
 
 enum { SUCCESS = 0, INTERNAL_ERROR = 3, ADDRESS = 28, KEYS = 256 };
 

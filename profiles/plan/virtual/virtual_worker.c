@@ -15,13 +15,10 @@
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "profiles/plan/virtual/cuda_virtual.h"
+#include "profiles/plan/virtual/cuda_driver.h"
 #include "profiles/plan/virtual/symtab.h"
 #include "profiles/plan/virtual/virtual.h"
-
-struct plan_job *plan_job;
-const struct plan_machine *plan_machine;
-uint32_t plan_node;
+#include "profiles/plan/virtual/virtual_job.h"
 
 enum { SUM = 0, INT8 = 0, FLOAT32 = 7, WINDOW_SYMMETRIC = 1 }; /* nccl.h */
 
@@ -66,45 +63,6 @@ static const struct {
         FUNCTION(MemAlloc, true),      FUNCTION(CommWindowRegister, true),
 #undef FUNCTION
 };
-
-static pthread_mutex_t saying =
-        PTHREAD_MUTEX_INITIALIZER; /* held from the claim until the error text is complete */
-
-void plan_fail(const char *format, ...)
-{
-        uint32_t first = PLAN_FAILED_NOT;
-        va_list args;
-
-        pthread_mutex_lock(&saying);
-        if (atomic_compare_exchange_strong(&plan_job->failed, &first, PLAN_FAILED_SAYING)) {
-                va_start(args, format);
-                vsnprintf(plan_job->error, sizeof plan_job->error, format, args);
-                va_end(args);
-                atomic_store(&plan_job->failed, PLAN_FAILED);
-        }
-        pthread_mutex_unlock(&saying);
-}
-
-/* The process must not exit while one of its threads is writing the error text. */
-static void let_finish_saying(void)
-{
-        pthread_mutex_lock(&saying);
-        pthread_mutex_unlock(&saying);
-}
-
-int plan_gap(const char *name)
-{
-        uint32_t n = atomic_load(&plan_job->n_gaps);
-
-        for (uint32_t i = 0; i < n && i < N_ELEMENTS(plan_job->gaps); i++) {
-                if (!strcmp(plan_job->gaps[i], name))
-                        return 801;
-        }
-        n = atomic_fetch_add(&plan_job->n_gaps, 1);
-        if (n < N_ELEMENTS(plan_job->gaps))
-                snprintf(plan_job->gaps[n], sizeof plan_job->gaps[n], "%s", name);
-        return 801;
-}
 
 /* ---- redirecting the runtime ---- */
 
@@ -349,7 +307,7 @@ static bool wait_for(_Atomic uint32_t *word, uint32_t at_least)
 {
         while (atomic_load(word) < at_least) {
                 if (atomic_load(&plan_job->failed)) {
-                        let_finish_saying();
+                        plan_fail_wait();
                         return false;
                 }
                 usleep(300);

@@ -7,6 +7,9 @@
 /* The driver version to report: new enough for every runtime in a libnccl so far. */
 #define PLAN_DRIVER_VERSION 13000
 
+/** plan_cuda_gpu() - device @dev of this machine; NULL: none. */
+const struct plan_gpu *plan_cuda_gpu(int dev);
+
 int plan_cuda_device_attribute(int *v, int attr, int dev);
 int plan_cuda_launched(unsigned grid, unsigned block, void **args);
 
