@@ -5,6 +5,7 @@
 #include <unistd.h>
 #include <criterion/criterion.h>
 
+#include "analysis/job/reading.h"
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"
 #include "capo/record.h"
@@ -417,5 +418,23 @@ Test(stats_calls, communicators_of_very_many_ranks)
         }
         cr_expect_eq(compared, 21, "%u", compared);
         cr_expect_eq(no_room, HUGE_COMMS - 21, "%u", no_room);
+        capo_job_free(job);
+}
+
+/* The tables of a reading are kept for the next log, which must not take a communicator of the log
+ * before for its own. */
+Test(stats_calls, tables_are_empty_for_the_next_log)
+{
+        struct capo_job *job = capo_job_new();
+        struct reading *rd = job_reading_new(job, 0, NULL), *next;
+
+        job_reading_comm(rd, 7, 3, 2);
+        cr_assert(rd->comms[7] == 4 && rd->ranks[7] == 2 && rd->n_ids == 8);
+        job_reading_end(rd);
+        next = job_reading_new(job, 1, NULL);
+        cr_assert_eq(next, rd);
+        cr_assert(next->comms[7] == 0 && next->ranks[7] == 0 && next->n_ids == 0);
+        cr_assert_eq(next->process, 1);
+        job_reading_end(next);
         capo_job_free(job);
 }
