@@ -32,6 +32,14 @@
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
+_Atomic bool capo_gpu_on;
+
+void capo_gpu_switch(bool on)
+{
+        atomic_store(&capo_gpu_on, on);
+        atomic_store(&capo_life.short_way, !on && capo_clock_counter);
+}
+
 static const struct {
         size_t at;
         const char *name, *export;

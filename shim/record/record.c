@@ -9,126 +9,12 @@
  * the time, follows its members. A group larger than half the ring is let go early: its first
  * members then lack what the plugins know. */
 #include "capo/call_ids.h"
-#include "capo/msg.h"
 #include "core/base/calls.h"
 #include "shim/record/comms.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
-__thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
-struct capo_segment capo_seg = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
-_Atomic bool capo_gpu_on;
-
 static _Atomic uint32_t groups;
-
-void capo_gpu_switch(bool on)
-{
-        atomic_store(&capo_gpu_on, on);
-        atomic_store(&capo_life.short_way, !on && capo_clock_counter);
-}
-
-/* ---- threads and their rings ---- */
-
-bool capo_thread_start(struct capo_tls *t)
-{
-        int saved = errno;
-
-        if (!capo_shim_start()) {
-                if (atomic_load(&capo_life.state) ==
-                    CAPO_SHIM_OVER) /* the process ends meanwhile */
-                        atomic_fetch_add_explicit(&capo_seg.header->dropped, 1,
-                                                  memory_order_relaxed);
-                return false;
-        }
-        capo_shim_thread();
-        if (t->no_ring) { /* asked lately; ask again now and then */
-                t->no_ring--;
-                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
-                return false;
-        }
-        if (capo_ring_take(t)) {
-                t->comm = capo_comm_none();
-                t->ready = 1;
-                capo_thread_watch();
-        } else {
-                capo_warn_once(
-                        "no memory for the calls of another thread; they are counted as dropped");
-                t->no_ring = 1024;
-                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
-        }
-        errno = saved;
-        return t->ready;
-}
-
-static void publish_head(struct capo_tls *t)
-{
-        atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
-}
-
-void capo_thread_end(void)
-{
-        struct capo_tls *t = &capo_tls;
-
-        if (!t->ready)
-                return;
-        /* of a child that a bare clone() made: the ring is the parent's */
-        if (!atomic_load_explicit(&capo_life.state, memory_order_relaxed)) {
-                memset(t, 0, sizeof *t);
-                return;
-        }
-        if (t->inside) {
-                capo_call_left(t);
-                if (t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire) <= t->mask)
-                        t->ring->records[t->head & t->mask].call =
-                                CAPO_CALL_NONE; /* nobody is in it any more */
-                atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
-        }
-        publish_head(t);
-        atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
-        memset(t, 0, sizeof *t);
-}
-
-/* The call this thread was in will never return. */
-void capo_call_left(struct capo_tls *t)
-{
-        atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
-        if (t->gpu && t->gpu_call.slot >= 0) {
-                struct capo_slot *slot =
-                        capo_area_at(&capo_seg, CAPO_AREA_SLOTS, (uint32_t)t->gpu_call.slot);
-
-                atomic_store_explicit(&slot->state, CAPO_SLOT_FREE, memory_order_release);
-        }
-        t->gpu = t->spare = false;
-        t->algo_proto = t->channels = 0;
-        if (!t->group_depth)
-                t->rule = 0;
-        t->config = NULL;
-        t->asked = NULL;
-        t->tag = 0;
-        t->inside = NULL;
-}
-
-/* The record at head is whole. */
-static void advance_head(struct capo_tls *t)
-{
-        t->head++;
-        if (!t->group_depth)
-                publish_head(t);
-}
-
-void capo_record_put(struct capo_tls *t, struct capo_record r)
-{
-        if (t->head >= t->limit && !capo_ring_room(t)) {
-                atomic_store_explicit(
-                        &t->ring->dropped,
-                        atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
-                        memory_order_relaxed);
-                atomic_store_explicit(&t->ring->dropped_at, r.t_begin, memory_order_relaxed);
-                return;
-        }
-        t->ring->records[t->head & t->mask] = r;
-        advance_head(t);
-}
 
 /* The same collective of one communicator, for another of its ranks? A rank's next one has another
  * number. */
@@ -188,7 +74,7 @@ static void group_note(struct capo_tls *t, struct capo_record *r, void *stream)
         r->clock = CAPO_CLOCK_NONE;
         if (t->head - t->group_head > t->mask / 2) {
                 forget_tags(t);
-                publish_head(t);
+                capo_ring_publish(t);
                 t->group_head = t->head;
         }
         r->gpu_ns = t->tag;
@@ -248,7 +134,7 @@ void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, 
         else if (spare) /* perhaps there is room by now */
                 capo_record_put(t, *r);
         else
-                advance_head(t);
+                capo_ring_advance(t);
 }
 
 /* ---- groups ---- */
@@ -315,7 +201,7 @@ static void ungroup_calls(struct capo_tls *t, const struct capo_record *group,
              i++) /* not published yet, nor in a group that has not ended */
                 t->ring->records[i & t->mask].flags = 0;
         t->head = to;
-        publish_head(t);
+        capo_ring_publish(t);
         for (uint32_t i = 0; i < gpu->n; i++) {
                 if (gpu->call[i].slot >= 0)
                         capo_gpu_end(t, gpu->call[i].slot, t->group_of[i].stream, timed[i]);
@@ -370,7 +256,7 @@ void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclRe
                 ungroup_calls(t, &r, gpu);
                 return;
         }
-        publish_head(t);
+        capo_ring_publish(t);
         if (gpu->n && gpu->call[0].slot >= 0)
                 capo_gpu_end(t, gpu->call[0].slot, t->group_stream, r);
         else if (t->group_members || t->n_creations)
@@ -397,7 +283,7 @@ void capo_group_forget(struct capo_tls *t)
         t->head = to;
         t->rule = 0;
         t->rules_differ = false;
-        publish_head(t);
+        capo_ring_publish(t);
 }
 
 void capo_record_fork(void)

@@ -5,7 +5,7 @@
  *
  *      wrapper   capo_call_begin()  ->  real call  ->  capo_call_end()       inline, here
  *      rare      first call of a thread, an unknown communicator, a new call site, a full ring, GPU
- *                samples                    out of line: record.c, site.c, gpu.c, nccl/comm.c
+ *                samples                    out of line: start.c, rings.c, record.c, site.c, gpu.c, nccl/comm.c
  *
  * Only the outermost call of a thread counts (inside): NCCL calls its own public names. Inside an
  * open group calls are written to the ring but not published (head is held back) until the group
@@ -139,16 +139,39 @@ static_assert(offsetof(struct capo_tls, spare) + 1 - offsetof(struct capo_tls, u
               "all of it");
 extern __thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
 
-/* record.c */
+/* start.c */
 bool capo_thread_start(struct capo_tls *t);
-/* rings.c. capo_ring_take(): false when there is no memory for another ring. capo_ring_room(): is
- * there room for one more? Looks at the tail, wakes the drain when half is full. */
+
+/* rings.c
+ *
+ * capo_ring_take()  - false when there is no memory for another ring
+ * capo_ring_room()  - is there room for one more? Looks at the tail, wakes the drain when half is
+ *                     full
+ * capo_record_put() - a whole record, at head; dropped and counted where there is no room
+ * capo_call_left()  - the call this thread was in will never return
+ * capo_thread_end() - the thread exits: its ring is free when it is empty */
 bool capo_ring_take(struct capo_tls *t);
 bool capo_ring_room(struct capo_tls *t);
-
-void capo_call_left(struct capo_tls *t);
-void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
 void capo_record_put(struct capo_tls *t, struct capo_record r);
+void capo_call_left(struct capo_tls *t);
+void capo_thread_end(void);
+
+/* What is before head is for others to read. */
+static inline void capo_ring_publish(struct capo_tls *t)
+{
+        atomic_store_explicit(&t->ring->head, t->head, memory_order_release);
+}
+
+/* The record at head is whole. */
+static inline void capo_ring_advance(struct capo_tls *t)
+{
+        t->head++;
+        if (!t->group_depth)
+                capo_ring_publish(t);
+}
+
+/* record.c */
+void capo_call_end_unusual(struct capo_tls *t, ncclResult_t result, bool other, void *stream);
 void capo_group_begin(struct capo_tls *t, uint64_t begin, uint32_t site);
 void capo_group_time(struct capo_tls *t, struct capo_group_gpu *gpu);
 void capo_group_end(struct capo_tls *t, const struct capo_group_gpu *gpu, ncclResult_t result,

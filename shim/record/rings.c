@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ring that a thread records its calls into: where it comes from, and whether it has room. */
+/* The ring that a thread records its calls into: where it comes from, whether it has
+ * room, and its end. */
 #include <sys/syscall.h>
 
 #include "capo/call_ids.h"
 #include "core/base/write_signals.h"
+#include "shim/record/nap.h"
 #include "shim/record/recorder.h"
-#include "shim/record/start.h"
+
+__thread struct capo_tls capo_tls __attribute__((tls_model("initial-exec")));
+struct capo_segment capo_seg = {.fd = -1, .lock = PTHREAD_MUTEX_INITIALIZER};
 
 /* By ring: a thread's call sites. NULL: no memory. The last thread's would not be this one's. */
 static struct capo_site_entry *sites_of(uint32_t ring)
@@ -132,4 +136,60 @@ bool capo_ring_room(struct capo_tls *t)
         }
         t->limit = t->head;
         return false;
+}
+
+void capo_record_put(struct capo_tls *t, struct capo_record r)
+{
+        if (t->head >= t->limit && !capo_ring_room(t)) {
+                atomic_store_explicit(
+                        &t->ring->dropped,
+                        atomic_load_explicit(&t->ring->dropped, memory_order_relaxed) + 1,
+                        memory_order_relaxed);
+                atomic_store_explicit(&t->ring->dropped_at, r.t_begin, memory_order_relaxed);
+                return;
+        }
+        t->ring->records[t->head & t->mask] = r;
+        capo_ring_advance(t);
+}
+
+void capo_call_left(struct capo_tls *t)
+{
+        atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+        if (t->gpu && t->gpu_call.slot >= 0) {
+                struct capo_slot *slot =
+                        capo_area_at(&capo_seg, CAPO_AREA_SLOTS, (uint32_t)t->gpu_call.slot);
+
+                atomic_store_explicit(&slot->state, CAPO_SLOT_FREE, memory_order_release);
+        }
+        t->gpu = t->spare = false;
+        t->algo_proto = t->channels = 0;
+        if (!t->group_depth)
+                t->rule = 0;
+        t->config = NULL;
+        t->asked = NULL;
+        t->tag = 0;
+        t->inside = NULL;
+}
+
+void capo_thread_end(void)
+{
+        struct capo_tls *t = &capo_tls;
+
+        if (!t->ready)
+                return;
+        /* of a child that a bare clone() made: the ring is the parent's */
+        if (!atomic_load_explicit(&capo_life.state, memory_order_relaxed)) {
+                memset(t, 0, sizeof *t);
+                return;
+        }
+        if (t->inside) {
+                capo_call_left(t);
+                if (t->head - atomic_load_explicit(&t->ring->tail, memory_order_acquire) <= t->mask)
+                        t->ring->records[t->head & t->mask].call =
+                                CAPO_CALL_NONE; /* nobody is in it any more */
+                atomic_store_explicit(&t->ring->closing, 0, memory_order_relaxed);
+        }
+        capo_ring_publish(t);
+        atomic_store_explicit(&t->ring->state, CAPO_RING_LEFT, memory_order_release);
+        memset(t, 0, sizeof *t);
 }

@@ -5,81 +5,15 @@
  * ends it: that one may have a stack of a few KB, a signal's handler's, and may hold a lock of
  * ours, and a folder whose writes hang must not hold it up. It waits as long as this one gets on,
  * and five seconds beyond. */
-#include <sys/mman.h>
-
-#include "capo/call_ids.h"
 #include "capo/msg.h"
-#include "core/base/order.h"
 #include "core/log/alive.h"
 #include "core/log/drain.h"
 #include "core/log/info.h"
+#include "shim/record/log_folder.h"
 #include "shim/record/nap.h"
+#include "shim/record/own_cost.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"
-
-/* What recording costs in this process: the hot path itself, run on the drain thread with a ring of
- * its own, around a call that does nothing; less the same call bare. The median of batches, so that
- * one interrupt does not count. */
-#define BATCH   256
-#define BATCHES 15
-
-static __attribute__((noinline)) ncclResult_t call_bare(void *comm)
-{
-        __asm__ volatile("" : : "r"(comm) : "memory");
-        return ncclSuccess;
-}
-
-static __attribute__((noinline)) ncclResult_t call_recorded(struct capo_tls *t,
-                                                            struct capo_comm *comm)
-{
-        const struct capo_what what = {.count = 1, .type = 7, .op = 0, .peer = -1};
-        const void *caller = __builtin_return_address(0), *frame = __builtin_frame_address(0);
-        struct capo_record *r;
-        ncclResult_t rc;
-
-        r = capo_call_usual(t, comm->handle, caller, frame)
-                    ? capo_call_begin(t, comm, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame)
-                    : capo_call_begin_long(t, NULL, CAPO_CALL_ALLREDUCE, &what, caller, frame);
-        rc = call_bare(comm);
-        capo_call_end(t, r, capo_clock_ticks(), rc, false, NULL);
-        return rc;
-}
-
-/* What a recorded call costs here, ns; on the drain thread, once, about 100 us. */
-static double measure_cost(void)
-{
-        static struct capo_site_entry sites[CAPO_SITE_CACHE];
-        static struct capo_tls scratch;
-        struct capo_comm comm = {.handle = &comm, .n_ranks = 1, .gpu_wait = UINT32_MAX};
-        struct capo_tls *t = &scratch;
-        double ns_per_tick = capo_seg.header->clock.ns_per_tick, cost[BATCHES];
-        struct capo_ring *ring = capo_shim_alloc(sizeof *ring + BATCH * sizeof *ring->records);
-
-        if (!ring)
-                return 0;
-        *t = (struct capo_tls){.ready = 1,
-                               .ring = ring,
-                               .mask = BATCH - 1,
-                               .limit = UINT64_MAX,
-                               .comm = &comm,
-                               .site_misses = UINT32_MAX,
-                               .sites = sites};
-        for (int b = 0; b < BATCHES; b++) {
-                uint64_t t0, t1, t2;
-
-                t0 = capo_clock_ticks();
-                for (int i = 0; i < BATCH; i++)
-                        call_recorded(t, &comm);
-                t1 = capo_clock_ticks();
-                for (int i = 0; i < BATCH; i++)
-                        call_bare(&comm);
-                t2 = capo_clock_ticks();
-                cost[b] = ((double)(t1 - t0) - (double)(t2 - t1)) * ns_per_tick / BATCH;
-        }
-        munmap(ring, sizeof *ring + BATCH * sizeof *ring->records);
-        qsort(cost, BATCHES, sizeof *cost, capo_order_double);
-        return cost[BATCHES / 2] > 0 ? cost[BATCHES / 2] : 0;
-}
 
 #define NAP_LEAST_NS  1000000
 #define NAP_MOST_NS   50000000
@@ -107,7 +41,6 @@ static struct {
         uint64_t next_ns, wait_ns;
 } log_file;
 static bool goes_on; /* the log has its end, and others may call NCCL until the process has gone */
-static _Atomic uint32_t wake;         /* futex: 1 when the drain should not sleep */
 static _Atomic uint32_t wanted, done; /* enum capo_wish; done is a futex */
 static _Atomic uint64_t stood =
         UINT64_MAX; /* where the drain thread did when it was waited for in vain */
@@ -119,23 +52,6 @@ void capo_shim_join(const struct capo_shim_part *part)
 }
 
 /* ---- the drain thread ---- */
-
-void capo_wake_drain(void)
-{
-        if (atomic_exchange_explicit(&wake, 1, memory_order_relaxed) == 0)
-                syscall(SYS_futex, &wake, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-/* Return: how much longer than @ns that took. */
-static uint64_t nap_or_wake(uint64_t ns)
-{
-        uint64_t before = capo_clock_mono(), passed;
-
-        capo_nap(&wake, 0, ns);
-        atomic_store_explicit(&wake, 0, memory_order_relaxed);
-        passed = capo_clock_mono() - before;
-        return passed > ns ? passed - ns : 0;
-}
 
 /* A nap that took a second longer than it should: the process was stopped, or it had no processor.
  * Whoever waited for it cannot tell that from its calls. Caller holds drain_lock. */
@@ -224,7 +140,7 @@ static int finish_log(void)
                 r = log_file.error ? log_file.error : capo_drain_finish(drain, 1);
                 if (r == 0 || log_file.never || capo_is_lasting(r) || is_full(r) || tries == 2)
                         return r;
-                nap_or_wake(capo_drain_wait(&wait_ns));
+                capo_nap_or_wake(capo_drain_wait(&wait_ns));
         }
 }
 
@@ -250,7 +166,7 @@ static bool is_quiet(bool others)
                 if (!capo_drain_quiet(drain))
                         return false;
                 if (checks > 1)
-                        nap_or_wake(NAP_LEAST_NS);
+                        capo_nap_or_wake(NAP_LEAST_NS);
         }
         return true;
 }
@@ -267,7 +183,7 @@ static void last_words(void)
         capo_clock_update(&h->clock);
         capo_clock_ready(&h->clock);
         if (h->cost_ns == 0) /* a short process: it had not come to that */
-                h->cost_ns = measure_cost();
+                h->cost_ns = capo_own_cost();
         make_log(true);
         have_part_write(true);
         atomic_store(&h->ended, 1);
@@ -296,7 +212,7 @@ static void follow_others(void)
         uint64_t interval = NAP_LEAST_NS;
 
         while (goes_on) {
-                nap_or_wake(interval);
+                capo_nap_or_wake(interval);
                 capo_lock(&drain_lock);
                 if (capo_drain_round(drain) > 0) {
                         goes_on = capo_drain_finish(drain, 1) == 0;
@@ -353,19 +269,19 @@ static void *drain_main(void *unused)
         uint64_t interval = NAP_LEAST_NS, distance = CHECKPOINT_NS, wait_ns = 0, next, stopped_ns;
         bool early = true, failed = false, hangs;
 
-        nap_or_wake(2 * NAP_LEAST_NS);
+        capo_nap_or_wake(2 * NAP_LEAST_NS);
         capo_lock(&drain_lock);
         if (atomic_load(&wanted) < CAPO_WISH_END) {
                 capo_clock_update(&capo_seg.header->clock);
                 capo_clock_ready(&capo_seg.header->clock);
-                capo_seg.header->cost_ns = measure_cost();
+                capo_seg.header->cost_ns = capo_own_cost();
         }
         capo_unlock(&drain_lock);
         next = capo_clock_mono() + distance;
         for (;;) {
                 double full;
 
-                stopped_ns = nap_or_wake(interval);
+                stopped_ns = capo_nap_or_wake(interval);
                 capo_lock(&drain_lock);
                 if (obey_wish()) {
                         capo_unlock(&drain_lock);
@@ -501,7 +417,7 @@ void capo_rounds_fork(bool lived)
         atomic_store(&capo_shim_threaded, false);
         atomic_store(&wanted, CAPO_WISH_NONE);
         atomic_store(&done, CAPO_WISH_NONE);
-        atomic_store(&wake, 0);
+        capo_wake_fork();
         stood = UINT64_MAX;
         pthread_mutex_init(&thread_lock, NULL);
         pthread_mutex_init(&drain_lock, NULL);

@@ -24,12 +24,14 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/fpu.h"
 #include "shim/find/loader.h"
+#include "shim/record/comms.h"
+#include "shim/record/log_folder.h"
+#include "shim/record/recorder.h"
 #include "shim/record/start.h"
 
 union capo_life capo_life;
@@ -54,131 +56,10 @@ bool capo_shim_alone(void)
 
 /* ---- start ---- */
 
-/* Where logs go, from the root on; and room for a path while it is looked for. Not on the stack:
- * the job's may be as small as it likes. Under start_lock; afterwards the drain thread's. */
-static char folder[PATH_MAX], scratch[PATH_MAX];
-static bool folder_waits; /* the folder could not be made or looked at yet */
-
-/* mkdir -p of `folder`. 0 or -errno. */
-static int make_folder(void)
-{
-        struct stat st;
-        int above = 0;
-
-        strcpy(scratch, folder);
-        for (char *p = scratch + 1; *p; p++) {
-                if (*p == '/') {
-                        *p = 0;
-                        if (mkdir(scratch, 0700) && errno != EEXIST)
-                                above = -errno;
-                        *p = '/';
-                }
-        }
-        if (mkdir(scratch, 0700) && errno != EEXIST)
-                return errno == ENOENT && above ? above : -errno;
-        return stat(scratch, &st) ? -errno : S_ISDIR(st.st_mode) ? 0 : -ENOTDIR;
-}
-
-/* realpath() of a folder that is there, into @out: without its 8 KB of stack. 0 or -errno. */
-static int whole_path(const char *dir, char *out, size_t room)
-{
-        _cleanup_close_ int fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        char link[32];
-        ssize_t n;
-
-        if (fd < 0)
-                return -errno;
-        snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-        n = readlink(link, out, room);
-        if (n >= (ssize_t)room)
-                return -ENAMETOOLONG;
-        if (n > 0 && *out == '/') {
-                out[n] = 0;
-                return 0;
-        }
-        return realpath(dir, out) ? 0 : -errno; /* no /proc; `out` has PATH_MAX bytes */
-}
-
 __attribute__((constructor)) static void begin_settings(void)
 {
         capo_env_begin();
         capo_report_reached();
-}
-
-/* @dir as it is written, from the root on: the job may go to another folder meanwhile. */
-static int set_folder(const char *dir)
-{
-        size_t n = 0;
-
-        if (*dir != '/') {
-                if (!getcwd(folder, sizeof folder))
-                        return -errno;
-                if (*folder != '/')
-                        return -ENOENT; /* "(unreachable)" */
-                n = strlen(folder);
-        }
-        return snprintf(folder + n, sizeof folder - n, "%s%s", n > 1 ? "/" : "", dir) >=
-                               (int)(sizeof folder - n)
-                       ? -ENAMETOOLONG
-                       : 0;
-}
-
-static int name_log(const char *in)
-{
-        struct capo_segment_header *h = capo_seg.header;
-
-        return snprintf(h->log_path, sizeof h->log_path, "%s/%s.%d.capo", in, h->host, h->pid) >=
-                               (int)sizeof h->log_path - 8
-                       ? -ENAMETOOLONG
-                       : 0;
-}
-
-int capo_folder_make(void)
-{
-        int r;
-
-        if (!folder_waits)
-                return 0;
-        r = make_folder();
-        if (r == 0)
-                r = whole_path(folder, scratch, sizeof scratch);
-        if (r == 0)
-                r = name_log(scratch);
-        folder_waits = r < 0;
-        return r;
-}
-
-/* Errors that time does not mend. Others may be gone soon: no descriptor is left, a server of a
- * network folder restarts. */
-bool capo_is_lasting(int error)
-{
-        static const int lasting[] = {EACCES,  EPERM,        EROFS, ENOENT,
-                                      ENOTDIR, ENAMETOOLONG, ELOOP, EEXIST};
-
-        for (size_t i = 0; i < N_ELEMENTS(lasting); i++) {
-                if (error == -lasting[i])
-                        return true;
-        }
-        return false;
-}
-
-/* The log has a name from the start, so that a killed process's calls have a place to go to, also
- * where the folder is to be made later. */
-static void choose_log(void)
-{
-        int r = set_folder(capo_settings.dir);
-
-        if (r == 0)
-                r = name_log(folder);
-        if (r == 0) {
-                folder_waits = true;
-                r = capo_folder_make();
-        }
-        if (r < 0 && (!folder_waits || capo_is_lasting(r))) {
-                capo_seg.header->log_path[0] = 0;
-                capo_warn("%s: no logs there, calls are counted but not kept: %s",
-                          capo_settings.dir, strerror(-r));
-        }
 }
 
 static void at_exit(int status, void *unused)
@@ -202,7 +83,7 @@ static void at_fork_child_of(int was)
         capo_loader_child();
         capo_rounds_fork(lived);
         capo_info_fork();
-        folder_waits = false;
+        capo_folder_fork();
         pthread_mutex_init(&start_lock, NULL);
         capo_segment_forget(&capo_seg);
         pthread_mutex_init(&capo_seg.lock, NULL);
@@ -247,7 +128,7 @@ static void thread_gone(void *unused)
         capo_thread_end();
 }
 
-void capo_thread_watch(void)
+static void watch_thread(void)
 {
         if (key_made)
                 pthread_setspecific(thread_key, (void *)1);
@@ -293,7 +174,7 @@ static bool start_recording(void)
         }
         capo_clock_init(&capo_seg.header->clock);
         capo_gpu_switch(atomic_load(&capo_gpu_on)); /* the short way depends on the clock too */
-        choose_log();
+        capo_folder_choose();
         atomic_store_explicit(&capo_seg.header->ready, 1, memory_order_release);
         r = capo_rounds_begin();
         if (r < 0) {
@@ -324,14 +205,40 @@ bool capo_shim_start_slow(void)
         return state == CAPO_SHIM_ON;
 }
 
-/* ---- end ---- */
+/* ---- threads ---- */
 
-const char *capo_rest_goes(void)
+bool capo_thread_start(struct capo_tls *t)
 {
-        return !capo_seg.path[0]               ? "those calls are lost"
-               : capo_seg.header->went_private ? "capo report --recover will save most of it"
-                                               : "capo report --recover will do it";
+        int saved = errno;
+
+        if (!capo_shim_start()) {
+                if (atomic_load(&capo_life.state) ==
+                    CAPO_SHIM_OVER) /* the process ends meanwhile */
+                        atomic_fetch_add_explicit(&capo_seg.header->dropped, 1,
+                                                  memory_order_relaxed);
+                return false;
+        }
+        capo_shim_thread();
+        if (t->no_ring) { /* asked lately; ask again now and then */
+                t->no_ring--;
+                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+                return false;
+        }
+        if (capo_ring_take(t)) {
+                t->comm = capo_comm_none();
+                t->ready = 1;
+                watch_thread();
+        } else {
+                capo_warn_once(
+                        "no memory for the calls of another thread; they are counted as dropped");
+                t->no_ring = 1024;
+                atomic_fetch_add_explicit(&capo_seg.header->dropped, 1, memory_order_relaxed);
+        }
+        errno = saved;
+        return t->ready;
 }
+
+/* ---- end ---- */
 
 __attribute__((destructor)) static void end_recording(void)
 {

@@ -4,10 +4,6 @@
 
 #include "shim/record/state.h"
 
-/** capo_thread_watch() - have capo_thread_end() called when this thread exits. */
-void capo_thread_watch(void);
-void capo_thread_end(void);
-
 /** capo_own_thread() - a detached thread that calls @life, with what is its own (thread.c). Return:
  * 0; -errno. */
 int capo_own_thread(void *(*life)(void *));
@@ -18,18 +14,6 @@ int capo_own_thread(void *(*life)(void *));
 int capo_rounds_begin(void);
 void capo_rounds_fork(bool lived);
 void capo_rounds_forked(void);
-
-/** capo_folder_make() - the folder of logs, and the log's name in it. On the job's thread at the
- * start; where that failed and may not always fail, again on the drain thread before it makes the
- * log. Return: 0; -errno. */
-int capo_folder_make(void);
-
-/** capo_is_lasting() - @error (negative) is one that time does not mend. */
-bool capo_is_lasting(int error);
-
-/** capo_rest_goes() - where what is not in the log at the end of the process can be found, or that
- * it cannot. */
-const char *capo_rest_goes(void);
 
 /** capo_rounds_ask() - the process ends: have this done, by the drain thread, and wait for it
  * @wish: a last poll of the GPU, and no more of it; then also all that is left to say

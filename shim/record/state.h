@@ -63,7 +63,6 @@ extern _Atomic bool capo_gpu_on; /* the driver is here and calls are to be timed
                                     that gpu.c knows of it */
 
 void capo_gpu_switch(bool on);
-void capo_wake_drain(void);
 
 /* site_python.c. Frames have been read, so the offsets hold: capo_python_place() may be asked. */
 extern _Atomic bool capo_python_seen;

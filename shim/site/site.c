@@ -139,7 +139,7 @@ uint32_t capo_site_find(struct capo_tls *t, const void *caller, const void *fram
         int saved = errno;
         uint32_t site = 0, n;
 
-        if (t->site_misses == UINT32_MAX) { /* measuring ourselves (rounds.c) */
+        if (t->site_misses == UINT32_MAX) { /* measuring ourselves (own_cost.c) */
                 *e = (struct capo_site_entry){caller, frame, 0};
                 return 0;
         }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#pragma once
+
+/** capo_folder_choose() - name the log, when the segment is there, and make its folder if that can
+ * be done now. Says why where there will be none. On the job's thread. */
+void capo_folder_choose(void);
+
+/** capo_folder_make() - the folder of logs, and the log's name in it. On the job's thread at the
+ * start; where that failed and may not always fail, again on the drain thread before it makes the
+ * log. Return: 0; -errno. */
+int capo_folder_make(void);
+
+/** capo_is_lasting() - @error (negative) is one that time does not mend. */
+bool capo_is_lasting(int error);
+
+/** capo_rest_goes() - where what is not in the log at the end of the process can be found, or that
+ * it cannot. */
+const char *capo_rest_goes(void);
+
+/* In the child after fork(). */
+void capo_folder_fork(void);
