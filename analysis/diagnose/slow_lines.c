@@ -550,9 +550,9 @@ static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
         SAY(f->detail, "%s",
             direct ? "channels show GDRDMA" : "no line shows whether GPUDirect RDMA is used");
         SAY(f->next,
-            "each NIC alone between the same nodes: ib_write_bw and ib_read_bw, with and without --use_cuda. Both low: cable, "
-            "PCIe link (lspci LnkSta), ACS. Only reads low: MAX_ACC_OUT_READ and PCIe ordering in mlxconfig. All good: GDRDMA "
-            "in each channel, NCCL_IB_QPS_PER_CONNECTION, affinity");
+            "each NIC alone between the same nodes: ib_write_bw and ib_read_bw, with and without --use_cuda. Both low: the link below "
+            "NCCL. Only reads low: MAX_ACC_OUT_READ and PCIe ordering in mlxconfig. All good: GDRDMA in each channel, "
+            "NCCL_IB_QPS_PER_CONNECTION, affinity");
 }
 
 static void read_rates(struct capo_evidence *e, double measured)

@@ -4,11 +4,19 @@
 import collections
 import json
 import os
+import re
 import subprocess
 import sys
 
 
-def score(capo, folder, row):
+def claims(page):
+    """What the page says itself: without the lines that it quotes, and without what is not shown."""
+    verdict = page["verdict"] or {"text": "", "next": "", "missing": ""}
+    shown = [other["text"] for other in page["also"] if other["sure"] != "unsure"]
+    return "\n".join([verdict["text"], verdict["next"], verdict["missing"]] + shown)
+
+
+def score(capo, folder, row, must_not):
     name, link, which, right, ranks = row
     path = os.path.join(folder, "reports" if which != "kept" else "reports_kept", name)
     files = [path] if which != "kept" else [os.path.join(path, f) for f in sorted(os.listdir(path)) if f != "truth.txt"]
@@ -18,9 +26,12 @@ def score(capo, folder, row):
     kind = verdict["kind"] if verdict else "undecided"
     if kind == "error" or (verdict and verdict["sure"] == "unsure"):  # what capo cannot explain, or only supposes
         kind = "undecided"
+    false = re.search(must_not, claims(page)) if must_not else None
     parsed = all("unknown" not in r["kinds"] for r in page["read"])
     if run.returncode != page["status"]:
         return "wrong", parsed, f"exit status {run.returncode}, status {page['status']}"
+    if false:
+        return "wrong", parsed, f"says {false.group(0)}, which is false of it (must_not.tsv)"
     if kind in ("undecided", "birth") and right in ("undecided", "birth"):
         return "right", parsed, kind
     if kind == "undecided":
@@ -34,9 +45,14 @@ def main():
     capo, folder = sys.argv[1:3]
     with open(os.path.join(folder, "reports.tsv")) as table:
         rows = [line.rstrip("\n").split("\t") for line in table if line.strip() and not line.startswith("#")]
+    with open(os.path.join(folder, "must_not.tsv")) as table:
+        must_not = dict(line.rstrip("\n").split("\t") for line in table if not line.startswith("#"))
     sums, bad = collections.Counter(), 0
+    for name in sorted(set(must_not) - {row[0] for row in rows}):
+        print(f"must_not.tsv: {name} has no row in reports.tsv")
+        bad += 1
     for row in rows:
-        result, parsed, said = score(capo, folder, row)
+        result, parsed, said = score(capo, folder, row, must_not.get(row[0]))
         sums[row[2], "all"] += 1
         sums[row[2], result] += 1
         sums[row[2], "parsed"] += parsed
