@@ -3,8 +3,8 @@
 """Who calls whom, from the objects of a build: calls.py SOURCE_ROOT BUILD_ROOT [--shrink].
 
 Units (x.c) that reach themselves by calls of functions fail, and so does a function that is declared in another unit's
-header where its own unit has none. calls.txt holds what is left: a unit in a circle, and for each header the number of
-functions of other units that it declares. Rows only go or get smaller; --shrink rewrites the file.
+header where its own unit has none. calls.txt holds what is left of the second: for each header the number of functions of
+other units that it declares. Rows only go or get smaller; --shrink rewrites the file.
 """
 import collections
 import json
@@ -88,29 +88,23 @@ def foreign(root, units):
 def main(arguments):
     root, build = arguments[:2]
     units = read_objects(root, build)
-    rows = [f"circle | {unit} | {' '.join(called)}" for unit, called in circles(units).items()]
+    wrong = [f"{unit} reaches itself by calls, through {' '.join(called)}" for unit, called in circles(units).items()]
+    in_circles = len(wrong)
     shared = foreign(root, units)
-    rows += [f"shared | {path} | {n}" for path, n in sorted(shared.items())]
     table = os.path.join(root, "tests/house/calls.txt")
     with open(table) as f:
-        head = [line for line in f.read().splitlines() if line.startswith("#") or not line]
+        lines = f.read().splitlines()
     if "--shrink" in arguments:
+        head = [line for line in lines if line.startswith("#")]
         with open(table, "w") as f:
-            f.write("\n".join(head + sorted(rows)) + "\n")
+            f.write("\n".join(head + [f"{path} | {n}" for path, n in sorted(shared.items())]) + "\n")
         return 0
-    with open(table) as f:
-        known = [[cell.strip() for cell in line.split("|")] for line in f if "|" in line and not line.startswith("#")]
-    in_circle = {unit for kind, unit, _ in known if kind == "circle"}
-    most = {path: int(n) for kind, path, n in known if kind == "shared"}
-    wrong = []
-    for row in rows:
-        kind, name, what = row.split(" | ")
-        if kind == "circle" and name not in in_circle:
-            wrong.append(f"{name} reaches itself by calls, through {what}")
-        if kind == "shared" and int(what) > most.get(name, 0):
-            wrong.append(f"{name} declares {what} functions of other units, at most {most.get(name, 0)} are known: give the unit its own header")
+    most = {path: int(n) for path, n in (line.split(" | ") for line in lines if not line.startswith("#"))}
+    for path, n in sorted(shared.items()):
+        if n > most.get(path, 0):
+            wrong.append(f"{path} declares {n} functions of other units, at most {most.get(path, 0)} are known: give the unit its own header")
     print("\n".join(wrong))
-    print(f"{len(units)} units, {sum(r.startswith('circle') for r in rows)} in circles by calls, "
+    print(f"{len(units)} units, {in_circles} in circles by calls, "
           f"{sum(shared.values())} functions declared in another unit's header")
     return 1 if wrong else 0
 
