@@ -371,9 +371,112 @@ static void judge_nodes(struct capo_evidence *e, struct nodes *s)
         capo_finding_mark(f, s->mark[usual]);
 }
 
+/* Two runs on the same host, in two files or below two releases: the way that data goes. */
+
+enum { RUNS = 8 };
+
+static const struct way {
+        const char *words, *none, *name;
+        bool far;
+} ways[] = {{"via SHM", "", "host memory (SHM)", false}, /* the slowest first */
+            {"via direct shared memory", "", "host memory (SHM)", false},
+            {"via P2P/", "", "P2P", false},
+            {"via NET/Socket", "", "TCP sockets", true},
+            {"via NET/IB", "GDRDMA", "NET/IB without GDRDMA", true},
+            {"via NET/IB", "", "NET/IB with GDRDMA", true}};
+
+struct log_run {
+        char name[64], host[HOST], pair[2][40]; /* pair: "0[0] -> 1[1]" of the slowest way */
+        const struct way *worst[2];             /* on a node, between nodes */
+        struct capo_evidence_mark mark[2];
+};
+
+static void take_way(struct log_run *run, const char *line, struct capo_evidence_mark mark)
+{
+        size_t size = strcspn(line, "\n");
+
+        for (size_t i = 0; i < N_ELEMENTS(ways) && memmem(line, size, "via ", 4); i++) {
+                const struct way *w = &ways[i];
+
+                if (!memmem(line, size, w->words, strlen(w->words)) ||
+                    (*w->none && memmem(line, size, w->none, strlen(w->none))))
+                        continue;
+                if (!*run->host)
+                        capo_debug_host(line, run->host, HOST);
+                if (!run->worst[w->far] || w < run->worst[w->far]) {
+                        const char *pair = memmem(line, size, " : ", 3);
+
+                        run->worst[w->far] = w;
+                        SAY(run->pair[w->far], "%.*s", pair ? (int)strcspn(pair + 3, "v\n") : 0,
+                            pair ? pair + 3 : "");
+                        run->mark[w->far] = mark;
+                }
+                return;
+        }
+}
+
+static void judge_ways(struct capo_evidence *e, const struct log_run *a, const struct log_run *b)
+{
+        for (unsigned far = 0; far < 2; far++) {
+                bool first = a->worst[far] < b->worst[far];
+                const struct log_run *slow = first ? a : b, *fast = first ? b : a;
+                struct capo_diagnose_finding *f;
+
+                if (!a->worst[far] || !b->worst[far] ||
+                    !strcmp(a->worst[far]->name, b->worst[far]->name) ||
+                    (a->mark[far].text != b->mark[far].text && /* of two ranks of one run? */
+                     !capo_text_has(&e->texts[fast->mark[far].text], slow->pair[far])))
+                        continue;
+                f = capo_evidence_finding(e);
+                capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+                SAY(f->headline, "DATA GOES A SLOWER WAY in %s (%s) than in %s (%s)", slow->name,
+                    slow->worst[far]->name, fast->name, fast->worst[far]->name);
+                SAY(f->next, "%s",
+                    far ? "what differs between the two: /dev/infiniband and libibverbs in the container, nvidia-peermem or DMA-BUF, NCCL_IB_* and NCCL_NET"
+                        : "what differs between the two: NCCL's release, driver, container, NCCL_P2P_*; nvidia-smi topo -p2p r; measure the slower one with NCCL_P2P_LEVEL=SYS");
+                capo_finding_mark(f, slow->mark[far]);
+                capo_finding_mark(f, fast->mark[far]);
+        }
+}
+
+static void read_ways(struct capo_evidence *e)
+{
+        struct log_run runs[RUNS] = {0};
+        uint32_t n = 0;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+                bool named = false;
+
+                for (uint32_t k = 0; k < r->n && n < RUNS; k++) {
+                        const char *line = r->text + r->v[k].begin;
+                        size_t size = strcspn(line, "\n");
+
+                        if (size > 4 && size < 60 && line[size - 1] == ':' &&
+                            memmem(line, size, "NCCL", 4) && strcspn(line, "0123456789") < size) {
+                                n += runs[n].worst[0] || runs[n].worst[1];
+                                if (n == RUNS)
+                                        break;
+                                runs[n] = (struct log_run){.name = ""};
+                                SAY(runs[n].name, "%.*s", (int)size - 1, line);
+                                named = true;
+                        }
+                        if (!named && !*runs[n].name)
+                                SAY(runs[n].name, "%s", e->texts[i].name);
+                        take_way(&runs[n], line, (struct capo_evidence_mark){i, r->v[k].line});
+                }
+                if (n < RUNS && (runs[n].worst[0] || runs[n].worst[1]))
+                        n++;
+        }
+        if (n == 2 && *runs[0].host && !strcmp(runs[0].host, runs[1].host))
+                judge_ways(e, &runs[0], &runs[1]);
+}
+
 void capo_nodes_read(struct capo_evidence *e)
 {
         struct nodes *s = xcalloc(1, sizeof *s);
+
+        read_ways(e);
 
         for (size_t i = 0; i < N_ELEMENTS(properties); i++) {
                 *s = (struct nodes){.p = &properties[i]};
