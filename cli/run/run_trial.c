@@ -64,7 +64,8 @@ static bool is_possible(const struct capo_trial_found *f)
 {
         return f->bytes && f->n_ranks > 0 && f->own_us > 0 && f->row_us > 0 && f->se > 0 &&
                isfinite(f->own_us) && isfinite(f->row_us) && isfinite(f->change) &&
-               isfinite(f->se) && isfinite(f->step_change) && isfinite(f->step_se);
+               isfinite(f->se) && isfinite(f->step_change) && isfinite(f->step_se) &&
+               isfinite(f->doubt);
 }
 
 static void evidence_read(const char *path, struct evidence *out)
@@ -79,9 +80,11 @@ static void evidence_read(const char *path, struct evidence *out)
                 uint64_t job;
                 unsigned call;
 
-                if (sscanf(line, "%" SCNx64 " %u %u %d %" SCNu64 " %u %u %lf %lf %lf %lf %lf %lf",
+                if (sscanf(line,
+                           "%" SCNx64 " %u %u %d %" SCNu64 " %u %u %lf %lf %lf %lf %lf %lf %lf",
                            &job, &f.row, &call, &f.n_ranks, &f.bytes, &f.n_row, &f.n_own, &f.row_us,
-                           &f.own_us, &f.change, &f.se, &f.step_change, &f.step_se) < 11 ||
+                           &f.own_us, &f.change, &f.se, &f.step_change, &f.step_se,
+                           &f.doubt) < 11 ||
                     call > UINT8_MAX || !is_possible(&f))
                         continue;
                 f.call = (uint8_t)call;
@@ -123,9 +126,11 @@ static int evidence_write(const struct evidence *e, const char *path)
                 const struct capo_trial_found *f = &e->found[i];
 
                 fprintf(out.file,
-                        "%" PRIx64 " %u %u %d %" PRIu64 " %u %u %.9g %.9g %.9g %.9g %.9g %.9g\n",
+                        "%" PRIx64 " %u %u %d %" PRIu64
+                        " %u %u %.9g %.9g %.9g %.9g %.9g %.9g %.9g\n",
                         e->job[i], f->row, f->call, f->n_ranks, f->bytes, f->n_row, f->n_own,
-                        f->row_us, f->own_us, f->change, f->se, f->step_change, f->step_se);
+                        f->row_us, f->own_us, f->change, f->se, f->step_change, f->step_se,
+                        f->doubt);
         }
         return cli_output_close(&out, ferror(out.file) ? -EIO : 0);
 }

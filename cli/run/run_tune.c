@@ -3,7 +3,8 @@
  * are kept by run_trial.c. Where no rule holds there is nothing to compare, so the file "explore"
  * lists one other choice per size for this very layout and release: Tree, and on one node Ring from
  * 4 MiB on, where NCCL tends to prefer NVLS (docs/internals/models.md). It is a profile as any
- * other, of predicted rows; NCCL's own choice decides all other calls. */
+ * other, of predicted rows; NCCL's own choice decides all other calls. Where a choice was found to bring
+ * nothing, the next job tries Tree with another protocol. */
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -15,6 +16,7 @@
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "capo/profile.h"
+#include "capo/record.h"
 #include "cli/base/cli_job.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
@@ -49,40 +51,59 @@ static void name_machine(const struct run_tune *run, char *name, size_t room)
         capo_topology_free(t);
 }
 
-static int add_alternatives(struct capo_profile *p, bool network)
+enum { TURNS = 3 }; /* choices that are tried one after the other where one brought nothing */
+
+/* What @turn tries, in the rows of @learned that were left to NCCL; NULL: everywhere. Other rows are copied.
+ * Return: how many rows are new; -ENOMEM. */
+static int add_alternatives(struct capo_profile *p, const struct capo_profile *learned, int turn,
+                            bool network)
 {
+        static const struct capo_row all = {.upto = UINT64_MAX, .coll = CAPO_COLL_ALLREDUCE};
         static const struct {
                 uint64_t upto;
-                uint8_t proto;
-        } rows[] = {{64 << 10, CAPO_PROTO_LL},
-                    {4 << 20, CAPO_PROTO_LL128},
-                    {UINT64_MAX, CAPO_PROTO_SIMPLE}};
-        int e = 0;
+                uint8_t protos[TURNS];
+        } ranges[] = {{64 << 10, {CAPO_PROTO_LL, CAPO_PROTO_SIMPLE, CAPO_PROTO_LL128}},
+                      {4 << 20, {CAPO_PROTO_SIMPLE, CAPO_PROTO_LL128, CAPO_PROTO_LL}},
+                      {UINT64_MAX, {CAPO_PROTO_SIMPLE, CAPO_PROTO_LL128}}};
+        uint64_t done = 0;
+        size_t i = 0;
+        int added = 0, e = 0;
 
-        for (size_t i = 0; i < N_ELEMENTS(rows) && e == 0; i++) {
-                struct capo_row row = {.upto = rows[i].upto,
-                                       .coll = CAPO_COLL_ALLREDUCE,
-                                       .algo = network || rows[i].proto != CAPO_PROTO_SIMPLE
-                                                       ? CAPO_ALGO_TREE
-                                                       : CAPO_ALGO_RING,
-                                       .proto = rows[i].proto,
-                                       .us = NAN,
-                                       .spread_us = NAN,
-                                       .gain = NAN};
+        for (uint32_t k = 0; e == 0 && k < (learned ? learned->n_rows : 1); k++) {
+                const struct capo_row *from = learned ? &learned->rows[k] : &all;
 
-                e = capo_profile_row(p, &row);
+                for (; e == 0 && done < from->upto; i += done == ranges[i].upto) {
+                        uint8_t proto = ranges[i].protos[turn];
+                        bool tree = network || proto != CAPO_PROTO_SIMPLE ||
+                                    ranges[i].upto < UINT64_MAX;
+                        struct capo_row row = *from;
+
+                        row.upto = done = from->upto < ranges[i].upto ? from->upto : ranges[i].upto;
+                        if (!from->algo && proto) {
+                                row.algo = tree ? CAPO_ALGO_TREE : CAPO_ALGO_RING;
+                                row.proto = proto;
+                                row.predicted = true;
+                                row.samples = 0;
+                                row.us = row.spread_us = row.gain = NAN;
+                                added++;
+                        }
+                        e = capo_profile_row(p, &row);
+                }
         }
-        return e;
+        return e < 0 ? e : added;
 }
 
-/* Write the alternatives for this layout and release. Return: false: not possible. */
-static bool write_explore(const struct run_expected *x, char *path, size_t room)
+/* Write what @turn tries for this layout and release, after @learned. Return: is there something? */
+static bool write_turn(const struct run_expected *x, const struct capo_profile *learned, int turn,
+                       char *path, size_t room)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p =
                 capo_profile_new("NCCL's other choices, to be measured");
         uint32_t minor = (uint32_t)x->reach.version / 100 * 100;
-        struct capo_rule *rule = p ? capo_profile_rule(p, CAPO_BASIS_MODELLED) : NULL;
-        char name[64 + CAPO_LAYOUT_TEXT];
+        struct capo_rule *rule =
+                p ? capo_profile_rule(p, learned ? CAPO_BASIS_MEASURED : CAPO_BASIS_MODELLED)
+                  : NULL;
+        char name[64 + CAPO_LAYOUT_TEXT], of_turn[8] = "";
         int n;
 
         if (!rule || !x->launch.layout.n_nodes || !minor || x->launch.layout.n_ranks < 2)
@@ -92,12 +113,34 @@ static bool write_explore(const struct run_expected *x, char *path, size_t room)
         rule->when.nccl = (struct capo_range){minor, minor + 99};
         if (x->shape.n_nodes > 1)
                 rule->when.layout = capo_profile_keep(p, x->layout);
-        n = snprintf(name, sizeof name, "explore-%s-%u.%u", x->layout, minor / 10000,
-                     minor / 100 % 100);
+        if (turn)
+                snprintf(of_turn, sizeof of_turn, "-%d", turn + 1);
+        n = snprintf(name, sizeof name, "explore-%s-%u.%u%s", x->layout, minor / 10000,
+                     minor / 100 % 100, of_turn);
         for (int i = 0; i < n; i++)
                 name[i] = name[i] == ' ' || name[i] == '.' ? '_' : name[i];
-        return add_alternatives(p, x->shape.n_nodes > 1) == 0 &&
+        return add_alternatives(p, learned, turn, x->shape.n_nodes > 1) > 0 &&
                run_trial_store(p, name, path, room) == 0;
+}
+
+/* Write the alternatives that are tried next: where jobs found that one brings nothing, another one
+ * follows. Return: false: not possible. */
+static bool write_explore(const struct run_expected *x, char *path, size_t room)
+{
+        char learned[PATH_MAX], key[RUN_TRIAL_KEY];
+
+        if (!write_turn(x, NULL, 0, path, room))
+                return false;
+        for (int turn = 1; turn < TURNS; turn++) {
+                _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
+
+                snprintf(learned, sizeof learned, "%s", path);
+                run_trial_learn(learned, sizeof learned, key);
+                if (!strcmp(learned, path) || capo_profile_load(learned, &p, NULL) < 0 ||
+                    !write_turn(x, p, turn, path, room))
+                        break;
+        }
+        return true;
 }
 
 int run_tune_profile(const struct run_tune *run, const struct run_expected *x, char *path,
@@ -155,8 +198,8 @@ static double row_gain_us(const struct capo_trial_found *found, int n,
                           const struct capo_job_row *row)
 {
         for (int i = 0; i < n; i++) {
-                if (found[i].row + 1 == row->rule && found[i].bytes == row->bytes &&
-                    found[i].call == row->call)
+                if (found[i].row + 1 == row->rule && !(row->flags & CAPO_RECORD_CAPTURED) &&
+                    found[i].bytes == row->bytes && found[i].call == row->call)
                         return found[i].own_us - found[i].row_us;
         }
         return 0;
@@ -188,9 +231,15 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
         struct capo_samples set = {0};
         struct capo_fault fault;
         char error[512], per_step[80] = "";
+        uint64_t captured = capo_trial_captured(job);
         double saved_s = 0;
         int n = 0;
 
+        if (captured)
+                capo_info("--tune: %s captured into CUDA graphs on each rank: not timed, so not "
+                          "compared; the graph keeps the choice",
+                          capo_text_plural(captured, "call by the rules was",
+                                           "calls by the rules were"));
         if (capo_import_job(job, NULL, &set, error, sizeof error) == 0 &&
             capo_fit_make(&set, &options, &fit, &fault) == 0)
                 n = capo_fit_trials(&set, fit, p, &found);

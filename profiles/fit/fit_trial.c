@@ -13,10 +13,11 @@
 
 enum { LEAST_CALLS = 8, LEAST_STEPS = 12 }; /* with a turn */
 enum { AROUND = 8 };                        /* calls or steps on each side */
+enum { SWITCH = 4 };                        /* calls after a turn that may pay for it */
 enum { REACH = 4 };      /* a verdict holds for sizes up to so many times smaller or larger */
 #define CLIP       4.0   /* standard deviations */
 #define SURE       2.576 /* standard errors: 99 % */
-#define LIKELY     1.28  /* 90 %, one-sided */
+#define NO_CHANCE  3.29  /* 99.9 % */
 #define BY_CHANCE  0.005 /* a probability */
 #define LEAST_GAIN 0.01  /* as capo fit --min-gain */
 #define LEAST_SE   0.002 /* of ln us: the least error assumed for a median */
@@ -50,17 +51,16 @@ static int candidate_of(const struct capo_fit_series *s, const struct capo_row *
 }
 
 /* Does the step decide? It may only where it clearly changes. Faster calls alone do not decide where steps
- * rather get longer, or would show a half of the gain and do not. */
+ * got longer, as far as is seen. */
 static void conclude_by_step(struct capo_trial_found *f)
 {
         if (!(f->step_se > 0) || fabs(f->step_change) < LEAST_GAIN)
                 return;
-        f->by_step = fabs(f->step_change) >= SURE * f->step_se;
+        f->by_step = fabs(f->step_change) >= SURE * f->step_se && !(f->doubt > 0) &&
+                     f->step_change > -1; /* no call saves more than it takes */
         if (f->by_step)
                 f->verdict = f->step_change < 0 ? CAPO_TRIAL_FASTER : CAPO_TRIAL_NO_GAIN;
-        else if (f->verdict == CAPO_TRIAL_FASTER &&
-                 (f->step_change > LIKELY * f->step_se ||
-                  (f->step_change > 0 && SURE * f->step_se < f->gain / 2)))
+        else if (f->verdict == CAPO_TRIAL_FASTER && f->step_change > 0)
                 f->verdict = CAPO_TRIAL_OPEN;
 }
 
@@ -72,9 +72,9 @@ static void conclude(struct capo_trial_found *f)
         f->verdict = CAPO_TRIAL_OPEN;
         f->by_step = false;
         if (f->n_own >= LEAST_CALLS && f->n_row >= LEAST_CALLS && isfinite(f->se)) {
-                if (f->gain_lo > 0 && f->gain >= LEAST_GAIN)
+                if (f->change + SURE * f->se + f->doubt < 0 && f->gain >= LEAST_GAIN)
                         f->verdict = CAPO_TRIAL_FASTER;
-                else if (f->gain_hi < 0 && f->gain <= -LEAST_GAIN)
+                else if (f->change - SURE * f->se - f->doubt > 0 && f->gain <= -LEAST_GAIN)
                         f->verdict = CAPO_TRIAL_NO_GAIN;
         }
         conclude_by_step(f);
@@ -188,12 +188,39 @@ static bool turns_stall(const struct seen *v, int n, double *scratch, double spr
         return chance < BY_CHANCE;
 }
 
+/* Calls right after a turn that differ from those right before it show what the switch of choices
+ * costs, which both choices may pay. Return: the largest mean difference of a place after the turn. */
+static double switch_cost(const struct seen *v, int n)
+{
+        double most = 0;
+
+        for (int lag = 1; lag <= SWITCH; lag++) {
+                double sum = 0, squares = 0, m = 0;
+
+                for (int i = SWITCH; i < n - lag; i++) {
+                        double d = v[i + lag].value - v[i - lag].value;
+
+                        if (!v[i].turns || v[i + lag].turns || v[i - lag].turns ||
+                            v[i + lag].run != v[i - lag].run)
+                                continue;
+                        m++;
+                        sum += d;
+                        squares += d * d;
+                }
+                if (m >= LEAST_CALLS &&
+                    sum / m > NO_CHANCE * sqrt((squares / m - sum / m * sum / m) / m))
+                        most = fmax(most, sum / m);
+        }
+        return most;
+}
+
 /* What one turn changes. @v is sorted, and afterwards has the values against their surroundings. Where the effect
- * changed within the run, that of the second half counts. Return: false: too few to say. */
-static bool effect_of(struct seen *v, int n, int least, double *effect, double *se)
+ * changed within the run, that of the second half counts. *@doubt: by how much it may be wrong besides. Return:
+ * false: too few to say. */
+static bool effect_of(struct seen *v, int n, int least, double *effect, double *se, double *doubt)
 {
         _cleanup_free_ double *off = xmalloc(((size_t)n + 1) * sizeof *off);
-        double slope[2], error[2], spread;
+        double slope[2], error[2], spread, stalls, whole;
         int plain = 0, kept = 0;
 
         for (int i = 0, end; i < n; i = end) {
@@ -210,6 +237,8 @@ static bool effect_of(struct seen *v, int n, int least, double *effect, double *
                 v[kept] = v[i];
                 v[kept++].value = off[i];
         }
+        *doubt = switch_cost(v, kept);
+        fit_turns(v, kept, 2, &whole, &error[0]);
         spread = CLIP * 1.4826 * clip_arm(v, kept, off, false, INFINITY);
         if (!(spread > 0) || turns_stall(v, kept, off, spread))
                 spread = INFINITY; /* a coarse clock, where most values are equal, or an effect */
@@ -217,6 +246,9 @@ static bool effect_of(struct seen *v, int n, int least, double *effect, double *
         clip_arm(v, kept, off, true, spread);
         if (fit_turns(v, kept, 2, effect, se) < least)
                 return false;
+        stalls = whole - *effect; /* what clipping took away */
+        if (whole * *effect < 0)
+                *doubt = fmax(*doubt, fabs(stalls));
         if (fit_turns(v, kept, 0, &slope[0], &error[0]) >= least &&
             fit_turns(v, kept, 1, &slope[1], &error[1]) >= least &&
             fabs(slope[0] - slope[1]) > SURE * hypot(error[0], error[1])) {
@@ -233,7 +265,7 @@ static void judge_calls(const struct capo_samples *set, const struct capo_fit_se
                         const struct capo_fit_candidate *c, struct capo_trial_found *f)
 {
         _cleanup_free_ struct seen *v = xmalloc((set->n + 1) * sizeof *v);
-        double effect, se;
+        double effect, se, doubt;
         int n = 0, n_row = 0;
 
         for (size_t i = 0; i < set->n; i++) {
@@ -253,8 +285,9 @@ static void judge_calls(const struct capo_samples *set, const struct capo_fit_se
         qsort(v, (size_t)n, sizeof *v, by_order);
         for (int i = 0; 2 * n_row > n && i < n; i++)
                 v[i].turns = !v[i].turns; /* a guard: NCCL's choice has its turn */
-        if (!effect_of(v, n, LEAST_CALLS, &effect, &se))
+        if (!effect_of(v, n, LEAST_CALLS, &effect, &se, &doubt))
                 return;
+        f->doubt = doubt;
         f->change = 2 * n_row > n ? -effect : effect;
         f->se = fmax(se, LEAST_SE);
         f->row_us = f->own_us * exp(f->change);
@@ -371,7 +404,7 @@ static void judge_steps(const struct capo_job *job, const struct capo_job_steps 
                         struct capo_trial_found *f)
 {
         _cleanup_free_ struct seen *v = xmalloc((s->steps.n + 1) * sizeof *v);
-        double sum = 0, sum_row = 0, effect, se;
+        double sum = 0, sum_row = 0, effect, se, doubt;
         bool guard;
         int n = 0;
 
@@ -391,7 +424,7 @@ static void judge_steps(const struct capo_job *job, const struct capo_job_steps 
                 v[i].turns = guard ? v[i].run - v[i].turns : v[i].turns;
                 v[i].run = 0;
         }
-        if (!effect_of(v, n, LEAST_STEPS, &effect, &se) || !(se > 0))
+        if (!effect_of(v, n, LEAST_STEPS, &effect, &se, &doubt) || !(se > 0))
                 return;
         f->step_change = (guard ? -effect : effect) / (1e3 * f->own_us);
         f->step_se = se / (1e3 * f->own_us);
@@ -475,11 +508,13 @@ static struct capo_trial_found join_jobs(const struct capo_trial_found *v, const
         int m = 0;
 
         f.n_row = f.n_own = 0;
+        f.doubt = 0;
         f.step_change = f.step_se = 0;
         f.n_jobs = n;
         for (int i = 0; i < n; i++) {
                 f.n_row += v[of[i]].n_row;
                 f.n_own += v[of[i]].n_own;
+                f.doubt = fmax(f.doubt, v[of[i]].doubt);
                 change[i] = v[of[i]].change;
                 se[i] = v[of[i]].se;
         }

@@ -18,9 +18,10 @@ struct capo_trial_found {
         int n_ranks;
         uint64_t bytes;
         int n_jobs;
-        uint32_t n_row, n_own;         /* timed calls */
-        double own_us, row_us;         /* a median, and that changed; of several jobs the newest */
-        double change, se;             /* ln(row_us / own_us), and its standard error */
+        uint32_t n_row, n_own; /* timed calls */
+        double own_us, row_us; /* a median, and that changed; of several jobs the newest */
+        double change, se;     /* ln(row_us / own_us), and its standard error */
+        double doubt; /* by how much `change` may be wrong besides: calls after a turn are slower */
         double gain, gain_lo, gain_hi; /* share of the time that the row saves; 99 % interval */
         double step_change, step_se;   /* what one call by the row adds to its step, as a share of
                                         own_us; step_se 0: not known */

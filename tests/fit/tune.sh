@@ -67,6 +67,17 @@ job two --layout 2
 [ "$(wc -l < "$(ls "$kept"/*.tsv)")" = 2 ] || fail "the second job is not kept: $(cat "$kept"/*.tsv)"
 job other --layout 1+1
 ls "$kept" | grep -q 'explore-1+1-2_28.json' || fail "another layout: $(ls "$kept")"
+# Where jobs found that a choice brings nothing, the next one tries Tree with another protocol.
+tsv=$(ls "$kept"/explore-2-2_28-*.tsv)
+awk 'NR == 1 {for (i = 1; i < 60; i++) print "a" i, $2, $3, $4, $5, 40, 4000, 200, 100, 0.69, 0.01, 0, 0, 0}' "$tsv" > "$tmp/found"
+cat "$tmp/found" >> "$tsv"
+rm -f "$kept"/explore-2-2_28-*.json # a verdict of the clock
+job third --layout 2
+grep -q 'tried: AllReduce 32 KiB on 2 ranks by Tree LL: .* more time .*left to NCCL from now on' "$tmp/third.out" || fail "no verdict: $(cat "$tmp/third.out")"
+job fourth --layout 2
+"$capo" profile check "$kept"/explore-2-2_28-2.json > "$tmp/check" || fail "$(cat "$tmp/check")"
+tr -d ' \n' < "$kept"/explore-2-2_28-2.json | grep -q '{"upto":"8K","algo":"tree","proto":"ll".*{"upto":"64K","algo":"tree","proto":"simple"' || fail "not another protocol: $(cat "$kept"/explore-2-2_28-2.json)"
+"$capo" export "$tmp/fourth" | awk -F, '$13 == "Tree" && $14 == "Simple" {n++} END {exit !n}' || fail "the other protocol was not tried"
 # A profile whose rules are for another release is named with what it is for.
 echo '{"capo_profile": 1, "rules": [{"when": {"layout": "2", "nccl": "2.99"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]}' > "$tmp/p.json"
 job named --layout 2 --profile "$tmp/p.json"
