@@ -159,7 +159,7 @@ static int refine_plan(struct sweep *s, struct capo_sweep_plan *plan)
 {
         struct capo_samples set = {0};
         struct sweep_round round;
-        char left[96];
+        char left[160];
         size_t bare = strlen(s->refine);
         int n = 0;
         bool first = access(s->refine, F_OK) != 0;
@@ -189,8 +189,11 @@ static int refine_plan(struct sweep *s, struct capo_sweep_plan *plan)
         capo_samples_free(&set);
         if (e < 0)
                 return e;
-        snprintf(left, sizeof left, "; for %u of %u sizes only the fastest are measured again",
-                 round.settled, round.classes);
+        snprintf(
+                left, sizeof left,
+                "; for %u of %u sizes only the fastest are measured again, and for %u of them noise "
+                "does not tell which is the fastest yet",
+                round.settled, round.classes, round.tied);
         capo_info(
                 "--refine: %s%s: at most %u candidates of one size are tried; 20 times each takes %u "
                 "calls of that size%s",

@@ -219,8 +219,9 @@ static unsigned explicit_of(const struct search *s, unsigned x)
         return best;
 }
 
-/* What the class tries next. Return: whether something is open that was not measured. */
-static bool open_class(struct search *s, struct capo_sweep_list *list)
+/* What the class tries next. Return: 0 if something is open that was not measured; else how many may be the
+ * fastest. */
+static int open_class(struct search *s, struct capo_sweep_list *list)
 {
         int may[CAPO_SWEEP_CANDIDATES], n = 0; /* may be the best */
 
@@ -238,7 +239,7 @@ static bool open_class(struct search *s, struct capo_sweep_list *list)
                 }
         }
         if (list->any)
-                return true;
+                return 0;
         for (unsigned i = 0; i < s->plan->n; i++) {
                 if (s->ln[i] - s->ln[s->lead[0]] <= SURE * hypot(s->se[i], s->se[s->lead[0]]))
                         may[n++] = (int)i;
@@ -246,7 +247,7 @@ static bool open_class(struct search *s, struct capo_sweep_list *list)
         qsort_r(may, (size_t)n, sizeof *may, by_time, s->ln);
         for (int i = 0; i < n && i < CONTENDERS; i++)
                 capo_sweep_put(list, (unsigned)may[i]);
-        return false;
+        return n;
 }
 
 /* Of the values but 0 that a long list has, sorted: the one at @share; else that of its first entry. */
@@ -313,11 +314,14 @@ void sweep_search(struct capo_sweep_plan *plan, const struct capo_samples *set,
         for (unsigned class = 0; class < 64 * CAPO_NCCL_COLLS; class ++) {
                 struct capo_sweep_list *list = &plan->keep[class / 64][class % 64];
                 unsigned open;
+                int may;
 
                 set_class(s, class);
                 if (!s->n_lead)
                         continue;
-                round->settled += !open_class(s, list);
+                may = open_class(s, list);
+                round->settled += may > 0;
+                round->tied += may > 1;
                 open = count_open(plan, list);
                 if (!round->classes++ || open > round->most)
                         round->most = open;

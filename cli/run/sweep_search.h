@@ -8,6 +8,7 @@
 struct sweep_round {
         unsigned classes; /* collective and power of two of the size, that were measured */
         unsigned settled; /* of these: nothing is open but what may be the best */
+        unsigned tied;    /* of these: noise does not tell the best apart */
         unsigned most;    /* candidates open in one of them; in the first round in any */
 };
 
