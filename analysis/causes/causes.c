@@ -9,6 +9,7 @@
 #include "analysis/causes/causes.h"
 #include "analysis/causes/find_causes.h"
 #include "analysis/job/log_calls.h"
+#include "analysis/job/skew_follow.h"
 
 enum { FEW = 8 };    /* ranks with which a late one is compared call by call */
 #define ENOUGH   0.5 /* of the lost time */
@@ -163,20 +164,22 @@ static double longer_then(const struct capo_job *job, const struct capo_cause_fo
         return in > 0 && out > in / 8 ? (t.in_ns - t.out_ns * in / out) * t.calls / t.timed : NAN;
 }
 
-/* A rank that is late has shorter calls than the others. */
-static double later_then(const struct capo_job *job, const struct capo_cause_found *f,
-                         const struct capo_job_comm *c, uint32_t process)
+/* The same, mean over the ranks of @c, or all, without @but: each may wait for another by chance. */
+static double mean_longer(const struct capo_job *job, const struct capo_cause_found *f,
+                          const struct capo_job_comm *c, uint32_t but)
 {
         double sum = 0;
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < c->n_members && n < FEW; i++) {
-                if (c->members[i].process == process || c->members[i].process >= job->n_processes)
+        for (uint32_t i = 0; i < (c ? c->n_members : job->n_processes) && n < FEW; i++) {
+                uint32_t process = c ? c->members[i].process : i;
+
+                if (process == but || process >= job->n_processes)
                         continue;
-                sum += longer_then(job, f, c->members[i].process);
+                sum += longer_then(job, f, process);
                 n++;
         }
-        return n ? sum / n - longer_then(job, f, process) : NAN;
+        return n ? sum / n : NAN;
 }
 
 /* Was it as much so before? Then what began since has another cause. */
@@ -237,6 +240,25 @@ static void list_asked(const struct capo_job *job, struct capo_machine_series **
                 capo_append(out->not_asked, sizeof out->not_asked, ", %s", all[process]->left);
 }
 
+static bool is_of_node(enum capo_why why)
+{
+        return why == CAPO_WHY_steal || (why >= CAPO_WHY_nic_errors && why <= CAPO_WHY_tcp_loss);
+}
+
+/* Is a rank of another node as late? Then one made the other late, or both have another cause. */
+static bool is_alike_elsewhere(const struct capo_job *job, const struct capo_job_comm *c,
+                               uint32_t member)
+{
+        const struct capo_job_process *all = job->processes;
+        bool is = false;
+
+        for (uint32_t k = 0; c->skew && k < c->n_members; k++)
+                is |= c->members[k].process < job->n_processes &&
+                      all[c->members[k].process].node != all[c->members[member].process].node &&
+                      capo_skew_is_alike(c, k, member);
+        return is;
+}
+
 void capo_why_late(const struct capo_job *job, const struct capo_why_readings *readings,
                    uint32_t comm, uint32_t member, double lost_ns, bool on_gpu,
                    struct capo_causes *out)
@@ -254,15 +276,14 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
                 return;
         out->not_between = all[process]->samples && !(capo_why_between(&a) >= ENOUGH * lost_ns);
         find_all(&a, anew ? readings->before : NULL, out);
-        for (unsigned i = 0; i < out->n && !anew; i++)
-                out->found[i].lasting |= later_then(job, &out->found[i], &job->comms[comm],
-                                                    process) < THEN * lost_ns;
+        for (struct capo_cause_found *f = out->found; f < out->found + out->n && !anew; f++)
+                f->lasting |= mean_longer(job, f, &job->comms[comm], process) - /* its are short */
+                                      longer_then(job, f, process) <
+                              THEN * lost_ns;
+        for (struct capo_cause_found *f = out->found; f < out->found + out->n; f++)
+                f->lasting |= f->explained_ns < 0 && is_of_node(f->why) &&
+                              is_alike_elsewhere(job, &job->comms[comm], member);
         choose_causes(out, on_gpu);
-}
-
-static bool is_of_node(enum capo_why why)
-{
-        return why == CAPO_WHY_steal || (why >= CAPO_WHY_nic_errors && why <= CAPO_WHY_tcp_loss);
 }
 
 /* What a rank does between its calls makes it late, and no call slow. */
@@ -292,8 +313,6 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
                         f->is_cause = lost_ns > 0 && !f->lasting &&
                                       f->explained_ns >= ENOUGH * lost_ns &&
                                       !(before && f->explained_ns > TOO_MUCH * lost_ns);
-                        f->lasting |=
-                                !before && lost_ns > 0 && longer_then(job, f, p) < THEN * lost_ns;
                         f->explained_ns = fmin(f->explained_ns, lost_ns);
                         for (unsigned k = 0; k < out->n; k++)
                                 had = out->found[k].why == f->why ? &out->found[k] : had;
@@ -301,6 +320,8 @@ void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *r
                             (f->explained_ns >= 0 && !f->is_cause) ||
                             (had && had->explained_ns >= f->explained_ns))
                                 continue;
+                        f->lasting |= !before && lost_ns > 0 &&
+                                      mean_longer(job, f, NULL, UINT32_MAX) < THEN * lost_ns;
                         if (had)
                                 *had = *f;
                         else

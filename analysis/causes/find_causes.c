@@ -135,28 +135,13 @@ MEASURE(caller_run_ns, waiter_of(a, p, ":calls:", CAPO_M_THREAD_RUN))
 MEASURE(caller_cpus, waiter_of(a, p, ":calls:", CAPO_M_THREAD_CPUS))
 MEASURE(limit_hits, sum_of(a, p, CAPO_M_PROC_MEM_MAX, NULL))
 
-static double caller_wait_ns(const struct why_asked *a, uint32_t p)
-{
-        return fmax(0,
-                    waiter_of(a, p, ":calls:", CAPO_M_THREAD_WAIT) - fmax(0, throttled_ns(a, p)));
-}
+MEASURE(caller_wait_ns,
+        fmax(0, waiter_of(a, p, ":calls:", CAPO_M_THREAD_WAIT) - fmax(0, throttled_ns(a, p))))
+MEASURE(cpu_ns,
+        TICK_NS *(sum_of(a, p, CAPO_M_PROC_USER, NULL) + sum_of(a, p, CAPO_M_PROC_SYSTEM, NULL)))
+MEASURE(beside_ns, fmax(0, cpu_ns(a, p) - caller_run_ns(a, p))) /* of its other threads */
 
-static double cpu_ns(const struct why_asked *a, uint32_t p)
-{
-        return (sum_of(a, p, CAPO_M_PROC_USER, NULL) + sum_of(a, p, CAPO_M_PROC_SYSTEM, NULL)) *
-               TICK_NS;
-}
-
-/* What the other threads of the process ran. */
-static double beside_ns(const struct why_asked *a, uint32_t p)
-{
-        return fmax(0, cpu_ns(a, p) - caller_run_ns(a, p));
-}
-
-static double stopped_ns(const struct why_asked *a, uint32_t p)
-{
-        return a->all[p] && a->all[p]->samples ? a->all[p]->stopped_ns : NAN;
-}
+MEASURE(stopped_ns, a->all[p] && a->all[p]->samples ? a->all[p]->stopped_ns : NAN)
 
 static double kind_ns(const struct why_asked *a, uint32_t p, enum capo_between_kind kind)
 {
@@ -174,11 +159,8 @@ MEASURE(gc_ns, kind_ns(a, p, CAPO_BETWEEN_GC))
 MEASURE(read_ns, kind_ns(a, p, CAPO_BETWEEN_READ))
 MEASURE(write_ns, kind_ns(a, p, CAPO_BETWEEN_WRITE))
 
-static double fault_ns(const struct why_asked *a, uint32_t p)
-{
-        return kind_ns(a, p, CAPO_BETWEEN_FAULT) + kind_ns(a, p, CAPO_BETWEEN_READ) +
-               kind_ns(a, p, CAPO_BETWEEN_RUN);
-}
+MEASURE(fault_ns,
+        kind_ns(a, p, CAPO_BETWEEN_FAULT) + read_ns(a, p) + kind_ns(a, p, CAPO_BETWEEN_RUN))
 
 /* Everything outside of NCCL but waits for others. */
 static double between_ns(const struct why_asked *a, uint32_t p)
