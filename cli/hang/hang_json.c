@@ -253,8 +253,8 @@ CLI_ENTITY(wait_step, struct capo_hang_step, struct hang_page, STEP_FIELDS);
         F("last", COUNT, LATE_SKEW->ranks[of->last].last)                                 \
         F("caused_s", EXACT, LATE_SKEW->ranks[of->last].caused_ns / 1e9)                  \
         F("from_call", COUNT, LATE_SKEW->worst_from_seq)                                  \
-        F("since", EXACT, (double)LATE_SKEW->worst_from_ns / 1e9)                         \
-        F("until", EXACT, (double)LATE_SKEW->worst_to_ns / 1e9)                           \
+        F("since", TIME, (int64_t)LATE_SKEW->worst_from_ns)                               \
+        F("until", TIME, (int64_t)LATE_SKEW->worst_to_ns)                                 \
         F("host", FLAG, LATE_SKEW->from == CAPO_SKEW_HOST_START || LATE_SKEW->n_host > 0) \
         F("cause", JSON, cli_json_cause(&of->cause))
 CLI_ENTITY(late_rank, struct capo_page_wait, struct hang_page, LATE_FIELDS);
