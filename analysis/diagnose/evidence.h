@@ -116,7 +116,7 @@ void capo_evidence_finish(struct capo_evidence *e);
 /** capo_line_has() - does the rest of the line at @at contain one of the words, "|" between? */
 bool capo_line_has(const char *at, const char *words);
 
-/** capo_evidence_name() - "watchdog"; capo_evidence_words() - "PyTorch watchdog lines". */
+/** capo_evidence_name() - "watchdog"; capo_evidence_words() - "PyTorch's collectives". */
 const char *capo_evidence_name(enum capo_evidence_kind kind);
 const char *capo_evidence_words(enum capo_evidence_kind kind);
 

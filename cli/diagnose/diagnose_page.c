@@ -108,7 +108,7 @@ static void add_files(const struct capo_evidence *e, uint32_t first, struct cli_
         if (n)
                 ADD(text, " (and %u more such file%s)", n, n == 1 ? "" : "s");
         cli_section_cell(s, "%s", t->name);
-        cli_section_cell(s, "%s", text);
+        cli_section_cell(s, "%s%s", t->n[CAPO_EVIDENCE_UNKNOWN] ? "" : "about ", text);
 }
 
 static void add_read(const struct capo_evidence *e, struct cli_page *page)
