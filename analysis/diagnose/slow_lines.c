@@ -470,13 +470,22 @@ static void take_net(const char *at, const char *line, uint32_t number, void *ar
         *most = rate >= 10 && rate <= 1600 && rate > *most ? rate : *most;
 }
 
+/* "mlx5" stands for all NICs whose names begin so; "^" and "=" have meanings of their own. */
+static bool is_prefix(const char *value)
+{
+        size_t n = strcspn(value, ",: \t\r\n\"'");
+
+        return !n || strchr("^=$", *value) || !isdigit((unsigned char)value[n - 1]) ||
+               (n == 4 && !strncmp(value, "mlx5", 4));
+}
+
 static void take_named(const char *at, const char *line, uint32_t number, void *arg)
 {
         uint32_t n = 1;
 
         for (const char *c = at + strlen("NCCL_IB_HCA="); *c && !isspace((unsigned char)*c); c++)
                 n += *c == ',';
-        *(uint32_t *)arg = strchr("^=", at[strlen("NCCL_IB_HCA=")]) ? 0 : n;
+        *(uint32_t *)arg = is_prefix(at + strlen("NCCL_IB_HCA=")) ? 0 : n;
 }
 
 /* A link's rate by a tool, else by the name of its generation; how many NICs the job uses. */
