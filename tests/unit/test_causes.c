@@ -326,6 +326,26 @@ Test(causes, between_calls_is_no_network)
         cr_expect(c.n == 1 && !c.found[0].is_cause, "it was between its calls for 1 s more");
 }
 
+/* Errors of its node made no rank of another node late. */
+Test(causes, another_node_is_as_late)
+{
+        static const char lost[] = FRAMES("nic\tmlx5_0/1\tstate=4\trate=400\tpacket_seq_err=5\n",
+                                          "nic\tmlx5_0/1\tpacket_seq_err=4835\n");
+        struct capo_skew_rank ranks[RANKS] = {[0] = {.late_ns = 4.5e9, .late_p50_ns = 9e6},
+                                              [3] = {.late_ns = 5e9, .late_p50_ns = 10e6}};
+        struct capo_skew skew = {.ranks = ranks};
+        struct capo_causes c;
+
+        comm.skew = &skew;
+        comm.n_calls = 500;
+        c = judge(lost, QUIET, 5, true);
+        cr_expect(c.n == 1 && !c.found[0].is_cause, "rank 0 is as late");
+        ranks[2] = ranks[0]; /* of the same node as rank 3 */
+        ranks[0].late_ns = 1e9;
+        c = judge(lost, QUIET, 5, true);
+        cr_expect(c.n == 1 && c.found[0].is_cause && c.found[0].why == CAPO_WHY_nic_errors);
+}
+
 Test(causes, samples_by_chance)
 {
         static const char few[] =
