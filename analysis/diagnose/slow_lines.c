@@ -319,7 +319,7 @@ static void tell_rates(const struct capo_evidence *e, const struct run *runs, ui
                 if (!is_same_test(run, fast))
                         continue;
                 ADD(f->detail, "%s%.60s: %.4g GB/s", *f->detail ? "\n" : "",
-                    e->texts[run->r.text].name, run->r.busbw);
+                    capo_base_name(e->texts[run->r.text].name), run->r.busbw);
                 if (run->r.nccl)
                         ADD(f->detail, ", NCCL %s",
                             capo_nccl_text((uint32_t)run->r.nccl, release, sizeof release));

@@ -385,10 +385,15 @@ static bool judge_parting(const struct stacks *s, struct capo_diagnose_finding *
                 tell_place(f, a, line);
                 tell_place(f, b, line_other);
                 SAY(f->missing, "a second dump a minute later: do these stacks change?");
-                SAY(f->next,
-                    "what lies between lines %ld and %ld: a collective under a condition (if rank == "
-                    "0), or a loop that ends earlier on one rank (its data, its sequences): make it on all ranks, as often",
-                    line < line_other ? line : line_other, line < line_other ? line_other : line);
+                if (a->doing != DOING_WAITS || b->doing != DOING_WAITS)
+                        SAY(f->next, "what does %s do there, and for how long? the other waits",
+                            process_words(a->doing == DOING_WAITS ? b : a, who));
+                else
+                        SAY(f->next,
+                            "what lies between lines %ld and %ld: a collective under a condition (if rank == "
+                            "0), or a loop that ends earlier on one rank (its data, its sequences): make it on all ranks, as often",
+                            line < line_other ? line : line_other,
+                            line < line_other ? line_other : line);
                 return true;
         }
         return false;

@@ -269,6 +269,20 @@ expect 1 'NCCL 2.25.1 IS SLOWER THAN 2.21.5: 11.9 against 34.1' -- rates.txt
 expect 1 'set NCCL_PXN_DISABLE=1, or use NCCL 2.21.5' -- rates.txt
 sed -i 's/11.9/33.0/' rates.txt
 expect 3 'NOT DECIDED' -- rates.txt
+# two logs of one test: what NCCL's lines say of one run only
+run_of() { # RELEASE CHANNEL BUSBW
+        printf '%s\n' '# nThread 1 nGpus 1 minBytes 268435456 maxBytes 268435456' "NCCL version $1+cuda12.4" \
+                "n0:1:2 [0] NCCL INFO Channel 00/0 : 1[0] -> 0[0] [receive] via $2" \
+                '#       size         count      type   redop    root     time   algbw   busbw #wrong' \
+                "   268435456      67108864     float     sum      -1   9999.9   10.00   $3      0   9999.9   10.00   $3      0" \
+                '# Out of bounds values : 0 OK' '# Avg bus bandwidth    : 1'
+}
+run_of 2.21.5 NET/IB/0/GDRDMA 45.0 >good.log
+run_of 2.25.1 NET/Socket/0 9.0 >slow.log
+expect 1 'NCCL 2.25.1 IS SLOWER THAN 2.21.5' -- good.log slow.log
+expect 1 'DATA GOES A SLOWER WAY in slow.log (TCP sockets) than in good.log (NET/IB with GDRDMA)' -- good.log slow.log
+sed -i 's/NET.Socket.0/NET\/IB\/0\/GDRDMA/' slow.log
+expect 1 'VERDICT *NCCL 2.25.1 IS SLOWER THAN 2.21.5' -- good.log slow.log
 # frames below a head; the stack of a crash
 printf '%s\n' 'Process 7 (rank 0)' '    barrier (torch/distributed/distributed_c10d.py:27)' '    save (core.py:10)' '    fit (core.py:11)' \
         'Process 8 (rank 1)' '    backward (torch/autograd/__init__.py:154)' '    fit (core.py:98)' >blocks.txt
