@@ -229,15 +229,3 @@ void capo_job_add(struct capo_job *job, struct capo_log *from,
         share_texts(job->scratch, p, job->n_processes > 1 ? p - 1 : NULL);
         job_reading_end(rd);
 }
-
-int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
-                     void (*progress)(uint64_t bytes, void *arg), void *arg)
-{
-        struct capo_log *log;
-        int r = capo_log_open(path, &log, why, why_size);
-
-        if (r < 0)
-                return r;
-        capo_job_add(job, log, progress, arg);
-        return 0;
-}

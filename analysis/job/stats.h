@@ -25,12 +25,5 @@
 void capo_job_add(struct capo_job *job, struct capo_log *log,
                   void (*progress)(uint64_t bytes, void *arg), void *arg);
 
-/** capo_job_add_log() - the same for the path of a log
- * @why: as in capo_log_open(), if the log could not be used at all
- *
- * Return: 0; errors of capo_log_open(); -ENOMEM. */
-int capo_job_add_log(struct capo_job *job, const char *path, char *why, size_t why_size,
-                     void (*progress)(uint64_t bytes, void *arg), void *arg);
-
 /** capo_job_finish() - complete the job, once, after the last log. */
 void capo_job_finish(struct capo_job *job);

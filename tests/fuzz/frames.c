@@ -12,6 +12,7 @@
 #include "analysis/job/stats.h"
 #include "tests/fuzz/frames.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/job_add.h"
 
 enum {
         HEADER = sizeof(struct capo_log_header),
@@ -151,8 +152,7 @@ struct capo_job *fuzz_frames_job(const uint8_t *data, size_t size)
         for (unsigned i = 0; i < FUZZ_FILES && at < size; i++) {
                 size_t next = fuzz_frames_next(data, size, at);
 
-                if (capo_job_add_log(job, fuzz_file(i, data + at, next - at), why, sizeof why, NULL,
-                                     NULL) == 0)
+                if (add_log(job, fuzz_file(i, data + at, next - at), why, sizeof why) == 0)
                         any = true;
                 else
                         must(*why);

@@ -10,6 +10,7 @@
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-asked-XXXXXX";
@@ -68,7 +69,7 @@ Test(asked, counted, .init = write_log)
         char why[256];
         long n;
 
-        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(job, path, why, sizeof why), 0, "%s", why);
         unlink(path); /* the job keeps it open */
         capo_job_finish(job);
         n = capo_job_asked(job, CAPO_CALL_ALLREDUCE, 64, 64, "d*", &list);

@@ -13,6 +13,7 @@
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/waits_causes.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 
 enum { RANKS = 4 };
 
@@ -543,7 +544,7 @@ static bool blames_errors(unsigned from_ms, unsigned to_ms)
         list = popen(command, "r");
         while (list && fgets(line, sizeof line, list)) {
                 line[strcspn(line, "\n")] = 0;
-                cr_assert_eq(capo_job_add_log(made, line, why, sizeof why, NULL, NULL), 0);
+                cr_assert_eq(add_log(made, line, why, sizeof why), 0);
         }
         pclose(list);
         capo_job_finish(made);

@@ -8,6 +8,7 @@
 #include "analysis/report/job_judge.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 static char dir[] = "/tmp/capo-test-creation-XXXXXX";
@@ -47,7 +48,7 @@ static void judge(struct capo_page *page)
         char why[128];
 
         page->job = capo_job_new();
-        cr_assert_eq(capo_job_add_log(page->job, log_path, why, sizeof why, NULL, NULL), 0);
+        cr_assert_eq(add_log(page->job, log_path, why, sizeof why), 0);
         capo_job_finish(page->job);
         capo_judge_creation(page);
 }

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "analysis/job/stats.h"
+#include "tests/job_add.h"
 #include "tests/unit/drained.h"
 #include "tests/log_numbers.h"
 
@@ -58,8 +59,7 @@ Test(drain, durations_over_32_bits_are_whole)
         cr_assert(out[0].gpu_ns == 6000000000 && out[0].t_end - out[0].t_begin == 10);
         cr_assert(out[1].gpu_ns == 7000000000 && out[1].t_end - out[1].t_begin == 5000000000);
         /* and so to the page: totals, the largest, and a quantile between the two */
-        cr_assert_eq(capo_job_add_log(job, seg.header->log_path, why, sizeof why, NULL, NULL), 0,
-                     "%s", why);
+        cr_assert_eq(add_log(job, seg.header->log_path, why, sizeof why), 0, "%s", why);
         capo_job_finish(job);
         cr_assert_eq(job->n_rows, 1);
         cr_assert_eq(job->rows[0].time[CAPO_CLOCK_EVENT].max_ns, 7000000000);

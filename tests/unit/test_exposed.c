@@ -9,6 +9,7 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/job/stats.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-exposed-XXXXXX";
@@ -83,7 +84,7 @@ static void judge(void)
 
         gen_log_close(&g);
         page.job = capo_job_new();
-        cr_assert_eq(capo_job_add_log(page.job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(page.job, path, why, sizeof why), 0, "%s", why);
         capo_job_finish(page.job);
         capo_judge(&page);
 }
@@ -161,7 +162,7 @@ Test(exposed, a_log_that_is_removed_meanwhile)
         two(2, 1);
         gen_log_close(&g);
         page.job = capo_job_new();
-        cr_assert_eq(capo_job_add_log(page.job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(page.job, path, why, sizeof why), 0, "%s", why);
         capo_job_finish(page.job);
         cr_assert_eq(unlink(path), 0);
         capo_judge(&page);

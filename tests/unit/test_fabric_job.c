@@ -10,6 +10,7 @@
 #include "capo/record.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 #define T0 1000000000ull /* of gen_log_open(): CLOCK_MONOTONIC at the log's epoch */
@@ -95,7 +96,7 @@ static void process_end(void)
         strcpy(text + n_text, "complete\t1\n");
         gen_log_text(&log_, CAPO_FRAME_FABRIC, text);
         gen_log_close(&log_);
-        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(job, path, why, sizeof why), 0, "%s", why);
 }
 
 static struct capo_fabric_job *joined(void)

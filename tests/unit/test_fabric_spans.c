@@ -10,6 +10,7 @@
 #include "core/base/util.h"
 #include "analysis/network/network_parts.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 #define T0 1000000000ull /* of gen_log_open(): CLOCK_MONOTONIC at the log's epoch */
@@ -54,7 +55,7 @@ static void read_log(void)
 
         gen_log_close(&g);
         job = capo_job_new();
-        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(job, path, why, sizeof why), 0, "%s", why);
         capo_job_finish(job);
         fabric_spans_read(&f, job, 0, &calls);
 }
@@ -238,7 +239,7 @@ static uint64_t read_kinds(uint32_t n_kinds)
         }
         gen_log_close(&g);
         job = capo_job_new();
-        cr_assert_eq(capo_job_add_log(job, path, (char[256]){0}, 256, NULL, NULL), 0);
+        cr_assert_eq(add_log(job, path, (char[256]){0}, 256), 0);
         capo_job_finish(job);
         f = (struct capo_fabric_job){0};
         began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);

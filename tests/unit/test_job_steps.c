@@ -9,6 +9,7 @@
 #include "analysis/steps/job_steps.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 enum { RANKS = 3 };
@@ -56,7 +57,7 @@ static void load_with(unsigned kept, bool gpu, uint64_t slow_ns)
         list = popen(command, "r");
         while (list && fgets(line, sizeof line, list)) {
                 line[strcspn(line, "\n")] = 0;
-                cr_assert_eq(capo_job_add_log(job, line, why, sizeof why, NULL, NULL), 0);
+                cr_assert_eq(add_log(job, line, why, sizeof why), 0);
         }
         pclose(list);
         capo_job_finish(job);
@@ -164,7 +165,7 @@ static void load_stalled(bool gpu)
         for (int i = 0; i < RANKS; i++)
                 write_rank(i, gpu);
         for (int i = 0; i < RANKS; i++)
-                cr_assert_eq(capo_job_add_log(job, path[i], why, sizeof why, NULL, NULL), 0);
+                cr_assert_eq(add_log(job, path[i], why, sizeof why), 0);
         capo_job_finish(job);
         capo_job_steps(job, &s);
         cr_assert_eq(s.n_slow, 1, "%u", s.n_slow);

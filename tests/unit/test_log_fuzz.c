@@ -17,6 +17,7 @@
 #include "analysis/job/stats.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 
 static uint64_t state = 0x2545f4914f6cdd1d;
 
@@ -117,7 +118,7 @@ Test(log_fuzz, ten_thousand_damaged_logs, .timeout = 300)
                                 make_sums_right(log, sizes[seed]);
                         cr_assert_eq(ftruncate(fd, 0), 0);
                         cr_assert_eq(pwrite(fd, log, size, 0), (ssize_t)size);
-                        if (capo_job_add_log(job, path, why, sizeof why, NULL, NULL) == 0)
+                        if (add_log(job, path, why, sizeof why) == 0)
                                 used++;
                         else
                                 refused++;

@@ -14,6 +14,7 @@
 #include "analysis/job/stats.h"
 #include "core/base/util.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 static char dir[64];
@@ -64,8 +65,7 @@ static struct capo_job *read_job(void)
         char why[256];
 
         for (unsigned i = 0; i < n; i++) {
-                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0,
-                             "%s: %s", paths[i], why);
+                cr_assert_eq(add_log(job, paths[i], why, sizeof why), 0, "%s: %s", paths[i], why);
                 free(paths[i]);
         }
         capo_job_finish(job);

@@ -10,6 +10,7 @@
 #include "analysis/job/stats.h"
 #include "capo/record.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 enum { CALLS = 20000, BLOCK = 4000, US = 1000 };
@@ -61,8 +62,7 @@ static struct capo_job *read_both(uint32_t seq, uint64_t frozen)
         for (unsigned i = 0; i < 2; i++) {
                 snprintf(paths[i], sizeof paths[i], "%s-%d.%u", stem, (int)getpid(), i);
                 write_log(i, seq, frozen);
-                cr_assert_eq(capo_job_add_log(job, paths[i], why, sizeof why, NULL, NULL), 0, "%s",
-                             why);
+                cr_assert_eq(add_log(job, paths[i], why, sizeof why), 0, "%s", why);
         }
         job->comms[0].n_calls = CALLS; /* the logs have no cells */
         capo_job_finish(job);
@@ -144,8 +144,7 @@ static struct capo_job *made(void (*put)(struct gen_log *g, unsigned rank), uint
                         "dp");
                 put(&g, rank);
                 gen_log_close(&g);
-                cr_assert_eq(capo_job_add_log(job, paths[rank], why, sizeof why, NULL, NULL), 0,
-                             "%s", why);
+                cr_assert_eq(add_log(job, paths[rank], why, sizeof why), 0, "%s", why);
         }
         job->comms[0].n_calls = n_calls; /* the logs have no cells */
         capo_job_finish(job);

@@ -14,6 +14,7 @@
 #include "tests/golden/gen_log.h"
 #include "tests/unit/made_job.h"
 #include "core/log/info.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 /* As it is behind the last log: nothing concluded yet. */
@@ -479,7 +480,7 @@ static uint64_t read_comms(uint32_t n)
         }
         gen_log_close(&g);
         began = capo_clock_of(CLOCK_PROCESS_CPUTIME_ID);
-        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(job, path, why, sizeof why), 0, "%s", why);
         unlink(path);
         capo_job_finish(job);
         capo_judge_rows(&page);

@@ -12,6 +12,7 @@
 #include "analysis/log/log_window.h"
 #include "analysis/job/stats_private.h"
 #include "tests/golden/gen_log.h"
+#include "tests/job_add.h"
 #include "tests/log_numbers.h"
 
 static char path[] = "/tmp/capo-test-trace-XXXXXX";
@@ -307,7 +308,7 @@ Test(stats_trace, a_log_is_opened_once)
         gen_log_comm(&g, (struct capo_log_comm){.id = 1, .n_ranks = 2, .uid = 7}, "a");
         gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
         gen_log_close(&g);
-        cr_assert_eq(capo_job_add_log(job, path, why, sizeof why, NULL, NULL), 0, "%s", why);
+        cr_assert_eq(add_log(job, path, why, sizeof why), 0, "%s", why);
         cr_expect_eq(capo_log_window_opened() - before, 1);
         cr_expect(job->n_rows == 1 && job->rows[0].calls == 2);
         cr_expect(job->scratch->meets[0] && job->scratch->meets[0]->n_rows == 2);
