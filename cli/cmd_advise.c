@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo advise: predicts the effect of a framework's bucket size, from a recording. */
-#include <math.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -10,7 +9,6 @@
 #include "cli/base/cli_table.h"
 #include "analysis/steps/job_steps.h"
 #include "core/base/size.h"
-#include "analysis/job/stats.h"
 #include "profiles/fit/advise.h"
 
 /* One unit for a whole table of times below a second. */

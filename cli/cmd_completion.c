@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo completion: scripts that complete verbs, options and values in shells, from the tables that
  * the parser uses. */
-#include <string.h>
 
 #include "capo/msg.h"
 #include "cli/base/cli.h"

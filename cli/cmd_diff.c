@@ -14,7 +14,6 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "analysis/job/stats.h"
 #include "analysis/report/job_diff.h"
 
 enum { ROWS_SHOWN = 20 };

@@ -8,8 +8,6 @@
 #include "cli/trace/cmd_trace.h"
 #include "core/base/calls.h"
 #include "analysis/log/log_find.h"
-#include "analysis/log/log_read.h"
-#include "core/base/util.h"
 #include "analysis/job/log_calls.h"
 
 /* ---- text ---- */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo export: writes any measurements that capo can read as one flat CSV. */
-#include <limits.h>
 
 #include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"

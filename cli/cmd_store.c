@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo store: keeps measurements across runs, clusters and releases. */
-#include "analysis/job/figures.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"

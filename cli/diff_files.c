@@ -2,7 +2,6 @@
 /* Compares two files of measurements, size by size, as a fit with two candidates. Neither is NCCL's
  * own choice, because a fit uses the faster run of that. Runs with different labels (Ring, Tree) are
  * compared separately. */
-#include <jansson.h>
 #include <sys/stat.h>
 
 #include "analysis/job/spread.h"
@@ -15,7 +14,6 @@
 #include "analysis/log/pack.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "profiles/fit/fit.h"
 #include "core/base/nccl_release.h"
 

@@ -2,8 +2,6 @@
 /* capo diff for two files of measurements: nccl-tests output before and after a change. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "cli/base/cli_page.h"
 
 /** diff_files_are() - is @path a file of measurements (not a log, and not a folder of logs)? */

@@ -5,7 +5,6 @@
  * own hash of the communicator, which it works out by itself (shim/nccl/call_override.c): what a
  * plugin got last, on which thread, plays no part. And a process that sets CAPO_STEER and is not
  * preloaded makes no communicator. */
-#include <pthread.h>
 
 #include "capo/env.h"
 #include "core/base/lock.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One process-wide object, found once, and one context per communicator. */
-#include <pthread.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

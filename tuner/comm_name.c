@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <pthread.h>
 
 #include "core/base/lock.h"
 #include "tuner/comm_name.h"

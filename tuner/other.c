@@ -3,7 +3,6 @@
 
 #include "capo/algorithms.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "tuner/other.h"
 #include "tuner/plugin_versions.h"
 

@@ -9,7 +9,6 @@
  * A cell that NCCL does not offer is never tried. The first calls of a communicator are left alone;
  * they set up connections. Killing the job at any moment loses nothing but the rest.
  */
-#include <stdatomic.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

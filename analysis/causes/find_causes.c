@@ -4,7 +4,6 @@
  * fills the time that it explains and the evidence. Times are differences to the median of the
  * others: what all ranks suffer makes none of them late.
  */
-#include <math.h>
 #include <sys/param.h>
 
 #include "core/base/gpu_clocks.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "analysis/diagnose/known_bugs.h"
 
 #define LAST CAPO_NCCL_LAST

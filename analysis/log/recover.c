@@ -4,7 +4,6 @@
 #include <dirent.h>
 #include <signal.h>
 #include <sys/mman.h>
-#include <time.h>
 
 #include "core/base/others_file.h"
 #include "core/log/alive.h"

@@ -12,7 +12,6 @@
 #include "analysis/job/stats_private.h"
 #include "analysis/network/network_parts.h"
 #include "capo/call_ids.h"
-#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -249,7 +248,6 @@ static uint64_t alike_hash(uint64_t bytes, uint16_t comm, uint8_t call)
         return job_hash(key, sizeof key);
 }
 
-/* NULL: no memory. */
 static const struct alike *alike_of(struct gathered *g, const struct capo_record *r)
 {
         uint64_t hash = alike_hash(r->bytes, r->comm, r->call);

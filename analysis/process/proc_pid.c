@@ -3,7 +3,6 @@
 #include <fcntl.h>
 
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/alive.h"
 #include "analysis/process/proc_pid.h"
 

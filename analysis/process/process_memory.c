@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <elf.h>
 #include <sys/uio.h>
-#include <time.h>
 
 #include "capo/msg.h"
 #include "analysis/process/process_memory.h"

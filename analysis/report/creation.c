@@ -3,7 +3,6 @@
  * duration on the rank that came first is the total, and the difference to the rank that came last
  * was waiting. NCCL 2.22 and later report the parts in debug lines; these are read if
  * NCCL_DEBUG_FILE of a process names an existing file. */
-#include <sys/stat.h>
 
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"

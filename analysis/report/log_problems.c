@@ -2,7 +2,6 @@
 /* Problems of single logs: processes that did not end, damage. Also: a job that fell back to a slow
  * network. */
 #include <sys/stat.h>
-#include <time.h>
 
 #include "analysis/report/page_kinds.h"
 #include "core/base/clock.h"

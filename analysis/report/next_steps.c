@@ -28,11 +28,10 @@
 #define CAPO_NEXT(id, words) static const char words_##id[] = words;
 #include "analysis/report/next_kinds.def"
 
-/* Append a step; the caller sets what it refers to. NULL: no memory. */
-static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
-                                  ...) __attribute__((format(printf, 3, 4)));
-static struct capo_next *add_next(struct capo_page *r, enum capo_next_kind kind, const char *words,
-                                  ...)
+/* Append a step; the caller sets what it refers to. */
+static __attribute__((format(printf, 3, 4))) struct capo_next *add_next(struct capo_page *r,
+                                                                        enum capo_next_kind kind,
+                                                                        const char *words, ...)
 {
         va_list args;
         char *text;

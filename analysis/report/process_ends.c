@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Whether a process of a job still runs, and where. */
 #include <signal.h>
-#include <time.h>
 
 #include "core/base/clock.h"
 #include "core/log/alive.h"

@@ -5,7 +5,6 @@
 #include "analysis/job/log_calls.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/steps/steps_job_parts.h"
-#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -30,7 +29,7 @@ static void number_comms(const struct capo_job *job, uint32_t process, uint32_t 
                 comms[job->comms[use->comm].members[use->member].id] = use->comm + 1;
 }
 
-/* Place for the next item of a ring of @most. NULL: no memory. */
+/* Place for the next item of a ring of @most. */
 static void *next_place(void *list, uint64_t *n, uint32_t most, size_t size)
 {
         uint64_t at = (*n)++;

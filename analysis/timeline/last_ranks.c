@@ -12,7 +12,7 @@ struct gathering {
         uint32_t *comms; /* of the process being read */
 };
 
-/* The place of call @seq, made if missing. NULL: out of range, or no memory. */
+/* The place of call @seq, made if missing. NULL: out of range. */
 static struct capo_last_call *place_of(struct capo_last_comm *m, uint32_t seq)
 {
         struct capo_last_call *more;

@@ -24,7 +24,7 @@ extern const struct cli_option cli_label_options[];
 extern const struct cli_option cli_place_options[];
 #define CLI_LABELS_HELP "labels, for the inputs that follow them (auto or none takes a label back):"
 
-/** cli_inputs_add() - add @path with the current label. Return: 0; -ENOMEM, printed. */
+/** cli_inputs_add() - add @path with the current label. Return: 0. */
 int cli_inputs_add(struct cli_inputs *inputs, const char *path);
 
 /** cli_inputs_unused() - was a label given after the last input? It would apply to nothing. */

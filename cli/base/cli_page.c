@@ -581,8 +581,6 @@ void cli_page_html(const struct cli_page *page, FILE *out)
 
 int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out)
 {
-        if (!page)
-                return -ENOMEM;
         (form == CLI_FORM_MARKDOWN ? cli_page_markdown : cli_page_text)(page, out);
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

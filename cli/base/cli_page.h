@@ -13,7 +13,6 @@
  * fails: without memory a page is shorter. */
 #pragma once
 
-#include <stdbool.h>
 #include <stdio.h>
 
 #include "analysis/job/figures.h"
@@ -122,8 +121,7 @@ bool cli_section_empty(const struct cli_section *s);
  * --wide. To other streams: any width. */
 void cli_page_text(const struct cli_page *page, FILE *out);
 
-/** cli_page_print() - print @page as text or Markdown, and free it. Return: 0; -ENOMEM: no page;
- * -EIO. */
+/** cli_page_print() - print @page as text or Markdown. Return: 0; -EIO. */
 int cli_page_print(struct cli_page *page, enum cli_form form, FILE *out);
 
 /** cli_page_markdown() - Markdown, for issues and wikis. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Properties that should be equal on all nodes of a job, by name. */
 #include <gnu/libc-version.h>
-#include <math.h>
 #include <sys/resource.h>
 #include <sys/statvfs.h>
 #include <sys/utsname.h>

@@ -13,7 +13,6 @@
 #include "core/base/clock.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
-#include "profiles/machine/topology.h"
 
 enum { POLL_US = 20000, GROUPS = 4096, CEILING_RANKS = 32 };
 #define SLOW 0.5 /* share of the ceiling, or of the best group */

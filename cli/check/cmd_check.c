@@ -4,7 +4,6 @@
 #include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
-#include "cli/base/cli_options.h"
 #include "cli/check/check.h"
 #include "core/base/size.h"
 #include "profiles/machine/nvml.h"

@@ -2,7 +2,6 @@
 /* Reads folders, compressed files, dumps and texts; the kind of each is detected by its content. An
  * input of any length takes a bounded memory. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <jansson.h>
 #include <sys/stat.h>
 #include <zlib.h>

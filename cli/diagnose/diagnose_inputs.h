@@ -3,8 +3,6 @@
  * engine of capo hang, diagnose_page.c prints. */
 #pragma once
 
-#include <stdio.h>
-
 #include "analysis/diagnose/evidence.h"
 
 struct diagnose_paths {

@@ -4,7 +4,6 @@
 #include "cli/diagnose/diagnose_inputs.h"
 #include "cli/hang/cmd_hang.h"
 #include "core/base/calls.h"
-#include "analysis/hang/hang_load.h"
 #include "analysis/hang/ras.h"
 
 /* "AllReduce #12 of dp". */

@@ -3,9 +3,7 @@
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"
-#include "cli/base/cli_table.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 
 static void add_count(char text[128], unsigned n, const char *what)

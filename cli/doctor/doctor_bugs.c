@@ -3,7 +3,6 @@
 #include "core/base/nccl_release.h"
 #include "cli/doctor/doctor.h"
 #include "analysis/diagnose/known_bugs.h"
-#include "core/base/util.h"
 
 /* Does the environment set @text, a NAME or the beginning of NAME=VALUE? */
 static bool is_set(const char *text, void *arg)

@@ -3,7 +3,6 @@
  * its own dependencies before that, and one opened by dlmopen() has its own global scope. The flags
  * are not in the file: only a program that links NCCL itself is certainly unaffected. */
 #include "core/base/file.h"
-#include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 

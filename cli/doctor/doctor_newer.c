@@ -2,7 +2,6 @@
 /* Finds what a libnccl has and this capo lacks: exported functions, and plugin interfaces that it
  * would load. */
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 

@@ -9,7 +9,6 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/profile/profile_find.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_own.h"

@@ -7,7 +7,6 @@
 #include "core/base/file.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "cli/doctor/doctor.h"

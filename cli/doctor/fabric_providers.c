@@ -6,7 +6,6 @@
 #include <rdma/fabric.h>
 
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "cli/doctor/fabric_providers.h"
 
 enum { MOST_SECONDS = 5 };

@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 

@@ -2,7 +2,6 @@
 /* Reads measurements: nccl-tests output, other tables, or logs of capo, also of a running job. */
 #include "analysis/log/live_logs.h"
 #include "analysis/log/log_find.h"
-#include "capo/log_layout.h"
 #include "capo/msg.h"
 #include "cli/base/cli_job.h"
 #include "cli/expect/cmd_expect.h"

@@ -16,7 +16,6 @@
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "analysis/job/asked.h"
-#include "analysis/job/stats.h"
 #include "core/base/size.h"
 
 /* "FILE:LINE when WHEN: ALGO PROTO"; only the number if the log has no more. */

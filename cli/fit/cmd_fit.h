@@ -3,7 +3,6 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdbool.h>
 
 #include "profiles/fragment/fragment_beyond.h"
 #include "cli/base/cli_page.h"
@@ -43,5 +42,5 @@ struct fit_models_shown {
 void fit_models_page(struct cli_page *page, const struct fit_models_shown *s);
 /** fit_models_line() - the same as a row of the page's first section. */
 void fit_models_line(struct cli_page *page, const struct fit_models_shown *s);
-/** fit_models_json() - the same as JSON. Return: NULL: no memory. */
+/** fit_models_json() - the same as JSON. */
 json_t *fit_models_json(const struct fit_models_shown *s);

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <jansson.h>
-#include <stdbool.h>
 
 #include "cli/base/cli_page.h"
 #include "profiles/fit/fit.h"
@@ -20,7 +19,7 @@ struct cli_page *fit_page_uncertain(const struct capo_samples *set);
 /** fit_runs() - print a line for each run: what it is taken for, and why. */
 void fit_runs(const struct capo_samples *set);
 
-/** fit_json() - the page as JSON. Return: NULL: no memory. */
+/** fit_json() - the page as JSON. */
 json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                  const struct capo_profile *profile);
 

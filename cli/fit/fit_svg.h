@@ -3,8 +3,6 @@
  * candidate. */
 #pragma once
 
-#include <stdio.h>
-
 #include "profiles/fit/fit.h"
 
 /** capo_svg_fit() - one panel per series, as a self-contained SVG file. Return: 0 or -EIO. */

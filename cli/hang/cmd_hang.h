@@ -3,13 +3,9 @@
  * hang_json.c print. */
 #pragma once
 
-#include <stdio.h>
-
 #include "analysis/diagnose/recorded_bugs.h"
 #include "analysis/log/log_find.h"
-#include "analysis/log/log_read.h"
 #include "analysis/hang/hang_load.h"
-#include "analysis/report/job_page.h"
 
 /* A log of the job: a process's memory, or a file. */
 struct hang_log {

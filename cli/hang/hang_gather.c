@@ -2,7 +2,6 @@
 /* Finds the processes and logs of the job. For a process whose memory can be read, that is used
  * instead of its log. */
 #include <sys/stat.h>
-#include <time.h>
 
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"

@@ -3,7 +3,6 @@
  * core/profile/profile_find.c finds them, core/profile/profile_check.c checks, core/profile/match.c
  * matches. */
 #include <dirent.h>
-#include <math.h>
 
 #include "capo/collectives.h"
 #include "capo/env.h"
@@ -13,11 +12,9 @@
 #include "cli/base/cli_table.h"
 #include "cli/base/install_paths.h"
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
-#include "core/base/util.h"
 #include "core/profile/profile_check.h"
 #include "core/profile/profile_find.h"
 #include "core/profile/profile_table.h"

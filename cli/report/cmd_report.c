@@ -6,7 +6,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "analysis/job/figures.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_output.h"

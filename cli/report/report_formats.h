@@ -3,8 +3,6 @@
  * judged. */
 #pragma once
 
-#include <stdio.h>
-
 #include "analysis/report/job_page.h"
 
 /* The page, and how to print it. */

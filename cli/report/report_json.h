@@ -2,8 +2,6 @@
 /* Parts of the JSON report. */
 #pragma once
 
-#include <jansson.h>
-
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/report/report_formats.h"

@@ -7,7 +7,6 @@
 #include "cli/report/report_recover.h"
 #include "analysis/log/recover.h"
 #include "analysis/job/figures.h"
-#include "core/base/util.h"
 #include "core/log/segment.h"
 
 struct recovering {

@@ -2,8 +2,6 @@
 /* Recovers the memory of killed processes: before the report, or instead of it. */
 #pragma once
 
-#include <stdbool.h>
-
 #include "analysis/log/log_find.h"
 
 enum report_recover {

@@ -9,7 +9,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "capo/profile.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
@@ -21,7 +20,6 @@
 #include "cli/run/run_loader.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
-#include "core/base/layout.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"

@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #include "capo/msg.h"
 #include "cli/run/run_command.h"
 #include "core/base/file.h"
-#include "core/base/util.h"
 
 /* 0, or the error that execvp() will have. @found: the file of @name, or "" if not known. */
 static int find_command(const char *name, char *found, size_t room)

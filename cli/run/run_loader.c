@@ -3,7 +3,6 @@
  * and so may that of another glibc. ASan's runtime ends its program if another library comes first.
  * A job that works without capo must not end because of it. */
 #include <dlfcn.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>

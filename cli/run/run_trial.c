@@ -7,7 +7,6 @@
  * all files are replaced atomically. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/top/top_page.h"
 #include "cli/watch/live_call.h"

@@ -2,8 +2,6 @@
 /* Shared by the files of `capo topo`. */
 #pragma once
 
-#include <jansson.h>
-
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_page.h"
 

@@ -3,7 +3,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_output.h"
-#include "core/base/util.h"
 #include "profiles/plan/plan_capture.h"
 
 struct options {

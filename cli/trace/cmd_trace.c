@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo trace: writes a job as a time line for Perfetto and chrome://tracing. */
-#include <math.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/log/log_find.h"

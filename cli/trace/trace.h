@@ -6,7 +6,6 @@
 #pragma once
 
 #include "analysis/job/clocks.h"
-#include "analysis/job/job.h"
 #include "analysis/network/network.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/timeline/last_ranks.h"

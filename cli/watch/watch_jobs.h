@@ -9,8 +9,6 @@
  *      watch_alarm.c      the verdict on a stuck job: hang.txt, hang.json, --on-hang */
 #pragma once
 
-#include <stdio.h>
-
 #include "analysis/network/network.h"
 #include "analysis/watch/live_rows.h"
 #include "cli/hang/cmd_hang.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <sys/stat.h>
 
 #include "capo/env.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* See the header. The layout itself is drawn in include/capo/log.h. */
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #define XXH_INLINE_ALL
@@ -9,7 +8,6 @@
 #include "capo/msg.h"
 #include "core/base/file.h"
 #include "core/base/write_signals.h"
-#include "core/base/util.h"
 #include "core/log/log_write.h"
 
 /* Takes *@fd over where it succeeds. */

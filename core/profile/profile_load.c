@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A profile out of a file or a text: which of its two forms it is, and its digest. */
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #define XXH_INLINE_ALL

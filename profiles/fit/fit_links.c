@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "profiles/fit/fit_links.h"
 #include "profiles/import/import.h"
 #include "profiles/machine/topology.h"

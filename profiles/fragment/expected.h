@@ -5,7 +5,6 @@
 
 #include "capo/call_kinds.h"
 #include "core/base/layout.h"
-#include "core/base/util.h"
 
 struct capo_public_rate {
         const char *platform, *layout;

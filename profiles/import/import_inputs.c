@@ -4,7 +4,6 @@
  * same order. */
 #include <dirent.h>
 #include <fnmatch.h>
-#include <fcntl.h>
 #include <sys/stat.h>
 
 #define XXH_INLINE_ALL

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Detects the format of a file by its first characters, never by its name. Also makes racks, which
  * no file describes. */
-#include <fcntl.h>
 #include <hwloc.h>
 #include <hwloc/distances.h>
 #include <math.h>

@@ -2,7 +2,6 @@
 /* The parent's side: writes the question, starts one worker per node, watches them, reads the
  * answer, and cleans up. A worker runs foreign code with parts replaced, so it gets nothing that it
  * could damage: its own folder, a memory file, a time limit. */
-#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>

@@ -14,7 +14,6 @@
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan_machine.h"
 #include "profiles/machine/platform.h"
-#include "profiles/machine/xml.h"
 
 struct reading {
         const char *path;

@@ -2,9 +2,6 @@
 /* Symmetries of a machine: permutations of its GPUs that change nothing. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "profiles/machine/topology.h"
 
 struct capo_symmetry {
@@ -21,7 +18,7 @@ struct capo_symmetry {
  * with the GPUs. The search stops at 40,320 permutations (8!): those found are right, but there may
  * be more.
  *
- * Return: 0; -ENOMEM; -E2BIG: more than 32 GPUs. */
+ * Return: 0; -E2BIG: more than 32 GPUs. */
 int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out);
 
 /** capo_set_next() - the next larger set with as many bits (Gosper). */

@@ -7,8 +7,6 @@
  * writing; for reading it is migrated in a copy. One of a newer version is rejected. */
 #pragma once
 
-#include <stdio.h>
-
 #include "profiles/import/import.h"
 #include "profiles/store/store_about.h"
 

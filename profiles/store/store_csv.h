@@ -3,8 +3,6 @@
  * documented there. */
 #pragma once
 
-#include <stdio.h>
-
 #include "profiles/import/import.h"
 
 /** capo_csv_heads() - the first line. */

@@ -6,7 +6,6 @@
  * that make grouping queries need no sort. */
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/util.h"
 #include "profiles/import/import.h"
 #include "profiles/store/store_schema.h"
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 #include <time.h>

@@ -4,7 +4,6 @@
  * run draws others, because the communicator's number is another one.
  *
  * Nothing is drawn more often after a slow call: the rank that was late sees no slow call. */
-#include "core/base/util.h"
 #include "shim/gpu/draw.h"
 #include "shim/record/state.h"
 

@@ -18,11 +18,9 @@
  *   - events are never destroyed: at exit the driver may be gone before us. */
 #include <dlfcn.h>
 #include <link.h>
-#include <time.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "core/log/info.h"
 #include "shim/find/symbol.h"

@@ -14,7 +14,6 @@
  *
  * One lock, taken by recorded calls too: this mode costs NCCL more than that, and is off unless
  * asked for. */
-#include <string.h>
 
 #include "capo/seam.h"
 #include "shim/record/recorder.h"

@@ -14,7 +14,6 @@
  *   - again once it was idle, until the next call: the job may have destroyed the stream since.
  *     While it is busy it is asked again, each time after twice as long.
  * CAPO_HANG=0 and CAPO_GPU_SAMPLE=0 turn it off. */
-#include "core/base/util.h"
 #include "shim/gpu/driver.h"
 #include "shim/record/comms.h"
 #include "shim/record/start.h"

@@ -5,7 +5,6 @@
 
 #include "capo/msg.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/machine/beside.h"
 #include "shim/record/shim.h"

@@ -10,9 +10,7 @@
 #include <sys/syscall.h>
 
 #include "capo/env.h"
-#include "core/base/clock.h"
 #include "core/base/text.h"
-#include "core/base/util.h"
 #include "core/log/machine_frame.h"
 #include "core/log/segment_calls.h"
 #include "core/log/unfinished.h"

@@ -5,8 +5,6 @@
  * machine_thread.c is here, and the drain thread reports it when it stays.
  */
 #include <dlfcn.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #include "core/base/gpu_clocks.h"
 #include "core/log/info.h"

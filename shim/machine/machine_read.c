@@ -9,7 +9,6 @@
 
 #include "capo/env.h"
 #include "capo/frame_types.h"
-#include "core/base/clock.h"
 #include "core/log/segment_calls.h"
 #include "shim/machine/between.h"
 #include "shim/machine/beside.h"

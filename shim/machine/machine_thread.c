@@ -5,16 +5,11 @@
  * does. It is not the drain thread, because a driver that hangs would hold the log up. The drain
  * thread sees what it is at and reports a source that does not answer.
  */
-#include <linux/futex.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "capo/env.h"
 #include "capo/frame_types.h"
 #include "capo/msg.h"
-#include "core/base/clock.h"
 #include "shim/machine/between.h"
 #include "shim/machine/machine_gpu.h"
 #include "shim/machine/machine_read.h"

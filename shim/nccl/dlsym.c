@@ -18,7 +18,6 @@
 #include <link.h>
 
 #include "capo/env.h"
-#include "core/base/util.h"
 #include "shim/fabric/fabric_dlsym.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"

@@ -8,7 +8,6 @@
 #include <link.h>
 
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "core/log/info.h"
 #include "shim/find/object.h"

@@ -22,13 +22,10 @@
  * object that calls. Copies are distinguished by their functions. Handles are never given back. */
 #include <dlfcn.h>
 #include <link.h>
-#include <pthread.h>
 #include <sys/mman.h>
 
 #include "capo/msg.h"
-#include "core/base/lock.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "core/log/info.h"
 #include "shim/find/loader.h"

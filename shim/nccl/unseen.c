@@ -6,7 +6,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "core/base/write_signals.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"

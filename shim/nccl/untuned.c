@@ -3,13 +3,11 @@
  * that reached the other node without LD_PRELOAD) decides like all others. NCCL 2.27.3 takes no
  * path and says nothing. There the name serves: ld.so finds the preloaded library by its soname. */
 #include <dlfcn.h>
-#include <stdatomic.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 #include "core/log/info.h"
 #include "shim/find/object.h"
 #include "shim/find/symbol.h"

@@ -4,7 +4,6 @@
  * locked or allocated. */
 #include <fcntl.h>
 #include <sys/resource.h>
-#include <sys/syscall.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

@@ -12,9 +12,7 @@
  *                             log is made has none
  *      language               numbers are read and written without it */
 #include <sched.h>
-#include <signal.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
 
 #include "core/base/fpu.h"
 #include "core/base/write_signals.h"

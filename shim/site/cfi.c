@@ -6,7 +6,6 @@
 #include <linux/futex.h>
 #include <sys/syscall.h>
 
-#include "core/base/util.h"
 #include "shim/find/maps.h"
 #include "shim/site/cfi.h"
 

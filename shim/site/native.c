@@ -10,10 +10,7 @@
 #define XXH_INLINE_ALL
 #include <xxhash.h>
 
-#include "core/base/clock.h"
-#include "core/base/util.h"
 #include "shim/find/maps.h"
-#include "shim/record/state.h"
 #include "shim/record/start.h"
 #include "shim/site/cfi.h"
 #include "shim/site/native.h"

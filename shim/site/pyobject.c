@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
-#include <pthread.h>
 #include <stdatomic.h>
 
 #include "core/base/lock.h"

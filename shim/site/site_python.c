@@ -5,9 +5,7 @@
  * most programs. But a thread's frames are changed by that thread only, and this one is inside our
  * wrapper: they stand still, and what they hold stays alive. Those of other threads
  * (capo_python_threads()) may change meanwhile: then a line of them is wrong or missing. */
-#include <stdatomic.h>
 #include <sys/syscall.h>
-#include <sys/uio.h>
 
 #include "shim/find/maps.h"
 #include "shim/record/state.h"

@@ -15,7 +15,6 @@
  * % for small all-reduces with 2.31.2 against 0.1 to 1.1 % with 2.29.7), so there nothing is asked
  * for unless CAPO_PROFILER=on. */
 #include <dlfcn.h>
-#include <pthread.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
