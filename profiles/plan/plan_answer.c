@@ -190,27 +190,21 @@ static void read_graph(const struct capo_xml *g, uint32_t node, bool trays,
 }
 
 /* @as: the node that gets them; it may only be like the one that wrote them. */
-static int read_graphs(const struct plan_job *job, const char *folder, uint32_t node, uint32_t as,
-                       struct capo_plan_answer *out)
+static void read_graphs(const struct plan_job *job, const char *folder, uint32_t node, uint32_t as,
+                        struct capo_plan_answer *out)
 {
         struct capo_xml *root;
         char path[PLAN_PATH], why[256];
-        int r;
 
         snprintf(path, sizeof path, "%s/graph.%u", folder, node);
-        r = capo_xml_read(path, &root, why, sizeof why);
-        if (r < 0)
-                return r == -ENOMEM ? r : 0; /* a single rank has none */
-        for (const struct capo_xml *g = root->child; g && !r; g = g->next) {
+        if (capo_xml_read(path, &root, why, sizeof why) < 0)
+                return; /* a single rank has none */
+        for (const struct capo_xml *g = root->child; g; g = g->next) {
                 xarray_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
-                r = 0;
-                if (!r) {
-                        memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
-                        read_graph(g, as, job->domain_nodes > 1, &out->graphs[out->n_graphs++]);
-                }
+                memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
+                read_graph(g, as, job->domain_nodes > 1, &out->graphs[out->n_graphs++]);
         }
         capo_xml_free(root);
-        return r;
 }
 
 /* The node that was started in place of this one. */
@@ -234,21 +228,22 @@ static bool has_graphs(const struct plan_job *job, const char *folder, uint32_t 
         return job->units[job->node_unit[node]].real && access(path, R_OK) == 0;
 }
 
-static int read_all_graphs(const struct plan_job *job, const char *folder,
-                           struct capo_plan_answer *out)
+static void read_all_graphs(const struct plan_job *job, const char *folder,
+                            struct capo_plan_answer *out)
 {
         uint32_t first = job->ranks[0].node;
         bool others = false;
-        int r = read_graphs(job, folder, first, first, out);
 
+        read_graphs(job, folder, first, first, out);
         for (uint32_t n = 0; n < job->n_nodes && !others; n++)
                 others = n != first && has_graphs(job, folder, n);
-        for (uint32_t n = 0; n < job->n_nodes && !r && others; n++)
-                r = n == first ? 0 : read_graphs(job, folder, like_node(job, n), n, out);
-        return r;
+        for (uint32_t n = 0; n < job->n_nodes && others; n++) {
+                if (n != first)
+                        read_graphs(job, folder, like_node(job, n), n, out);
+        }
 }
 
-static int read_logs(const char *folder, uint32_t n_nodes, char **log)
+static void read_logs(const char *folder, uint32_t n_nodes, char **log)
 {
         size_t n = 0;
         FILE *f = xmemstream(log, &n);
@@ -258,7 +253,7 @@ static int read_logs(const char *folder, uint32_t n_nodes, char **log)
                 if (text)
                         fputs(text, f);
         }
-        return fclose(f) == 0 ? 0 : -ENOMEM;
+        xmemclose(f);
 }
 
 void plan_answer_warning(const char *folder, uint32_t n_nodes, char *out, size_t room)
@@ -305,9 +300,11 @@ int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, c
                         row->busbw_gbs = (double)row->bytes / (row->us * 1e3) *
                                          capo_plan_busbw_factor(row->coll, job->n_ranks);
         }
-        if (q->graph && (r = read_all_graphs(job, folder, out)) < 0)
-                return r;
-        return q->log ? read_logs(folder, job->n_nodes, &out->log) : 0;
+        if (q->graph)
+                read_all_graphs(job, folder, out);
+        if (q->log)
+                read_logs(folder, job->n_nodes, &out->log);
+        return 0;
 }
 
 const struct capo_plan_graph *capo_plan_graph_find(const struct capo_plan_answer *a, int node,

@@ -4,7 +4,7 @@
 
 #include "profiles/plan/plan_job.h"
 
-/** plan_answer_read() - @folder has log.<node> and graph. Return: 0; -ENOMEM; -EPROTO with @why:
+/** plan_answer_read() - @folder has log.<node> and graph. Return: 0; -EPROTO with @why:
  * some ranks did not answer. */
 int plan_answer_read(struct plan_job *job, const struct capo_plan_question *q, const char *folder,
                      struct capo_plan_answer *out, char *why, size_t room);

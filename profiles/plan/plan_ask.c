@@ -189,8 +189,6 @@ static int start_worker(struct run *run, uint32_t node)
         char worker[PLAN_PATH], virtual[PLAN_PATH], number[16], output[PLAN_PATH];
         int r;
 
-        if (!env)
-                return -ENOMEM;
         snprintf(worker, sizeof worker, "%s/capo-plan-worker", run->q->tools);
         snprintf(virtual, sizeof virtual, "%s/capo-plan-virtual.so", run->q->tools);
         snprintf(number, sizeof number, "%u", node);

@@ -85,10 +85,7 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
 
         while (environ[n])
                 n++;
-        if (!(e->vars = xcalloc(n + PLAN_ENVIRONMENT_ROOM + 1, sizeof *e->vars))) {
-                free(e);
-                return NULL;
-        }
+        e->vars = xcalloc(n + PLAN_ENVIRONMENT_ROOM + 1, sizeof *e->vars);
         for (size_t i = 0; i < n; i++) {
                 if (is_kept(environ[i]))
                         e->vars[e->n++] = environ[i];

@@ -21,8 +21,7 @@ struct environment {
         size_t n_text;
 };
 
-/** plan_environment_new() - for the worker of @node; @folder is the question's own. Return: NULL:
- * out of memory. */
+/** plan_environment_new() - for the worker of @node; @folder is the question's own. */
 struct environment *plan_environment_new(const struct capo_plan_question *q,
                                          const struct plan_job *job, const char *folder,
                                          uint32_t node);
