@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """stranger_check.py PLAYER STANDIN FILE.scenes [NAME...]: plays each scene without capo and
 compares what the program did, by its own clock and counts (clock.RANK, ended.RANK), with the facts
-beside the truth: `# in`, `# calls`, `# errors`, `# ended`, `# late`, `# late-from`, `# more-host`, `# alive`, `# calls-move`."""
+beside the truth: `# in`, `# calls`, `# errors`, `# ended`, `# late`, `# late-from`, `# more-host`,
+`# alike`, `# waits`, `# alive`, `# calls-move`."""
 import concurrent.futures
 import glob
 import os
@@ -16,7 +17,7 @@ import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 COMMS, SLOTS = 24, 6
-LAYOUT = "=" + "56sdq" * SLOTS + "%dq" % COMMS + "d" + "qqq"
+LAYOUT = "=" + "56sdq" * SLOTS + "%dq" % COMMS + "d" + "qqq" + "d"
 
 
 def read_scenes(path):
@@ -56,7 +57,7 @@ def read_clock(folder, r):
     slots = [(v[3 * i].split(b"\0")[0].decode(), v[3 * i + 1], v[3 * i + 2]) for i in range(SLOTS)]
     rest = v[3 * SLOTS:]
     return {"slots": slots, "calls": rest[:COMMS], "host_ms": rest[COMMS], "turns": rest[COMMS + 1],
-            "errors": rest[COMMS + 2], "last": rest[COMMS + 3]}
+            "errors": rest[COMMS + 2], "last": rest[COMMS + 3], "sync_ms": rest[COMMS + 4]}
 
 
 def ranks_of(text):
@@ -78,7 +79,7 @@ class Play:
         self.p = subprocess.Popen(
             [sys.executable, os.path.join(HERE, "stranger_launch.py"), job.get("like", "srun"),
              str(scene["n"]), "-", job.get("gpus", "1"), job.get("drive", "each"),
-             job.get("nodes", "-"), "--", player, script],
+             job.get("nodes", "-"), job.get("set", "-"), "--", player, script],
             env=env, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.out,
             start_new_session=True)
         self.begin = time.monotonic()
@@ -157,6 +158,21 @@ class Play:
             said = spent.pop(r) - min(spent.values())
             self.need(low <= said <= high, "rank %d has %.0f ms more in host code", r, said)
 
+        def per_turn(key, r):
+            a, b = first[r], last[r]
+            return (b[key] - a[key]) / max(1, b["turns"] - a["turns"])
+
+        for text in self.facts("alike"):  # ms in host code per turn: at most so far apart
+            who, ms = text.split()
+            spent = [per_turn("host_ms", r) for r in ranks_of(who)]
+            self.need(max(spent) - min(spent) <= float(ms), "ms in host code per turn: %s",
+                      [round(v, 1) for v in spent])
+        for text in self.facts("waits"):  # ms in `sync` per turn
+            who, low, high = text.split()
+            for r in ranks_of(who):
+                self.need(float(low) <= per_turn("sync_ms", r) <= float(high),
+                          "rank %d waits %.1f ms per turn", r, per_turn("sync_ms", r))
+
     def finish(self):
         for pid in list(self.pids().values()):
             try:
@@ -234,7 +250,7 @@ class Play:
             self.need(c["errors"] >= int(n), "rank %s had %d errors", r, c["errors"])
         silent = not self.facts("errors") and "onerror" not in " ".join(s["script"]) and \
             "shrink" not in " ".join(s["script"]) and "abort" not in " ".join(s["script"]) and \
-            not {"revoke", "gone", "syncgone"} & set(" ".join(s["script"]).split())
+            not {"revoke", "gone", "syncgone", "onterm"} & set(" ".join(s["script"]).split())
         if silent:
             for r, c in self.clocks().items():
                 self.need(not c or not c["errors"], "rank %d had %d errors", r, c and c["errors"])

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""stranger_launch.py LIKE RANKS UNRECORDED GPUS DRIVE NODES -- COMMAND... SCRIPT
+"""stranger_launch.py LIKE RANKS UNRECORDED GPUS DRIVE NODES SET -- COMMAND... SCRIPT
 
 As scene_launch.py, and: GPUS ranks in each process (DRIVE: each, one); NODES: 2+2, pretended hosts
-by NCCL_HOSTID (- : one). LIKE is torchrun, kill, srun, or cancel:SECONDS (SIGTERM to all ranks
-so long after all marks are there, SIGKILL 3 s later), cancel:SECONDS:GAP (the
-ranks of each further node GAP seconds behind those of the node before),
-cancel:SECONDS:GAP:SIGNAL (that signal). How each process ended, and when
+by NCCL_HOSTID (- : one); SET: NAME=VALUE+NAME=VALUE in the environment (- : none). LIKE is
+torchrun, kill, srun, or cancel:SECONDS (SIGTERM to all ranks so long after all marks are there,
+SIGKILL 3 s later), cancel:SECONDS:GAP (the ranks of each further node GAP seconds behind those of
+the node before), cancel:SECONDS:GAP:SIGNAL (that signal). How each process ended, and when
 (CLOCK_MONOTONIC), is written to ended.RANK beside the script."""
 import os
 import signal
@@ -18,7 +18,7 @@ GRACE_S = 3
 
 
 class Launcher:
-    def __init__(self, like, n, unrecorded, gpus, drive, nodes, command):
+    def __init__(self, like, n, unrecorded, gpus, drive, nodes, settings, command):
         self.like, self.deadline, self.status = like, None, 0
         self.folder, self.n = os.path.dirname(command[-1]), n
         self.cancel_at, self.next_node = None, 0
@@ -32,6 +32,7 @@ class Launcher:
             node, local = places[r]
             env = dict(os.environ, RANK=str(r), LOCAL_RANK=str(local), WORLD_SIZE=str(n // gpus),
                        LOCAL_WORLD_SIZE=str((nodes or [n // gpus])[node]), GROUP_RANK=str(node))
+            env.update(settings)
             if gpus > 1:
                 env.update(SCENE_GPUS=str(gpus), SCENE_DRIVE=drive)
             if nodes:
@@ -98,11 +99,12 @@ class Launcher:
 
 
 def main():
-    like, n, unrecorded, gpus, drive, nodes, dashes, *command = sys.argv[1:]
+    like, n, unrecorded, gpus, drive, nodes, settings, dashes, *command = sys.argv[1:]
     if dashes != "--":
         sys.exit(__doc__)
     launcher = Launcher(like, int(n), {int(r) for r in unrecorded.split(",") if r != "-"},
-                        int(gpus), drive, [int(k) for k in nodes.split("+") if k != "-"], command)
+                        int(gpus), drive, [int(k) for k in nodes.split("+") if k != "-"],
+                        dict(s.split("=", 1) for s in settings.split("+") if s != "-"), command)
     signal.signal(signal.SIGTERM, lambda *_: launcher.stop())
     sys.exit(launcher.wait())
 

@@ -25,17 +25,20 @@
  *      gone RANK MS                 until the launcher noted the end of RANK, then MS more
  *      syncgone STREAM RANK MS      as sync, or as gone: whichever comes first
  *      deadlock                     locks a mutex that another thread never unlocks
+ *      grow NAME P SIZE RANK       ncclCommGrow of P, next number; RANK -1: of P, else a new rank
+ *      onterm MS CODE               from now on SIGTERM means: save for MS, then exit(CODE)
  *      kill RANK SIG | segv
  *      meet NAME                    a barrier over files: no NCCL
  *      kinds of coll: allreduce allreduce16 allreduce64 allreduceint allreducemax allgather
  *                     broadcast reduce reducescatter alltoall gather
- * clock.RANK (binary): where each thread is, calls per communicator, ms in host code, turns.
+ * clock.RANK (binary): where each thread is, calls per communicator, ms in host code, turns, ms in sync.
  */
 #include <cuda.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <nccl.h>
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -67,6 +70,7 @@ struct clock {
         int64_t calls[COMMS];
         double host_ms;
         int64_t turns, errors, last;
+        double sync_ms;
 };
 
 struct list {
@@ -226,6 +230,30 @@ static void shrink_comm(const struct step *s)
         config.commName = "shrunk";
         note(ncclCommShrink(my->comms[s->arg[0]], out, n, &my->comms[my->n_comms++], &config,
                             (int)s->arg[1]),
+             -1);
+}
+
+/* The first rank of P makes the id, as ncclCommGrow wants it; the new ranks wait for its file. */
+static void grow_comm(const struct step *s)
+{
+        ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+        int c = my->n_comms++, rank = (int)s->arg[2], old = 0;
+        ncclComm_t parent = rank < 0 ? my->comms[s->arg[0]] : NULL;
+        char path[600], file[64];
+        ncclUniqueId id;
+
+        config.commName = s->kind;
+        if (parent)
+                ncclCommUserRank(parent, &old);
+        if (!parent) {
+                id = share_id(s->kind, rank);
+        } else if (old == 0) {
+                note(ncclCommGetUniqueId(parent, &id), -1);
+                snprintf(file, sizeof file, "id.%s", s->kind);
+                write_file(make_path(path, file, -1), &id, sizeof id);
+        }
+        note(ncclCommGrow(parent, (int)s->arg[1], !parent || old == 0 ? &id : NULL, rank,
+                          &my->comms[c], &config),
              -1);
 }
 
@@ -426,6 +454,33 @@ static void *hold_for_ever(void *nothing)
         return nothing;
 }
 
+static sem_t told;
+static long save_ms, save_code;
+
+static void on_term(int signal_number)
+{
+        sem_post(&told);
+}
+
+static void *save_and_exit(void *nothing)
+{
+        while (sem_wait(&told))
+                ;
+        usleep((useconds_t)save_ms * 1000);
+        exit((int)save_code);
+}
+
+static void save_at_term(long ms, long code)
+{
+        pthread_t thread;
+
+        save_ms = ms;
+        save_code = code;
+        sem_init(&told, 0, 0);
+        pthread_create(&thread, NULL, save_and_exit, NULL);
+        signal(SIGTERM, on_term);
+}
+
 static void meet(const char *name)
 {
         char path[600], file[40];
@@ -543,6 +598,8 @@ static bool use_process(const struct step *s)
                         kill((pid_t)pid, (int)s->arg[1]);
         } else if (!strcmp(s->word, "deaf"))
                 signal(SIGTERM, SIG_IGN);
+        else if (!strcmp(s->word, "onterm"))
+                save_at_term(s->arg[0], s->arg[1]);
         else if (!strcmp(s->word, "mark"))
                 write_number("place", my->rank, getpid());
         else if (!strcmp(s->word, "meet"))
@@ -653,13 +710,18 @@ static void play_one(const struct step *s)
                 init_comm(s);
         else if (!strcmp(w, "shrink"))
                 shrink_comm(s);
+        else if (!strcmp(w, "grow"))
+                grow_comm(s);
         else if (!strcmp(w, "ready"))
                 wait_ready(s);
         else if (!strcmp(w, "onerror"))
                 leave_on_error(s);
-        else if (!strcmp(w, "sync"))
+        else if (!strcmp(w, "sync")) {
+                double begin = now();
+
                 cuStreamSynchronize(my->streams[s->arg[0]]);
-        else if (!strcmp(w, "syncfor"))
+                my->clock->sync_ms += (now() - begin) * 1e3;
+        } else if (!strcmp(w, "syncfor"))
                 sync_for(s);
         else if (!strcmp(w, "syncgone"))
                 sync_gone(s);

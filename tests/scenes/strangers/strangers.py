@@ -8,6 +8,7 @@ import os
 import re
 import runpy
 import shutil
+import struct
 import subprocess
 import sys
 import threading
@@ -28,6 +29,8 @@ WAYS = {"never": LIVE + REPORTS + ("end",), "never-hang": LIVE + ("end",),
 MASKED = "healthy-but"  # the job goes on, but NCCL EP masked the ranks of the truth
 MAKING = threading.Lock()  # scenes are played side by side
 FACTS = {}  # name of a scene: [(word, text)]
+FOLDERS = {}  # name of a scene: a path in its folder
+HOST_MS = struct.calcsize("=" + "56sdq" * 6 + "24q")  # place in clock.RANK
 
 
 def read_facts(path):
@@ -77,12 +80,13 @@ class Played(scene_run.Played):
         if scene is not self.scene:  # `first`: its ids and ends are its own
             script = os.path.join(self.path("other-job"), "script")
             os.makedirs(os.path.dirname(script), exist_ok=True)
+        FOLDERS[scene.name] = os.path.dirname(script)
         with open(script, "w") as f:
             f.write("\n".join(scene.script) + "\n")
         return [sys.executable, os.path.join(HERE, "stranger_launch.py"), job.get("like", "srun"),
                 str(scene.n), job.get("unrecorded", "-"), job.get("gpus", "1"),
-                job.get("drive", "each"), job.get("nodes", "-"), "--", player_of(self.build),
-                script]
+                job.get("drive", "each"), job.get("nodes", "-"), job.get("set", "-"), "--",
+                player_of(self.build), script]
 
     def spoil(self):
         word, _, which = self.scene.job.get("logs", "").partition(":")
@@ -145,6 +149,19 @@ def all_may_pause(scene):
     return bool(stand) and all("pause" in words[1].split("|") for words in stand if len(words) > 1)
 
 
+def by_its_clocks(scene):
+    """Seconds that each rank was in host code: on a busy machine a rank may truly be late."""
+    seconds = []
+    for r in range(scene.n):
+        try:
+            with open(os.path.join(FOLDERS[scene.name], "clock.%d" % r), "rb") as f:
+                f.seek(HOST_MS)
+                seconds.append("%.2f" % (struct.unpack("=d", f.read(8))[0] / 1e3))
+        except (OSError, KeyError, struct.error):
+            return ""
+    return " [in host code by its clocks, s: %s]" % " ".join(seconds)
+
+
 def judge_one(scene, way, answer):
     if all_may_pause(scene):
         scene.job.setdefault("calls", "end")
@@ -170,7 +187,9 @@ def judge_one(scene, way, answer):
     if result[0] != scene_judge.WRONG:
         bad = never(scene, way, answer) or not_masked(scene, way, result, answer)
         if bad:
-            return scene_judge.WRONG, bad, result[2]
+            result = scene_judge.WRONG, bad, result[2]
+    if result[0] == scene_judge.WRONG and scene.kind in ("healthy", "slow"):
+        result = (result[0], result[1] + by_its_clocks(scene), *result[2:])
     return result
 
 
@@ -179,7 +198,7 @@ for name in files:
     read_facts(os.path.join(FOLDER, name + ".scenes"))
 scene_read.FILES = tuple(os.path.join(FOLDER, name) for name in files)
 scene_read.KINDS += (MASKED,)
-scene_read.JOB_KEYS |= {"gpus", "drive", "nodes"}
+scene_read.JOB_KEYS |= {"gpus", "drive", "nodes", "set"}
 scene_run.Played = Played
 plain_judge_one, scene_judge.judge_one = scene_judge.judge_one, judge_one
 sys.argv[0] = os.path.join(SCENES, "scenes.py")
