@@ -105,6 +105,7 @@ struct capo_skew_rank {
                                 over them; estimated for the whole job from the calls compared */
         double caused_pm_ns; /* half of that estimate's 95 % interval; 0 when all calls were
                                 compared */
+        double clocks_pm_ns; /* as that: by how much the starts that hosts and GPUs give differ */
         double spared; /* times caused_ns: how much earlier the calls would have begun without it */
         double stopped_ns; /* how long its process did not run while the others waited */
         double hole_ns;    /* the most it was behind the median of the ranks in one call, the first
@@ -152,6 +153,7 @@ struct capo_skew {
         uint32_t
                 origin; /* 1 + the communicator in which `worst` waited, and was late for that; 0: the
                                  delay began with it */
+        bool waits_more;     /* `worst` waited longer elsewhere than it is late here */
         bool by_message;     /* `worst` was late for sends or receives that took long */
         double worst_p50_ns; /* its delay behind the first rank in the calls where it was last */
         double worst_max_ns;

@@ -219,6 +219,19 @@ static double charge_of(const struct skew_laid *l, uint32_t k, const struct samp
         return caused;
 }
 
+/* The starts by the GPUs are the cautious ones (skew_starts.c). In the calls that have both: how far
+ * what they say of the rank is from what the hosts' say, for all calls like them. */
+static double clocks_error(const struct skew_laid *l, uint32_t k, const struct sample *s)
+{
+        const struct skew_differ *d = &l->differ[k];
+        double n = l->n_both;
+
+        return l->agrees && n >= 1
+                       ? (fabs(d->sum) + 2 * sqrt(fmax(0, d->sq - d->sum * d->sum / n))) *
+                                 fmax(1, s->all / n)
+                       : 0;
+}
+
 /*
  * Is more of the waiting for skew->worst than chance would have it, whatever the calls hold that
  * were not compared? Its share is known better than its time: if it was last in every long call of
@@ -276,6 +289,7 @@ static void skew_charge_ranks(const struct capo_job *job, const struct capo_job_
                 struct capo_skew_rank *rank = &skew->ranks[k];
 
                 rank->caused_ns = charge_of(l, k, &s, &rank->caused_pm_ns, &by_host);
+                rank->clocks_pm_ns = clocks_error(l, k, &s);
                 charged += rank->caused_ns;
                 rank->spared = spared_share(&l->charge[k], s.n > 0 ? s.all / s.n : 0);
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)

@@ -115,6 +115,19 @@ static bool is_explained(const struct followed *f, const struct capo_job_comm *c
         return explained;
 }
 
+/* Did member @k wait longer for others in other communicators than it is late here? Then nothing
+ * would be won without its delay, as far as known. */
+static bool waits_more_elsewhere(const struct followed *f, const struct capo_job_comm *c,
+                                 uint32_t k)
+{
+        double messages = waited_for_messages(&f->job->processes[c->members[k].process]);
+        bool more = true;
+
+        for (enum view view = 0; view < VIEWS; view++)
+                more &= waited_elsewhere(f, c, k, view) - messages > late_in(c, k, view);
+        return more;
+}
+
 /* The latest member whose delay began with itself; n_members: none. */
 static uint32_t find_origin(const struct followed *f, const struct capo_job_comm *c, double worst,
                             const struct elsewhere *e)
@@ -162,8 +175,12 @@ static void follow_comm(const struct followed *f, uint32_t comm)
         uint32_t origin, process, waited_in_most;
         double ns;
 
-        if (worst <= 0 || !is_explained(f, c, skew->worst, &e))
+        if (worst <= 0)
                 return;
+        if (!is_explained(f, c, skew->worst, &e)) {
+                skew->waits_more = waits_more_elsewhere(f, c, skew->worst);
+                return;
+        }
         origin = find_origin(f, c, worst, &e);
         process = c->members[skew->worst].process;
         waited_in_most = find_waiting(f->job, process, comm, &ns);

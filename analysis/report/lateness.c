@@ -167,7 +167,9 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                                c->name);
         }
         if (w->handed_on)
-                doubt = "it may have waited in a send or receive, which last as long";
+                doubt = k->waits_more
+                                ? "it waited longer than that in other communicators"
+                                : "it may have waited in a send or receive, which last as long";
         else if (w->wide && w->by_order)
                 doubt = "how long the others waited in all is not known";
         else if (!w->stands_out && !w->wide && !w->follows && !w->by_messages &&
@@ -421,6 +423,8 @@ void capo_judge_waits(struct capo_page *r)
                                                    (r->job->comms[i].n_members > 2 &&
                                                     k->ranks[k->worst].caused_ns >
                                                             sum_caused(&r->job->comms[i]) / 2);
+                /* the starts by the GPUs are the cautious ones */
+                w->caused.high = fmin(most, w->caused.high + k->ranks[k->worst].clocks_pm_ns);
                 w->by_messages = part_in_messages(r, i) > 0.5;
                 if (k->wait_share >= 0 && job_ns > 0)
                         w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
@@ -430,7 +434,7 @@ void capo_judge_waits(struct capo_page *r)
                 w->by_clocks = is_by_clocks(&r->job->comms[i]);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->handed_on = w->stands_out && !w->by_clocks && !w->follows &&
-                               (k->by_message || may_be_handed_on(r, i));
+                               (k->by_message || k->waits_more || may_be_handed_on(r, i));
                 w->alike = w->stands_out && !w->by_clocks && !w->follows && !w->handed_on &&
                            !(k->ranks[k->worst].stopped_ns > 0) &&
                            2 * capo_skew_alike(&r->job->comms[i], k->worst) >

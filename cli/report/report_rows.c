@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The rows of a report, in all its formats: TIME BY CALL of the pages, CSV, "rows" of JSON. */
 
+#include "analysis/report/job_judge.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 
@@ -210,7 +211,8 @@ static bool is_whole(const struct capo_job *job)
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
 
-                if (!p->has_end || p->health.cut_bytes || p->health.n_damages || p->read_error)
+                if (!capo_process_ended(job, p) || p->health.cut_bytes || p->health.n_damages ||
+                    p->read_error)
                         return false;
         }
         return true;

@@ -61,7 +61,8 @@ static double most_caused_ns(const struct members *in)
         F("late_p50_us", REAL, LATENESS->late_p50_ns / 1e3) \
         F("wait_us", REAL, LATENESS->wait_ns / 1e3)         \
         F("caused_s", REAL, LATENESS->caused_ns / 1e9)      \
-        F("caused_pm_s", REAL, fmin(LATENESS->caused_pm_ns, most_caused_ns(in)) / 1e9)
+        F("caused_pm_s", REAL,                              \
+          fmin(LATENESS->caused_pm_ns + LATENESS->clocks_pm_ns, most_caused_ns(in)) / 1e9)
 CLI_ENTITY(lateness, struct capo_job_member, struct members, RANK_FIELDS);
 
 static int last_most_often(const struct capo_job_comm *c)

@@ -147,6 +147,7 @@ Test(skew, by_two_clocks_that_differ_nothing_is_exact)
         cr_assert(k->n_calls == 10 && k->n_host == 4);
         cr_assert_float_eq(k->ranks[2].caused_ns, 10 * 2600, 1, "as the GPUs would say");
         cr_assert(k->ranks[2].caused_pm_ns > 600 && k->ranks[2].caused_pm_ns < 4 * 600);
+        cr_assert_float_eq(k->ranks[2].clocks_pm_ns, 10 * 600, 1, "2600 and 2000 in each");
 }
 
 /* Rank 2 had its data, and was through a call in which the two others were held for 0.5 s. */
@@ -989,4 +990,38 @@ Test(skew, a_delay_that_came_with_a_message)
         job->processes[0].messages = job->processes[2].messages = job->processes[1].messages;
         k = solve(); /* all have such messages */
         cr_expect(k->worst == 1 && !k->by_message);
+}
+
+/* Rank 1 is 5 ms late in each call. In another communicator each rank in turn is 30 ms late: rank 1
+ * waits longer there than the others wait for it here. */
+Test(skew, a_delay_of_a_rank_that_waits_longer_elsewhere)
+{
+        struct capo_meet *both[2] = {meet, capo_meet_new(RANKS)};
+
+        job->comms[0].n_calls = 30;
+        for (uint32_t i = 1; i <= 30; i++)
+                call(i, false, 0, 5 * MS, 0);
+        cr_expect_not(solve()->waits_more);
+        job->comms = realloc(job->comms, 2 * sizeof *job->comms);
+        job->comms[1] = (struct capo_job_comm){.n_ranks = RANKS, .n_members = RANKS, .n_calls = 30};
+        job->comms[1].members = calloc(RANKS, sizeof *job->comms[1].members);
+        job->n_comms = 2;
+        for (uint32_t rank = 0; rank < RANKS; rank++) {
+                job->comms[1].members[rank] =
+                        (struct capo_job_member){.rank = (int32_t)rank, .process = rank};
+                for (uint32_t i = 1; i <= 30; i++) {
+                        struct capo_record r = {.seq = i,
+                                                .call = CAPO_CALL_ALLREDUCE,
+                                                .bytes = 8,
+                                                .t_begin = 100ull * MS * i +
+                                                           (i % RANKS == rank ? 30 * MS : 0),
+                                                .clock = CAPO_CLOCK_HOST};
+
+                        cr_assert_geq(capo_meet_add(both[1], rank, &r), 0);
+                }
+        }
+        capo_skew_free(job->comms[0].skew);
+        capo_skew_solve(job, both);
+        cr_expect(job->comms[0].skew->worst == 1 && job->comms[0].skew->waits_more);
+        capo_meet_free(both[1]);
 }
