@@ -189,11 +189,12 @@ static int refine_plan(struct sweep *s, struct capo_sweep_plan *plan)
         capo_samples_free(&set);
         if (e < 0)
                 return e;
-        snprintf(
-                left, sizeof left,
-                "; for %u of %u sizes only the fastest are measured again, and for %u of them noise "
-                "does not tell which is the fastest yet",
-                round.settled, round.classes, round.tied);
+        snprintf(left, sizeof left, "; for %u of %u sizes only the fastest are measured again",
+                 round.settled, round.classes);
+        if (round.tied)
+                snprintf(left + strlen(left), sizeof left - strlen(left),
+                         ", and for %u of them noise does not tell which is the fastest yet",
+                         round.tied);
         capo_info(
                 "--refine: %s%s: at most %u candidates of one size are tried; 20 times each takes %u "
                 "calls of that size%s",

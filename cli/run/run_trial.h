@@ -25,6 +25,9 @@ void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY]);
  * verdicts, and nothing is kept. */
 bool run_trial_one_rank(void);
 
+/** run_trial_empty() - did jobs try the profile of @key, and compare nothing? @now: note that one did. */
+bool run_trial_empty(const char *key, bool now);
+
 /** run_trial_store() - keep @profile as "tried/NAME.json"; a file with the same content stays. Return:
  * 0 with @path set; negative errno. */
 struct capo_profile;

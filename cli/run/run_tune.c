@@ -51,7 +51,8 @@ static void name_machine(const struct run_tune *run, char *name, size_t room)
         capo_topology_free(t);
 }
 
-enum { TURNS = 3 }; /* choices that are tried one after the other where one brought nothing */
+enum { LONG_JOB = 1000 }; /* calls, of all ranks: one without a turn is short */
+enum { TURNS = 3 };       /* choices that are tried one after the other where one brought nothing */
 
 /* What @turn tries, in the rows of @learned that were left to NCCL; NULL: everywhere. Other rows are copied.
  * Return: how many rows are new; -ENOMEM. */
@@ -123,8 +124,8 @@ static bool write_turn(const struct run_expected *x, const struct capo_profile *
                run_trial_store(p, name, path, room) == 0;
 }
 
-/* Write the alternatives that are tried next: where jobs found that one brings nothing, another one
- * follows. Return: false: not possible. */
+/* Write the alternatives that are tried next. Another one follows where jobs found that one brings
+ * nothing, or where NCCL offered none. Return: false: not possible. */
 static bool write_explore(const struct run_expected *x, char *path, size_t room)
 {
         char learned[PATH_MAX], key[RUN_TRIAL_KEY];
@@ -136,8 +137,10 @@ static bool write_explore(const struct run_expected *x, char *path, size_t room)
 
                 snprintf(learned, sizeof learned, "%s", path);
                 run_trial_learn(learned, sizeof learned, key);
-                if (!strcmp(learned, path) || capo_profile_load(learned, &p, NULL) < 0 ||
-                    !write_turn(x, p, turn, path, room))
+                if (strcmp(learned, path) ? capo_profile_load(learned, &p, NULL) < 0
+                                          : !run_trial_empty(key, false))
+                        break;
+                if (!write_turn(x, p, turn, path, room))
                         break;
         }
         return true;
@@ -222,7 +225,8 @@ static void say_nothing_compared(const struct capo_job *job)
                               : "at the sizes of the rules no call was left to NCCL");
 }
 
-static void say_gain(struct capo_job *job, const struct capo_profile *p)
+/* Return: how many comparisons there were. */
+static int say_gain(struct capo_job *job, const struct capo_profile *p)
 {
         _cleanup_(capo_fit_freep) struct capo_fit *fit = NULL;
         _cleanup_free_ struct capo_trial_found *found = NULL;
@@ -248,7 +252,7 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
                 saved_s += row_gain_us(found, n, &job->rows[i]) * (double)job->rows[i].count / 1e6;
         if (n <= 0) {
                 say_nothing_compared(job);
-                return;
+                return 0;
         }
         capo_job_steps(job, &steps);
         if (steps.total)
@@ -260,6 +264,7 @@ static void say_gain(struct capo_job *job, const struct capo_profile *p)
                   capo_text_plural((uint64_t)n, "comparison", NULL),
                   *per_step ? "" : "; steps are not known");
         capo_job_steps_finish(&steps);
+        return n;
 }
 
 static volatile sig_atomic_t child_pid;
@@ -276,6 +281,7 @@ int run_tune_wait(char **command, const char *dir, const char *asked, bool quiet
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
         struct capo_job *job;
         char path[PATH_MAX], key[RUN_TRIAL_KEY];
+        bool nothing = false;
         int status;
         pid_t child = run_trial_one_rank() ? -1 : fork(); /* each would say it */
 
@@ -294,10 +300,12 @@ int run_tune_wait(char **command, const char *dir, const char *asked, bool quiet
         if (!quiet && access(dir, F_OK) == 0 &&
             capo_profile_load(getenv(CAPO_ENV_profile), &p, NULL) == 0 &&
             (job = cli_job_load(dir))) {
-                say_gain(job, p);
+                nothing = say_gain(job, p) == 0 && job->calls > LONG_JOB;
                 capo_job_free(job);
         }
         snprintf(path, sizeof path, "%s", asked);
         run_trial_learn(path, sizeof path, key);
+        if (nothing)
+                run_trial_empty(key, true);
         return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }

@@ -78,6 +78,11 @@ job fourth --layout 2
 "$capo" profile check "$kept"/explore-2-2_28-2.json > "$tmp/check" || fail "$(cat "$tmp/check")"
 tr -d ' \n' < "$kept"/explore-2-2_28-2.json | grep -q '{"upto":"8K","algo":"tree","proto":"ll".*{"upto":"64K","algo":"tree","proto":"simple"' || fail "not another protocol: $(cat "$kept"/explore-2-2_28-2.json)"
 "$capo" export "$tmp/fourth" | awk -F, '$13 == "Tree" && $14 == "Simple" {n++} END {exit !n}' || fail "the other protocol was not tried"
+# Where nothing could be compared, too.
+: > "$tsv"
+rm -f "$kept"/explore-2-2_28-*.json
+job fifth --layout 2
+grep -q 'tuning by .*explore-2-2_28-2.json' "$tmp/fifth.out" || fail "the same choice again: $(cat "$tmp/fifth.out")"
 # A profile whose rules are for another release is named with what it is for.
 echo '{"capo_profile": 1, "rules": [{"when": {"layout": "2", "nccl": "2.99"}, "allreduce": [{"upto": "max", "algo": "tree", "proto": "ll"}]}]}' > "$tmp/p.json"
 job named --layout 2 --profile "$tmp/p.json"
