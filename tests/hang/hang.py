@@ -158,9 +158,9 @@ def judge(job, page):
         return "right" if job.culprits <= said else "wrong"
     if not said or not said <= job.culprits:
         return "wrong"
-    if page["verdict"] not in job.kinds:
-        return "wrong"
-    return "right"
+    # no watch saw that it was stopped, so its log says only that it was killed
+    kinds = {"missing"} if job.kinds == {"stopped"} and not page["live"] else job.kinds
+    return "right" if page["verdict"] in kinds else "wrong"
 
 
 def hung(tools, seed, cause, keep):

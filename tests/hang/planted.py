@@ -125,7 +125,7 @@ def absent(why, *last):
         who = in_pair(job, family)
         job.stand(who, *last)
         job.collective(family, ["allreduce", 100, FLOAT, SUM, 0, 0])
-        job.blame(["missing"], [who], why)
+        job.blame(["stopped" if why == ["stopped"] else "missing"], [who], why)
         job.finish()
 
     return plant
