@@ -41,7 +41,7 @@ cat README.md HACKING.md docs/*.md docs/internals/*.md | sed -n 's/^[ $]*\(capo 
 done | grep . && bad=1
 # Any option that a page names, wherever, is one of some verb's; these are other programs'.
 for option in $(cat README.md HACKING.md docs/*.md docs/internals/*.md | grep -oE '`--[a-z][a-z-]*' | sed 's/`--//' | sort -u); do
-        case $option in again | alike | bind | bucket | cap-add | capo | check | drop-caps | env-file | export | export-file | limit | list | logs-claim | mca | nccl-tests | node-rank | nproc-per-node | ntasks-per-node | parts | quick | replay | shm | tune | type | version) continue ;; esac
+        case $option in again | alike | bind | bucket | cap-add | capo | check | drop-caps | env-file | export | export-file | limit | list | logs-claim | mca | nccl-tests | node-rank | nproc-per-node | ntasks-per-node | only | parts | quick | replay | shm | tune | type | version) continue ;; esac
         printf '%s\n' "$options" | cut -f 2 | grep -qx -- "$option" || fail "the pages name --$option, which no verb has"
 done
 
