@@ -182,6 +182,9 @@ static bool explains_finding(const struct capo_evidence *e,
              !e->texts[f->marks[0].text].n[CAPO_EVIDENCE_WATCHDOG]))
                 return cause->rank == CAPO_RANK_HEALTHY ||
                        (cause->rank == CAPO_RANK_SLOW && strcmp(cause->sure, "unsure") != 0);
+        if (is_kind(f, "crash")) /* on what had failed before */
+                return cause->rank == CAPO_RANK_CAUSE && is_kind(cause, "library") &&
+                       is_earlier(e, cause, f);
         if (is_kind(f, "killed") && strcmp(f->sure, "certain") != 0)
                 return cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause);
         return false;

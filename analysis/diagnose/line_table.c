@@ -300,6 +300,11 @@ static void take_warning(const char *at, const char *line, uint32_t number, void
         if (record->known || strcspn(said, "\n") < 4)
                 return;
         means = find_meaning(said, FROM_NCCL | find_source(line), &covered);
+        if (means == MEANS_CUDA) { /* "Cuda failure 'CUDA driver is a stub library'" */
+                enum meaning quoted = find_meaning(said, FROM_ANY, &covered);
+
+                means = quoted != MEANS_UNKNOWN ? quoted : means;
+        }
         if (means != MEANS_UNKNOWN) {
                 known.row = &meanings[means];
                 add_line(&known, at, line, number, false);

@@ -221,6 +221,9 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                             (unsigned long long)run->r.bytes);
                 SAY(f->next, "is its bandwidth normal? capo expect %s --platform NAME",
                     name_file(e->texts[run->r.text].name));
+        } else if (capo_evidence_has(": Test CUDA failure ", e)) { /* which says more */
+                capo_finding_is(f, CAPO_RANK_NOTE, "undecided", "certain");
+                SAY(f->headline, "NCCL-TESTS STOPPED AT AN ERROR");
         } else {
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
                 SAY(f->headline, "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");

@@ -526,24 +526,33 @@ static void judge_stacks(const struct stacks *s, const uint32_t *n, struct capo_
 
 enum { CRASH_FRAMES = 4 };
 
-/* The function of "#3  0x7f in ncclCuMemHostEnable () at FILE", "[ 2] libnccl.so(ncclFoo+0x12)". */
+/* The function of "#3  0x7f in ncclCuMemHostEnable () at FILE", "[ 2] libnccl.so(ncclFoo+0x12)"; the
+ * library where there is none, "[ 1] /lib/libnccl.so.2(+0x5a2c7)". */
 static size_t frame_function(const char *line, const char **name)
 {
         static const char letters[] =
                 "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_:~";
-        size_t size = strcspn(line, "\n");
+        size_t size = strcspn(line, "\n"), n;
         const char *in = memmem(line, size, " in ", 4), *at;
 
         if (*line == '#' && isdigit((unsigned char)line[1])) {
-                at = in ? in + 4 : line + 1 + strspn(line + 1, "0123456789 ");
-        } else if (*line == '[' || memmem(line, size, "] [", 3)) {
-                at = memchr(line, '(', size);
-                at = at ? at + 1 : "";
+                *name = in ? in + 4 : line + 1 + strspn(line + 1, "0123456789 ");
         } else {
-                return 0;
+                at = memmem(line, size, "] [", 3);
+                at = *line == '[' && !at ? line : at ? at + 2 : "";
+                n = strspn(at + (*at == '['), " 0123456789");
+                if (!n || at[1 + n] != ']' || !memchr(at, '(', (size_t)(line + size - at)))
+                        return 0;
+                *name = strchr(at, '(') + 1;
+                if (**name == '+') {
+                        for (at = --*name; *at != '/' && *at != ' '; at--)
+                                ;
+                        n = (size_t)(*name - at - 1);
+                        *name = at + 1;
+                        return n;
+                }
         }
-        *name = at;
-        return isalpha((unsigned char)*at) || *at == '_' ? strspn(at, letters) : 0;
+        return isalpha((unsigned char)**name) || **name == '_' ? strspn(*name, letters) : 0;
 }
 
 void capo_crash_tell(struct capo_evidence *e)
@@ -569,7 +578,7 @@ void capo_crash_tell(struct capo_evidence *e)
         }
         if (n)
                 SAY(f->next,
-                    "the library of the first function in that stack: its release and known bugs; a core file and gdb show the arguments");
+                    "the libraries at the top of that stack: their releases and known bugs; a core file and gdb show the arguments");
 }
 
 void capo_stacks_read(struct capo_evidence *e)

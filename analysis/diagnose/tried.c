@@ -75,10 +75,11 @@ struct tried {
         struct capo_evidence_mark mark;
 };
 
-/* Lines of programs quote settings, too. */
+/* Lines of programs and commands have settings, too. */
 static bool is_prose(const char *line)
 {
-        return strcspn(line, "\n") < 1000 &&
+        return strcspn(line, "\n") < 1000 && strncmp(line, "$ ", 2) != 0 &&
+               !capo_line_has(line, "]$ |~$ |]# |~# ") &&
                !capo_line_has(
                        line,
                        " NCCL INFO | NCCL WARN |set by environment|WARNING |INFO:|[INFO|INFO ");
@@ -119,7 +120,7 @@ static void take_other(const char *at, const char *line, uint32_t number, void *
         char clause[CLAUSE], word[64];
         size_t n = capo_take_word(at, "ABCDEFGHIJKLMNOPQRSTUVWXYZ_0123456789", word, sizeof word);
 
-        if (t->f || !n || at[n] != '=' || !is_prose(line))
+        if (t->f || !n || at[n] != '=' || !strncmp(word, "NCCL_DEBUG", 10) || !is_prose(line))
                 return;
         SAY(word, "%.*s", (int)strcspn(at, " ,;:`'\"\n"), at);
         if (read_clause(line, at, strlen(word), clause) != SAID_WORKS)

@@ -77,7 +77,7 @@ static void add_ranks(const struct capo_evidence *e, struct cli_section *s)
                         more += e->seen[i];
         }
         if (n)
-                cli_section_line(s, "of %s%s", capo_rank_list(list, n, text),
+                cli_section_line(s, "lines marked %s%s", capo_rank_list(list, n, text),
                                  more ? " and more" : "");
 }
 

@@ -47,7 +47,7 @@ echo 'a lossless worker of the highest rank' >plain.txt
 expect 3 'NOTHING RECOGNISED' -- plain.txt
 "$capo" diagnose --markdown "$reports/vllm-23448.log" | grep -q '^\* RANK 3 IS ONE CALL BEHIND' || { echo 'no item in the Markdown'; bad=1; }
 expect 1 'RANK 3 IS ONE CALL BEHIND' -- - <"$reports/vllm-23448.log"
-expect 1 'of ranks 0, 1, 3' -- "$reports/vllm-23448.log"
+expect 1 'lines marked ranks 0, 1, 3' -- "$reports/vllm-23448.log"
 gzip -c "$reports/vllm-23448.log" >job.log.gz
 expect 1 'from job.log.gz:1,3,5' -- job.log.gz
 
@@ -191,7 +191,7 @@ mkdir logs
 "$gen_job" logs pattern "$root/tests/patterns/ddp.pattern" missing=1 at=5 >made || exit 1
 echo '[rank0]: NCCL error: remote process exited or there was a network error' >text.err
 expect 1 'VERDICT *RANK 1 HAS NOT MADE Bcast #5' -- logs text.err
-expect 1 "of ranks 0, 1" -- logs text.err
+expect 1 "lines marked ranks 0, 1" -- logs text.err
 expect 1 'a capo log (and 1 more such file)' -- logs text.err
 expect 1 'VERDICT *A PROCESS WAS KILLED (SIGKILL)' -- logs live.err
 expect 1 'ALSO *RANK 1 HAS NOT MADE Bcast #5' -- logs live.err
@@ -301,4 +301,20 @@ expect 3 'no line here is of rank 0' -- zero.txt
 # two threads of a process that wait for each other
 printf '%s\n' 'Thread 2 (LWP 5):' '#1  0x1 in cudaLaunchKernel () from libcudart.so' 'Thread 3 (LWP 6):' '#1  0x2 in ncclRecv () from libnccl.so.2' >threads.txt
 expect 3 'A THREAD WAITS IN A CUDA CALL WHILE ANOTHER IS IN A COLLECTIVE' -- threads.txt
+# what the seventh set showed: the words of CUDA in a warning decide, before the crash that follows them
+cat >stub.log <<'END'
+n0:1:2 [0] init.cc:255 NCCL WARN Cuda failure 'CUDA driver is a stub library'
+[n0:00001] [ 0] /lib/libpthread.so.0(+0x13140)[0x7f64ea1996c8]
+[n0:00001] [ 1] /opt/libnccl.so.2(+0x5a2c7)[0x7f7dc700da1b]
+[n0:00001] [ 2] /opt/libnccl.so.2(ncclCommDestroy+0x3d)[0x7f06c7ab603c]
+mpirun noticed that process rank 1 with PID 1 on node n0 exited on signal 11 (Segmentation fault).
+END
+expect 1 "CUDA.S STUB LIBRARY WAS LOADED" -- stub.log
+sed -i 1d stub.log
+expect 1 'its stack: libpthread.so.0 <- libnccl.so.2 <- ncclCommDestroy' -- stub.log
+echo 'n0: Test CUDA failure common.cu:1045 .unknown error.' >cuda.txt
+expect 3 'CUDA fails in nccl-tests, in its own call' -- cuda.txt
+# a command is no sentence about what works
+echo '$ NCCL_ALGO=Ring ./sendrecv_perf -b 16M works' >command.txt
+"$capo" diagnose command.txt | grep -q 'THE JOB WORKS' && { echo 'a command was read as a sentence'; bad=1; }
 exit $bad
