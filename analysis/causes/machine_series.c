@@ -4,10 +4,12 @@
 
 #include "core/base/xalloc.h"
 #include "analysis/causes/machine_series.h"
+#include "analysis/job/stops.h"
 
 enum { OBJECTS = 512, STACKS = 4096, ROWS = 64 };
 #define FEW_AT_ONCE (UINT64_C(1) << 20)
 #define MOST_LATE   2 /* periods that a sample stands for at most */
+#define CONFIRMED   0.9
 
 static struct capo_machine_object *get_object(struct capo_machine_series *s,
                                               enum capo_machine_scope scope, const char *name)
@@ -82,7 +84,7 @@ static void begin_window(struct capo_machine_series *s, uint64_t at_ns)
         s->begun_ns = at_ns;
         s->first_ns = s->readings ? s->last_ns : at_ns;
         s->samples = s->inside = 0;
-        s->sampled_ns = s->stopped_ns = 0;
+        s->sampled_ns = s->stopped_ns = s->idle_ns = 0;
         *s->left = 0;
         for (uint32_t i = 0; i < s->n_stacks; i++)
                 s->stack[i].samples = 0;
@@ -222,6 +224,31 @@ static double most_stopped_ns(const struct capo_machine_series *s, uint64_t befo
         return fmax(0, (double)(s->last_ns - before_ns) - (double)most * 1e3);
 }
 
+static double logged_stops(const struct capo_machine_series *s, const struct capo_job_process *p,
+                           uint64_t since_ns)
+{
+        double t0 = (double)p->header.t0_real_ns, from = t0 + (double)since_ns,
+               to = t0 + (double)s->last_ns, sum = 0;
+        struct capo_stop stop[CAPO_STOPS_MOST];
+
+        for (uint32_t i = capo_stops_of(p, stop, CAPO_STOPS_MOST); i-- > 0;)
+                sum += fmax(0, fmin(to, stop[i].to) - fmax(from, stop[i].from));
+        return sum;
+}
+
+/* No later reading could note what the log has of the last interval. Samples are too coarse for the
+ * end of a stop: the log has the length of those that they confirm. */
+static void add_logged_stops(struct capo_machine_series *s, const struct capo_job_process *p,
+                             uint64_t before_ns)
+{
+        double all = logged_stops(s, p, s->first_ns), room = most_stopped_ns(s, before_ns);
+
+        if (!s->noted_ns)
+                s->stopped_ns += fmin(room, logged_stops(s, p, MAX(before_ns, s->first_ns)));
+        if (s->stopped_ns > CONFIRMED * all)
+                s->stopped_ns = fmax(s->stopped_ns, all);
+}
+
 static void read_line(struct capo_machine_series *s, char *line, uint64_t *before_ns)
 {
         char *word = strsep(&line, "\t");
@@ -231,6 +258,9 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 return;
         if (!strcmp(word, "at") && sscanf(line, "%llu", &at) == 1 &&
             (at > s->last_ns || !s->readings)) { /* time that goes back is no new reading */
+                s->idle_ns =
+                        s->readings > 1 ? fmax(0, most_stopped_ns(s, *before_ns) - s->noted_ns) : 0;
+                s->noted_ns = 0;
                 if ((at > s->from_ns || !s->from_ns) && !s->begun_ns)
                         begin_window(s, at);
                 *before_ns = s->last_ns;
@@ -242,7 +272,10 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
                 s->sampled_ns += (double)(s->last_ns - *before_ns);
                 s->inside += inside;
                 s->period_ns = period ? (double)period : s->period_ns;
-                s->stopped_ns += fmin((double)stopped * 1e3, most_stopped_ns(s, *before_ns));
+                /* by the first sample behind it: maybe behind the reading that ended the stop */
+                s->noted_ns =
+                        fmin((double)stopped * 1e3, s->idle_ns + most_stopped_ns(s, *before_ns));
+                s->stopped_ns += s->noted_ns;
         } else if (!strcmp(word, "stack")) {
                 read_stack(s, line);
         } else if (!strcmp(word, "did")) {
@@ -297,6 +330,8 @@ static struct capo_machine_series *read_series(const struct capo_job_process *pr
         s->through = through;
         while ((line = strsep(&text, "\n")) && !is_past(s, line))
                 read_line(s, line, &before_ns);
+        if (s->begun_ns && s->samples)
+                add_logged_stops(s, process, before_ns);
         stretch_period(s);
         if (s->begun_ns || !s->readings)
                 return s;

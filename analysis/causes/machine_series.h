@@ -57,6 +57,8 @@ struct capo_machine_series {
         double period_ns;            /* that a sample stands for */
         double sampled_ns;           /* the time in which they were taken */
         double stopped_ns;           /* it did not run, and had no CPU to wait for */
+        double idle_ns;              /* of the interval before the last: no thread ran or waited */
+        double noted_ns;             /* of stopped_ns what the last reading noted */
         capo_machine_visitor *visit; /* NULL: none */
         void *arg;
         char left[200]; /* the first source that was left out, and why; "": none */

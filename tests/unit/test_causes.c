@@ -240,6 +240,29 @@ Test(causes, samples_that_come_late)
         capo_machine_series_free(s);
 }
 
+/* The reading at second 5 ended a stop of 3 s, which the next one notes. So does none behind a stop in
+ * the last interval, and what ran meanwhile was not stopped. The log has the lengths. */
+Test(causes, stops_that_a_later_reading_notes)
+{
+#define READS(at, n, more) "at\t" at "000000000\nsamples\t" n "\t0\t100000000\t" more "\n"
+        static char noted[] = READS("1", "10", "0") READS("5", "10", "0")
+                READS("6", "10", "2950000") READS("7", "10", "0"),
+                    last[] = READS("1", "10", "0") READS("5", "10", "0"),
+                    denied[] = READS("1", "10", "0") READS("5", "40", "0") READS("6", "10", "0");
+        struct capo_job_info stop = {.key = (char *)"stopped",
+                                     .value = (char *)"1500000000 3000000000"};
+        char *const text[] = {noted, noted, last, denied};
+
+        for (unsigned i = 0; i < 4; i++) {
+                struct capo_job_process p = {.machine = text[i], .info = &stop, .n_info = i > 0};
+                struct capo_machine_series *s = capo_machine_series(&p, 0, UINT64_MAX, false);
+
+                cr_expect_float_eq(s->stopped_ns, i == 0 ? 2.95e9 : i == 3 ? 0 : 3e9, 1, "%u", i);
+                cr_expect(s->period_ns < 1.5e8, "its samples do not stand for the stop");
+                capo_machine_series_free(s);
+        }
+}
+
 Test(causes, too_small_or_everywhere)
 {
         struct capo_causes c = judge(FRAMES("thread\t7:calls:job\trun=0\twait=0\tcpus=8\n",
