@@ -320,7 +320,7 @@ const struct cli_command diff_command = {
                 "  the median time before and after; of several runs the geometric mean of "
                 "their medians\n"
                 "  the change, with a 95 % interval that is wide enough for all rows together\n"
-                "  the seconds that the change makes on one rank, or \"noise\": the change is "
+                "  the seconds that the change makes on one rank, over as many calls as the run with fewer made, or \"noise\": the change is "
                 "not larger than the noise\n"
                 "Rows are sorted by seconds. If the jobs repeat a step, its time before and "
                 "after is shown, too. Times are GPU times; rows with host times only are shown "

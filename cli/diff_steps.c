@@ -67,8 +67,8 @@ char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, si
         if (s->nccl_a >= 0 && s->nccl_b >= 0)
                 capo_append(text, room, ", NCCL on the GPU %s -> %s",
                             capo_text_percent(s->nccl_a, a), capo_text_percent(s->nccl_b, b));
-        if (s->n_b && seconds != 0)
+        if (s->n_a && s->n_b && seconds != 0)
                 capo_append(text, room, "; the calls: %+.3f ms per step",
-                            seconds * 1e3 / (double)s->n_b);
+                            seconds * 1e3 / (double)(s->n_a < s->n_b ? s->n_a : s->n_b));
         return text;
 }

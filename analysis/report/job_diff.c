@@ -223,7 +223,8 @@ static void measure_change(struct capo_diff_row *r, const struct side *a, size_t
                 r->calls_freedom_ = pow(sa + sb, 2) /
                                     (sa * sa / fa + sb * sb / fb); /* Welch and Satterthwaite */
         }
-        r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * (double)b->count / (double)n_b;
+        r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 *
+                     fmin((double)a->count / (double)n_a, (double)b->count / (double)n_b);
 }
 
 static void add_paired_row(const struct side *a, size_t n_a, const struct side *b, size_t n_b,

@@ -29,7 +29,7 @@ struct capo_diff_row {
         double low, high;  /* its simultaneous 95 % interval over all rows. It is symmetric for the
                               logarithm, so the ends are not equally far away */
         double half_width; /* half of that interval */
-        double seconds;    /* on one rank, over its calls in b; negative: time gained */
+        double seconds; /* on one rank, over the calls that it made in a and in b; negative: gained */
         uint8_t algo_proto_a, algo_proto_b; /* of most calls; 0 not known */
         uint16_t rule_b;                    /* of most calls in b */
         uint8_t verdict;

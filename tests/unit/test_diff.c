@@ -129,6 +129,19 @@ Test(diff, more_ranks_make_it_no_surer)
         cr_assert(half > 0.02 && half < 0.045, "%g", half);
 }
 
+/* A run that saves time cannot save more than the other one spent. */
+Test(diff, seconds_are_of_the_calls_that_both_made)
+{
+        before[0] = run(500);
+        after[0] = run(5);
+        after[0]->rows[0].count = 300;
+        after[0]->rows[0].calls = 1200;
+        compare(1, 1, 0.01);
+        cr_assert_eq(diff.rows[0].verdict, CAPO_DIFF_FASTER);
+        cr_assert_float_eq(diff.seconds, -495e-6 * 100, 2e-3);
+        cr_assert(diff.rows[0].count_a == 100 && diff.rows[0].count_b == 300);
+}
+
 Test(diff, a_change_that_nobody_cares_for)
 {
         before[0] = run(500);
