@@ -191,6 +191,12 @@ static double sum_squares(const double *v, size_t n, double center)
         return sum;
 }
 
+/* Calls that a run of each side made. */
+static double calls_of_both(const struct capo_diff_row *r, size_t n_a, size_t n_b)
+{
+        return fmin((double)r->count_a / (double)n_a, (double)r->count_b / (double)n_b);
+}
+
 /* The change and its standard error from the runs; from the histograms if a side has one run. */
 static void measure_change(struct capo_diff_row *r, const struct side *a, size_t n_a,
                            const struct side *b, size_t n_b)
@@ -223,8 +229,7 @@ static void measure_change(struct capo_diff_row *r, const struct side *a, size_t
                 r->calls_freedom_ = pow(sa + sb, 2) /
                                     (sa * sa / fa + sb * sb / fb); /* Welch and Satterthwaite */
         }
-        r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 *
-                     fmin((double)a->count / (double)n_a, (double)b->count / (double)n_b);
+        r->seconds = (r->p50_b_us - r->p50_a_us) / 1e6 * calls_of_both(r, n_a, n_b);
 }
 
 static void add_paired_row(const struct side *a, size_t n_a, const struct side *b, size_t n_b,
@@ -232,6 +237,7 @@ static void add_paired_row(const struct side *a, size_t n_a, const struct side *
 {
         struct capo_diff_row *r = &d->rows[d->n_rows++];
         int clock = CAPO_CLOCK_KERNEL;
+        uint64_t matched;
 
         while (clock > CAPO_CLOCK_HOST && !(a->time[clock].count && b->time[clock].count))
                 clock--;
@@ -250,7 +256,9 @@ static void add_paired_row(const struct side *a, size_t n_a, const struct side *
                                     .low = NAN,
                                     .high = NAN,
                                     .half_width = NAN};
-        d->matched += a->count + b->count;
+        matched = (uint64_t)llround(calls_of_both(r, n_a, n_b) * (double)(n_a + n_b));
+        d->matched += matched;
+        d->unmatched += a->count + b->count - matched;
         measure_change(r, a, n_a, b, n_b);
 }
 
