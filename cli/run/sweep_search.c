@@ -22,7 +22,7 @@ static const struct {
              [PROTO] = {0.15, 2},
              [CHANNELS] = {0.3, 2},
              [CHUNK] = {0.2, 2},
-             [BOTH] = {0.1, 2}}; /* channels x chunk is kept */
+             [BOTH] = {0.1, 2}}; /* channels x chunk or their ratio is kept */
 
 struct search {
         const struct capo_sweep_plan *plan;
@@ -192,8 +192,10 @@ static bool is_beside(const struct capo_sweep_plan *p, unsigned x, unsigned i, i
         default:
                 return algo && proto && is_explicit(a) && is_explicit(b) &&
                        is_near(a->channels, b->channels, 4) &&
-                       is_near((double)a->channels * a->chunk, (double)b->channels * b->chunk,
-                               1.35);
+                       (is_near((double)a->channels * a->chunk, (double)b->channels * b->chunk,
+                                1.35) ||
+                        is_near((double)a->channels * b->chunk, (double)b->channels * a->chunk,
+                                1.35));
         }
 }
 

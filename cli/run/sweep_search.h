@@ -19,7 +19,8 @@ struct sweep_round {
  *
  * Coordinate descent in AutoCCL's order (Xu et al., NSDI 2025): algorithm, protocol, channels, chunk. Each pair
  * of algorithm and protocol starts from the first channels and chunk, and from four corners of long
- * lists. The leading pairs then try their neighbours in each coordinate, and those with the same channels x chunk.
+ * lists. The leading pairs then try their neighbours in each coordinate, and those with
+ * the same channels x chunk or chunk : channels.
  * If nothing near is new, what may be the fastest is measured again.
  */
 void sweep_search(struct capo_sweep_plan *plan, const struct capo_samples *set,
