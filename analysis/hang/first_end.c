@@ -294,6 +294,10 @@ void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict 
         if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
             v->still_ns >= job->after_ns && !ended_by_failure(job, v))
                 return;
+        if (n_bad && v->kind == CAPO_HANG_UNDECIDED && v->call && v->unseen &&
+            v->still_ns >=
+                    job->after_ns) /* ranks had waited for long, perhaps for an unknown one */
+                return;
         v->n_steps = 0;
         if (n_bad && !job->over && goes_on(job))
                 return;

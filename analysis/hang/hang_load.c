@@ -92,10 +92,11 @@ static void hang_last_finish(struct hang_last_calls *l)
         free(steal(&l->v));
 }
 
-/* The last HANG frame of an incomplete log, if the process recorded no call after it. */
+/* The last HANG frame of an incomplete log, or of a process that exited with an error, if it
+ * recorded no call after it. */
 struct hang_moment {
-        uint64_t at_ns; /* since 1970; 0: none */
-        uint64_t offset;
+        uint64_t at_ns;  /* since 1970; 0: none, or the log tells when it ended */
+        uint64_t offset; /* 0: none */
 };
 
 static bool is_final(const struct capo_job_process *p, uint8_t known)
@@ -122,6 +123,7 @@ static void find_frame(const struct capo_job_process *jp, struct hang_moment *ou
                 }
         }
         capo_log_park(log);
+        out->offset = t.at_ns ? out->offset : 0;
         out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
 }
 
@@ -145,8 +147,10 @@ static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_
                 struct capo_hang_process *p = &out->processes[i];
 
                 p->rank = jp->rank;
-                if (!is_final(jp, known[i]))
+                if (!is_final(jp, known[i]) || exit_status_of(jp) > 0)
                         find_frame(jp, &moments[i]);
+                if (is_final(jp, known[i])) /* only the calls that it was in are of use */
+                        moments[i].at_ns = 0;
                 p->stale = !is_final(jp, known[i]) && !moments[i].at_ns;
                 p->end_ns = jp->header.t0_real_ns + jp->last_ns;
                 p->life = known[i] == CAPO_HANG_IS_ALIVE     ? CAPO_HANG_ALIVE
@@ -414,7 +418,8 @@ static void take_unfinished(struct reader *rd, uint32_t process, const struct ca
         size_t at = 0;
 
         while (hang && capo_hang_text_next(hang, &at, &u))
-                if (!u.record.t_end)
+                if (!u.record.t_end &&
+                    (rd->frames[process].at_ns || u.where == CAPO_UNFINISHED_HOST))
                         take_one(rd, process, &u);
         for (; line && *line; line += strcspn(line, "\n"), line += *line == '\n') {
                 if (capo_unfinished_read(line, &u))
@@ -511,7 +516,7 @@ static int read_log(struct reader *rd, uint32_t process)
         while (r == 0 && capo_log_next(log, &f) > 0)
                 r = f.type == CAPO_FRAME_CELL ? take_cell(rd, &f)
                                               : capo_log_calls_take(rd->shapes, &f, take_call, rd);
-        if (r == 0 && framed->at_ns)
+        if (r == 0 && framed->offset)
                 r = capo_log_frame_at(log, framed->offset, &f);
         if (r < 0)
                 return r;
@@ -527,7 +532,7 @@ static int read_log(struct reader *rd, uint32_t process)
         }
         for (uint32_t i = 0; i < rd->n_cells; i++)
                 count_cell(rd, process, rd->cells[i]);
-        take_calls(rd, process, framed->at_ns ? &f : NULL);
+        take_calls(rd, process, framed->offset ? &f : NULL);
         capo_log_park(log);
         return 0;
 }

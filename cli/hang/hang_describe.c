@@ -222,8 +222,12 @@ const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
                         page->n_stale, page->n_stale > 1 ? "s are" : " is");
         else if (v->unseen > page->n_stale && i-- == 0)
                 snprintf(text, 400,
-                         "%u rank%s of the communicator %s in no log that could be read%s", absent,
-                         absent > 1 ? "s" : "", absent > 1 ? "are" : "is", missing);
+                         "%u rank%s of the communicator %s in no log that could be read%s%s",
+                         absent, absent > 1 ? "s" : "", absent > 1 ? "are" : "is", missing,
+                         !v->call || v->call->call != CAPO_CALL_COMMINIT ? ""
+                         : absent > 1
+                                 ? ": they never called NCCL, ran without capo, or log elsewhere"
+                                 : ": it never called NCCL, ran without capo, or logs elsewhere");
         else if (page->hang.dropped && i-- == 0)
                 snprintf(
                         text, 400,

@@ -273,6 +273,12 @@ static uint32_t find_next_rank(const struct hang_page *p, uint32_t after)
         return best;
 }
 
+static bool is_verdict_call(const struct capo_hang_verdict *v, const struct capo_hang_call *call)
+{
+        return v->call && call->call == v->call->call && call->comm == v->call->comm &&
+               call->seq == v->call->seq;
+}
+
 /* Without a culprit, when nothing moves: print what each rank's host code is doing. Return: is that
  * the case? */
 static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
@@ -287,8 +293,10 @@ static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
         while (n < SHOWN && n < alive && (at = find_next_rank(p, at)) != CAPO_HANG_NONE) {
                 const struct capo_hang_call *call = capo_hang_inside(&p->hang.processes[at]);
                 const struct capo_hang_culprit in = {.process = at,
-                                                     .why = call ? CAPO_HANG_WHY_CALL
-                                                                 : CAPO_HANG_WHY_HOST,
+                                                     .why = !call ? CAPO_HANG_WHY_HOST
+                                                            : is_verdict_call(v, call)
+                                                                    ? CAPO_HANG_WHY_WAITS
+                                                                    : CAPO_HANG_WHY_CALL,
                                                      .call = call};
 
                 print_culprit(p, &in, out);

@@ -1024,6 +1024,31 @@ Test(hang, a_communicator_of_all_without_one)
         says(CAPO_HANG_INSIDE, "0 1", CAPO_HANG_WHY_CALL);
 }
 
+/* The third rank left no log, and the launcher ended the two that waited for it. */
+Test(hang, a_communicator_without_an_unknown_rank)
+{
+        ranks(2);
+        job.n_ranks = 3;
+        job.n_comms = 0;
+        for (uint32_t i = 0; i < 2; i++) {
+                struct capo_hang_call *c = lifecycle_call(i, CAPO_CALL_COMMINIT, 950);
+
+                c->comm = c->member = CAPO_HANG_NONE;
+                c->stream = 4711;
+                c->bytes = 3;
+        }
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.unseen == 1 && v.n_waiting == 2 && v.call->call == CAPO_CALL_COMMINIT);
+        for (uint32_t i = 0; i < 2; i++)
+                ended(i, 1000, 1);
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert(v.unseen == 1 && v.n_waiting == 2 && v.call->call == CAPO_CALL_COMMINIT);
+        for (uint32_t i = 0; i < 2; i++)
+                job.processes[i].calls[0].begin_ns = 999ull * S; /* creation may take a while */
+        says(CAPO_HANG_UNDECIDED, "", 0);
+        cr_assert_null(v.call);
+}
+
 /* Three grow to four, and the newcomer is the process that is not in their communicator. */
 Test(hang, a_growth_without_the_newcomer)
 {
