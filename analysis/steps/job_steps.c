@@ -3,6 +3,7 @@
 
 #include "analysis/job/clocks.h"
 #include "analysis/job/log_calls.h"
+#include "analysis/job/stops.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/steps/steps_job_parts.h"
 #include "core/base/calls.h"
@@ -181,8 +182,11 @@ enum { CALLS_SEEN = 256, RANKS_SEEN = 64 };
 #define STANDS_OUT  0.5  /* share of all waiting in the step */
 #define MATTERS     0.25 /* share of the time by which the step is longer than others */
 
-/* A call of a slow step, with the times of each rank. */
+/* A call of a slow step, with the times of each rank. The step begins and ends when its own rank makes
+ * the first call of it and of the next one: if that rank is late to such a call, the delay lies
+ * before it. */
 struct seen_call {
+        enum { WITHIN, FIRST, NEXT } is;
         uint32_t step, comm, seq;
         double begin[RANKS_SEEN], gpu[RANKS_SEEN]; /* begin: NAN: not seen; gpu: 0: not timed */
 };
@@ -222,18 +226,20 @@ CAPO_ORDERED(by_number, struct seen_call, CAPO_ORDER(a->comm, b->comm), CAPO_ORD
 static void pick_calls(const struct step_log *log, const struct capo_job_steps *s,
                        struct seen *seen)
 {
-        seen->call = xcalloc((size_t)s->n_slow * CALLS_SEEN + 1, sizeof *seen->call);
+        seen->call = xcalloc((size_t)s->n_slow * (CALLS_SEEN + 2) + 1, sizeof *seen->call);
         for (uint32_t k = 0; k < s->n_slow; k++) {
                 const struct capo_step *step = &s->steps.step[s->slow[k].number];
                 uint32_t each = step->n / CALLS_SEEN + 1;
 
-                for (uint32_t i = 0; i < step->n && step->first + i < log->n; i += each) {
+                for (uint32_t i = 0; i <= step->n && step->first + i < log->n;
+                     i = i < step->n && i + each > step->n ? step->n : i + each) {
                         const struct capo_step_call *c = &log->call[step->first + i];
                         struct seen_call *to = &seen->call[seen->n];
 
                         if (!capo_call_is_collective(c->call) || !c->comm || !c->seq)
                                 continue;
                         *to = (struct seen_call){.step = k, .comm = c->comm, .seq = c->seq};
+                        to->is = !i ? FIRST : i == step->n ? NEXT : WITHIN;
                         for (uint32_t r = 0; r < RANKS_SEEN; r++)
                                 to->begin[r] = NAN;
                         seen->n++;
@@ -251,12 +257,14 @@ static int see_call(const struct capo_record *r, unsigned thread, void *arg)
         if (!key.comm || !capo_call_is_collective(r->call) || r->flags & CAPO_RECORD_GROUP)
                 return 0;
         c = bsearch(&key, s->call, s->n, sizeof *s->call, by_number);
-        if (!c)
-                return 0;
-        c->begin[s->rank] = capo_clocks_ns(s->clocks, s->process[s->rank], r->t_begin);
-        c->gpu[s->rank] = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL
-                                  ? (double)r->gpu_ns
-                                  : 0;
+        while (c && c > s->call && !by_number(c - 1, &key))
+                c--;
+        for (; c && c < s->call + s->n && !by_number(c, &key); c++) { /* of two steps, maybe */
+                c->begin[s->rank] = capo_clocks_ns(s->clocks, s->process[s->rank], r->t_begin);
+                c->gpu[s->rank] = r->clock == CAPO_CLOCK_EVENT || r->clock == CAPO_CLOCK_KERNEL
+                                          ? (double)r->gpu_ns
+                                          : 0;
+        }
         return 0;
 }
 
@@ -309,19 +317,59 @@ static bool judge_call(const struct capo_job *job, const struct seen *s, const s
         return true;
 }
 
+/* Is the waiting for rank @last part of the step? @own: the process of the step. */
+static bool is_in_step(const struct capo_job *job, const struct seen *s, const struct seen_call *c,
+                       uint32_t last, uint32_t own)
+{
+        bool before = c->is != WITHIN && s->process[last] == own; /* and its host was last */
+
+        for (uint32_t k = 0; k < s->n_ranks && before; k++)
+                before = isnan(c->begin[k]) ||
+                         (c->begin[k] <= c->begin[last] &&
+                          job->processes[s->process[k]].clock == job->processes[own].clock);
+        return c->is == NEXT ? before : !before;
+}
+
+/* A rank that did not run for most of the time by which the step is longer, while the others waited:
+ * these come late to the next calls, too. */
+static void judge_stops(const struct capo_job *job, const struct capo_job_comm *c, double from,
+                        double usual_ns, struct capo_slow_step *slow)
+{
+        double most = ((double)slow->ns - usual_ns) / 2, both;
+        struct capo_stop stop[CAPO_STOPS_MOST];
+
+        for (uint32_t k = 0; k < c->n_members; k++) {
+                uint32_t process = c->members[k].process,
+                         n = capo_stops_of(&job->processes[process], stop, CAPO_STOPS_MOST);
+
+                while (n-- > 0) {
+                        both = fmin(stop[n].to, from + (double)slow->ns) - fmax(stop[n].from, from);
+                        if (both <= most || !(capo_stop_waiting(job, c, k, &stop[n]) > 0))
+                                continue;
+                        most = slow->held_ns = both;
+                        slow->process = process;
+                }
+        }
+}
+
 /* Waiting in overlapping calls is counted several times, so the sum is capped at the step. */
 static void judge_step(const struct capo_job *job, const struct seen *s, uint32_t k,
-                       double usual_ns, struct capo_slow_step *slow)
+                       const struct capo_job_steps *of, struct capo_slow_step *slow)
 {
+        const struct capo_step *step = &of->steps.step[slow->number];
+        double from = (double)job->processes[of->process].header.t0_real_ns + (double)step->t_ns,
+               usual_ns = of->steps.p50_ns;
         double on_gpu[RANKS_SEEN] = {0}, on_host[RANKS_SEEN] = {0}, all = 0, largest = 0, waited;
-        uint32_t most = 0, last = 0;
+        uint32_t most = 0, last = 0, comm = 0;
         bool by_gpu;
 
         for (uint32_t i = 0; i < s->n; i++) {
                 if (s->call[i].step != k ||
-                    !judge_call(job, s, &s->call[i], &last, &waited, &by_gpu))
+                    !judge_call(job, s, &s->call[i], &last, &waited, &by_gpu) ||
+                    !is_in_step(job, s, &s->call[i], last, of->process))
                         continue;
                 slow->calls++;
+                comm = s->call[i].comm;
                 if (by_gpu)
                         on_gpu[last] += waited;
                 else
@@ -335,10 +383,12 @@ static void judge_step(const struct capo_job *job, const struct seen *s, uint32_
                 most = charged > largest ? i : most;
                 largest = fmax(largest, charged);
         }
-        if (largest <= STANDS_OUT * all || largest < MATTERS * ((double)slow->ns - usual_ns))
-                return;
-        slow->process = s->process[most];
-        slow->held_ns = fmin(largest, (double)slow->ns);
+        if (largest > STANDS_OUT * all && largest >= MATTERS * ((double)slow->ns - usual_ns)) {
+                slow->process = s->process[most];
+                slow->held_ns = fmin(largest, (double)slow->ns);
+        }
+        if (slow->known)
+                judge_stops(job, &job->comms[comm - 1], from, usual_ns, slow);
 }
 
 /* Fill s->slow. @log: of s->process. */
@@ -358,7 +408,7 @@ static void job_slow_steps(const struct capo_job *job, const struct step_log *lo
         for (seen.rank = 0; seen.n && seen.rank < seen.n_ranks; seen.rank++)
                 see_rank(job, &seen);
         for (uint32_t k = 0; k < s->n_slow; k++)
-                judge_step(job, &seen, k, s->steps.p50_ns, &s->slow[k]);
+                judge_step(job, &seen, k, s, &s->slow[k]);
         free(seen.call);
         capo_clocks_finish(&clocks);
 }

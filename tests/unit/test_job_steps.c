@@ -114,11 +114,11 @@ Test(job_steps, no_calls)
         cr_expect_eq(s.n_slow, 0);
 }
 
-/* ---- two calls in a step; in the one of @STALLED rank 1 comes 50 ms late to the second ---- */
+/* ---- two calls in a step; rank @late_rank comes 50 ms late to call @late_call ---- */
 
 enum { STEPS = 40, STALLED = 25, STALL_NS = 50000000 };
 
-static void write_rank(int rank, bool gpu)
+static void write_rank(int rank, bool gpu, int late_rank, uint32_t late_call)
 {
         struct gen_log g;
         char text[64];
@@ -141,14 +141,13 @@ static void write_rank(int rank, bool gpu)
         }
         gen_log_shapes(&g, shape, 2);
         for (uint32_t i = 0; i < 2 * STEPS; i++) {
-                bool stalled = i / 2 == STALLED && i % 2;
-                uint32_t late = stalled ? STALL_NS : 0;
+                uint32_t late = i == late_call ? STALL_NS : 0;
 
-                begin[i] = at + (rank == 1 ? late : 0);
+                begin[i] = at + (rank == late_rank ? late : 0);
                 host[i] = 1000;
                 seq[i] = i + 1;
                 of[i] = i % 2;
-                on_gpu[i] = 20000 + (rank == 1 ? 0 : late);
+                on_gpu[i] = 20000 + (rank == late_rank ? 0 : late);
                 at += 1000000 + late;
         }
         gen_log_block(&g, 1000, 1, 2 * STEPS, begin, host, seq, of, gpu ? on_gpu : NULL, NULL);
@@ -158,12 +157,12 @@ static void write_rank(int rank, bool gpu)
         gen_log_close(&g);
 }
 
-static void load_stalled(bool gpu)
+static void load_late(bool gpu, uint32_t late_rank, uint32_t late_call, uint32_t number)
 {
         char why[128];
 
         for (int i = 0; i < RANKS; i++)
-                write_rank(i, gpu);
+                write_rank(i, gpu, (int)late_rank, late_call);
         for (int i = 0; i < RANKS; i++)
                 cr_assert_eq(add_log(job, path[i], why, sizeof why), 0);
         capo_job_finish(job);
@@ -171,8 +170,50 @@ static void load_stalled(bool gpu)
         cr_assert_eq(s.n_slow, 1, "%u", s.n_slow);
         cr_expect_float_eq((double)s.slow[0].ns, 52e6, 1e4);
         cr_expect(s.slow[0].known);
-        cr_expect_eq(s.slow[0].process, 1);
+        cr_expect_eq(s.slow[0].number, number);
+        cr_expect_eq(s.slow[0].process, late_rank);
         cr_expect_float_eq(s.slow[0].held_ns, 50e6, 1e4);
+}
+
+static void load_stalled(bool gpu)
+{
+        load_late(gpu, 1, 2 * STALLED + 1, STALLED);
+}
+
+/* The steps are those of rank 0: one that it begins late makes the one before it long. */
+Test(job_steps, the_rank_of_the_steps_is_late)
+{
+        load_late(true, 0, 2 * STALLED, STALLED - 1);
+}
+
+Test(job_steps, the_rank_of_the_steps_is_late_by_host)
+{
+        load_late(false, 0, 2 * STALLED, STALLED - 1);
+}
+
+/* Rank 1 came last after rank 2 had been stopped inside a call, and all had waited. */
+Test(job_steps, a_stop_inside_a_call)
+{
+        struct capo_job_info stop = {.key = (char *)"stopped",
+                                     .value = (char *)"52000000 48000000"},
+                             *info;
+        uint32_t n;
+
+        load_stalled(true);
+        capo_job_steps_finish(&s);
+        info = job->processes[2].info;
+        n = job->processes[2].n_info;
+        job->processes[2].info = &stop;
+        job->processes[2].n_info = 1;
+        for (uint32_t i = 0; i < RANKS; i++) {
+                job->processes[i].still.n = 0;
+                capo_silences_add(&job->processes[i].still, 51000000, 50000000);
+        }
+        capo_job_steps(job, &s);
+        cr_expect_eq(s.slow[0].process, 2);
+        cr_expect_float_eq(s.slow[0].held_ns, 48e6, 1);
+        job->processes[2].info = info;
+        job->processes[2].n_info = n;
 }
 
 Test(job_steps, stalled_by_gpu)
