@@ -285,6 +285,9 @@ struct capo_hang_verdict {
         struct capo_hang_pair unlike; /* as in struct capo_hang_waits */
         uint32_t differed_comm,
                 differed; /* a call that ended although its ranks did not agree on it; 0: none */
+        struct capo_hang_pair disagreed; /* ENDED, UNDECIDED: a collective that the ranks did not
+                                            agree on was under way: `call` of .process, `unlike`
+                                            that of the others; .call NULL: none */
         bool p2p_unknown;
         bool graphs_unknown; /* some calls were captured into graphs, whose launches are not
                                 recorded */

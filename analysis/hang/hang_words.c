@@ -57,7 +57,8 @@ const char *capo_hang_next(const struct capo_job *job, const struct capo_hang_ve
 {
         const struct capo_hang_culprit *first = &v->culprits[0];
         const struct capo_job_process *of = &job->processes[first->process];
-        const char *from = whys[first->why].next;
+        bool differs = v->disagreed.call && v->disagreed.process == first->process;
+        const char *from = whys[differs ? CAPO_HANG_WHY_DIFFERS : first->why].next;
 
         *text = 0;
         while (*from) {

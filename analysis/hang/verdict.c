@@ -570,13 +570,28 @@ static void explain_quiet(const struct capo_hang_job *job, struct capo_hang_verd
         judge_differed(job, v);
 }
 
+/* The first culprit whose call is not that of the others. */
+static struct capo_hang_pair find_disagreed(const struct capo_hang_verdict *v)
+{
+        for (uint32_t i = 0; v->kind == CAPO_HANG_MISMATCH && i < v->n_culprits; i++) {
+                const struct capo_hang_culprit *c = &v->culprits[i];
+
+                if (c->why == CAPO_HANG_WHY_DIFFERS && c->differs)
+                        return (struct capo_hang_pair){
+                                .process = c->process, .call = c->call, .unlike = v->call};
+        }
+        return (struct capo_hang_pair){0};
+}
+
 int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
+        struct capo_hang_pair disagreed;
         bool unknown;
 
         judge_waits(job, UINT64_MAX, v);
         if (!job->counted && v->n_culprits && v->still_ns < needed_still_ns(job, v))
                 judge_long_waits(job, v);
+        disagreed = find_disagreed(v);
         if (v->kind != CAPO_HANG_HEALTHY && !v->works_on && v->still_ns < needed_still_ns(job, v))
                 v->kind = (v->still_ns >= HANG_MOMENT_NS && !hang_all_are_in(v)) || job->over ||
                                           job->counted
@@ -591,6 +606,8 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         }
         if (job->over || v->kind == CAPO_HANG_HEALTHY)
                 hang_judge_ended(job, v);
+        if (v->kind == CAPO_HANG_ENDED || (job->over && v->kind == CAPO_HANG_UNDECIDED))
+                v->disagreed = disagreed;
         unknown = hang_prove_healthy(job, v);
         hang_judge_pause(job, v);
         if (unknown || v->kind == CAPO_HANG_RUNNING)

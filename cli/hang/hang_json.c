@@ -309,7 +309,8 @@ static json_t *bugs_json(const struct hang_page *p)
         F("machine", JSON, machine_json(of))                                                   \
         F("not_known", JSON,                                                                   \
           CLI_EACH(uint32_t k = 0; hang_missing(of, k, room); k++, cli_json_text(room)))       \
-        F("disagreed_and_ended", COUNT, of->verdict.differed)                                  \
+        F("disagreed_and_ended", COUNT,                                                        \
+          of->verdict.disagreed.call ? of->verdict.disagreed.call->seq : of->verdict.differed) \
         F("known_bugs", JSON, bugs_json(of))                                                   \
         F("ends", JSON,                                                                        \
           CLI_EACH(uint32_t k = hang_next_end(of, CAPO_HANG_NONE); k != CAPO_HANG_NONE;        \

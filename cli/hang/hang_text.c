@@ -416,6 +416,11 @@ int hang_text(const struct hang_page *p, FILE *to)
                         hang_call(p, v->failure, call), hang_who(p, v->failed, who),
                         capo_text_when(capo_hang_failed_ns(v->failure), "%H:%M:%S", at),
                         v->failure->result);
+        if (v->disagreed.call)
+                fprintf(out, "  before the end, %s disagreed with the others on %s: another %s\n",
+                        hang_who(p, v->disagreed.process, who),
+                        hang_call(p, v->disagreed.unlike, call),
+                        capo_hang_differs(v->disagreed.unlike, v->disagreed.call));
         if (v->behind)
                 fprintf(out,
                         "  that call ended all the same; the ranks wait in %s, and differ by one since\n",

@@ -665,6 +665,25 @@ Test(hang, a_group_that_is_being_closed_is_entered)
         says(CAPO_HANG_INSIDE, "1", CAPO_HANG_WHY_CALL);
 }
 
+/* One rank made another call, and failed soon after. */
+Test(hang, calls_that_differed_before_the_end)
+{
+        ranks(3);
+        everybody(0, 990);
+        everybody(0, 999);
+        job.processes[1].calls[1].bytes = 8;
+        ended(0, 1000, 1);
+        ended(1, 999.2, 1);
+        ended(2, 1000, 1);
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert(v.disagreed.process == 1 && v.disagreed.call == &job.processes[1].calls[1] &&
+                  v.disagreed.unlike->seq == 2);
+        cr_assert_str_eq(capo_hang_differs(v.disagreed.unlike, v.disagreed.call), "count");
+        job.processes[1].calls[1].bytes = job.processes[0].calls[1].bytes;
+        says(CAPO_HANG_ENDED, "1", CAPO_HANG_WHY_FAILED);
+        cr_assert_null(v.disagreed.call);
+}
+
 Test(hang, calls_that_differ)
 {
         ranks(4);
