@@ -6,6 +6,7 @@
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_load.h"
 #include "analysis/job/log_calls.h"
+#include "analysis/job/stops.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/report/job_judge.h"
 #include "capo/call_ids.h"
@@ -134,6 +135,19 @@ static int exit_status_of(const struct capo_job_process *p)
         return text ? atoi(text) : -1;
 }
 
+static void read_last_stop(const struct capo_job_process *jp, struct capo_hang_process *p)
+{
+        struct capo_stop stop[CAPO_STOPS_MOST];
+        uint32_t n = capo_stops_of(jp, stop, CAPO_STOPS_MOST);
+
+        for (uint32_t i = 0; i < n; i++) {
+                if (stop[i].to <= (double)p->resumed_ns)
+                        continue;
+                p->paused_ns = (uint64_t)stop[i].from;
+                p->resumed_ns = (uint64_t)stop[i].to;
+        }
+}
+
 /* Fill life, ending and times of @out->processes, and the job's fields that
  * follow from them. @moments: zeroed array, by process; filled. */
 static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
@@ -147,6 +161,7 @@ static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_
                 struct capo_hang_process *p = &out->processes[i];
 
                 p->rank = jp->rank;
+                read_last_stop(jp, p);
                 if (!is_final(jp, known[i]) || exit_status_of(jp) > 0)
                         find_frame(jp, &moments[i]);
                 if (is_final(jp, known[i])) /* only the calls that it was in are of use */

@@ -85,7 +85,9 @@ struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
         uint64_t end_ns; /* last time it was alive; for live processes the time of the sample */
-        struct capo_hang_call *calls; /* the last ones, by begin */
+        uint64_t paused_ns, resumed_ns; /* its last stop that has ended: it was stopped, or had no
+                                           processor; 0: none */
+        struct capo_hang_call *calls;   /* the last ones, by begin */
         uint32_t n_calls;
         uint64_t known_ns; /* begin of the oldest call read; `calls` does not keep all since then;
                               0: none */

@@ -68,6 +68,24 @@ static uint32_t comm_of_culprit(const struct capo_hang_verdict *v, uint32_t i)
         return v->comm;
 }
 
+/* Calls that a stop held up have the time after it to end. @since_ns: when the last call moved.
+ * Return: the end of a stop that covers most of the time from @since_ns until then; else @since_ns.
+ */
+static uint64_t resumed_since(const struct capo_hang_job *job, uint64_t since_ns)
+{
+        uint64_t t = since_ns;
+
+        for (uint32_t i = 0; i < job->n_processes; i++) {
+                const struct capo_hang_process *p = &job->processes[i];
+                uint64_t from = p->paused_ns > since_ns ? p->paused_ns : since_ns;
+
+                if (p->resumed_ns > from && p->resumed_ns - from > (p->resumed_ns - since_ns) / 2 &&
+                    p->resumed_ns > t)
+                        t = p->resumed_ns;
+        }
+        return t;
+}
+
 void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         uint64_t active = 0;
@@ -92,6 +110,10 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
         }
         if (!v->since_ns)
                 v->since_ns = active;
+        if ((v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE) && !job->over) {
+                v->since_ns = resumed_since(job, v->since_ns);
+                v->waits_ns = resumed_since(job, v->waits_ns);
+        }
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
 }
 

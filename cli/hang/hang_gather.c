@@ -137,6 +137,7 @@ static bool is_process_meant(const struct segments *all, const struct capo_segme
 
 static void gather_segment(struct hang_logs *logs, const struct capo_segment_info *s)
 {
+        bool stopped = s->alive && s->here && capo_pid_stopped(s->pid); /* before it is read */
         uint8_t known = CAPO_HANG_IS_DEAD;
         struct capo_log *log;
         int r = capo_live_log_open(s, &log);
@@ -147,8 +148,8 @@ static void gather_segment(struct hang_logs *logs, const struct capo_segment_inf
                 return;
         }
         if (s->alive)
-                known = s->here && capo_pid_stopped(s->pid) ? CAPO_HANG_IS_STOPPED
-                                                            : CAPO_HANG_IS_ALIVE;
+                known = stopped || (s->here && capo_pid_stopped(s->pid)) ? CAPO_HANG_IS_STOPPED
+                                                                         : CAPO_HANG_IS_ALIVE;
         add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
 }
 

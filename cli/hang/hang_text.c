@@ -14,16 +14,25 @@
 
 enum { SHOWN = 4, LATE = 3, PIDS = 8 };
 
-/* Stopped processes that the verdict does not name. */
+/* Stopped processes that the verdict does not name, and those that run again since a short time. */
 static void print_other_stopped(const struct hang_page *p, FILE *out)
 {
-        char who[32];
+        char who[32], at[32];
 
         for (uint32_t i = 0; !p->hang.over && i < p->hang.n_processes; i++) {
-                if (p->hang.processes[i].life == CAPO_HANG_STOPPED && !p->verdict.accused[i])
-                        fprintf(out, "  %s: %s pid %u: %s\n", hang_who(p, i, who),
-                                p->job->processes[i].host, p->job->processes[i].header.pid,
-                                capo_hang_why_meaning(CAPO_HANG_WHY_STOPPED));
+                const struct capo_hang_process *of = &p->hang.processes[i];
+                bool stopped = of->life == CAPO_HANG_STOPPED && !p->verdict.accused[i];
+
+                if (!stopped && (of->life != CAPO_HANG_ALIVE || !of->resumed_ns ||
+                                 of->resumed_ns + p->hang.after_ns < p->hang.now_ns))
+                        continue;
+                fprintf(out, "  %s: %s pid %u: ", hang_who(p, i, who), p->job->processes[i].host,
+                        p->job->processes[i].header.pid);
+                if (stopped)
+                        fprintf(out, "%s\n", capo_hang_why_meaning(CAPO_HANG_WHY_STOPPED));
+                else
+                        fprintf(out, "did not run until %s: it was stopped, or had no processor\n",
+                                capo_text_when(of->resumed_ns, "%H:%M:%S", at));
         }
 }
 

@@ -594,6 +594,27 @@ Test(hang, a_stopped_process_and_one_that_ran_ahead)
         says(CAPO_HANG_MISSING, "1 3", CAPO_HANG_WHY_HOST);
 }
 
+/* It runs again when the calls are looked at: the GPUs have had no time yet to end them. */
+Test(hang, a_process_that_has_just_gone_on)
+{
+        ranks(4);
+        everybody(0, 950);
+        for (uint32_t i = 0; i < 4; i++)
+                job.processes[i].calls[0].gpu = CAPO_HANG_GPU_RUNNING;
+        job.processes[2].paused_ns = 951ull * S;
+        job.processes[2].resumed_ns = 999ull * S;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        reduce(1, comm_of("own", 1, 1), 999); /* one goes on elsewhere */
+        job.processes[1].calls[1].gpu = CAPO_HANG_GPU_ENDED;
+        says(CAPO_HANG_HEALTHY, "", 0);
+        job.processes[1].n_calls--;
+        job.processes[2].resumed_ns = 980ull * S; /* long ago */
+        says(CAPO_HANG_RUNNING, "0 1 2 3", CAPO_HANG_WHY_GPU);
+        job.processes[2].paused_ns = 998ull * S; /* the calls had stood for long when it began */
+        job.processes[2].resumed_ns = 999ull * S;
+        says(CAPO_HANG_RUNNING, "0 1 2 3", CAPO_HANG_WHY_GPU);
+}
+
 /* A busy machine: for seconds no GPU ends the call that all are in. Nobody is late. */
 Test(hang, a_call_that_takes_seconds)
 {
