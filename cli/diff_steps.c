@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/job/figures.h"
 #include "analysis/report/job_diff.h"
+#include "analysis/report/job_judge.h"
 #include "analysis/steps/job_steps.h"
 #include "cli/diff_steps.h"
 #include "core/base/order.h"
@@ -28,7 +29,7 @@ static void read_side(struct capo_job *const *jobs, size_t n, struct side *out)
                 out->period = s.steps.period;
                 if (i == 0) {
                         out->total = s.total;
-                        out->nccl = s.nccl_share;
+                        out->nccl = capo_known_nccl_share(jobs[i], &s);
                 }
                 p50[found++] = s.steps.p50_ns;
                 capo_job_steps_finish(&s);

@@ -30,6 +30,10 @@ void capo_judge_logs(struct capo_page *page);
 /** capo_judge_next() - next (next_steps.c). */
 void capo_judge_next(struct capo_page *page);
 
+/** capo_known_nccl_share() - the NCCL share of the job's @steps as the report prints it; < 0: not
+ * known. */
+double capo_known_nccl_share(struct capo_job *job, const struct capo_job_steps *steps);
+
 /** capo_process_ended() - did it end by itself? True if its exit was recorded, or if all its
  * communicators were destroyed before its memory was recovered. */
 bool capo_process_ended(const struct capo_job *job, const struct capo_job_process *p);

@@ -381,7 +381,7 @@ static void note_upper_bound(const struct capo_page *r, struct cli_page *page,
 static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
         static const char *const names[CAPO_CLOCKS] = {"", "", "CUDA events", "NCCL's kernels"};
-        char text[256] = "", ratio[32];
+        char text[256] = "", ratio[32], all[32];
 
         for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++) {
                 uint64_t timed = 0, calls = 0;
@@ -390,7 +390,11 @@ static void note_gpu_times(const struct capo_page *r, struct cli_page *page, str
                         timed += r->rows.row[i].row.time[c].count;
                         calls += r->rows.row[i].row.time[c].count ? r->rows.row[i].row.calls : 0;
                 }
-                if (calls > timed + timed / 20 && timed)
+                if (calls > timed + timed / 20 && calls < 2 * timed)
+                        capo_append(text, sizeof text, "%s%s of %s calls timed by %s",
+                                    *text ? ", " : "", capo_text_count(timed, ratio),
+                                    capo_text_count(calls, all), names[c]);
+                else if (calls >= 2 * timed && timed)
                         capo_append(
                                 text, sizeof text, "%s1 call in %s timed by %s", *text ? ", " : "",
                                 capo_text_ratio((double)calls / (double)timed, ratio), names[c]);

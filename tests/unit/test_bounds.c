@@ -123,6 +123,7 @@ static void expect_waits(const struct capo_page *page, uint64_t nth)
 static void try_job(uint64_t nth)
 {
         struct capo_page page = {.what = "capo-logs/"};
+        const struct capo_job_steps steps = {.nccl_share = 0.5};
         struct capo_meet *meet;
 
         state = nth * 0x9e3779b97f4a7c15u | 1;
@@ -142,6 +143,9 @@ static void try_job(uint64_t nth)
         } else if (page.gpu_sum >= 0) {
                 cr_assert(page.steps.nccl_share < 0, "job %lu: known of steps, not of all", nth);
         }
+        cr_assert_eq(capo_known_nccl_share(page.job, &steps) < 0,
+                     page.gpu_sum >= 0 && page.gpu_share < 0,
+                     "job %lu: a comparison knows what the report does", nth);
         for (uint32_t i = 0; i < page.judged.n; i++)
                 expect_share(page.judged.row[i].share, "the share of a row", nth);
         for (uint32_t i = 0; i < page.n_next; i++)
