@@ -355,25 +355,34 @@ static double middle_of(const double *t, uint32_t n, uint32_t except, double *sc
         return capo_middle(scratch, m);
 }
 
-/* Find the call in which each rank was furthest behind the median of all. The first call of a
- * communicator is skipped, because ranks always start a job one after the other. */
+#define AS_FAR 0.9
+
+/* Find the call in which each rank was furthest behind the median of all: the first of those in which
+ * it was about as far, for a host that came late stays behind. The first call of a communicator is
+ * skipped, because ranks always start a job one after the other. */
 static void find_holes(struct capo_skew *skew, const struct skew_laid *l)
 {
-        for (uint32_t i = 0; i < l->n_rows; i++) {
+        _cleanup_free_ double *most = xcalloc(l->n + 1, sizeof *most),
+                              *middle = xcalloc(l->n_rows + 1, sizeof *middle);
+
+        for (uint32_t at = 0; at < 2 * l->n_rows; at++) { /* once for the maxima */
+                uint32_t i = at % l->n_rows, seq = l->call[i].row->seq;
                 const double *t = l->start + (size_t)i * l->n;
-                double middle;
 
-                if (l->call[i].row->seq < 2)
-                        continue;
-                middle = middle_of(t, l->n, l->n, l->middle);
-                for (uint32_t k = 0; k < l->n; k++) {
+                if (at < l->n_rows)
+                        middle[i] = middle_of(t, l->n, l->n, l->middle);
+                for (uint32_t k = 0; seq > 1 && k < l->n; k++) {
                         struct capo_skew_rank *rank = &skew->ranks[k];
+                        double behind = t[k] - middle[i];
 
-                        if (t[k] - middle <= rank->hole_ns)
-                                continue;
-                        rank->hole_ns = t[k] - middle;
-                        rank->hole_seq = l->call[i].row->seq;
-                        rank->hole_call = l->call[i].row->call;
+                        if (at < l->n_rows)
+                                most[k] = fmax(most[k], behind);
+                        else if (behind > 0 && behind >= AS_FAR * most[k] &&
+                                 (!rank->hole_seq || seq < rank->hole_seq)) {
+                                rank->hole_ns = behind;
+                                rank->hole_seq = seq;
+                                rank->hole_call = l->call[i].row->call;
+                        }
                 }
         }
 }

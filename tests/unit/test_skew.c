@@ -329,6 +329,18 @@ Test(skew, the_furthest_behind_the_median_but_in_the_first_call)
         cr_assert(k->ranks[1].hole_ns == 0 && k->ranks[1].hole_seq == 0);
 }
 
+/* A little further behind in the calls that follow it at once: it came late to the first of them. */
+Test(skew, the_first_call_of_a_hole)
+{
+        const struct capo_skew *k;
+
+        for (uint32_t i = 1; i <= 9; i++)
+                call(i, false, 0, 0, i < 5 ? 100 : i == 5 ? 70000 : i == 8 ? 60000 : 71000);
+        k = solve();
+        cr_expect_eq(k->ranks[2].hole_seq, 5);
+        cr_expect_eq(k->ranks[2].hole_ns, 70000);
+}
+
 /* As call(), timed on the GPU or not; the host's start says the same or nothing of it. */
 static void both(uint32_t seq, bool gpu, bool host, uint64_t late)
 {
