@@ -107,7 +107,8 @@ struct capo_skew_rank {
                                 compared */
         double clocks_pm_ns; /* as that: by how much the starts that hosts and GPUs give differ */
         double spared; /* times caused_ns: how much earlier the calls would have begun without it */
-        double stopped_ns; /* how long its process did not run while the others waited */
+        double stopped_ns;      /* how long its process did not run while the others waited */
+        double stopped_rest_ns; /* of that waiting, summed over the others: in no call compared */
         double hole_ns;    /* the most it was behind the median of the ranks in one call, the first
                               call excepted */
         uint32_t hole_seq; /* that call; 0: none */

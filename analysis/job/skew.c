@@ -111,6 +111,7 @@ static void charge_stops(const struct capo_job *job, const struct capo_job_comm 
                         if (waited > 0)
                                 skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;
                         if (waited > 0 && rest > 0) {
+                                skew->ranks[k].stopped_rest_ns += rest;
                                 charge[k].own += rest;
                                 charge[k].spared_own += rest / (l->n - 1);
                                 skew->long_ns += rest;
@@ -498,7 +499,8 @@ static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
         }
         if (skew->worst_to_seq)
                 skew->worst_over = skew->worst_to_seq < last / 2;
-        if (!few || few > FEW_CALLS || few * FEW_OF > l->n_rows)
+        if (!few || few > FEW_CALLS || few * FEW_OF > l->n_rows ||
+            half <= skew->ranks[skew->worst].stopped_rest_ns)
                 return;
         skew->few = few;
         skew->few_ns = seen > all / 2 ? seen : 0;

@@ -205,6 +205,32 @@ Test(skew, a_process_that_did_not_run)
         job->processes[1].n_info = 0;
 }
 
+/* Most of the waiting is for the stop, which no compared call shows, and not in call 20. */
+static uint32_t few_of(uint64_t other_silent_ns)
+{
+        struct capo_job_info stop;
+        uint32_t few;
+
+        stop_rank_1(&stop, other_silent_ns);
+        for (uint32_t i = 11; i <= 80; i++)
+                call(i, true, 0, i == 20 ? 900000 : 0, 0);
+        job->comms[0].n_calls = 80;
+        few = solve()->few;
+        job->processes[1].info = NULL;
+        job->processes[1].n_info = 0;
+        return few;
+}
+
+Test(skew, a_stop_is_in_no_call)
+{
+        cr_expect_eq(few_of(401 * MS), 0);
+}
+
+Test(skew, without_a_stop_most_is_in_one_call)
+{
+        cr_expect_eq(few_of(100 * MS), 1);
+}
+
 Test(skew, a_stop_that_not_all_waited_for)
 {
         struct capo_job_info stop;
