@@ -94,6 +94,13 @@ static void choose_untimed(struct capo_causes *out)
                 first->is_cause = true;
 }
 
+/* What a rank does between its calls makes it late, and no call slow. */
+static bool is_inside_calls(enum capo_why why)
+{
+        return why != CAPO_WHY_program && why != CAPO_WHY_garbage && why != CAPO_WHY_reads &&
+               why != CAPO_WHY_writes;
+}
+
 /* Those whose time is known and enough; where there is none, those without a time. Those of the
  * program itself only where the machine has nothing: it is what every delay of the host looks like.
  */
@@ -120,6 +127,11 @@ static void choose_causes(struct capo_causes *out, bool on_gpu)
         if (!measured && (on_gpu || out->not_between))
                 choose_untimed(out);
         qsort(out->found, out->n, sizeof *out->found, by_weight);
+        for (unsigned i = 0; i + 1 < out->n && out->found[i].is_cause; i++) {
+                if (!is_inside_calls(out->found[i].why) &&
+                    out->found[out->n - 1].why == CAPO_WHY_program)
+                        out->n--; /* the same time once more */
+        }
 }
 
 /* Time of calls on the GPU while the counters of a cause grew, and besides. */
@@ -284,13 +296,6 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
                 f->lasting |= f->explained_ns < 0 && is_of_node(f->why) &&
                               is_alike_elsewhere(job, &job->comms[comm], member);
         choose_causes(out, on_gpu);
-}
-
-/* What a rank does between its calls makes it late, and no call slow. */
-static bool is_inside_calls(enum capo_why why)
-{
-        return why != CAPO_WHY_program && why != CAPO_WHY_garbage && why != CAPO_WHY_reads &&
-               why != CAPO_WHY_writes;
 }
 
 void capo_why_slow(const struct capo_job *job, const struct capo_why_readings *readings,

@@ -240,6 +240,19 @@ Test(causes, samples_that_come_late)
         capo_machine_series_free(s);
 }
 
+/* What it read is of its program's time, too: that is said once. */
+Test(causes, files_are_no_program_besides)
+{
+        struct capo_causes c = judge(
+                FRAMES("",
+                       "stack\t0\tread\tin read of /data/x <- train.py:7 load\ndid\t0\t40\t0\n"
+                       "stack\t1\tother\ttrain.py:9 step\ndid\t1\t8\nsamples\t100\t50\t100000000\t0\n"),
+                QUIET, 5, false);
+
+        expect(c, CAPO_WHY_reads, 4);
+        cr_expect_eq(c.n, 1, "%s", c.found[1].text);
+}
+
 /* The reading at second 5 ended a stop of 3 s, which the next one notes. So does none behind a stop in
  * the last interval, and what ran meanwhile was not stopped. The log has the lengths. */
 Test(causes, stops_that_a_later_reading_notes)
