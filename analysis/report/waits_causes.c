@@ -215,16 +215,6 @@ const struct capo_causes *capo_late_causes(const struct capo_page *page, const c
         return NULL;
 }
 
-const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room)
-{
-        const struct capo_causes *c = capo_late_causes(page, name);
-
-        if (c)
-                snprintf(text, room, "rank %d: %s", page->job->processes[c->process].rank,
-                         capo_whys[c->found[0].why].words);
-        return c ? text : NULL;
-}
-
 bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w)
 {
         const struct capo_job_comm *c = &job->comms[w->comm];
@@ -239,4 +229,28 @@ bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *
                        capo_wait_counts(w); /* it may have waited for a message */
         return (w->caused_share >= LATE_SOME || w->last_share >= LATE_ALWAYS) &&
                w->caused.high <= LATE_KNOWN * caused && LATE_CALLS * one_call < caused;
+}
+
+const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room)
+{
+        const struct capo_causes *causes = capo_late_causes(page, name);
+        char who[300];
+
+        if (causes) {
+                snprintf(text, room, "rank %d: %s", page->job->processes[causes->process].rank,
+                         capo_whys[causes->found[0].why].words);
+                return text;
+        }
+        for (uint32_t i = 0; i < page->n_waits; i++) {
+                const struct capo_page_wait *w = &page->waits[i];
+                const struct capo_job_comm *c = &page->job->comms[w->comm];
+
+                if (!strcmp(c->name, name) && capo_wait_is_sure(page->job, w) &&
+                    !c->skew->worst_over) {
+                        snprintf(text, room, "%s",
+                                 capo_job_member_text(c, &c->members[w->last], who));
+                        return text;
+                }
+        }
+        return NULL;
 }

@@ -14,7 +14,8 @@ void capo_tell_causes(struct capo_page *page);
 void capo_judge_change(struct capo_page *page);
 
 /** capo_late_causes() - those of the late rank of communicator @name; NULL: nobody is late there, or the
- * cause is not known. capo_late_why() - "rank 3: its CPU limit": the same in words, in @text. */
+ * cause is not known. capo_late_why() - "rank 3: its CPU limit": the same in words, in @text;
+ * "rank 3" if the cause is not known; NULL: nobody is late there. */
 const struct capo_causes *capo_late_causes(const struct capo_page *page, const char *name);
 const char *capo_late_why(const struct capo_page *page, const char *name, char *text, size_t room);
 

@@ -52,6 +52,20 @@ Test(lateness, more_than_chance_is)
         cr_assert_eq(page.waits[0].last, 3);
 }
 
+/* The column of capo top names the rank that its line names. */
+Test(lateness, a_late_rank_is_named_without_a_cause)
+{
+        char text[300];
+
+        made_skew(page.job, 10000, (uint32_t[]){0, 0, 0, 10000}, (double[]){0, 0, 0, 5e8});
+        cr_assert(capo_wait_is_sure(page.job, wait()));
+        cr_assert_null(capo_late_causes(&page, "dp"));
+        cr_assert_str_eq(capo_late_why(&page, "dp", text, sizeof text), "rank 3");
+        cr_assert_null(capo_late_why(&page, "tp", text, sizeof text));
+        page.job->comms[0].skew->worst_over = true;
+        cr_assert_null(capo_late_why(&page, "dp", text, sizeof text));
+}
+
 Test(lateness, most_of_it_in_few_calls)
 {
         struct capo_skew *k =
