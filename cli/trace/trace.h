@@ -40,10 +40,11 @@ static inline uint64_t trace_ns(const struct trace *t, uint32_t process, uint64_
         return ns <= 0 ? 0 : ns < TRACE_NS_MOST ? (uint64_t)ns : (uint64_t)TRACE_NS_MOST;
 }
 
-/** trace_is_seen() - does the stretch overlap the window? */
+/** trace_is_seen() - does the stretch overlap the window? One that ends where the window begins, or
+ * begins where it ends, does not. */
 static inline bool trace_is_seen(const struct trace *t, uint64_t begin, uint64_t end)
 {
-        return end >= t->from_ns && begin <= t->to_ns;
+        return (end > t->from_ns || begin >= t->from_ns) && begin < t->to_ns;
 }
 
 /** trace_event() - begin an event, with a comma if needed. */

@@ -125,10 +125,10 @@ def check_windows(logs, events):
     assert {e["pid"] for e in some} == {1, 3}
     a, b = 1.010, 1.020
     some = bars(check_json(run(capo, "trace", "--from", str(a), "--to", f"{b}s", logs).stdout), "host")
-    want = [e for e in bars(events, "host") if e["ts"] + e["dur"] >= a * 1e6 and e["ts"] <= b * 1e6]
+    want = [e for e in bars(events, "host") if e["ts"] + e["dur"] > a * 1e6 and e["ts"] < b * 1e6]
     assert some == want and 0 < len(want) < 100, (len(some), len(want))
     some = bars(check_json(run(capo, "trace", "--steps", "10-12", logs).stdout), "step")
-    assert {10, 11, 12} <= {e["args"]["step"] for e in some} and len(some) <= 5, some
+    assert [e["args"]["step"] for e in some] == [10, 11, 12], some
     total = json.loads(run(capo, "report", "--json", logs).stdout)["steps"]["total"]
     last = run(capo, "trace", "--steps", f"{total}-{total}", logs).stdout
     assert bars(check_json(last), "host"), "the last step that the report counts"
