@@ -114,6 +114,7 @@ try:
     series = read(text)
     check("calls: " + text, sum(of(series, "capo_calls_total", comm="world", call="AllReduce")) == 2 * CALLS)
     check("bytes", sum(of(series, "capo_message_bytes_total", call="AllReduce")) == 2 * 4 * sum(4000 + k % 4 for k in range(CALLS)))
+    check("help: steps left out", "# HELP capo_step_seconds " in text and "such as an evaluation, are left out" in text)
     check("steps: " + text, of(series, "capo_failed_calls_total") == [0] and of(series, "capo_steps_total") == [CALLS // 4] and len(of(series, "capo_step_seconds")) == 2)
     check("ranks", of(series, "capo_ranks", state="alive") == [2] and len(of(series, "capo_oldest_call_age_seconds")) == 2)
     check("one verdict holds", sum(of(series, "capo_hang_verdict")) == 1 and
