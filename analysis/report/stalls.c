@@ -115,36 +115,38 @@ json_t *capo_watch_record(const struct capo_job *job, double *from, double *to)
         return page;
 }
 
-/* The verdict of capo watch for that time: "stopped: rank 1"; "": none. @rank: the one it names;
- * else -1. */
+/* What capo watch saw in that time: "rank 1 (verdict missing, reason host), 2 ranks waiting in
+ * AllReduce"; "": nothing. @rank: the one it names; else -1. */
 static void read_verdict(const struct capo_page *r, struct stall s, char *text, size_t room,
                          int *rank)
 {
         struct stall found = {0, 0};
-        json_t *page = capo_watch_record(r->job, &found.from, &found.to), *who;
-        json_t *culprits = json_object_get(page, "culprits");
-        const char *verdict = json_string_value(json_object_get(page, "verdict")), *why;
-        size_t i;
+        json_t *page = capo_watch_record(r->job, &found.from, &found.to), *number;
+        json_t *culprits = json_object_get(page, "culprits"), *who = json_array_get(culprits, 0);
+        const char *verdict = json_string_value(json_object_get(page, "verdict")),
+                   *why = json_string_value(json_object_get(who, "why")),
+                   *call = json_string_value(
+                           json_object_get(json_object_get(page, "call"), "call"));
+        json_int_t waiting = json_integer_value(json_object_get(page, "waiting"));
 
         *text = 0;
-        if (verdict && json_array_size(culprits) && found.from < s.to &&
-            found.from > s.from - WATCH_AFTER && found.to > s.from) {
-                snprintf(text, room, "%.32s:", verdict);
-                json_array_foreach(culprits, i, who)
-                {
-                        json_t *number = json_object_get(who, "rank");
-
-                        why = json_string_value(json_object_get(who, "why"));
-                        if (!json_is_integer(number) || i >= STOPS_SHOWN)
-                                continue;
-                        *rank = json_array_size(culprits) == 1 ? (int)json_integer_value(number)
-                                                               : -1;
-                        capo_append(text, room, "%s rank %d", i ? "," : "",
-                                    (int)json_integer_value(number));
-                        if (why && strcmp(why, verdict))
-                                capo_append(text, room, " (%.32s)", why);
-                }
+        if (!(found.from < s.to && found.from > s.from - WATCH_AFTER && found.to > s.from))
+                verdict = call = NULL;
+        for (size_t i = 0; verdict && i < json_array_size(culprits) && i < STOPS_SHOWN; i++) {
+                number = json_object_get(json_array_get(culprits, i), "rank");
+                if (!json_is_integer(number))
+                        continue;
+                *rank = json_array_size(culprits) == 1 ? (int)json_integer_value(number) : -1;
+                capo_append(text, room, "%s %d", *text ? "," : "rank",
+                            (int)json_integer_value(number));
         }
+        if (*text)
+                capo_append(text, room, " (verdict %.32s%s%.32s)", verdict,
+                            why && strcmp(why, verdict) != 0 ? ", reason " : "",
+                            why && strcmp(why, verdict) != 0 ? why : "");
+        if (call && waiting > 0 && waiting <= INT32_MAX)
+                capo_append(text, room, "%s%s waiting in %.32s", *text ? ", " : "",
+                            capo_text_plural((uint64_t)waiting, "rank", NULL), call);
         json_decref(page);
 }
 

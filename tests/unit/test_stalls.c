@@ -3,6 +3,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "analysis/report/job_judge.h"
 #include "analysis/report/stalls.h"
@@ -51,6 +52,45 @@ Test(stalls, all_ranks_silent_at_once)
         cr_assert_eq(page.n_problems, 1);
         cr_assert(strstr(page.problems[0].text, "no rank made a call for 29.0 s"), "%s",
                   page.problems[0].text);
+}
+
+/* What capo watch wrote beside the logs meanwhile. */
+Test(stalls, what_capo_watch_found)
+{
+        static const char head[] = "{\"since\": 10.5, \"still_s\": 30.5, \"waiting\": 2, "
+                                   "\"call\": {\"call\": \"CommInit\"}, \"verdict\": ";
+        static const char *const rest[] = {"\"undecided\", \"culprits\": []}",
+                                           "\"missing\", \"culprits\": [{\"rank\": 2, "
+                                           "\"why\": \"host\"}]}"};
+        static const char *const want[] = {
+                "capo watch found 2 ranks waiting in CommInit (hang.txt)",
+                "capo watch found rank 2 (verdict missing, reason host), 2 ranks waiting in "
+                "CommInit (hang.txt)"};
+        char dir[] = "/tmp/capo-test-stalls-XXXXXX", log[64], json[64];
+        FILE *f;
+
+        cr_assert(mkdtemp(dir));
+        snprintf(log, sizeof log, "%s/a.capo", dir);
+        snprintf(json, sizeof json, "%s/hang.json", dir);
+        cr_assert((f = fopen(log, "w")) && fclose(f) == 0);
+        job.t_end_ns = 100 * S;
+        for (uint32_t i = 0; i < 3; i++) {
+                process[i].path = log;
+                silent(i, 10, 40);
+        }
+        for (int i = 0; i < 2; i++) {
+                f = fopen(json, "w");
+                cr_assert(f);
+                fprintf(f, "%s%s", head, rest[i]);
+                cr_assert_eq(fclose(f), 0);
+                capo_judge_stalls(&page);
+                cr_expect(page.n_problems == 1 && strstr(page.problems[0].text, want[i]), "%s",
+                          page.n_problems ? page.problems[0].text : "none");
+                forget_problems();
+        }
+        unlink(json);
+        unlink(log);
+        rmdir(dir);
 }
 
 /* The hosts had queued many short calls: the GPUs went on. One long call is a wait. */
