@@ -43,11 +43,11 @@ bool report_recover_first(const struct capo_log_paths *paths)
         }
         if (sum.processes && !sum.records)
                 capo_info("%s had written all calls",
-                          capo_text_plural(sum.processes, "killed process", "killed processes"));
+                          capo_text_plural(sum.processes, "ended process", "ended processes"));
         else if (sum.processes)
                 capo_info("recovered %s that %s had not yet written",
                           capo_text_plural(sum.records, "call", NULL),
-                          capo_text_plural(sum.processes, "killed process", "killed processes"));
+                          capo_text_plural(sum.processes, "ended process", "ended processes"));
         return sum.processes > 0;
 }
 

@@ -206,16 +206,18 @@ int report_csv(const struct report_view *view, FILE *out)
 /* ---- TIME BY CALL ---- */
 
 /* Did all logs end properly? */
-static bool is_whole(const struct capo_job *job)
+static bool is_whole(const struct capo_job *job, bool *running)
 {
+        bool whole = true;
+
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
 
-                if (!capo_process_ended(job, p) || p->health.cut_bytes || p->health.n_damages ||
-                    p->read_error)
-                        return false;
+                *running |= capo_process_alive(p);
+                whole &= capo_process_ended(job, p) && !p->health.cut_bytes &&
+                         !p->health.n_damages && !p->read_error;
         }
-        return true;
+        return whole;
 }
 
 struct cli_section *report_rows(const struct report_view *view, struct cli_page *page)
@@ -223,7 +225,7 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
         struct cli_section *s = cli_page_entity(page, "TIME BY CALL", &report_row);
         const struct capo_page *r = view->page;
         uint32_t shown = r->all || r->rows.n <= ROWS_SHOWN + 2 ? r->rows.n : ROWS_SHOWN;
-        bool host = false, several = false, waited = false;
+        bool host = false, several = false, waited = false, running = false, whole;
         char text[256];
 
         for (uint32_t i = 0; i < r->rows.n; i++) {
@@ -243,10 +245,12 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
                 "ranks; host: how long the call took to return, which is not the transfer. algbw, "
                 "busbw in GB/s, as nccl-tests has them. Percentiles come from histograms, exact to "
                 "1/16.";
+        whole = is_whole(r->job, &running);
         if (!r->rows.n)
                 cli_section_line(s, "%s",
-                                 is_whole(r->job) ? "no collective was called"
-                                                  : "no collective is in what is left of the logs");
+                                 running ? "no collective was called yet"
+                                 : whole ? "no collective was called"
+                                         : "no collective is in what is left of the logs");
         else if (several)
                 cli_section_of(s, "bandwidth in GB/s");
         else
