@@ -23,7 +23,6 @@ enum { ALIKE_SHOWN = 4 };
 #define ORDER_SHARE    0.9    /* ... even if the time that it cost is not known */
 #define NEARLY_ALL     0.9
 #define LONG_NS        1e9 /* less waiting in few calls may be chance */
-#define UNSEEN_PART    100 /* a share of the job below 1/100 is not reported */
 
 static double sum_caused(const struct capo_job_comm *c)
 {
@@ -221,13 +220,10 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         c->name, capo_text_plural(k->n_calls, "other call", NULL));
         }
         if (!w->stands_out) {
-                if (w->unseen_ns * UNSEEN_PART > (double)capo_job_duration_ns(job))
-                        snprintf(from, sizeof from, "; not known of %s without a call in the logs",
-                                 capo_text_time(w->unseen_ns, d));
                 return xprintf(
-                        "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s%s",
+                        "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s",
                         c->name, capo_text_plural(k->n_calls, "call", NULL),
-                        capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by, from);
+                        capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
         }
         capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
         if (w->caused_share >= 0)
