@@ -12,6 +12,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/lateness.h"
 #include "analysis/report/stalls.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
@@ -126,8 +127,7 @@ bool capo_few_uncompared(uint64_t compared, uint64_t calls)
         return calls <= compared || (double)(calls - compared) < FEW_UNCOMPARED * (double)calls;
 }
 
-/* "call #31", "calls #1 to #4", "4 calls from #80 to #320" */
-static char *few_text(const struct capo_skew *k, char text[96])
+char *capo_few_text(const struct capo_skew *k, char text[96])
 {
         char from[32], to[32];
         bool row = k->few_to_seq - k->few_from_seq < k->few;
@@ -202,7 +202,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                                  "; most of the waiting in these, %s, is for %s in %s",
                                  capo_text_time(k->few_ns, a),
                                  describe_member(job, c, &c->members[w->last], who, sizeof who),
-                                 few_text(k, few));
+                                 capo_few_text(k, few));
                 return xprintf("%s: not known (%s of %s compared; %s)%s", c->name,
                                capo_text_count(k->n_calls, n),
                                capo_text_plural(n_calls, "call", NULL), advice, more);
@@ -237,7 +237,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 snprintf(from, sizeof from, ", most from call #%s on",
                          capo_text_count(k->worst_from_seq, d));
         else if (k->few)
-                snprintf(from, sizeof from, ", most of it in %s", few_text(k, few));
+                snprintf(from, sizeof from, ", most of it in %s", capo_few_text(k, few));
         /* what a stop cost is not in the compared calls, by which the others are as late */
         if (rank->stopped_ns > 0)
                 capo_append(

@@ -10,6 +10,7 @@
 #include "analysis/job/training_steps.h"
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
+#include "analysis/report/lateness.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
@@ -18,12 +19,14 @@
 #define SMALL_CALLS 1000
 #define CAUSE_SHARE 0.05 /* of the job */
 #define SWEEP_BULK \
-        (1 << 20)          /* bytes per rank: LL, which sends a flag with each word, is no choice */
-#define SWEEP_SHARE    0.2 /* of the calls' GPU time ... */
-#define SWEEP_GPU      0.05 /* ... if that is this share of the job */
-#define DISTURBED      3    /* p99 over p50 */
-#define DISTURBED_OF   0.1  /* of the GPU time */
-#define DISTURBED_FROM 100  /* timed calls: with fewer, p99 is a single call */
+        (1 << 20) /* bytes per rank: LL, which sends a flag with each word, is no choice */
+#define SWEEP_SHARE      0.2  /* of the calls' GPU time ... */
+#define SWEEP_GPU        0.05 /* ... if that is this share of the job */
+#define SLOWEST_NS       1e6  /* per rank ... */
+#define SLOWEST_PER_BYTE 100  /* ns: 10 MB/s */
+#define DISTURBED        3    /* p99 over p50 */
+#define DISTURBED_OF     0.1  /* of the GPU time */
+#define DISTURBED_FROM   100  /* timed calls: with fewer, p99 is a single call */
 
 #define CAPO_NEXT(id, words) static const char words_##id[] = words;
 #include "analysis/report/next_kinds.def"
@@ -77,13 +80,15 @@ static void suggest_late_rank(struct capo_page *r)
                 const struct capo_job_comm *c = &r->job->comms[w->comm];
                 const struct capo_skew *k = c->skew;
                 struct capo_next *next;
-                char text[32], seq[32], until[64] = "", who[300];
+                char text[32], seq[32], few[96], until[128] = "", who[300];
 
                 if (!capo_wait_is_sure(r->job, w))
                         continue;
-                if (k->worst_over)
+                if (k->worst_over && k->worst_to_seq)
                         snprintf(until, sizeof until, ", most of it up to call #%s",
-                                 capo_text_count(k->worst_to_seq ?: k->few_to_seq, seq));
+                                 capo_text_count(k->worst_to_seq, seq));
+                else if (k->worst_over)
+                        snprintf(until, sizeof until, ", most of it in %s", capo_few_text(k, few));
                 next = ADD(r, late_rank, capo_job_member_text(c, &c->members[w->last], who),
                            k->worst_over ? "held" : "holds", c->name,
                            capo_text_percent(w->caused_share, text), until, advise_late(r, w));
@@ -227,6 +232,21 @@ static void suggest_slow_calls(struct capo_page *r)
             capo_whys[c->found[0].why].advice);
 }
 
+/* May another choice of NCCL's shorten the calls of @row? Not where they mostly wait for a late rank,
+ * or take longer than any algorithm on a slow network, as without a CPU, or where the job is stuck. */
+static bool is_own_time(const struct capo_page *r, const struct capo_page_row *row)
+{
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
+        double n = row->row.comm < r->job->n_comms ? r->job->comms[row->row.comm].n_ranks : 1,
+               slowest_ns = n * SLOWEST_NS + (double)row->bytes_max * SLOWEST_PER_BYTE;
+
+        for (uint32_t i = 0; i < r->n_problems; i++)
+                if (r->problems[i].kind == CAPO_PROBLEM_HANGS)
+                        return false;
+        return (r->gpu_share < 0 || 2 * r->wait_share <= row->share * r->gpu_share) &&
+               capo_sampled_quantile(&s, 0.5) <= slowest_ns;
+}
+
 /* The most expensive row, if NCCL chose for it and it has alternatives; NULL: none. */
 static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
 {
@@ -245,7 +265,7 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
             !most->has_bandwidth || /* most of its time may be that cause's */
             (slow && 2 * slow->found[0].explained_ns >
                              most->share * r->gpu_share * (double)capo_job_duration_ns(r->job)) ||
-            mostly_misaligned(r->job, most) ||
+            !is_own_time(r, most) || mostly_misaligned(r->job, most) ||
             capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
             capo_rules_value(rules, CAPO_RULES_NAME, text, sizeof text))
                 return NULL;
@@ -323,7 +343,7 @@ static void suggest_disturbed(struct capo_page *r)
                 char call[64], size[64], a[32], b[32], c[32];
 
                 if (row->share < DISTURBED_OF || !row->has_bandwidth || h->count < DISTURBED_FROM ||
-                    p99 < DISTURBED * p50)
+                    p99 < DISTURBED * p50 || !is_own_time(r, row))
                         continue;
                 about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
                               capo_page_size(row, size, sizeof size),

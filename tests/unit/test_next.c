@@ -198,6 +198,36 @@ Test(next, a_sweep_is_not_swept)
         cr_assert_null(judged(CAPO_NEXT_sweep));
 }
 
+/* Another choice shortens no wait: for a late rank, a CPU, or a job that is stuck. */
+Test(next, calls_that_wait_for_a_late_rank_are_not_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 160e6, 40e6, 0});
+        page.job->comms[0].skew->wait_share = 0.08;
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, calls_that_wait_less_are_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 60e6, 40e6, 0});
+        page.job->comms[0].skew->wait_share = 0.03;
+        cr_assert_not_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, calls_that_no_network_makes_so_slow_are_not_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 16384, 5, CAPO_CLOCK_EVENT, 48000000);
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
+Test(next, a_stuck_job_is_not_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        PROBLEM(&page, HANGS, "rank 1");
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
 /* @slow of 400 calls took @ns, the rest 1 ms. */
 static void disturbed_row(uint64_t slow, uint64_t ns)
 {
@@ -253,6 +283,21 @@ Test(next, a_rank_that_holds_up_the_others)
                 "host work, its GPU)");
         cr_assert(n->rank == 1 && n->job_rank == 1 && n->comm == 0);
         cr_assert_float_eq(n->share, 0.04, 1e-9, "only the waiting that is for it");
+}
+
+/* In the words of WAITING: not "up to" that call. */
+Test(next, a_rank_that_held_up_the_others_in_one_call)
+{
+        struct capo_skew *k;
+
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 1600e6, 40e6, 0});
+        k = page.job->comms[0].skew;
+        k->worst_over = true;
+        k->few = 1;
+        k->few_from_seq = k->few_to_seq = 27;
+        cr_assert_not_null(judged(CAPO_NEXT_late_rank));
+        cr_expect(strstr(advice(CAPO_NEXT_late_rank)->text, "of the job, most of it in call #27: "),
+                  "%s", advice(CAPO_NEXT_late_rank)->text);
 }
 
 Test(next, who_is_last_most_often_is_not_blamed_for_what_another_caused)
