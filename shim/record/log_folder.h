@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #pragma once
 
+#include <stdbool.h>
+
 /** capo_folder_choose() - name the log, when the segment is there, and make its folder if that can
  * be done now. Says why where there will be none. On the job's thread. */
 void capo_folder_choose(void);

@@ -6,4 +6,4 @@ set -eu
 cd "$1"
 shift
 find include core shim tuner analysis profiles cli tests -name '*.h' ! -name wrap_set.h | LC_ALL=C sort |
-	xargs -P 2 -I {} "$@" -D_GNU_SOURCE -Iinclude -I. -Itests/standin/include -std=gnu11 -Wall -Werror -fsyntax-only -x c {}
+	xargs -P 2 -I {} "$@" -D_GNU_SOURCE -Iinclude -I. -Itests/standin/include -std=gnu11 -Wall -Werror -fsyntax-only -include {} -x c /dev/null

@@ -35,7 +35,7 @@ def rows(job):
         who = f"{job.comm_name(row['comm'])} {call_name(row)} {row['bytes']}"
         comm = text.get("comm", job.sections["TIME BY CALL"][0])
         assert text["call"] == call_name(row) and comm.split(" (")[0] == job.comm_name(row["comm"]), f"{who}: text {text}"
-        assert text["ran"] == " ".join(filter(None, (row["algo"], row["proto"]))) or (text["ran"], row["algo"]) == ("-", None), f"{who}: text {text}"
+        assert text["algorithm"] == " ".join(filter(None, (row["algo"], row["proto"]))) or (text["algorithm"], row["algo"]) == ("-", None), f"{who}: text {text}"
         for column, key in {"size": "bytes", "calls": "count", "time": "share", "p50": "p50_us", "p95": "p95_us", "p99": "p99_us",
                             "max": "max_us", "algbw": "algbw_gbs", "busbw": "busbw_gbs"}.items():
             assert agrees(text[column], row[key]), f"{who}: {column} is {text[column]} in the text, {row[key]} in JSON"
