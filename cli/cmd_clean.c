@@ -32,30 +32,18 @@ static bool is_log(const char *head, size_t n)
         return n >= strlen(CAPO_LOG_MAGIC) && !memcmp(head, CAPO_LOG_MAGIC, strlen(CAPO_LOG_MAGIC));
 }
 
-static bool is_pack(const char *head, size_t n)
-{
-        return capo_pack_is(head, n);
-}
+static bool is_pack(const char *head, size_t n) { return capo_pack_is(head, n); }
 
 static bool is_verdict(const char *head, size_t n)
 {
         return n >= 9 && !memcmp(head, "capo hang", 9);
 }
 
-static bool is_record(const char *head, size_t n)
-{
-        return memmem(head, n, "\"capo_hang\"", 11);
-}
+static bool is_record(const char *head, size_t n) { return memmem(head, n, "\"capo_hang\"", 11); }
 
-static bool is_empty(const char *head, size_t n)
-{
-        return !n;
-}
+static bool is_empty(const char *head, size_t n) { return !n; }
 
-static bool is_xml(const char *head, size_t n)
-{
-        return n && *head == '<';
-}
+static bool is_xml(const char *head, size_t n) { return n && *head == '<'; }
 
 /* What capo writes into a folder of logs. */
 static const struct kind {
@@ -146,10 +134,7 @@ static void go_through(struct clean *clean, DIR *dir, const char *path, bool log
         }
 }
 
-static int say_one(const struct capo_segment_info *info, void *arg)
-{
-        return 1;
-}
+static int say_one(const struct capo_segment_info *info, void *arg) { return 1; }
 
 /* Does a process record there, or is one still to be recovered? */
 static bool is_in_use(const char *path)

@@ -24,10 +24,7 @@ static void print_quoted(const char *text, const char *special)
         }
 }
 
-static const char *find_subverb(const struct cli_verb *v)
-{
-        return strchr(v->name, ' ');
-}
+static const char *find_subverb(const struct cli_verb *v) { return strchr(v->name, ' '); }
 
 /* The verbs of a group; "": the first words. */
 static void print_verbs(const char *group)

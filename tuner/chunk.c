@@ -35,10 +35,7 @@ static uint64_t traffic_per_byte(const struct capo_chunks *c, int func, int prot
                (proto == CAPO_PROTO_LL - 1 ? 4 : 1);
 }
 
-static uint64_t round_up(uint64_t x, uint64_t step)
-{
-        return (x + step - 1) / step * step;
-}
+static uint64_t round_up(uint64_t x, uint64_t step) { return (x + step - 1) / step * step; }
 
 /* Could @part be the first channel's of a call of @bytes by itself? The fewer channels, the larger
  * that is. */

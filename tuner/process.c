@@ -211,10 +211,7 @@ void capo_process_load(void)
         }
 }
 
-static bool same_text(const char *a, const char *b)
-{
-        return a == b || (a && b && !strcmp(a, b));
-}
+static bool same_text(const char *a, const char *b) { return a == b || (a && b && !strcmp(a, b)); }
 
 static bool same_shape(const struct capo_shape *a, const struct capo_shape *b)
 {

@@ -50,10 +50,7 @@ int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t
         return 0;
 }
 
-static void set_bit(uint8_t *bits, uint32_t at)
-{
-        bits[at / 8] |= (uint8_t)(1u << at % 8);
-}
+static void set_bit(uint8_t *bits, uint32_t at) { bits[at / 8] |= (uint8_t)(1u << at % 8); }
 
 int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *p)
 {

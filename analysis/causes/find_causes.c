@@ -123,11 +123,8 @@ static double waiter_of(const struct why_asked *a, uint32_t p, const char *part,
                                           : (double)v->grew * 1e3;
 }
 
-#define MEASURE(name, value)                                      \
-        static double name(const struct why_asked *a, uint32_t p) \
-        {                                                         \
-                return value;                                     \
-        }
+#define MEASURE(name, value) \
+        static double name(const struct why_asked *a, uint32_t p) { return value; }
 MEASURE(nccl_wait_ns, waiter_of(a, p, ":nccl:", CAPO_M_THREAD_WAIT))
 MEASURE(nccl_cpus, waiter_of(a, p, ":nccl:", CAPO_M_THREAD_CPUS))
 MEASURE(caller_run_ns, waiter_of(a, p, ":calls:", CAPO_M_THREAD_RUN))
@@ -187,10 +184,7 @@ static double program_ns(const struct why_asked *a, uint32_t p)
 
 /* ---- what is the node's: read by one process of it, or several one after the other ---- */
 
-static double add_known(double sum, double x)
-{
-        return isnan(x) ? sum : isnan(sum) ? x : sum + x;
-}
+static double add_known(double sum, double x) { return isnan(x) ? sum : isnan(sum) ? x : sum + x; }
 
 static double node_sum(const struct why_asked *a, uint32_t p, enum capo_machine_id id)
 {

@@ -11,15 +11,9 @@ static const struct {
 #include "analysis/diagnose/evidence_kinds.def"
 };
 
-const char *capo_evidence_name(enum capo_evidence_kind kind)
-{
-        return kinds[kind].name;
-}
+const char *capo_evidence_name(enum capo_evidence_kind kind) { return kinds[kind].name; }
 
-const char *capo_evidence_words(enum capo_evidence_kind kind)
-{
-        return kinds[kind].words;
-}
+const char *capo_evidence_words(enum capo_evidence_kind kind) { return kinds[kind].words; }
 
 /* ---- words that a large text cannot contain ---- */
 
@@ -233,10 +227,7 @@ bool capo_debug_host(const char *line, char *host, size_t room)
 }
 
 /* For capo_bug_any(): is it that word? */
-static bool is_word(const char *text, void *word)
-{
-        return !strcmp(text, word);
-}
+static bool is_word(const char *text, void *word) { return !strcmp(text, word); }
 
 bool capo_verdict_decides(const struct capo_diagnose_finding *v)
 {

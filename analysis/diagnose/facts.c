@@ -84,10 +84,7 @@ static void take_nodes(const char *at, const char *line, uint32_t number, void *
         ((struct hosts *)arg)->one |= n == 1;
 }
 
-static void add_fact(struct capo_evidence *e, const char *fact)
-{
-        ADD(e->facts, "%s ", fact);
-}
+static void add_fact(struct capo_evidence *e, const char *fact) { ADD(e->facts, "%s ", fact); }
 
 /* In a job of two ranks all groups are of both. */
 static bool is_pair(struct capo_evidence *e)

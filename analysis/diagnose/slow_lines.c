@@ -515,10 +515,7 @@ static struct nics read_nics(struct capo_evidence *e, double measured)
         return s;
 }
 
-static bool has_name(const char *name, void *gpu)
-{
-        return strstr(gpu, name) != NULL;
-}
+static bool has_name(const char *name, void *gpu) { return strstr(gpu, name) != NULL; }
 
 static void judge_by_nics(struct capo_evidence *e, struct capo_tests_run *run,
                           const struct nics *nics)
@@ -625,10 +622,7 @@ static void keep_run(struct run **runs, uint32_t *n, struct run *run)
         (*runs)[(*n)++] = *run;
 }
 
-static bool has_words(const char *words, void *text)
-{
-        return capo_text_has(text, words);
-}
+static bool has_words(const char *words, void *text) { return capo_text_has(text, words); }
 
 void capo_tests_read(struct capo_evidence *e)
 {

@@ -289,10 +289,7 @@ static void name_ranks(const struct watches *w, const struct watch *of,
         *n_out = total;
 }
 
-static bool is_stuck_in(const struct watch *w, int64_t seq)
-{
-        return w->stuck == seq;
-}
+static bool is_stuck_in(const struct watch *w, int64_t seq) { return w->stuck == seq; }
 
 static bool is_not_stuck_in(const struct watch *w, int64_t seq)
 {

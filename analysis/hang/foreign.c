@@ -18,10 +18,7 @@ uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, co
         return job->n_processes++;
 }
 
-static int by_name(const void *a, const void *b)
-{
-        return strcmp(a, b);
-}
+static int by_name(const void *a, const void *b) { return strcmp(a, b); }
 
 uint32_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
                                 int32_t n_ranks)

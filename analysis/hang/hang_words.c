@@ -17,25 +17,13 @@ static const struct {
 #include "analysis/hang/hang_kinds.def"
 };
 
-const char *capo_hang_kind_name(enum capo_hang_kind kind)
-{
-        return kinds[kind].name;
-}
+const char *capo_hang_kind_name(enum capo_hang_kind kind) { return kinds[kind].name; }
 
-int capo_hang_kind_exit(enum capo_hang_kind kind)
-{
-        return kinds[kind].exit;
-}
+int capo_hang_kind_exit(enum capo_hang_kind kind) { return kinds[kind].exit; }
 
-const char *capo_hang_why_name(enum capo_hang_why why)
-{
-        return whys[why].name;
-}
+const char *capo_hang_why_name(enum capo_hang_why why) { return whys[why].name; }
 
-const char *capo_hang_why_meaning(enum capo_hang_why why)
-{
-        return whys[why].meaning;
-}
+const char *capo_hang_why_meaning(enum capo_hang_why why) { return whys[why].meaning; }
 
 /* The processes of the first culprit's node that did not come for the same reason. */
 static void append_pids(const struct capo_job *job, const struct capo_hang_verdict *v, char *text)

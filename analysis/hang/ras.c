@@ -437,10 +437,7 @@ static uint64_t sum_calls(const struct ras_rank *r)
         return n;
 }
 
-static bool rank_has_counts(const struct ras_rank *r)
-{
-        return !r->absent && !r->making;
-}
+static bool rank_has_counts(const struct ras_rank *r) { return !r->absent && !r->making; }
 
 static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
 {

@@ -46,7 +46,4 @@ void capo_clocks_make(struct capo_clocks *c, const struct capo_job *job,
         clocks_of_processes(c, first_of);
 }
 
-void capo_clocks_finish(struct capo_clocks *c)
-{
-        free(c->processes);
-}
+void capo_clocks_finish(struct capo_clocks *c) { free(c->processes); }

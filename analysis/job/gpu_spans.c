@@ -35,10 +35,7 @@ struct capo_gpu_span capo_gpu_span_of(const struct capo_record *r, uint32_t nth)
 CAPO_ORDERED(by_kind, struct capo_gpu_span, CAPO_ORDER(a->kind, b->kind), b->measured - a->measured,
              CAPO_ORDER(a->gpu_ns, b->gpu_ns));
 
-static uint64_t max_time(uint64_t a, uint64_t b)
-{
-        return a > b ? a : b;
-}
+static uint64_t max_time(uint64_t a, uint64_t b) { return a > b ? a : b; }
 
 /* Untimed calls get the median duration of their kind; of two in the middle the shorter, because
  * the longer may be a stall. Sets `most` to the longest of the kind for now. Returns the longest of

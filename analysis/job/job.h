@@ -274,10 +274,7 @@ struct capo_job {
 /** capo_job_new() - NULL: no memory. */
 struct capo_job *capo_job_new(void);
 void capo_job_free(struct capo_job *job);
-static inline void capo_job_freep(struct capo_job **job)
-{
-        capo_job_free(*job);
-}
+static inline void capo_job_freep(struct capo_job **job) { capo_job_free(*job); }
 
 /**
  * capo_job_log() - the log of a process, rewound to its first frame, to read it again

@@ -11,10 +11,7 @@ struct capo_log_calls; /* the shapes of calls that the log has described so far 
 /** capo_log_calls_new() - for one log. */
 struct capo_log_calls *capo_log_calls_new(void);
 void capo_log_calls_free(struct capo_log_calls *c);
-static inline void capo_log_calls_freep(struct capo_log_calls **c)
-{
-        capo_log_calls_free(*c);
-}
+static inline void capo_log_calls_freep(struct capo_log_calls **c) { capo_log_calls_free(*c); }
 
 /* @thread: number of the calling thread in its process. */
 typedef int (*capo_log_call_fn)(const struct capo_record *r, unsigned thread, void *arg);

@@ -93,10 +93,7 @@ uint32_t capo_meet_limit(const struct capo_meet *meet);
 /* Multiplication by the golden ratio: with any limit the sampled calls are spread evenly over the
  * job, and are not, say, every eighth call of each step. Calls are taken in pairs, because a
  * host-time waiting needs the call before. */
-static inline uint32_t capo_meet_hash(uint32_t seq)
-{
-        return (seq >> 1) * 2654435769u;
-}
+static inline uint32_t capo_meet_hash(uint32_t seq) { return (seq >> 1) * 2654435769u; }
 
 /** capo_meet_group() - the group that a call is a member of; 0: none. */
 static inline uint32_t capo_meet_group(const struct capo_record *r)

@@ -82,10 +82,7 @@ static struct part part_of(const struct capo_clocks *s, uint32_t comm, uint32_t 
 }
 
 /* Did its host wait for the call? Else its next call says nothing of the end of this one. */
-static bool has_waited(const struct part *p)
-{
-        return p->next >= p->host + p->ns;
-}
+static bool has_waited(const struct part *p) { return p->next >= p->host + p->ns; }
 
 /* Take only that part of each difference by which the others also began earlier than @last. */
 static void bound_by_begins(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t last,

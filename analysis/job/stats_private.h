@@ -9,10 +9,7 @@
 #define JOB_ROW_FLAGS (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED)
 
 /* ncclSuccess and ncclInProgress are no failures. */
-static inline bool job_failed(int8_t result)
-{
-        return result != 0 && result != 7;
-}
+static inline bool job_failed(int8_t result) { return result != 0 && result != 7; }
 
 /** job_text_copy() - copy text of a log for terminals: control bytes become '?'. */
 char *job_text_copy(const void *bytes, size_t size);

@@ -11,10 +11,7 @@
 #include "core/base/xalloc.h"
 #include "analysis/job/stats_private.h"
 
-uint64_t job_hash(const void *bytes, size_t size)
-{
-        return XXH3_64bits(bytes, size);
-}
+uint64_t job_hash(const void *bytes, size_t size) { return XXH3_64bits(bytes, size); }
 
 bool job_index_grow(struct job_index *ix, uint32_t n)
 {

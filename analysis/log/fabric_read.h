@@ -33,7 +33,4 @@ extern const bool capo_fabric_kind_sends[CAPO_FI_KIND_ROOM]; /* the bytes leave,
  * Return: 0; -ENOMEM. Lines and keys that this version does not know are skipped. */
 int capo_fabric_parse(const char *text, struct capo_fabric **out);
 void capo_fabric_free(struct capo_fabric *f);
-static inline void capo_fabric_freep(struct capo_fabric **f)
-{
-        capo_fabric_free(*f);
-}
+static inline void capo_fabric_freep(struct capo_fabric **f) { capo_fabric_free(*f); }

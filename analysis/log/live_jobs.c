@@ -72,10 +72,7 @@ static void take_info(struct said *s, const struct capo_log_frame *f)
         }
 }
 
-static void extend_end(struct said *s, uint64_t ns)
-{
-        s->end_ns = ns > s->end_ns ? ns : s->end_ns;
-}
+static void extend_end(struct said *s, uint64_t ns) { s->end_ns = ns > s->end_ns ? ns : s->end_ns; }
 
 /* Read the first @most bytes of a log. An unreadable log is marked. */
 static void scan_log(struct all *all, uint32_t i, uint64_t most)

@@ -27,10 +27,7 @@ static int is_log(const struct dirent *e)
                ((n > 5 && !strcmp(e->d_name + n - 5, ".capo")) || capo_pack_is_name(e->d_name));
 }
 
-static int is_visible(const struct dirent *e)
-{
-        return e->d_name[0] != '.';
-}
+static int is_visible(const struct dirent *e) { return e->d_name[0] != '.'; }
 
 static void free_names(struct dirent **names, int n)
 {

@@ -51,10 +51,7 @@ static int check_header(const struct capo_log_header *h, uint64_t file_size, cha
         return 0;
 }
 
-void capo_log_park(struct capo_log *log)
-{
-        capo_log_window_park(&log->window);
-}
+void capo_log_park(struct capo_log *log) { capo_log_window_park(&log->window); }
 
 void capo_log_rewind(struct capo_log *log)
 {
@@ -249,35 +246,17 @@ bool capo_log_begins_with(struct capo_log *log, struct capo_log *other)
         return same;
 }
 
-bool capo_log_in_memory(const struct capo_log *log)
-{
-        return log->window.in_memory;
-}
+bool capo_log_in_memory(const struct capo_log *log) { return log->window.in_memory; }
 
-uint64_t capo_log_size(const struct capo_log *log)
-{
-        return log->window.size;
-}
+uint64_t capo_log_size(const struct capo_log *log) { return log->window.size; }
 
-const struct capo_log_header *capo_log_header(const struct capo_log *log)
-{
-        return &log->header;
-}
+const struct capo_log_header *capo_log_header(const struct capo_log *log) { return &log->header; }
 
-const struct capo_log_health *capo_log_health(const struct capo_log *log)
-{
-        return &log->health;
-}
+const struct capo_log_health *capo_log_health(const struct capo_log *log) { return &log->health; }
 
-const char *capo_log_path(const struct capo_log *log)
-{
-        return log->window.path;
-}
+const char *capo_log_path(const struct capo_log *log) { return log->window.path; }
 
-uint64_t capo_log_position(const struct capo_log *log)
-{
-        return log->next;
-}
+uint64_t capo_log_position(const struct capo_log *log) { return log->next; }
 
 const char *capo_frame_name(unsigned type)
 {

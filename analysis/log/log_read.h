@@ -68,10 +68,7 @@ int capo_log_open_packed(const char *pack, const struct capo_pack_entry *entry,
 /** capo_log_close() - NULL is allowed. */
 void capo_log_close(struct capo_log *log);
 
-static inline void capo_log_closep(struct capo_log **log)
-{
-        capo_log_close(*log);
-}
+static inline void capo_log_closep(struct capo_log **log) { capo_log_close(*log); }
 
 const struct capo_log_header *capo_log_header(const struct capo_log *log);
 const struct capo_log_health *capo_log_health(const struct capo_log *log);
@@ -114,10 +111,7 @@ int capo_log_next(struct capo_log *log, struct capo_log_frame *frame);
 int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_frame *frame);
 
 /** capo_log_pad() - parts of a frame begin at multiples of 8 bytes. */
-static inline uint64_t capo_log_pad(uint64_t n)
-{
-        return (n + 7) & ~(uint64_t)7;
-}
+static inline uint64_t capo_log_pad(uint64_t n) { return (n + 7) & ~(uint64_t)7; }
 
 /* The payloads, converted to the newest layout. Each function returns 0, or -EBADMSG if the payload
  * is shorter than its counts say. Pointers point into the frame. */

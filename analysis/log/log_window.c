@@ -170,7 +170,4 @@ const unsigned char *capo_log_window_read(struct capo_log_window *w, uint64_t of
         return w->bytes;
 }
 
-uint64_t capo_log_window_opened(void)
-{
-        return opened;
-}
+uint64_t capo_log_window_opened(void) { return opened; }

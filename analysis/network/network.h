@@ -59,10 +59,7 @@ struct capo_fabric_job {
  * Return: keeps a pointer to @job; NULL if no process used libfabric. */
 struct capo_fabric_job *capo_fabric_job_new(const struct capo_job *job);
 void capo_fabric_job_free(struct capo_fabric_job *f);
-static inline void capo_fabric_job_freep(struct capo_fabric_job **f)
-{
-        capo_fabric_job_free(*f);
-}
+static inline void capo_fabric_job_freep(struct capo_fabric_job **f) { capo_fabric_job_free(*f); }
 
 /** capo_fabric_job_warning() - a sentence for the user: data went through the kernel's network
  * stack although the machine has InfiniBand, EFA or Slingshot devices. Return: @text; NULL: nothing

@@ -72,10 +72,7 @@ bool capo_fabric_is_slow(const char *provider)
 
 /* ---- which rank used which NIC ---- */
 
-static uint64_t link_bytes(const struct capo_fabric_link *l)
-{
-        return l->sent + l->received;
-}
+static uint64_t link_bytes(const struct capo_fabric_link *l) { return l->sent + l->received; }
 
 static const char *nic_of(const struct capo_fabric_domain *d)
 {

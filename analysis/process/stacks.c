@@ -155,10 +155,7 @@ static bool one_thread(int pid, int tid, const struct process_python *python, FI
         return true;
 }
 
-static int by_number(const void *a, const void *b)
-{
-        return *(const int *)a - *(const int *)b;
-}
+static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
 
 static int all_threads(int pid, FILE *out)
 {

@@ -25,10 +25,7 @@ static int compare_sides(const struct side *x, const struct side *y)
         return strcmp(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes);
 }
 
-static int by_key(const void *x, const void *y)
-{
-        return compare_sides(x, y);
-}
+static int by_key(const void *x, const void *y) { return compare_sides(x, y); }
 
 /* 0: not timed. */
 static double side_quantile(const struct side *s, int clock, double q)

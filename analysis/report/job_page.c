@@ -67,15 +67,9 @@ static const struct {
 #include "analysis/report/problem_kinds.def"
 };
 
-const char *capo_problem_name(unsigned kind)
-{
-        return problems[kind].name;
-}
+const char *capo_problem_name(unsigned kind) { return problems[kind].name; }
 
-enum capo_severity capo_problem_severity(unsigned kind)
-{
-        return problems[kind].severity;
-}
+enum capo_severity capo_problem_severity(unsigned kind) { return problems[kind].severity; }
 
 const char *capo_severity_name(enum capo_severity severity)
 {

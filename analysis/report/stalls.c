@@ -27,10 +27,7 @@ struct stall {
         double from, to; /* ns since 1970 */
 };
 
-static double length_of(struct stall s)
-{
-        return s.to - s.from;
-}
+static double length_of(struct stall s) { return s.to - s.from; }
 
 static struct stall silence_of(const struct capo_job_process *p, uint32_t i)
 {

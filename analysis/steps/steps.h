@@ -65,7 +65,7 @@ struct capo_steps {
         uint32_t n, n_plain;
         /* over plain steps */
         double p50_ns, p95_ns, mean_ns, mean_error_ns; /* standard error of the mean */
-        double recent_p50_ns, recent_p95_ns; /* of the last minutes */
+        double recent_p50_ns, recent_p95_ns;           /* of the last minutes */
         double drift;     /* median of the last quarter over that of the first, minus 1 */
         uint32_t changed; /* index of the step from which on steps take clearly longer or shorter
                              (Pettitt's test, p < 0.001, and at least 5 %); 0: none */

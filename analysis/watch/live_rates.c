@@ -14,10 +14,7 @@ static void make_room(struct capo_live_rates *rates, uint32_t n)
 }
 
 /* Counters fall when a process ends: then this interval is not known. */
-static double grown(double now, double before)
-{
-        return now > before ? now - before : 0;
-}
+static double grown(double now, double before) { return now > before ? now - before : 0; }
 
 static bool is_together(const struct capo_live_rate *a, const struct capo_live_rate *b)
 {

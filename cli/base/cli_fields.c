@@ -9,10 +9,7 @@
 
 static bool exact_bytes;
 
-void cli_fields_exact(void)
-{
-        exact_bytes = true;
-}
+void cli_fields_exact(void) { exact_bytes = true; }
 
 /* ---- text ---- */
 
@@ -106,10 +103,7 @@ static json_t *field_json(const struct field *f, const char *name, union field_v
         }
 }
 
-static bool is_integer(enum field_kind kind)
-{
-        return kind >= FIELD_FLAG && kind <= FIELD_TIME;
-}
+static bool is_integer(enum field_kind kind) { return kind >= FIELD_FLAG && kind <= FIELD_TIME; }
 
 double cli_field_export(const struct cli_entity *e, const void *in, const void *of,
                         const char *name)

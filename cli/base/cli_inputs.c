@@ -11,10 +11,7 @@
 #include "core/base/nccl_release.h"
 
 /* Words that clear a label. */
-static bool clears_label(const char *v)
-{
-        return !strcmp(v, "none") || !strcmp(v, "auto");
-}
+static bool clears_label(const char *v) { return !strcmp(v, "none") || !strcmp(v, "auto"); }
 
 /* "one of a, b, auto"; @words is a function like capo_algo_words(). */
 static const char *one_of(char *(*words)(const char *last, char *text, size_t room))
@@ -145,10 +142,7 @@ bool cli_inputs_unused(const struct cli_inputs *inputs)
 
 static const struct capo_store_filter *filter_in_force;
 
-void cli_inputs_filter(const struct capo_store_filter *filter)
-{
-        filter_in_force = filter;
-}
+void cli_inputs_filter(const struct capo_store_filter *filter) { filter_in_force = filter; }
 
 /* The imports of a store, with sums over their samples. */
 struct imports {

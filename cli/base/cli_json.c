@@ -6,10 +6,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/clock_reasons.h"
 
-json_t *cli_json_real(double value)
-{
-        return isfinite(value) ? json_real(value) : json_null();
-}
+json_t *cli_json_real(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 /* Six significant digits: measurements are no better, and 17 digits are hard to read. */
 json_t *cli_json_number(double v)
@@ -22,10 +19,7 @@ json_t *cli_json_number(double v)
         return json_real(strtod(text, NULL));
 }
 
-json_t *cli_json_known(double value)
-{
-        return value < 0 ? json_null() : json_real(value);
-}
+json_t *cli_json_known(double value) { return value < 0 ? json_null() : json_real(value); }
 
 json_t *cli_json_text(const char *s)
 {
@@ -52,10 +46,7 @@ json_t *cli_json_gpus(const struct capo_plan_gpu *gpus, size_t n)
         return list;
 }
 
-static json_t *above_zero(double value)
-{
-        return value > 0 ? json_real(value) : json_null();
-}
+static json_t *above_zero(double value) { return value > 0 ? json_real(value) : json_null(); }
 
 json_t *cli_json_cause(const struct capo_late_cause *cause)
 {

@@ -179,10 +179,7 @@ enum { CLI_OPTIONS_MAX = 64 };
 unsigned cli_options(const struct cli_command *command, struct cli_found found[CLI_OPTIONS_MAX]);
 
 /** cli_has_value() - does the option take a value? */
-static inline bool cli_has_value(const struct cli_option *o)
-{
-        return o->kind > CLI_KIND_SET;
-}
+static inline bool cli_has_value(const struct cli_option *o) { return o->kind > CLI_KIND_SET; }
 
 /** cli_table() - print all options, one per line: verb, option, letter, 1 if it takes a value, an
  * example value; tab-separated. */

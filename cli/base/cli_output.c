@@ -129,10 +129,7 @@ static int open_output(struct cli_output *o, const char *path, FILE *(*stream)(i
         return report_write_error(path, error);
 }
 
-static FILE *stream_bytes(int fd)
-{
-        return fdopen(fd, "w");
-}
+static FILE *stream_bytes(int fd) { return fdopen(fd, "w"); }
 
 int cli_output_open(struct cli_output *o, const char *path)
 {

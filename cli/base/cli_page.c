@@ -17,10 +17,7 @@ static void append_text(struct cli_texts *list, char *text)
         list->text[list->n++] = text;
 }
 
-struct cli_page *cli_page_new(void)
-{
-        return xcalloc(1, sizeof(struct cli_page));
-}
+struct cli_page *cli_page_new(void) { return xcalloc(1, sizeof(struct cli_page)); }
 
 /* A name with a newline must not look like one more line of the page. */
 static char *on_one_line(char *text, const char *controls)
@@ -137,10 +134,7 @@ void cli_section_note(struct cli_page *page, struct cli_section *s, const char *
         page->marked |= 1u << (page->notes.n - 1);
 }
 
-bool cli_section_empty(const struct cli_section *s)
-{
-        return !s->cells.n && !s->lines.n;
-}
+bool cli_section_empty(const struct cli_section *s) { return !s->cells.n && !s->lines.n; }
 
 /* ---- text ---- */
 

@@ -12,10 +12,7 @@ struct way {
 
 static int why_not; /* errno of the last failed write: a stream only keeps that one failed */
 
-int cli_plain_why_not(void)
-{
-        return why_not;
-}
+int cli_plain_why_not(void) { return why_not; }
 
 static bool write_bytes(const struct way *w, const char *text, size_t n)
 {

@@ -15,10 +15,7 @@ static struct {
         size_t n;
 } screen;
 
-void cli_screen_wide(void)
-{
-        screen.wide = true;
-}
+void cli_screen_wide(void) { screen.wide = true; }
 
 bool cli_screen_is_terminal(FILE *out)
 {

@@ -20,10 +20,7 @@ struct capo_table; /* cells are added row by row, left to right */
  * "l16/b,l,r,r/a,l~": names, calls, two numbers of which the second is dropped first, sentences. */
 struct capo_table *capo_table_new(const char *columns);
 void capo_table_free(struct capo_table *t);
-static inline void capo_table_freep(struct capo_table **t)
-{
-        capo_table_free(*t);
-}
+static inline void capo_table_freep(struct capo_table **t) { capo_table_free(*t); }
 
 /** capo_table_cell() - add the next cell; it is empty without memory. */
 void capo_table_cell(struct capo_table *t, const char *format, ...)

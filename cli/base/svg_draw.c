@@ -10,10 +10,7 @@ enum { MAX_TICKS = 24 };
 
 #define LETTER 6.2 /* mean width of a letter of 12 px sans-serif, rather too large */
 
-static bool is_log(const struct capo_svg_axis *a)
-{
-        return a->scale != CAPO_SVG_LINEAR;
-}
+static bool is_log(const struct capo_svg_axis *a) { return a->scale != CAPO_SVG_LINEAR; }
 
 void capo_svg_widen(struct capo_svg_axis *a, double value)
 {
@@ -155,10 +152,7 @@ void capo_svg_begin(FILE *out, double width, double height, const char *title, b
         }
 }
 
-void capo_svg_end(FILE *out)
-{
-        fputs("</svg>\n", out);
-}
+void capo_svg_end(FILE *out) { fputs("</svg>\n", out); }
 
 void capo_svg_text(FILE *out, double x, double y, char anchor, double room, const char *class,
                    const char *text)

@@ -15,10 +15,7 @@
 enum { POLL_US = 20000 };
 #define CLOCK_TOLERANCE_S 0.1
 
-static double read_clock(void)
-{
-        return (double)capo_clock_of(CLOCK_REALTIME) / 1e9;
-}
+static double read_clock(void) { return (double)capo_clock_of(CLOCK_REALTIME) / 1e9; }
 
 static void name_file(const struct check_options *o, const char *what, int index, char path[4096])
 {

@@ -284,10 +284,7 @@ static unsigned find_algo(const char *word)
         return old ? CAPO_ALGO_COLLNET_DIRECT : capo_algo_find(word);
 }
 
-static unsigned find_proto(const char *word)
-{
-        return capo_proto_find(word);
-}
+static unsigned find_proto(const char *word) { return capo_proto_find(word); }
 
 static void check_choice(struct capo_findings *f, const struct setting *set,
                          unsigned (*find_word)(const char *), int version)

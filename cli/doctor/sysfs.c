@@ -77,10 +77,7 @@ bool capo_sysfs_exists(const char *format, ...)
         return there;
 }
 
-static int is_name(const struct dirent *e)
-{
-        return *e->d_name != '.';
-}
+static int is_name(const struct dirent *e) { return *e->d_name != '.'; }
 
 __attribute__((format(printf, 2, 3))) static const char *name_folder(char path[PATH_MAX],
                                                                      const char *format, ...)

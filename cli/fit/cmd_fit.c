@@ -49,15 +49,9 @@ static int write_file(const char *path, int (*write)(FILE *, const void *), cons
         return r < 0 ? r : cli_output_close(&out, write(out.file, what));
 }
 
-static int write_profile(FILE *f, const void *profile)
-{
-        return capo_profile_write(profile, f);
-}
+static int write_profile(FILE *f, const void *profile) { return capo_profile_write(profile, f); }
 
-static int write_svg(FILE *f, const void *fit)
-{
-        return capo_svg_fit(f, fit, "capo fit");
-}
+static int write_svg(FILE *f, const void *fit) { return capo_svg_fit(f, fit, "capo fit"); }
 
 /* Is NCCL's own choice the fastest measured one everywhere? */
 static bool nothing_faster(const struct capo_fit *fit)

@@ -52,10 +52,7 @@ static void put_thread(const char *line, FILE *out)
 
 /* Is it a frame of the program's own Python code? capo_py_say() prints files of packages and of the
  * standard library without their root, others with the full path. */
-static bool is_own_frame(const char *frame)
-{
-        return *frame == '/' && strstr(frame, ".py:");
-}
+static bool is_own_frame(const char *frame) { return *frame == '/' && strstr(frame, ".py:"); }
 
 /* The next frame at *@at. False: no more, or a line of another thread follows. */
 static bool next_frame(const char **at, bool indented, char frame[512])

@@ -459,9 +459,7 @@ static int plan_run(void *options, int n, char **words)
         return status;
 }
 
-static void finish_question(void *options)
-{
-}
+static void finish_question(void *options) {}
 
 static void print_platforms(FILE *out)
 {

@@ -486,10 +486,7 @@ static int print_digest(void *options, int n, char **words)
         return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
-struct export
-{
-        bool csv;
-};
+struct export { bool csv; };
 
 static int export_profile(void *options, int n, char **words)
 {

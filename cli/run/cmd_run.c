@@ -184,10 +184,7 @@ static bool is_open_mpi(const char *command)
 
 /* srun sets variables for the ranks of the step that it starts. Those of the allocation, which this
  * process has, may differ. */
-static bool is_srun(const char *command)
-{
-        return !strcmp(capo_base_name(command), "srun");
-}
+static bool is_srun(const char *command) { return !strcmp(capo_base_name(command), "srun"); }
 
 /* @command with `-x NAME` after its first word for every variable to forward. */
 static char **with_forwarding(char **command)

@@ -166,10 +166,7 @@ static void set_class(struct search *s, unsigned class)
         qsort_r(s->lead, (size_t)s->n_lead, sizeof *s->lead, by_time, s->ln);
 }
 
-static bool is_explicit(const struct capo_sweep_candidate *c)
-{
-        return c->channels && c->chunk;
-}
+static bool is_explicit(const struct capo_sweep_candidate *c) { return c->channels && c->chunk; }
 
 /* What NCCL takes where a list says 0 is not known: that is near to all. */
 static bool is_near(double a, double b, double factor)

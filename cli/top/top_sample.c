@@ -8,9 +8,7 @@
 
 enum { NIC_SILENT_S = 15 }; /* without new data for this long, the rate is zero */
 
-static void ignore_gone(struct watch *w, struct watch_job *job)
-{
-}
+static void ignore_gone(struct watch *w, struct watch_job *job) {}
 
 static void finish_job(struct top_job *job)
 {

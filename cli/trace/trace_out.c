@@ -46,10 +46,7 @@ char *trace_out_room(struct trace_out *o, size_t n)
         return o->text + o->used;
 }
 
-void trace_out_take(struct trace_out *o, size_t n)
-{
-        o->used += n;
-}
+void trace_out_take(struct trace_out *o, size_t n) { o->used += n; }
 
 struct trace_out *trace_out_new(FILE *file, bool gzip)
 {
@@ -75,10 +72,7 @@ int trace_out_end(struct trace_out *o)
         return r;
 }
 
-char *trace_put_number(char *to, uint64_t n)
-{
-        return to + sprintf(to, "%" PRIu64, n);
-}
+char *trace_put_number(char *to, uint64_t n) { return to + sprintf(to, "%" PRIu64, n); }
 
 char *trace_put_us(char *to, uint64_t ns)
 {

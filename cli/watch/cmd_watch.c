@@ -122,10 +122,7 @@ static uint64_t judge_job(struct watch *w, struct watch_job *job)
         return in;
 }
 
-static uint64_t now_mono(void)
-{
-        return capo_clock_of(CLOCK_MONOTONIC);
-}
+static uint64_t now_mono(void) { return capo_clock_of(CLOCK_MONOTONIC); }
 
 /* What the loop waits for besides time. */
 struct waiting {

@@ -400,10 +400,7 @@ static struct rusage own_usage(void)
         return u;
 }
 
-static double seconds_of(struct timeval t)
-{
-        return (double)t.tv_sec + (double)t.tv_usec / 1e6;
-}
+static double seconds_of(struct timeval t) { return (double)t.tv_sec + (double)t.tv_usec / 1e6; }
 
 static uint64_t failed_calls(const struct capo_job *job)
 {

@@ -92,10 +92,7 @@ static bool same_word(const char *a, const char *b)
         }
 }
 
-const char *capo_call_name(unsigned call)
-{
-        return calls[call < CAPO_CALLS ? call : 0].name;
-}
+const char *capo_call_name(unsigned call) { return calls[call < CAPO_CALLS ? call : 0].name; }
 
 enum capo_call_kind capo_call_kind(unsigned call)
 {
@@ -134,30 +131,15 @@ unsigned capo_call_find(const char *name)
         return CAPO_CALL_NONE;
 }
 
-const char *capo_algo_name(unsigned algo)
-{
-        return algos[algo < CAPO_ALGOS ? algo : 0].name;
-}
+const char *capo_algo_name(unsigned algo) { return algos[algo < CAPO_ALGOS ? algo : 0].name; }
 
-const char *capo_algo_word(unsigned algo)
-{
-        return algos[algo < CAPO_ALGOS ? algo : 0].word;
-}
+const char *capo_algo_word(unsigned algo) { return algos[algo < CAPO_ALGOS ? algo : 0].word; }
 
-const char *capo_proto_name(unsigned proto)
-{
-        return protos[proto < CAPO_PROTOS ? proto : 0].name;
-}
+const char *capo_proto_name(unsigned proto) { return protos[proto < CAPO_PROTOS ? proto : 0].name; }
 
-const char *capo_proto_word(unsigned proto)
-{
-        return protos[proto < CAPO_PROTOS ? proto : 0].word;
-}
+const char *capo_proto_word(unsigned proto) { return protos[proto < CAPO_PROTOS ? proto : 0].word; }
 
-unsigned capo_proto_grain(unsigned proto)
-{
-        return protos[proto < CAPO_PROTOS ? proto : 0].grain;
-}
+unsigned capo_proto_grain(unsigned proto) { return protos[proto < CAPO_PROTOS ? proto : 0].grain; }
 
 const char *capo_ran_algo(unsigned algo_proto)
 {
@@ -177,10 +159,7 @@ const char *capo_ran_proto(unsigned algo_proto)
         return capo_ran_beside(algo_proto) ? "-" : capo_proto_name(algo_proto & 15);
 }
 
-bool capo_ran_half(unsigned algo_proto)
-{
-        return algo_proto == CAPO_KERNEL_EP_SENT;
-}
+bool capo_ran_half(unsigned algo_proto) { return algo_proto == CAPO_KERNEL_EP_SENT; }
 
 unsigned capo_symk_find(const char *name)
 {
@@ -235,10 +214,7 @@ static char *join_words(const char *(*word)(unsigned i), unsigned first, unsigne
         return text;
 }
 
-static const char *coll_word_at(unsigned place)
-{
-        return colls[coll_at[place]].word;
-}
+static const char *coll_word_at(unsigned place) { return colls[coll_at[place]].word; }
 
 char *capo_algo_words(const char *last, char *text, size_t room)
 {
@@ -255,15 +231,9 @@ char *capo_coll_words(const char *last, char *text, size_t room)
         return join_words(coll_word_at, 0, CAPO_COLLS, last, text, room);
 }
 
-const char *capo_coll_word(unsigned coll)
-{
-        return colls[coll].word;
-}
+const char *capo_coll_word(unsigned coll) { return colls[coll].word; }
 
-int capo_coll_find(const char *word)
-{
-        return capo_coll_of_call(capo_call_find(word));
-}
+int capo_coll_find(const char *word) { return capo_coll_of_call(capo_call_find(word)); }
 
 int capo_coll_of_call(unsigned call)
 {
@@ -276,30 +246,15 @@ int capo_coll_of_call(unsigned call)
         return -1;
 }
 
-unsigned capo_coll_call(unsigned coll)
-{
-        return colls[coll].call;
-}
+unsigned capo_coll_call(unsigned coll) { return colls[coll].call; }
 
-enum capo_call_kind capo_coll_kind(unsigned coll)
-{
-        return colls[coll].kind;
-}
+enum capo_call_kind capo_coll_kind(unsigned coll) { return colls[coll].kind; }
 
-unsigned capo_coll_at(unsigned place)
-{
-        return coll_at[place];
-}
+unsigned capo_coll_at(unsigned place) { return coll_at[place]; }
 
-const char *capo_clock_name(unsigned clock)
-{
-        return clocks[clock < CAPO_CLOCKS ? clock : 0];
-}
+const char *capo_clock_name(unsigned clock) { return clocks[clock < CAPO_CLOCKS ? clock : 0]; }
 
-unsigned capo_type_size(unsigned type)
-{
-        return type < N_ELEMENTS(types) ? types[type].size : 0;
-}
+unsigned capo_type_size(unsigned type) { return type < N_ELEMENTS(types) ? types[type].size : 0; }
 
 const char *capo_type_name(unsigned type)
 {

@@ -51,10 +51,7 @@ const char *capo_ran_proto(unsigned algo_proto);
 
 /** capo_ran_beside() - something that is not of NCCL's table ran: no tuner forces or prevents it.
  */
-static inline bool capo_ran_beside(unsigned algo_proto)
-{
-        return algo_proto >= CAPO_KERNELS_FROM;
-}
+static inline bool capo_ran_beside(unsigned algo_proto) { return algo_proto >= CAPO_KERNELS_FROM; }
 
 /** capo_ran_half() - the first half of a call of NCCL EP: its end says nothing about other ranks. */
 bool capo_ran_half(unsigned algo_proto);

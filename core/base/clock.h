@@ -30,10 +30,7 @@ static inline uint64_t capo_clock_of(clockid_t clock)
         return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static inline uint64_t capo_clock_mono(void)
-{
-        return capo_clock_of(CLOCK_MONOTONIC);
-}
+static inline uint64_t capo_clock_mono(void) { return capo_clock_of(CLOCK_MONOTONIC); }
 
 /** capo_clock_read() - the counter, for who knows that capo_clock_counter is set. */
 static inline uint64_t capo_clock_read(void)

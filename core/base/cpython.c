@@ -124,10 +124,7 @@ static uint64_t get_word(const uint8_t *raw, size_t offset)
         return value;
 }
 
-static size_t max_offset(size_t a, size_t b)
-{
-        return a > b ? a : b;
-}
+static size_t max_offset(size_t a, size_t b) { return a > b ? a : b; }
 
 uint64_t capo_py_innermost(const struct capo_py *py, uint64_t thread)
 {

@@ -15,10 +15,7 @@ struct parse {
                     */
 };
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static void put_chars(struct parse *s, const char *text, size_t n)
 {

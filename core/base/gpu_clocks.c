@@ -18,15 +18,9 @@ static const struct {
 #include "capo/clock_reasons.def"
 };
 
-const char *capo_clock_reason_name(enum capo_clock_reason reason)
-{
-        return reasons[reason].name;
-}
+const char *capo_clock_reason_name(enum capo_clock_reason reason) { return reasons[reason].name; }
 
-const char *capo_clock_reason_words(enum capo_clock_reason reason)
-{
-        return reasons[reason].words;
-}
+const char *capo_clock_reason_words(enum capo_clock_reason reason) { return reasons[reason].words; }
 
 enum capo_clock_weight capo_clock_reason_weight(enum capo_clock_reason reason)
 {

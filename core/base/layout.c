@@ -52,10 +52,7 @@ uint32_t capo_layout_largest(const struct capo_layout *l)
         return most;
 }
 
-bool capo_layout_ordered(const struct capo_layout *l)
-{
-        return l->n_nodes > 2 && l->n_runs > 1;
-}
+bool capo_layout_ordered(const struct capo_layout *l) { return l->n_nodes > 2 && l->n_runs > 1; }
 
 struct capo_layout capo_layout_in_any_order(const struct capo_layout *l)
 {

@@ -100,7 +100,4 @@ void capo_unlock(pthread_mutex_t *lock)
         restore_cancel();
 }
 
-unsigned capo_locked(void)
-{
-        return mine.held;
-}
+unsigned capo_locked(void) { return mine.held; }

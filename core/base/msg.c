@@ -5,10 +5,7 @@
 
 static enum capo_level last_level = CAPO_INFO;
 
-void capo_msg_set_level(enum capo_level last)
-{
-        last_level = last;
-}
+void capo_msg_set_level(enum capo_level last) { last_level = last; }
 
 static void print_message(enum capo_level level, const char *format, va_list args)
 {

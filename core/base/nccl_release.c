@@ -29,10 +29,7 @@ bool capo_nccl_has(int version, enum capo_nccl_fact fact)
         return span_contains(facts[fact], version);
 }
 
-int capo_nccl_since(enum capo_nccl_fact fact)
-{
-        return facts[fact].first;
-}
+int capo_nccl_since(enum capo_nccl_fact fact) { return facts[fact].first; }
 
 bool capo_tuner_abi_asked(int version, int abi)
 {
@@ -40,10 +37,7 @@ bool capo_tuner_abi_asked(int version, int abi)
                span_contains(tuner_abis[abi], version);
 }
 
-int capo_tuner_abi_since(int abi)
-{
-        return tuner_abis[abi].first;
-}
+int capo_tuner_abi_since(int abi) { return tuner_abis[abi].first; }
 
 /* A function of NCCL's that this capo has a row for, wrapped or not. */
 static bool is_known_call(const char *name)

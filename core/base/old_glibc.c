@@ -104,30 +104,18 @@ int capo_stat64(const char *path, void *out) __asm__("stat64");
 int capo_fstat64(int fd, void *out) __asm__("fstat64");
 int capo_lstat64(const char *path, void *out) __asm__("lstat64");
 
-int capo_stat(const char *path, void *out)
-{
-        return stat_at(AT_FDCWD, path, out, 0);
-}
+int capo_stat(const char *path, void *out) { return stat_at(AT_FDCWD, path, out, 0); }
 
-int capo_fstat(int fd, void *out)
-{
-        return stat_at(fd, "", out, AT_EMPTY_PATH);
-}
+int capo_fstat(int fd, void *out) { return stat_at(fd, "", out, AT_EMPTY_PATH); }
 
 int capo_lstat(const char *path, void *out)
 {
         return stat_at(AT_FDCWD, path, out, AT_SYMLINK_NOFOLLOW);
 }
 
-int capo_stat64(const char *path, void *out)
-{
-        return stat_at(AT_FDCWD, path, out, 0);
-}
+int capo_stat64(const char *path, void *out) { return stat_at(AT_FDCWD, path, out, 0); }
 
-int capo_fstat64(int fd, void *out)
-{
-        return stat_at(fd, "", out, AT_EMPTY_PATH);
-}
+int capo_fstat64(int fd, void *out) { return stat_at(fd, "", out, AT_EMPTY_PATH); }
 
 int capo_lstat64(const char *path, void *out)
 {

@@ -94,16 +94,10 @@ int __libc_start_main(int (*main)(int, char **, char **), int argc, char **argv,
 /* hwloc's archive can ask libudev, of which there is no archive. Without a context it reads the
  * kernel's and udev's files itself. */
 void *udev_new(void);
-void *udev_new(void)
-{
-        return NULL;
-}
+void *udev_new(void) { return NULL; }
 
 void *udev_unref(void *udev);
-void *udev_unref(void *udev)
-{
-        return NULL;
-}
+void *udev_unref(void *udev) { return NULL; }
 
 void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name);
 void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, const char *name)
@@ -112,15 +106,9 @@ void *udev_device_new_from_subsystem_sysname(void *udev, const char *subsystem, 
 }
 
 const char *udev_device_get_property_value(void *device, const char *key);
-const char *udev_device_get_property_value(void *device, const char *key)
-{
-        return NULL;
-}
+const char *udev_device_get_property_value(void *device, const char *key) { return NULL; }
 
 void *udev_device_unref(void *device);
-void *udev_device_unref(void *device)
-{
-        return NULL;
-}
+void *udev_device_unref(void *device) { return NULL; }
 
 #pragma GCC visibility pop

@@ -20,10 +20,7 @@ const char *capo_plugin_file(const char *kind, const char *value, unsigned i,
         return n >= 0 && n < CAPO_PLUGIN_FILE ? text : NULL;
 }
 
-bool capo_plugin_off(const char *value)
-{
-        return value && !strcasecmp(value, "none");
-}
+bool capo_plugin_off(const char *value) { return value && !strcasecmp(value, "none"); }
 
 bool capo_plugin_static(const char *value)
 {

@@ -33,10 +33,7 @@
         })
 
 /* getenv() where a function is asked for that may have a stand-in. */
-static inline const char *capo_getenv(const char *name, void *nothing)
-{
-        return getenv(name);
-}
+static inline const char *capo_getenv(const char *name, void *nothing) { return getenv(name); }
 
 /* The last part of a path. */
 static inline const char *capo_base_name(const char *path)
@@ -46,10 +43,7 @@ static inline const char *capo_base_name(const char *path)
         return slash ? slash + 1 : path;
 }
 
-static inline void capo_freep(void *p)
-{
-        free(*(void **)p);
-}
+static inline void capo_freep(void *p) { free(*(void **)p); }
 
 static inline void capo_fclosep(FILE **f)
 {

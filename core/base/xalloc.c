@@ -15,30 +15,15 @@ static void *memory_or_end(void *memory)
         return memory;
 }
 
-void *xmalloc(size_t size)
-{
-        return memory_or_end(malloc(size ? size : 1));
-}
+void *xmalloc(size_t size) { return memory_or_end(malloc(size ? size : 1)); }
 
-void *xcalloc(size_t n, size_t size)
-{
-        return memory_or_end(calloc(n ? n : 1, size ? size : 1));
-}
+void *xcalloc(size_t n, size_t size) { return memory_or_end(calloc(n ? n : 1, size ? size : 1)); }
 
-void *xrealloc(void *old, size_t size)
-{
-        return memory_or_end(realloc(old, size ? size : 1));
-}
+void *xrealloc(void *old, size_t size) { return memory_or_end(realloc(old, size ? size : 1)); }
 
-char *xstrdup(const char *text)
-{
-        return memory_or_end(strdup(text));
-}
+char *xstrdup(const char *text) { return memory_or_end(strdup(text)); }
 
-char *xstrndup(const char *text, size_t n)
-{
-        return memory_or_end(strndup(text, n));
-}
+char *xstrndup(const char *text, size_t n) { return memory_or_end(strndup(text, n)); }
 
 char *xvprintf(const char *format, va_list args)
 {
@@ -58,10 +43,7 @@ char *xprintf(const char *format, ...)
         return text;
 }
 
-FILE *xmemstream(char **text, size_t *size)
-{
-        return memory_or_end(open_memstream(text, size));
-}
+FILE *xmemstream(char **text, size_t *size) { return memory_or_end(open_memstream(text, size)); }
 
 void xmemclose(FILE *f)
 {

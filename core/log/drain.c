@@ -283,10 +283,7 @@ void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
         d->describe.site_text = site_text;
 }
 
-void capo_drain_name_site(struct capo_drain *d)
-{
-        describe_site(&d->describe);
-}
+void capo_drain_name_site(struct capo_drain *d) { describe_site(&d->describe); }
 
 bool capo_drain_waits(const struct capo_drain *d)
 {
@@ -294,10 +291,7 @@ bool capo_drain_waits(const struct capo_drain *d)
                d->h->flight_head - d->out.done.flight_tail >= CAPO_BLOCK_MOST;
 }
 
-double capo_drain_fullest(const struct capo_drain *d)
-{
-        return d->fullest;
-}
+double capo_drain_fullest(const struct capo_drain *d) { return d->fullest; }
 
 static void count_record(struct capo_drain *d, const struct capo_record *r)
 {
@@ -475,10 +469,7 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         return r;
 }
 
-void capo_drain_goes_on(struct capo_drain *d)
-{
-        d->goes_on = true;
-}
+void capo_drain_goes_on(struct capo_drain *d) { d->goes_on = true; }
 
 static void count_host(enum capo_unfinished_where where, const struct capo_record *r, void *n)
 {
@@ -506,10 +497,7 @@ bool capo_drain_quiet(const struct capo_drain *d)
         return !under_way && count_dropped(&d->describe) == d->describe.dropped;
 }
 
-int capo_drain_create_log(struct capo_drain *d)
-{
-        return capo_output_create(&d->out);
-}
+int capo_drain_create_log(struct capo_drain *d) { return capo_output_create(&d->out); }
 
 void capo_drain_into(struct capo_drain *d, int fd)
 {

@@ -15,10 +15,7 @@ static void put_bytes(struct capo_fabric_text *t, const char *s, size_t n)
         t->n += n;
 }
 
-static void put_string(struct capo_fabric_text *t, const char *s)
-{
-        put_bytes(t, s, strlen(s));
-}
+static void put_string(struct capo_fabric_text *t, const char *s) { put_bytes(t, s, strlen(s)); }
 
 /* Tens of thousands of these make a snapshot, so without printf(). @after: one character behind it.
  */

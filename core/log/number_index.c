@@ -20,10 +20,7 @@ void capo_index_free(struct capo_number_index *x)
         x->at = NULL;
 }
 
-void capo_index_clear(struct capo_number_index *x)
-{
-        memset(x->at, 0, x->size * sizeof *x->at);
-}
+void capo_index_clear(struct capo_number_index *x) { memset(x->at, 0, x->size * sizeof *x->at); }
 
 int capo_index_grow(struct capo_number_index *x, uint32_t n)
 {

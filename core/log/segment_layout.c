@@ -8,10 +8,7 @@
 
 #define STEP 16384u /* taken at once, where pages are not larger; the first of it page by page */
 
-uint64_t capo_round_up(uint64_t v, uint64_t to)
-{
-        return (v + to - 1) / to * to;
-}
+uint64_t capo_round_up(uint64_t v, uint64_t to) { return (v + to - 1) / to * to; }
 
 uint32_t capo_ring_records(const struct capo_segment_header *h, const struct capo_ring *ring)
 {

@@ -76,10 +76,7 @@ void capo_profile_free(struct capo_profile *p)
         free(p);
 }
 
-void capo_profile_freep(struct capo_profile **p)
-{
-        capo_profile_free(*p);
-}
+void capo_profile_freep(struct capo_profile **p) { capo_profile_free(*p); }
 
 int capo_profile_note_json(struct capo_profile *p, enum capo_section section, const char *key,
                            const char *json)

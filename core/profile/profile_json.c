@@ -159,10 +159,7 @@ bool capo_json_key(struct capo_json *r, struct capo_slice *key)
         return true;
 }
 
-bool capo_json_item(struct capo_json *r)
-{
-        return next_member(r, ']');
-}
+bool capo_json_item(struct capo_json *r) { return next_member(r, ']'); }
 
 bool capo_json_number(struct capo_json *r, double *out, const char *what)
 {

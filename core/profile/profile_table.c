@@ -74,10 +74,7 @@ static uint32_t choice_of(const struct capo_profile *p, const struct capo_row *r
         return capo_choice_pack(c);
 }
 
-static unsigned octave_of(uint64_t bytes)
-{
-        return 63 ^ (unsigned)__builtin_clzll(bytes | 1);
-}
+static unsigned octave_of(uint64_t bytes) { return 63 ^ (unsigned)__builtin_clzll(bytes | 1); }
 
 /* The fewest binary digits that tell steps @first to @last-1 of octave @o apart, within reason. */
 static unsigned choose_bits(const struct steps *s, uint32_t first, uint32_t last, unsigned o)

@@ -5,10 +5,7 @@
 
 #include "core/profile/value.h"
 
-static bool is_digit(char c)
-{
-        return c >= '0' && c <= '9';
-}
+static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static const char *digits_end(const char *p, const char *end)
 {

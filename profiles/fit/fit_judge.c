@@ -31,15 +31,9 @@ static const struct {
         [CAPO_FIT_NO_DEFAULT] = {"own_choice_missing", "no: NCCL's own choice was not measured"},
 };
 
-const char *capo_fit_verdict_text(enum capo_fit_verdict verdict)
-{
-        return verdicts[verdict].text;
-}
+const char *capo_fit_verdict_text(enum capo_fit_verdict verdict) { return verdicts[verdict].text; }
 
-const char *capo_fit_verdict_word(enum capo_fit_verdict verdict)
-{
-        return verdicts[verdict].word;
-}
+const char *capo_fit_verdict_word(enum capo_fit_verdict verdict) { return verdicts[verdict].word; }
 
 static bool best_is_nccls(const struct capo_fit_series *s, int p)
 {

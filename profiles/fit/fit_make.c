@@ -278,10 +278,7 @@ void capo_fit_free(struct capo_fit *fit)
         xfree(fit->faults, fit->beside, fit->series, fit);
 }
 
-void capo_fit_freep(struct capo_fit **fit)
-{
-        capo_fit_free(*fit);
-}
+void capo_fit_freep(struct capo_fit **fit) { capo_fit_free(*fit); }
 
 /* Calls that ran outside of NCCL's table: reported, but not used for rules. */
 

@@ -101,10 +101,7 @@ bool capo_fit_runs_agree(double squares, int freedom, double variance);
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
                        struct capo_fit_cell *cells);
 
-static inline double ln_us(const struct capo_fit_cell *c)
-{
-        return log(c->us);
-}
+static inline double ln_us(const struct capo_fit_cell *c) { return log(c->us); }
 
 /** capo_fit_unseen() - the variance by which the runs of both may be off together; that of one or two
  * runs is in their cells. */

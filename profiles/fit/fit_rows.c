@@ -39,10 +39,7 @@ struct span {
         int from, to;
 };
 
-static double ln_bytes(const struct span *g, int p)
-{
-        return log((double)g->s->points[p].bytes);
-}
+static double ln_bytes(const struct span *g, int p) { return log((double)g->s->points[p].bytes); }
 
 static const struct capo_fit_cell *row_of(const struct span *g, int p)
 {

@@ -72,10 +72,7 @@ static int by_byte(const void *a, const void *b)
         return *(const uint8_t *)b - *(const uint8_t *)a;
 }
 
-static int by_row(const void *a, const void *b)
-{
-        return memcmp(b, a, CLASS_GPUS);
-}
+static int by_row(const void *a, const void *b) { return memcmp(b, a, CLASS_GPUS); }
 
 /* Codes are equal if and only if a renumbering makes the labels equal. Above EXACT_MAX GPUs,
  * different labels may have equal codes too. */
@@ -390,10 +387,7 @@ static int name_node(const struct capo_topology *t, const int *gpus, int n, char
         return 0;
 }
 
-static int by_text(const void *a, const void *b)
-{
-        return strcmp(a, b);
-}
+static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 
 int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
                     size_t room)

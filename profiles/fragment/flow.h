@@ -30,7 +30,4 @@ int64_t flow_max(struct flow *f, int s, int t, int64_t enough);
 
 /** flow_side() - is @v on the source's side of the smallest cut with the fewest vertices there?
  * Valid after a flow_max() that did not stop early. */
-static inline bool flow_side(const struct flow *f, int v)
-{
-        return f->level[v] >= 0;
-}
+static inline bool flow_side(const struct flow *f, int v) { return f->level[v] >= 0; }

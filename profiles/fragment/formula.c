@@ -60,10 +60,7 @@ struct line formula_line(const struct capo_plan_row *one, const struct capo_plan
 /* src/graph/tuning.cc, nvlsEfficiency: Volta, Ampere, Hopper, Blackwell. */
 static const double nvls_efficiency[] = {0, 0, 0.85, 0.74};
 
-double formula_nvls_efficiency(const struct formula *f)
-{
-        return nvls_efficiency[f->gpu];
-}
+double formula_nvls_efficiency(const struct formula *f) { return nvls_efficiency[f->gpu]; }
 
 struct formula formula_new(const struct capo_plan_answer *a, int sm, bool amd, int channels,
                            int n_nodes, struct constants *k)

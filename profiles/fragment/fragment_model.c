@@ -193,10 +193,7 @@ static int collect_domains(struct fragment_views *v, char *why, size_t room)
 
 /* ---- correcting ---- */
 
-static bool nearly_equal(double a, double b)
-{
-        return fabs(a / b - 1) < 0.02;
-}
+static bool nearly_equal(double a, double b) { return fabs(a / b - 1) < 0.02; }
 
 static void set_shape_rate(struct fragment_shape_rate *s, double believed, double attained,
                            const char *full, bool understood)

@@ -295,10 +295,7 @@ static int read_line(struct reader *r, char *line, unsigned n)
         return capo_text_labels(r, line, n);
 }
 
-bool capo_import_is_text(const char *head, size_t n)
-{
-        return true;
-}
+bool capo_import_is_text(const char *head, size_t n) { return true; }
 
 /* Why the text of another program with numbers that look like measurements is not read; NULL: it is
  * none. */

@@ -57,7 +57,4 @@ static const char *const makes[CAPO_MAKES] = {
         [CAPO_MAKE_REPORT] = "as reported",
 };
 
-const char *capo_make_name(unsigned make)
-{
-        return makes[make < CAPO_MAKES ? make : 0];
-}
+const char *capo_make_name(unsigned make) { return makes[make < CAPO_MAKES ? make : 0]; }

@@ -15,10 +15,7 @@ static const char *const forcing[] = {
         "NCCL_LL128_THRESHOLD", "MSCCL_XML_FILES",     "NCCL_ENABLE_MSCCL",
         "RCCL_MSCCL_ENABLE",    "RCCL_MSCCLPP_ENABLE", "RCCL_MSCCL_FORCE_ENABLE"};
 
-static bool is_name(char c)
-{
-        return isalnum((unsigned char)c) || c == '_';
-}
+static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 bool capo_text_forces(const char *key)
 {

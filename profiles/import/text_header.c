@@ -231,10 +231,7 @@ static char *next_pair(char *word)
         return NULL;
 }
 
-static bool is_block_used(const struct block *b)
-{
-        return b->n_rows > 0 || b->rejected;
-}
+static bool is_block_used(const struct block *b) { return b->n_rows > 0 || b->rejected; }
 
 /* "### LL128": the following rows may be that, whatever the command line says. */
 static int take_heading(struct reader *r, const char *text, unsigned line)

@@ -233,10 +233,7 @@ static bool row_whole(const struct reader *r)
         return rest >= width * (b->groups ? b->groups : 1) && (b->groups || rest % width <= 1);
 }
 
-static bool is_blank(char c)
-{
-        return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n');
-}
+static bool is_blank(char c) { return c == ' ' || (c >= '\t' && c <= '\r' && c != '\n'); }
 
 /* The next word of @text, which is moved past it. Return: its length; 0: no more. */
 static size_t next_word(const char **text, const char **word)

@@ -248,10 +248,7 @@ static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b,
 }
 
 /* NCCL_ALGO or NCCL_PROTO restricted NCCL's choice to several. */
-static bool is_choice_restricted(const struct block *b)
-{
-        return b->several || b->log.env_several;
-}
+static bool is_choice_restricted(const struct block *b) { return b->several || b->log.env_several; }
 
 /* What was forced: the user's flags, the label lines, NCCL's log of its environment, and its tuning
  * table must agree, as far as each exists. */

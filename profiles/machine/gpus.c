@@ -17,10 +17,7 @@ struct reader {
 
 #define bad(r, error, ...) capo_why_at(error, (r)->why, (r)->room, (r)->named, 0, __VA_ARGS__)
 
-static void skip_blanks(struct reader *r)
-{
-        r->at += strspn(r->at, " \t");
-}
+static void skip_blanks(struct reader *r) { r->at += strspn(r->at, " \t"); }
 
 static int add_gpu_place(struct reader *r, int gpu)
 {

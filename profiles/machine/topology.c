@@ -64,10 +64,7 @@ void capo_topology_free(struct capo_topology *t)
               t);
 }
 
-void capo_topology_freep(struct capo_topology **t)
-{
-        capo_topology_free(*t);
-}
+void capo_topology_freep(struct capo_topology **t) { capo_topology_free(*t); }
 
 void capo_topology_slice(struct capo_topology *t, int gpu)
 {

@@ -295,10 +295,7 @@ enum { WIRES = 1000 }; /* limit between two devices, as in NCCL's XML (topology_
 
 /* Wire rate of a link, MB/s: NVIDIA's data sheets (P100 20, V100 to H100 25, B200 50 GB/s each
  * way). */
-static double wire_mbs(int sm)
-{
-        return sm >= 100 ? 50000 : sm >= 70 ? 25000 : 20000;
-}
+static double wire_mbs(int sm) { return sm >= 100 ? 50000 : sm >= 70 ? 25000 : 20000; }
 
 static void format_busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
 {

@@ -67,10 +67,7 @@ int topology_add_switch(struct topology_build *b, const char *busid)
         return (int)b->t->n_switches - 1;
 }
 
-static int line_of(const struct capo_xml *e)
-{
-        return e ? e->line : 0;
-}
+static int line_of(const struct capo_xml *e) { return e ? e->line : 0; }
 
 /* Machines of one rack may repeat bus ids: a device is identified by host and bus id. */
 static const char *host_of(const struct capo_topology *t, int cpu)

@@ -34,10 +34,7 @@ struct run {
 
 #define say(run, rc, ...) capo_why(rc, (run)->why, (run)->room, __VA_ARGS__)
 
-static double now_ms(void)
-{
-        return (double)capo_clock_mono() * 1e-6;
-}
+static double now_ms(void) { return (double)capo_clock_mono() * 1e-6; }
 
 /* ---- the question ---- */
 
@@ -259,10 +256,7 @@ static int ended_badly(struct run *run, uint32_t node, int status)
 
 static volatile sig_atomic_t interrupted;
 
-void capo_plan_interrupt(int signal)
-{
-        interrupted = 1;
-}
+void capo_plan_interrupt(int signal) { interrupted = 1; }
 
 /* The workers share the processors with other processes. */
 static unsigned default_limit_ms(const struct run *run)

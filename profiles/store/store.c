@@ -214,10 +214,7 @@ static int insert_set(sqlite3 *db, const struct capo_samples *set,
 
 static unsigned wait_s = 30;
 
-void capo_store_wait(unsigned seconds)
-{
-        wait_s = seconds;
-}
+void capo_store_wait(unsigned seconds) { wait_s = seconds; }
 
 struct capo_store {
         sqlite3 *db;

@@ -265,10 +265,7 @@ static uint64_t enter_flagged(void *s, const void *frame, const void *caller)
         return 0;
 }
 
-static void leave_flagged(void *s)
-{
-        capo_fi_leave();
-}
+static void leave_flagged(void *s) { capo_fi_leave(); }
 
 static uint64_t enter_timed(void *s, const void *frame, const void *caller)
 {
@@ -276,19 +273,11 @@ static uint64_t enter_timed(void *s, const void *frame, const void *caller)
         return capo_fi_now();
 }
 
-static void leave_timed(void *s)
-{
-        capo_fi_leave();
-}
+static void leave_timed(void *s) { capo_fi_leave(); }
 
-static uint64_t enter_bare(void *s, const void *frame, const void *caller)
-{
-        return 0;
-}
+static uint64_t enter_bare(void *s, const void *frame, const void *caller) { return 0; }
 
-static void leave_bare(void *s)
-{
-}
+static void leave_bare(void *s) {}
 
 /* ---- what was opened ---- */
 

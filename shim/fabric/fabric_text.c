@@ -182,10 +182,7 @@ static uint64_t outstanding_of(const struct fi_cq *c, bool *unsure)
 }
 
 /* CLOCK_MONOTONIC of the last count; 0 none. */
-static uint64_t outstanding_counted_at(void)
-{
-        return counted_ns;
-}
+static uint64_t outstanding_counted_at(void) { return counted_ns; }
 
 /* In a new child process, forget the parent's. */
 static void forget_outstanding(void)

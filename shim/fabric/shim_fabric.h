@@ -380,10 +380,7 @@ static inline void capo_fi_hist_add(struct fi_hist *h, uint64_t ns)
         while (ns > max && !atomic_compare_exchange_weak(&h->max_ns, &max, ns))
                 ;
 }
-static inline uint64_t capo_fi_now(void) /* CLOCK_MONOTONIC, ns */
-{
-        return capo_clock_mono();
-}
+static inline uint64_t capo_fi_now(void) /* CLOCK_MONOTONIC, ns */ { return capo_clock_mono(); }
 
 /** capo_fi_sample_done() - the op with @context (as in the entry) completed (@failed: with an
  * error) on @cq. Only when cq->watched. Return: it was a peek. */
@@ -401,10 +398,7 @@ static inline size_t iov_bytes(const struct iovec *iov, size_t n)
 #define FI_NO_CONTEXT ((void *)-1) /* of a post that has no completion */
 
 /* A context as it stands in a slot: many programs post with NULL, one operation at a time. */
-static inline void *fi_key(void *context)
-{
-        return context ? context : (void *)1;
-}
+static inline void *fi_key(void *context) { return context ? context : (void *)1; }
 
 static inline unsigned fi_slot_of(const void *context)
 {

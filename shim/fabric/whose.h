@@ -31,10 +31,7 @@ static inline void capo_fi_enter(const void *frame, const void *caller)
         capo_fi_me = (struct fi_thread){frame, caller};
 }
 
-static inline void capo_fi_leave(void)
-{
-        capo_fi_me.inside = NULL;
-}
+static inline void capo_fi_leave(void) { capo_fi_me.inside = NULL; }
 
 bool capo_fi_left(const void *frame);
 

@@ -28,10 +28,7 @@ void capo_loader_enter(void)
         capo_lock(&lock);
 }
 
-void capo_loader_leave(void)
-{
-        capo_unlock(&lock);
-}
+void capo_loader_leave(void) { capo_unlock(&lock); }
 
 /* Who forks may have the loader's lock himself, as the constructor of a library that is being
  * loaded; then the drain thread waits for him, and he must not for ever. */

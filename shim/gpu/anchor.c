@@ -17,7 +17,4 @@ uint64_t capo_anchor_place(struct capo_anchor *a, double since, double took, uin
         return at > (double)asked ? (uint64_t)at : asked;
 }
 
-void capo_anchor_move(struct capo_anchor *a, double since)
-{
-        a->at += since - APART * since;
-}
+void capo_anchor_move(struct capo_anchor *a, double since) { a->at += since - APART * since; }

@@ -88,10 +88,7 @@ static bool is_after_pause(struct capo_comm *comm, uint64_t now_ms)
 }
 
 /* So large that two events beside it are nothing: all of them are timed. */
-static bool is_large(uint64_t bytes)
-{
-        return bytes >= 256 << 20;
-}
+static bool is_large(uint64_t bytes) { return bytes >= 256 << 20; }
 
 struct capo_draw capo_draw_call(struct capo_comm *comm, unsigned id, uint64_t bytes,
                                 uint64_t now_ms)

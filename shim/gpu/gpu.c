@@ -234,10 +234,7 @@ void capo_gpu_describe(int device)
         errno = saved;
 }
 
-static struct capo_slot *slot_at(uint32_t i)
-{
-        return capo_area_at(&capo_seg, CAPO_AREA_SLOTS, i);
-}
+static struct capo_slot *slot_at(uint32_t i) { return capo_area_at(&capo_seg, CAPO_AREA_SLOTS, i); }
 
 static bool take_slot(uint32_t i)
 {

@@ -19,10 +19,7 @@ static struct {
 static __thread int pushed
         __attribute__((tls_model("initial-exec"))); /* the device to come back to */
 
-static void *context_of(int device)
-{
-        return (void *)(uintptr_t)(device + 1);
-}
+static void *context_of(int device) { return (void *)(uintptr_t)(device + 1); }
 
 static cu_result stream_get_ctx(void *stream, void **ctx)
 {

@@ -97,7 +97,4 @@ void capo_stream_poll(uint64_t now_ns, uint64_t quiet_ns)
         }
 }
 
-void capo_stream_fork(void)
-{
-        memset(quiet, 0, sizeof quiet);
-}
+void capo_stream_fork(void) { memset(quiet, 0, sizeof quiet); }

@@ -60,7 +60,4 @@ void capo_beside_look(void)
         capo_shim_info(CAPO_INFO_BESIDE, "%s", names);
 }
 
-void capo_beside_fork(void)
-{
-        seen = 0;
-}
+void capo_beside_fork(void) { seen = 0; }

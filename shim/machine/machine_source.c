@@ -91,10 +91,7 @@ void capo_machine_names(const char *folder, void (*found)(const char *name, void
         }
 }
 
-void capo_machine_forget(void)
-{
-        *last.path = 0;
-}
+void capo_machine_forget(void) { *last.path = 0; }
 
 static const char *text_of(const char *path)
 {

@@ -39,15 +39,9 @@ static struct {
         bool told;
 } own;
 
-static int thread_id(void)
-{
-        return atomic_load_explicit(&own.tid, memory_order_relaxed);
-}
+static int thread_id(void) { return atomic_load_explicit(&own.tid, memory_order_relaxed); }
 
-static unsigned count_threads(void)
-{
-        return atomic_load(&own.lives);
-}
+static unsigned count_threads(void) { return atomic_load(&own.lives); }
 
 static void note_busy(const char *what)
 {

@@ -207,14 +207,8 @@ static const struct capo_comm *comm_of(ncclComm_t handle)
                 }                                                                              \
                 return own ? c->lib->name##Config AND_OWN args : c->lib->name args;            \
         }                                                                                      \
-        static ncclResult_t plain_##name params                                                \
-        {                                                                                      \
-                return do_##name AND_NONE args;                                                \
-        }                                                                                      \
-        static ncclResult_t turned_##name WITH_OWN params                                      \
-        {                                                                                      \
-                return do_##name AND_OWN args;                                                 \
-        }
+        static ncclResult_t plain_##name params { return do_##name AND_NONE args; }            \
+        static ncclResult_t turned_##name WITH_OWN params { return do_##name AND_OWN args; }
 TURNED(ncclAllReduce, ALLREDUCE,
        (const void *sendbuff, void *recvbuff, size_t count, ncclDataType_t datatype, ncclRedOp_t op,
         ncclComm_t comm, cudaStream_t stream),

@@ -31,10 +31,7 @@ struct capo_comm *capo_comm_guest(struct capo_tls *t, struct capo_comm *parent, 
                                   enum capo_guest guest, const char *name);
 
 /* The reshards of a communicator are found by its handle, plus one. */
-static inline void *capo_m2n_key(const void *handle)
-{
-        return handle ? (char *)handle + 1 : NULL;
-}
+static inline void *capo_m2n_key(const void *handle) { return handle ? (char *)handle + 1 : NULL; }
 
 /** capo_comm_group_over() - look where the handles of communicators created inside the group have
  * appeared. */

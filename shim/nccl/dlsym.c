@@ -102,15 +102,9 @@ STUB("dlvsym", "");
 #error "dlsym needs a few instructions for this architecture"
 #endif
 
-static void *find_nothing(void *handle, const char *name)
-{
-        return NULL;
-}
+static void *find_nothing(void *handle, const char *name) { return NULL; }
 
-static void *nothing_versioned(void *handle, const char *name, const char *version)
-{
-        return NULL;
-}
+static void *nothing_versioned(void *handle, const char *name, const char *version) { return NULL; }
 
 /* What the global scope, where our own exports are, has to say about one of our names. */
 static void *in_global_scope(const char *name)

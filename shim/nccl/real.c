@@ -48,16 +48,10 @@ static struct {
 
 /* What answers where a copy lacks a function. */
 #define CALL(name, params, args, id, comm, stream, ...) \
-        static ncclResult_t missing_##name params       \
-        {                                               \
-                return ncclInvalidUsage;                \
-        }
+        static ncclResult_t missing_##name params { return ncclInvalidUsage; }
 #define HAND(name, params, args) CALL(name, params, args, , , )
 #define PASS(type, name, params, args, missing) \
-        static type missing_##name params       \
-        {                                       \
-                return missing;                 \
-        }
+        static type missing_##name params { return missing; }
 #include "capo/nccl_calls.def"
 
 /* ---- scopes ---- */

@@ -138,15 +138,9 @@ static void seam_rules(const char *text)
         }
 }
 
-static bool seam_simulates(void)
-{
-        return capo_tls.simulates;
-}
+static bool seam_simulates(void) { return capo_tls.simulates; }
 
-static bool seam_in_front(void)
-{
-        return capo_shim_start() && capo_nccl_copies[0].base;
-}
+static bool seam_in_front(void) { return capo_shim_start() && capo_nccl_copies[0].base; }
 
 static const struct capo_seam seam = {
         .current = seam_current,

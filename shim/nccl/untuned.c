@@ -42,10 +42,7 @@ void capo_untuned_prevent(int version)
         }
 }
 
-void capo_untuned_loaded(void)
-{
-        atomic_store_explicit(&was_loaded, true, memory_order_relaxed);
-}
+void capo_untuned_loaded(void) { atomic_store_explicit(&was_loaded, true, memory_order_relaxed); }
 
 static bool is_wanted(const struct capo_env *env)
 {

@@ -103,10 +103,7 @@ struct capo_nccl *capo_lib_within(struct capo_tls *t, int which, const void *cal
                        : capo_lib(t, which, caller);
 }
 
-static bool is_of_nccl(const void *code, const void *lib)
-{
-        return capo_nccl_own(lib, code);
-}
+static bool is_of_nccl(const void *code, const void *lib) { return capo_nccl_own(lib, code); }
 
 bool capo_call_passes(struct capo_tls *t, int which, const void *caller, const void *frame,
                       struct capo_nccl **into)

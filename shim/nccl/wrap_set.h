@@ -25,10 +25,7 @@
         }
 #define HAND(name, params, args)                        \
         SET_LINKAGE ncclResult_t SET_NAME(name) params; \
-        SET_LINKAGE ncclResult_t SET_NAME(name) params  \
-        {                                               \
-                return hand_##name WITH_CALLER args;    \
-        }
+        SET_LINKAGE ncclResult_t SET_NAME(name) params { return hand_##name WITH_CALLER args; }
 #define WITH_CALLER(...) (SET_WHICH, CALLER, FRAME, ##__VA_ARGS__)
 #define PASS(type, name, params, args, missing)                                  \
         SET_LINKAGE type SET_NAME(name) params;                                  \

@@ -18,10 +18,7 @@ static pthread_mutex_t hash_lock = PTHREAD_MUTEX_INITIALIZER;
 
 static struct capo_comm none = {.n_ranks = 1, .rank = -1, .device = -1, .gpu_wait = UINT32_MAX};
 
-struct capo_comm *capo_comm_none(void)
-{
-        return &none;
-}
+struct capo_comm *capo_comm_none(void) { return &none; }
 
 /* The dead, oldest first. Under the caller's lock, like everything that changes the table. */
 static struct {

@@ -131,10 +131,7 @@ void capo_folder_choose(void)
         }
 }
 
-void capo_folder_fork(void)
-{
-        folder_waits = false;
-}
+void capo_folder_fork(void) { folder_waits = false; }
 
 const char *capo_rest_goes(void)
 {

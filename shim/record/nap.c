@@ -22,7 +22,4 @@ uint64_t capo_nap_or_wake(uint64_t ns)
         return passed > ns ? passed - ns : 0;
 }
 
-void capo_wake_fork(void)
-{
-        atomic_store(&wake, 0);
-}
+void capo_wake_fork(void) { atomic_store(&wake, 0); }

@@ -86,10 +86,7 @@ static void report_nothing(int exit_status)
                           env.dir);
 }
 
-static void at_exit(int status, void *unused)
-{
-        report_nothing(status & 0xff);
-}
+static void at_exit(int status, void *unused) { report_nothing(status & 0xff); }
 
 void capo_report_reached(void)
 {
@@ -119,7 +116,4 @@ CAPO_EXPORT _Noreturn void _exit(int status)
                 syscall(SYS_exit_group, status);
 }
 
-CAPO_EXPORT _Noreturn void _Exit(int status)
-{
-        _exit(status);
-}
+CAPO_EXPORT _Noreturn void _Exit(int status) { _exit(status); }

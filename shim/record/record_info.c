@@ -135,10 +135,7 @@ static void put_launcher(size_t row, const char *value)
 
 static long rank = -1;
 
-long capo_launcher_rank(void)
-{
-        return rank;
-}
+long capo_launcher_rank(void) { return rank; }
 
 void capo_info_environment(void)
 {

@@ -46,10 +46,7 @@ static _Atomic uint64_t stood =
         UINT64_MAX; /* where the drain thread did when it was waited for in vain */
 static _Atomic(const struct capo_shim_part *) joined;
 
-void capo_shim_join(const struct capo_shim_part *part)
-{
-        atomic_store(&joined, part);
-}
+void capo_shim_join(const struct capo_shim_part *part) { atomic_store(&joined, part); }
 
 /* ---- the drain thread ---- */
 
@@ -123,10 +120,7 @@ static int write_checkpoint(void)
         return capo_drain_checkpoint(drain);
 }
 
-static bool is_full(int error)
-{
-        return error == -ENOSPC || error == -EDQUOT || error == -EFBIG;
-}
+static bool is_full(int error) { return error == -ENOSPC || error == -EDQUOT || error == -EFBIG; }
 
 /* The file's end. What fails for another reason than a lack of room is tried again for half a
  * second. */

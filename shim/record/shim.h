@@ -75,10 +75,7 @@ bool capo_shim_alone(void);
 /** capo_settings - valid from the first capo_shim_start() on, whatever it answered, which writes
  * them; read them by capo_shim_env() */
 extern struct capo_env capo_settings;
-static inline const struct capo_env *capo_shim_env(void)
-{
-        return &capo_settings;
-}
+static inline const struct capo_env *capo_shim_env(void) { return &capo_settings; }
 
 /** capo_shim_current() - the outermost NCCL call, or open group, that the calling thread is in
  *

@@ -123,10 +123,7 @@ static void forget_parent(void)
                 sched_yield();
 }
 
-static void thread_gone(void *unused)
-{
-        capo_thread_end();
-}
+static void thread_gone(void *unused) { capo_thread_end(); }
 
 static void watch_thread(void)
 {

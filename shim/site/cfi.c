@@ -93,10 +93,7 @@ static int64_t read_sleb(struct bytes *b)
 }
 
 /* Unsigned, since the product of untrusted numbers may overflow. */
-static int64_t scale_offset(uint64_t n, uint64_t align)
-{
-        return (int64_t)(n * align);
-}
+static int64_t scale_offset(uint64_t n, uint64_t align) { return (int64_t)(n * align); }
 
 static void skip_block(struct bytes *b)
 {

@@ -72,15 +72,9 @@ static void read_log(const char *path, bool columns)
         capo_log_close(log);
 }
 
-static void check(const char *path)
-{
-        read_log(path, false);
-}
+static void check(const char *path) { read_log(path, false); }
 
-static void scan(const char *path)
-{
-        read_log(path, true);
-}
+static void scan(const char *path) { read_log(path, true); }
 
 static int by_value(const void *a, const void *b)
 {

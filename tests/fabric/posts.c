@@ -328,10 +328,7 @@ static void blind(void)
 
 static sigjmp_buf back;
 
-static void leave(int sig)
-{
-        siglongjmp(back, 1);
-}
+static void leave(int sig) { siglongjmp(back, 1); }
 
 static void left(void)
 {

@@ -47,10 +47,7 @@ static __attribute__((noinline)) void all_reduce(ncclComm_t comm, int times)
                 COUNTED(nccl->all_reduce(a, b, 100, 7, 0, comm, stream));
 }
 
-static void comm_end(ncclComm_t comm)
-{
-        COUNTED(nccl->destroy(comm));
-}
+static void comm_end(ncclComm_t comm) { COUNTED(nccl->destroy(comm)); }
 
 static void calls(int n)
 {
@@ -89,10 +86,7 @@ static void priority(void)
 
 /* ---- in the middle ---- */
 
-static void wait_for_drain(void)
-{
-        usleep(100000);
-}
+static void wait_for_drain(void) { usleep(100000); }
 
 static void wait_for(pid_t pid)
 {
@@ -150,20 +144,11 @@ static void execs(void)
         MUST(!"exec");
 }
 
-static void aborts(void)
-{
-        abort();
-}
+static void aborts(void) { abort(); }
 
-static void segv(void)
-{
-        raise(SIGSEGV);
-}
+static void segv(void) { raise(SIGSEGV); }
 
-static void leaves(void)
-{
-        _exit(3);
-}
+static void leaves(void) { _exit(3); }
 
 /* The kernel ends it when it has had its second of a processor. */
 static void second_of_cpu(void)
@@ -260,10 +245,7 @@ void fake_in_call(size_t count)
         raise(SIGUSR1);
 }
 
-static void jumps(int signal_number)
-{
-        siglongjmp(out, 1);
-}
+static void jumps(int signal_number) { siglongjmp(out, 1); }
 
 /* Begun and, where it is left, never ended. */
 static __attribute__((noinline)) void call_that_is_left(ncclComm_t comm)
@@ -302,10 +284,7 @@ static void jump(void)
 }
 
 static ncclComm_t of_handler;
-static void handler_calls(int signal_number)
-{
-        all_reduce(of_handler, 1);
-}
+static void handler_calls(int signal_number) { all_reduce(of_handler, 1); }
 
 /* A handler that calls NCCL: inside a call, on the same stack and on one of its own, and outside
  * any. */

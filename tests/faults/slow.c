@@ -6,10 +6,7 @@
 #include <sys/types.h>
 #include <time.h>
 
-static void wait_a_bit(void)
-{
-        nanosleep(&(struct timespec){0, 20000000}, NULL);
-}
+static void wait_a_bit(void) { nanosleep(&(struct timespec){0, 20000000}, NULL); }
 
 #define SLOW(type, name, params, args)                                                             \
         type name params __attribute__((visibility("default")));                                   \

@@ -36,10 +36,7 @@ static ncclComm_t comm_new(void)
         return comm;
 }
 
-static void comm_end(ncclComm_t comm)
-{
-        COUNTED(ncclCommDestroy(comm));
-}
+static void comm_end(ncclComm_t comm) { COUNTED(ncclCommDestroy(comm)); }
 
 static __attribute__((noinline)) void all_reduce(ncclComm_t comm, int times)
 {
@@ -303,10 +300,7 @@ static void exit_calls(int n)
 
 static _Atomic bool ends;
 
-static void begin_end(void)
-{
-        ends = true;
-}
+static void begin_end(void) { ends = true; }
 
 /* Is the recorder's memory still there? */
 static bool has_segment(void)

@@ -202,10 +202,7 @@ static int play_four_errors(const struct four_errors *f, uint64_t bytes)
 }
 
 /* Every other play is at a measured size. */
-static bool is_size(const struct world *w, int play)
-{
-        return play % 2 && play / 2 < w->n_sizes;
-}
+static bool is_size(const struct world *w, int play) { return play % 2 && play / 2 < w->n_sizes; }
 
 /* ln of NCCL's own time over that of choice @k (-1 NCCL's own): mean over both places. @least: in
  * the worse of them. */

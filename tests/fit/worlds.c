@@ -27,20 +27,11 @@ static double uniform(void) /* splitmix64: Steele, Lea, Flood 2014 */
         return (double)((z ^ z >> 31) >> 11) / 9007199254740992.0;
 }
 
-static double between(double lo, double hi)
-{
-        return lo + (hi - lo) * uniform();
-}
+static double between(double lo, double hi) { return lo + (hi - lo) * uniform(); }
 
-static double log_between(double lo, double hi)
-{
-        return exp(between(log(lo), log(hi)));
-}
+static double log_between(double lo, double hi) { return exp(between(log(lo), log(hi))); }
 
-static bool chance(double p)
-{
-        return uniform() < p;
-}
+static bool chance(double p) { return uniform() < p; }
 
 static double normal(void)
 {
@@ -57,10 +48,7 @@ const uint8_t world_kinds[KINDS] = {CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_L
                                     CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_SIMPLE),
                                     CAPO_ALGO_PROTO(CAPO_ALGO_NVLS, CAPO_PROTO_SIMPLE)};
 
-uint64_t world_size(const struct world *w, int i)
-{
-        return w->first << i * w->step;
-}
+uint64_t world_size(const struct world *w, int i) { return w->first << i * w->step; }
 
 double world_truth(const struct world *w, int k, double bytes)
 {

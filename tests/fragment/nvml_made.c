@@ -162,10 +162,7 @@ NVML nvmlInit_v2(void)
         return 0;
 }
 
-NVML nvmlShutdown(void)
-{
-        return 0;
-}
+NVML nvmlShutdown(void) { return 0; }
 
 const char *nvmlErrorString(int e)
 {

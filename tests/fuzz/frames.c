@@ -21,10 +21,7 @@ enum {
         ROOM = 1 << 16
 };
 
-static size_t padded(uint32_t size)
-{
-        return HEAD + (((size_t)size + 7) & ~(size_t)7);
-}
+static size_t padded(uint32_t size) { return HEAD + (((size_t)size + 7) & ~(size_t)7); }
 
 size_t fuzz_frames_next(const uint8_t *data, size_t size, size_t at)
 {

@@ -14,10 +14,7 @@ static int symbol(const char *name, uint64_t value, uint64_t size, void *arg)
         return 0;
 }
 
-static void export(const char *name, void *arg)
-{
-        *(size_t *)arg += strlen(name);
-}
+static void export(const char *name, void *arg) { *(size_t *)arg += strlen(name); }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -13,10 +13,7 @@
 
 enum { VARIABLES = 64 };
 
-static const char *get(const char *name, void *user)
-{
-        return getenv(name);
-}
+static const char *get(const char *name, void *user) { return getenv(name); }
 
 static void layout(int (*from)(capo_layout_getenv, void *, struct capo_layout_launch *))
 {

@@ -50,10 +50,7 @@ static struct piece *lists[LARGE / STEP + 1];
 static uint32_t owner; /* 1: the product */
 static size_t held[2];
 
-BARE static bool listed(uint32_t size, uint32_t whose)
-{
-        return size <= (whose ? SMALL : LARGE);
-}
+BARE static bool listed(uint32_t size, uint32_t whose) { return size <= (whose ? SMALL : LARGE); }
 
 BARE static void *piece_new(int size)
 {
@@ -92,10 +89,7 @@ BARE static void piece_free(void *at)
         lists[(p->size + STEP - 1) / STEP] = p;
 }
 
-BARE static int piece_size(void *at)
-{
-        return (int)((struct piece *)at)[-1].size;
-}
+BARE static int piece_size(void *at) { return (int)((struct piece *)at)[-1].size; }
 
 static void *piece_resize(void *at, int size)
 {
@@ -111,14 +105,9 @@ BARE static int round_up(int size)
         return size <= SMALL ? (size + STEP - 1) / STEP * STEP : (size + 7) & ~7;
 }
 
-static int begin(void *unused)
-{
-        return SQLITE_OK;
-}
+static int begin(void *unused) { return SQLITE_OK; }
 
-static void end(void *unused)
-{
-}
+static void end(void *unused) {}
 
 static void configure(void)
 {
@@ -260,10 +249,7 @@ static void write_store(unsigned flags, struct fuzz_bytes *b)
         run(&undoes, "ROLLBACK");
 }
 
-static void each(const struct capo_store_import *import, void *user)
-{
-        ++*(unsigned *)user;
-}
+static void each(const struct capo_store_import *import, void *user) { ++*(unsigned *)user; }
 
 static void fit(struct capo_samples *set)
 {

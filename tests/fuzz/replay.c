@@ -9,15 +9,9 @@
 #include "core/base/file.h"
 #include "tests/fuzz/fuzz.h"
 
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
-{
-        return size;
-}
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size) { return size; }
 
-static int visible(const struct dirent *d)
-{
-        return d->d_name[0] != '.';
-}
+static int visible(const struct dirent *d) { return d->d_name[0] != '.'; }
 
 static int replay(const char *folder)
 {

@@ -47,10 +47,7 @@ struct writer {
         } running[PATTERN_COMMS + 1]; /* by communicator; 0: of several */
 };
 
-static uint64_t duration_ns(uint64_t bytes)
-{
-        return 20000 + bytes / 50;
-}
+static uint64_t duration_ns(uint64_t bytes) { return 20000 + bytes / 50; }
 
 static unsigned ranks_of(const struct writer *w, const struct pattern_comm *c)
 {

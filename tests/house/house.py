@@ -128,7 +128,7 @@ class House:
 
     def defined(self, path):
         """Names of functions and tables with linkage that a .c file defines."""
-        names = re.findall(r"^(?!static|typedef|extern|#|\s)[^;={}\n]*?\b(\w+)\([^;]*?\)\s*\n\{", self.text[path], re.M)
+        names = re.findall(r"^(?!static|typedef|extern|#|\s)[^;={}\n]*?\b(\w+)\([^;]*?\)\s*\{", self.text[path], re.M)
         return set(names) | set(re.findall(r"^(?!static|typedef|extern)[\w ]+?[ *](\w+)(?:\[\w*\])* = \{", self.text[path], re.M))
 
     def headers(self):

@@ -251,10 +251,7 @@ static void train(int epochs, int batch, float rate)
 static size_t shapes[1024];
 static int n_shapes;
 
-static void shape(size_t elements)
-{
-        shapes[n_shapes++] = elements;
-}
+static void shape(size_t elements) { shapes[n_shapes++] = elements; }
 
 /* Devlin et al. 2018, table of BERT-large: 24 layers, hidden 1024, 4096 inside, 30,522 words, 512
  * positions; parameters in the order of the public PyTorch model (BertModel): weight, bias. 335.1

@@ -25,10 +25,7 @@ enum {
 static struct job job;
 static CUdeviceptr data[WAYS];
 
-static size_t count_of(int way)
-{
-        return (size_t)way * 256;
-}
+static size_t count_of(int way) { return (size_t)way * 256; }
 
 static void fill(int way)
 {

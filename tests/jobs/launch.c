@@ -38,10 +38,7 @@ static void usage(FILE *to)
                 "  --timeout S      stop all ranks after S seconds, exit status 124\n");
 }
 
-static void on_signal(int sig)
-{
-        caught = sig;
-}
+static void on_signal(int sig) { caught = sig; }
 
 static void stop_all(int sig)
 {

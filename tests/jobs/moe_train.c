@@ -74,10 +74,7 @@ static float of_bf16(uint16_t h)
         return f;
 }
 
-static float token_value(int t, int j)
-{
-        return (float)((job.rank + t * 3 + j) % 4);
-}
+static float token_value(int t, int j) { return (float)((job.rank + t * 3 + j) % 4); }
 
 static int64_t expert_of(int step, int layer, int t, int k)
 {

@@ -152,10 +152,7 @@ void job_open_gpus(struct job *jobs, int gpus, const char *name)
         }
 }
 
-void job_open(struct job *job, const char *name)
-{
-        job_open_gpus(job, 1, name);
-}
+void job_open(struct job *job, const char *name) { job_open_gpus(job, 1, name); }
 
 void job_close(struct job *job)
 {
@@ -192,10 +189,7 @@ void job_begin(struct job *job, const char *comm, const char *call, uint64_t byt
         truth_begin(job->truth, comm, call, bytes, stream);
 }
 
-void job_end(struct job *job)
-{
-        truth_end(job->truth);
-}
+void job_end(struct job *job) { truth_end(job->truth); }
 
 void job_report(const struct job *job, FILE *to)
 {

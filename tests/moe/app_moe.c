@@ -51,9 +51,7 @@ static void open_libraries(void)
 #define ncclM2nGroupEnd     p_ncclM2nGroupEnd
 #define ncclReshard         p_ncclReshard
 #else
-static void open_libraries(void)
-{
-}
+static void open_libraries(void) {}
 #endif
 
 static struct job job;

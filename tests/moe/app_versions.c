@@ -93,10 +93,7 @@ static ncclResult_t group_config(void *s)
         return rc;
 }
 
-static ncclResult_t topk_idx(void *s)
-{
-        return p_ncclEpUpdateHandle(handle, s, NULL, job.stream);
-}
+static ncclResult_t topk_idx(void *s) { return p_ncclEpUpdateHandle(handle, s, NULL, job.stream); }
 
 static ncclResult_t inputs(void *s)
 {
@@ -120,10 +117,7 @@ static ncclResult_t dispatch_config(void *s)
         return p_ncclEpDispatch(handle, &from, NULL, NULL, s, job.stream);
 }
 
-static ncclResult_t outputs(void *s)
-{
-        return p_ncclEpCombine(handle, NULL, s, NULL, job.stream);
-}
+static ncclResult_t outputs(void *s) { return p_ncclEpCombine(handle, NULL, s, NULL, job.stream); }
 
 static ncclResult_t combine_config(void *s)
 {

@@ -11,10 +11,7 @@ enum { RUNTIME = 12080, NOT_SUPPORTED = 801 };
 int cudaRuntimeGetVersion(int *version);
 int cudaGetDriverEntryPoint(const char *name, void **out, unsigned long long flags, int *status);
 
-static int refuse(void)
-{
-        return NOT_SUPPORTED;
-}
+static int refuse(void) { return NOT_SUPPORTED; }
 
 int cudaRuntimeGetVersion(int *version)
 {

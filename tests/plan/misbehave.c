@@ -58,10 +58,7 @@ static int get(void *ctx, int func, size_t bytes, int pipe, float **table, int n
         return 0;
 }
 
-static int destroy(void *ctx)
-{
-        return 0;
-}
+static int destroy(void *ctx) { return 0; }
 
 extern const struct tuner_v4 ncclTunerPlugin_v4;
 EXPORT const struct tuner_v4 ncclTunerPlugin_v4 = {"misbehave", init, get, destroy};

@@ -421,16 +421,10 @@ static void close_all_after(int n, unsigned wait_us)
         all_reduce(comm, n);
 }
 
-static void close_all(int n)
-{
-        close_all_after(n, 100000);
-}
+static void close_all(int n) { close_all_after(n, 100000); }
 
 /* Before the recorder's thread has taken a call, or made a log. */
-static void close_early(int n)
-{
-        close_all_after(n, 0);
-}
+static void close_early(int n) { close_all_after(n, 0); }
 
 static void *never_ends(void *arg)
 {
@@ -458,10 +452,7 @@ static void busy_exit(int n)
         exit(0);
 }
 
-static void calls_in_child(void)
-{
-        all_reduce(comm_new(2, 0), 3);
-}
+static void calls_in_child(void) { all_reduce(comm_new(2, 0), 3); }
 
 /* fork() with a handler that makes calls in the child, set before the recorder's own: it comes
  * first. */
@@ -485,10 +476,7 @@ static void fork_handler(int arg)
         all_reduce(comm, 2);
 }
 
-static int any_object(struct dl_phdr_info *info, size_t size, void *arg)
-{
-        return 1;
-}
+static int any_object(struct dl_phdr_info *info, size_t size, void *arg) { return 1; }
 
 /* Children that ask the loader, as any that opens a library does, made while the recorder's thread
  * asks it, too. */
@@ -513,10 +501,7 @@ static void fork_loader(int n)
 extern atomic_int jump_now __attribute__((weak));
 static sigjmp_buf out_of_call;
 
-static void jump_out(int sig)
-{
-        siglongjmp(out_of_call, 1);
-}
+static void jump_out(int sig) { siglongjmp(out_of_call, 1); }
 
 static void *walk_objects(void *done)
 {
@@ -648,10 +633,7 @@ static void *ends_all(void *arg)
         exit(0);
 }
 
-static void end_all(int signal_number)
-{
-        exit(0);
-}
+static void end_all(int signal_number) { exit(0); }
 
 /* exit() where there is little stack: of a thread, and of a signal's handler. */
 static void small_exit(int in_handler)
@@ -683,10 +665,7 @@ static void small_exit(int in_handler)
 
 static ncclComm_t of_handler;
 
-static void calls_in_handler(int sig)
-{
-        all_reduce(of_handler, 1);
-}
+static void calls_in_handler(int sig) { all_reduce(of_handler, 1); }
 
 /* Calls in a handler with a stack of 8 KB, the first from that place. */
 static void small_handler(int arg)
@@ -801,10 +780,7 @@ static void stepped(int arg)
         fprintf(stderr, "%u\n", step.when);
 }
 #else
-static void stepped(int arg)
-{
-        fprintf(stderr, "0\n");
-}
+static void stepped(int arg) { fprintf(stderr, "0\n"); }
 #endif
 
 /* From a function whose unwind table is wrong, as tables of assembly by hand are: the flags pass
@@ -820,10 +796,7 @@ static void astray_call(void (*function)(ncclComm_t, int), ncclComm_t comm, int 
 }
 #endif
 
-static void astray(int n)
-{
-        astray_call(all_reduce, comm_new(2, 0), n);
-}
+static void astray(int n) { astray_call(all_reduce, comm_new(2, 0), n); }
 
 static void exec_again(int arg)
 {
@@ -836,9 +809,7 @@ static void exec_again(int arg)
         }
 }
 
-static void nothing(int arg)
-{
-}
+static void nothing(int arg) {}
 
 void body(const char *what, int arg);
 void body(const char *what, int arg)

@@ -125,7 +125,4 @@ SAME_PLACE(launchCompletionEvent);
 #define PASS(type, name, params, args, missing)         SAME_TYPE(type, name, params)
 #include "capo/nccl_calls.def"
 
-int main(void)
-{
-        return 0;
-}
+int main(void) { return 0; }

@@ -303,10 +303,7 @@ ncclResult_t ncclCommGrow(ncclComm_t comm, int n, const ncclUniqueId *id, int ra
  * that came. */
 EXPORT const ncclCollConfig_t *fake_config(void);
 static const ncclCollConfig_t *last_config;
-const ncclCollConfig_t *fake_config(void)
-{
-        return last_config;
-}
+const ncclCollConfig_t *fake_config(void) { return last_config; }
 #define CONFIG(name, params, args)       \
         ncclResult_t name##Config params \
         {                                \
@@ -351,19 +348,10 @@ CONFIG(ncclScatter,
 /* What a release after it might bring: nobody knows of these. */
 EXPORT ncclResult_t ncclAllReduceTomorrow(void);
 EXPORT ncclResult_t ncclOtherTomorrow(void);
-EXPORT ncclResult_t ncclAllReduceTomorrow(void)
-{
-        return ncclSuccess;
-}
-EXPORT ncclResult_t ncclOtherTomorrow(void)
-{
-        return ncclSuccess;
-}
+EXPORT ncclResult_t ncclAllReduceTomorrow(void) { return ncclSuccess; }
+EXPORT ncclResult_t ncclOtherTomorrow(void) { return ncclSuccess; }
 EXPORT const char *fake_wants_plugin(void);
-const char *fake_wants_plugin(void)
-{
-        return "ncclTunerPlugin_v77";
-}
+const char *fake_wants_plugin(void) { return "ncclTunerPlugin_v77"; }
 #endif
 
 /* The end of the process takes until a file is there, behind the end of a library that was

@@ -16,10 +16,7 @@ typedef int (*all_reduce_fn)(const void *from, void *to, size_t count, int type,
 void calls_until_the_end(all_reduce_fn all_reduce, void *comm);
 void ends_late(void);
 
-void *capo_real_dlsym(void *handle, const char *name)
-{
-        return dlsym(handle, name);
-}
+void *capo_real_dlsym(void *handle, const char *name) { return dlsym(handle, name); }
 
 int py_line(const void *code, int at)
 {
@@ -38,13 +35,7 @@ void calls_until_the_end(all_reduce_fn all_reduce, void *comm)
                 all_reduce(NULL, NULL, 10, 7, 0, comm, NULL);
 }
 
-static void wait_a_bit(void)
-{
-        usleep(200000);
-}
+static void wait_a_bit(void) { usleep(200000); }
 
 /* exit() takes a while: the interpreter has ended by then. */
-void ends_late(void)
-{
-        atexit(wait_a_bit);
-}
+void ends_late(void) { atexit(wait_a_bit); }

@@ -46,10 +46,7 @@ static size_t room;
 static int late = -1;
 static double late_s;
 
-static void nap(double s)
-{
-        usleep((useconds_t)(s * 1e6));
-}
+static void nap(double s) { usleep((useconds_t)(s * 1e6)); }
 
 static void synchronise(void)
 {
@@ -86,10 +83,7 @@ static void issue(const struct gpu *gpu, const char *name, uint64_t bytes, int i
                 NCCL_CHECK(ncclReduceScatter(a, b, part, ncclFloat32, ncclSum, comm, stream));
 }
 
-static bool takes_part(const struct gpu *gpu, int in)
-{
-        return in != EVEN || gpu->even;
-}
+static bool takes_part(const struct gpu *gpu, int in) { return in != EVEN || gpu->even; }
 
 /* One call in one communicator, by each GPU of this process that is in it. */
 static void call(const char *name, uint64_t bytes, int in, bool group)

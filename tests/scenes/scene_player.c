@@ -156,10 +156,7 @@ static void split_comm(const struct step *s)
                       s->n_args > 2 ? job.n - job.rank : job.rank, &comms[n_comms++], &config);
 }
 
-static void sleep_then_go_on(void *ms)
-{
-        usleep((useconds_t)(long)ms * 1000);
-}
+static void sleep_then_go_on(void *ms) { usleep((useconds_t)(long)ms * 1000); }
 
 static void sleep_for_ever(void *nothing)
 {
@@ -167,15 +164,9 @@ static void sleep_for_ever(void *nothing)
                 pause();
 }
 
-static void handle_for_ever(int sig)
-{
-        sleep_for_ever(NULL);
-}
+static void handle_for_ever(int sig) { sleep_for_ever(NULL); }
 
-static void exit_for_ever(void)
-{
-        sleep_for_ever(NULL);
-}
+static void exit_for_ever(void) { sleep_for_ever(NULL); }
 
 static void spawn_program(void)
 {

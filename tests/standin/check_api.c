@@ -21,10 +21,7 @@ static CUcontext ctx[N];
 static CUstream streams[N];
 static float *buffer[N]; /* the stand-in's memory is the host's: tests may look */
 
-static void use(int rank)
-{
-        cuCtxSetCurrent(ctx[rank]);
-}
+static void use(int rank) { cuCtxSetCurrent(ctx[rank]); }
 
 static void sync_all(int n)
 {

@@ -61,10 +61,7 @@ static int tuner_get(void *ctx, int coll, size_t bytes, int pipe, float **table,
         return 0;
 }
 
-static int tuner_destroy(void *ctx)
-{
-        return 0;
-}
+static int tuner_destroy(void *ctx) { return 0; }
 
 static int tuner_chunk(void *ctx, int coll, size_t bytes, int algo, int proto, int channels,
                        size_t *chunk)
@@ -148,10 +145,7 @@ static void check_encoding(ncclDataType_t t)
         }
 }
 
-static bool is_float(ncclDataType_t t)
-{
-        return t >= ncclFloat16;
-}
+static bool is_float(ncclDataType_t t) { return t >= ncclFloat16; }
 
 static double get(ncclDataType_t t, const void *p, size_t i)
 {

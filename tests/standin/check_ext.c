@@ -73,10 +73,7 @@ static ncclEpGroupConfig_t config_of(ncclEpAlgorithm_t algorithm)
                                      .max_token_bytes = WIDTH * 4};
 }
 
-static void wait_stream(void)
-{
-        EXPECT_IS(cuStreamSynchronize(job.stream), CUDA_SUCCESS);
-}
+static void wait_stream(void) { EXPECT_IS(cuStreamSynchronize(job.stream), CUDA_SUCCESS); }
 
 static void barrier(void)
 {
@@ -147,18 +144,9 @@ static void make_of_nothing(void)
 
         ncclEpCreateGroup(&group, NULL, &config);
 }
-static void update_nothing(void)
-{
-        ncclEpUpdateHandle(NULL, NULL, NULL, NULL);
-}
-static void complete_nothing(void)
-{
-        ncclEpComplete(NULL, NULL, NULL);
-}
-static void clear_nothing(void)
-{
-        ncclEpErrorClear(NULL); /* an exception that nobody catches */
-}
+static void update_nothing(void) { ncclEpUpdateHandle(NULL, NULL, NULL, NULL); }
+static void complete_nothing(void) { ncclEpComplete(NULL, NULL, NULL); }
+static void clear_nothing(void) { ncclEpErrorClear(NULL); /* an exception that nobody catches */ }
 
 static void ends(void)
 {

@@ -27,10 +27,7 @@ struct event {
         uint64_t begin;
 };
 
-static int bit_of(uint64_t type)
-{
-        return __builtin_ctzll(type);
-}
+static int bit_of(uint64_t type) { return __builtin_ctzll(type); }
 
 static int start(void *ctx, void **out, const char *descr)
 {
@@ -112,10 +109,7 @@ static int begin(void **ctx, int *mask)
 }
 
 #if ABI == 3
-static int init(void **ctx, int *mask)
-{
-        return begin(ctx, mask);
-}
+static int init(void **ctx, int *mask) { return begin(ctx, mask); }
 #elif ABI == 4
 static int init(void **ctx, int *mask, const char *name, uint64_t hash, int n_nodes, int n_ranks,
                 int rank, void *log)

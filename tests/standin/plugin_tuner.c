@@ -77,24 +77,15 @@ static int answer(int coll, size_t bytes, int pipe_ops, float **t, int n_algo, i
 #endif
 
 #if ABI == 1
-static int init(size_t n_ranks, size_t n_nodes, void *log)
-{
-        return begin(n_ranks, n_nodes);
-}
+static int init(size_t n_ranks, size_t n_nodes, void *log) { return begin(n_ranks, n_nodes); }
 static int get(int coll, size_t bytes, int collnet, int nvls, int pipe_ops, int *algo, int *proto,
                int *channels)
 {
         return answer(coll, bytes, pipe_ops, algo, proto, channels);
 }
-static int destroy(void)
-{
-        return end();
-}
+static int destroy(void) { return end(); }
 #else
-static int destroy(void *ctx)
-{
-        return ctx == &tuner_ask ? end() : 1;
-}
+static int destroy(void *ctx) { return ctx == &tuner_ask ? end() : 1; }
 #if ABI <= 4
 static int init(size_t n_ranks, size_t n_nodes, void *log, void **ctx)
 {

@@ -24,20 +24,11 @@ CAPO_EXPORT int others_saw;            /* ... as it was while this profiler was 
 const int *others_watched;
 int others_saw;
 
-int others_open(void)
-{
-        return opened;
-}
+int others_open(void) { return opened; }
 
-int others_events(void)
-{
-        return events;
-}
+int others_events(void) { return events; }
 
-int others_parent_right(void)
-{
-        return parent_right;
-}
+int others_parent_right(void) { return parent_right; }
 
 int others_types(void) /* the events since the last time this was asked */
 {
@@ -119,10 +110,7 @@ capo_nccl_result capo_name_looked_up(const struct capo_tuner *t, int func, size_
         abort();
 }
 
-capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word)
-{
-        abort();
-}
+capo_nccl_result capo_tuner_decided(const struct capo_tuner *t, uint32_t word) { abort(); }
 
 #define PASTE(a, b) a##b
 #define NAMED(a, b) PASTE(a, b)

@@ -247,20 +247,11 @@ static void fails(int abi)
         cr_expect_null(strstr(first + 1, "the chained"), "v%d: %s", abi, text);
 }
 
-Test(chain, abi_1_an_answer_with_an_error_is_none)
-{
-        fails(1);
-}
+Test(chain, abi_1_an_answer_with_an_error_is_none) { fails(1); }
 
-Test(chain, abi_2_an_answer_with_an_error_is_none)
-{
-        fails(2);
-}
+Test(chain, abi_2_an_answer_with_an_error_is_none) { fails(2); }
 
-Test(chain, abi_6_an_answer_with_an_error_is_none)
-{
-        fails(6);
-}
+Test(chain, abi_6_an_answer_with_an_error_is_none) { fails(6); }
 
 static void *is_cancelled(void *plugin)
 {
@@ -399,12 +390,6 @@ static void profiler_passes(int version)
         cr_expect_eq(other_count(version, "others_events"), 6);
 }
 
-Test(chain, profiler_5_gets_its_events)
-{
-        profiler_passes(5);
-}
+Test(chain, profiler_5_gets_its_events) { profiler_passes(5); }
 
-Test(chain, profiler_6_gets_its_events)
-{
-        profiler_passes(6);
-}
+Test(chain, profiler_6_gets_its_events) { profiler_passes(6); }

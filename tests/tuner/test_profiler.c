@@ -250,20 +250,11 @@ static void passes(int speaks, int theirs, bool passed)
         cr_expect_eq(counter_of(theirs, "others_events"), passed ? 2 : 0);
 }
 
-Test(profiler, version_1_to_1)
-{
-        passes(1, 1, true);
-}
+Test(profiler, version_1_to_1) { passes(1, 1, true); }
 
-Test(profiler, version_6_to_5)
-{
-        passes(6, 5, true);
-}
+Test(profiler, version_6_to_5) { passes(6, 5, true); }
 
-Test(profiler, version_7_to_6)
-{
-        passes(7, 6, true);
-}
+Test(profiler, version_7_to_6) { passes(7, 6, true); }
 
 /* A name that we do not know is none, and nothing behind its end is read. */
 Test(profiler, unknown_names)
@@ -429,15 +420,9 @@ Test(profiler, phases_say_how_long_a_kernel_waited)
         profiler_of(7)->finalize(context);
 }
 
-Test(profiler, version_5_does_not_know_6)
-{
-        passes(5, 6, false);
-}
+Test(profiler, version_5_does_not_know_6) { passes(5, 6, false); }
 
-Test(profiler, version_5_to_1_has_other_events)
-{
-        passes(5, 1, false);
-}
+Test(profiler, version_5_to_1_has_other_events) { passes(5, 1, false); }
 
 /* A slot stands in front of the other's handle; where the other did not want the event, it hears
  * nothing of its end. */

@@ -36,15 +36,9 @@ static void comm(const struct capo_seam_comm *c)
         snprintf(last_rule_when, sizeof last_rule_when, "%s", c->rule_when ? c->rule_when : "");
 }
 
-static void decided(uint16_t rule)
-{
-        last_decided = rule;
-}
+static void decided(uint16_t rule) { last_decided = rule; }
 
-static void ran(const struct capo_seam_ran *r)
-{
-        last_ran = *r;
-}
+static void ran(const struct capo_seam_ran *r) { last_ran = *r; }
 
 static void kernel(const struct capo_seam_kernel *k)
 {
@@ -55,10 +49,7 @@ static void kernel(const struct capo_seam_kernel *k)
         kernels.end = k->end;
 }
 
-static void rules(const char *text)
-{
-        snprintf(last_rules, sizeof last_rules, "%s", text);
-}
+static void rules(const char *text) { snprintf(last_rules, sizeof last_rules, "%s", text); }
 
 static const struct capo_seam listener = {.current = current,
                                           .comm = comm,

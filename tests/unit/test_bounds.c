@@ -22,10 +22,7 @@ static uint64_t draw(uint64_t n)
 }
 
 /* ns, up to @most, of any order of magnitude. */
-static uint64_t draw_ns(uint64_t most)
-{
-        return draw(most >> draw(40) ?: 1);
-}
+static uint64_t draw_ns(uint64_t most) { return draw(most >> draw(40) ?: 1); }
 
 /* Calls as a tight loop, a training step or nonsense would make them; GPU times of none, some, all.
  */

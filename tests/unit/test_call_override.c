@@ -55,10 +55,7 @@ static struct capo_nccl lib = {.ncclAllReduce = fake_ncclAllReduce,
                                .version = 23203};
 
 static struct capo_tables *tables;
-const struct capo_tables *capo_tuner_overrides(uint64_t hash)
-{
-        return hash == 99 ? tables : NULL;
-}
+const struct capo_tables *capo_tuner_overrides(uint64_t hash) { return hash == 99 ? tables : NULL; }
 
 static struct capo_ring *ring;
 static struct capo_comm

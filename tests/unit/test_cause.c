@@ -19,10 +19,7 @@ static void begin(void)
                 job->comms[0].members[i].device = 0;
 }
 
-static void end(void)
-{
-        capo_job_free(job);
-}
+static void end(void) { capo_job_free(job); }
 
 TestSuite(cause, .init = begin, .fini = end);
 
@@ -37,10 +34,7 @@ static void others(const char *text)
                 clocks(i, text);
 }
 
-static struct capo_late_cause cause(void)
-{
-        return capo_late_cause(job, 0, 3, NULL);
-}
+static struct capo_late_cause cause(void) { return capo_late_cause(job, 0, 3, NULL); }
 
 static const char *said(void)
 {

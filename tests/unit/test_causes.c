@@ -29,10 +29,7 @@ static struct capo_job job = {.processes = processes,
                               .comms = &comm,
                               .n_comms = 1};
 
-static uint64_t second(uint64_t s)
-{
-        return s ? (100 + s) * 1000000000 : 0;
-}
+static uint64_t second(uint64_t s) { return s ? (100 + s) * 1000000000 : 0; }
 
 static struct capo_causes judge_window(uint64_t from_s, uint64_t to_s, const char *late,
                                        const char *others, double lost_s, bool on_gpu)

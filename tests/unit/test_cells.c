@@ -7,10 +7,7 @@
 #include "tests/unit/drained.h"
 #include "tests/log_numbers.h"
 
-static void setup(void)
-{
-        drained_start(64, false);
-}
+static void setup(void) { drained_start(64, false); }
 
 TestSuite(cells, .init = setup, .fini = drained_end);
 

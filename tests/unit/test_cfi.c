@@ -65,10 +65,7 @@ __attribute__((noinline, used)) void cfi_seen(uintptr_t sp)
 }
 
 /* Does address @pc lie in @function, a small one? */
-static bool is_in(uint64_t pc, void (*function)(void))
-{
-        return pc - (uintptr_t)function < 64;
-}
+static bool is_in(uint64_t pc, void (*function)(void)) { return pc - (uintptr_t)function < 64; }
 
 static void (*volatile called)(void);
 

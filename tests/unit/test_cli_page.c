@@ -46,10 +46,7 @@ static void print_with(void (*print)(const struct cli_page *, FILE *), struct cl
         fclose(out);
 }
 
-static void finish(void)
-{
-        free(printed);
-}
+static void finish(void) { free(printed); }
 
 TestSuite(cli_page, .fini = finish);
 

@@ -22,15 +22,9 @@ static double draw_share(void)
         return (double)(state >> 11) * 0x1p-53;
 }
 
-static uint32_t draw(uint32_t n)
-{
-        return (uint32_t)(draw_share() * n);
-}
+static uint32_t draw(uint32_t n) { return (uint32_t)(draw_share() * n); }
 
-static double draw_exponential(double mean)
-{
-        return -mean * log(1 - draw_share());
-}
+static double draw_exponential(double mean) { return -mean * log(1 - draw_share()); }
 
 /* How the starts of the hosts differ from those of the GPUs. */
 enum host { HOST_SAME, HOST_NOISY, HOST_MORE, HOST_LESS, HOST_AHEAD, N_HOSTS };

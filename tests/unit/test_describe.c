@@ -5,10 +5,7 @@
 
 #include "tests/unit/drained.h"
 
-static void setup(void)
-{
-        drained_start(64, false);
-}
+static void setup(void) { drained_start(64, false); }
 
 TestSuite(describe, .init = setup, .fini = drained_end);
 

@@ -10,10 +10,7 @@
 #include "tests/unit/drained.h"
 #include "tests/log_numbers.h"
 
-static void setup(void)
-{
-        drained_start(64, true);
-}
+static void setup(void) { drained_start(64, true); }
 
 TestSuite(drain, .init = setup, .fini = drained_end);
 

@@ -20,10 +20,7 @@ static void begin(void)
         }
 }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(endings, .init = begin, .fini = end);
 
@@ -197,10 +194,7 @@ Test(endings, the_first_to_end_come_first)
                 "4 more gave their last sign of life later: capo report --all has when, and in which calls");
 }
 
-Test(endings, all_on_demand)
-{
-        cr_assert_eq(all_killed(true), 8);
-}
+Test(endings, all_on_demand) { cr_assert_eq(all_killed(true), 8); }
 
 Test(endings, who_ended_well_or_lives_is_not_there)
 {

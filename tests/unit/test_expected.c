@@ -127,10 +127,7 @@ Test(expected, a_ceiling_alone_says_little)
         cr_expect_eq(judge(&odd, 1ull << 20, 30, 0, 400), CAPO_EXPECTED_UNKNOWN);
 }
 
-static bool is_text(const char *text, void *arg)
-{
-        return strstr(arg, text);
-}
+static bool is_text(const char *text, void *arg) { return strstr(arg, text); }
 
 static unsigned find_causes(const struct capo_expected_shape *shape, double share,
                             const char *evidence, struct capo_expected_cause *out)

@@ -73,10 +73,7 @@ static void pairs(uint32_t n_close, uint32_t n, uint32_t stream, uint16_t second
         gen_log_frame(&g, CAPO_FRAME_END, &end, sizeof end);
 }
 
-static void two(uint32_t stream, uint16_t second)
-{
-        pairs(1, 1, stream, second);
-}
+static void two(uint32_t stream, uint16_t second) { pairs(1, 1, stream, second); }
 
 static void judge(void)
 {

@@ -19,10 +19,7 @@ static const uint8_t tree = CAPO_ALGO_PROTO(CAPO_ALGO_TREE, CAPO_PROTO_LL128);
 static const uint8_t ring = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_LL);
 static const uint8_t simple = CAPO_ALGO_PROTO(CAPO_ALGO_RING, CAPO_PROTO_SIMPLE);
 
-static double base_us(int i)
-{
-        return 20 + exp2(i) / 40;
-}
+static double base_us(int i) { return 20 + exp2(i) / 40; }
 
 /* One run over sizes @from to @to; @factor(i) times the base; two halves, as nccl-tests has. */
 static void run(uint8_t want, int from, int to, double (*factor)(int i), double slow)
@@ -51,30 +48,15 @@ static void run(uint8_t want, int from, int to, double (*factor)(int i), double 
         }
 }
 
-static double own(int i)
-{
-        return 1;
-}
+static double own(int i) { return 1; }
 
-static double gains_large(int i)
-{
-        return i >= 10 ? 0.85 + 0.01 * (i - 10) : 1.2;
-}
+static double gains_large(int i) { return i >= 10 ? 0.85 + 0.01 * (i - 10) : 1.2; }
 
-static double gains_middle(int i)
-{
-        return i >= 4 && i <= 10 ? 0.80 : 1.3;
-}
+static double gains_middle(int i) { return i >= 4 && i <= 10 ? 0.80 : 1.3; }
 
-static double all_20(int i)
-{
-        return 0.8;
-}
+static double all_20(int i) { return 0.8; }
 
-static double stalls(int i)
-{
-        return i >= 5 && i <= 9 ? 3 : 1;
-}
+static double stalls(int i) { return i >= 5 && i <= 9 ? 3 : 1; }
 
 static double second(
         int i) /* under a stalled own choice the one gains 40 to 60 %, and is slower in truth */
@@ -82,10 +64,7 @@ static double second(
         return i == 8 ? 1.8 : 1.3;
 }
 
-static double tenth(int i)
-{
-        return 0.001;
-}
+static double tenth(int i) { return 0.001; }
 
 static struct capo_fit_links machine;
 
@@ -115,10 +94,7 @@ static int at(const struct capo_fit_series *s, double bytes)
         return -1;
 }
 
-static double size(double i)
-{
-        return exp2(FIRST + i);
-}
+static double size(double i) { return exp2(FIRST + i); }
 
 TestSuite(fit, .fini = finish);
 
@@ -259,10 +235,7 @@ Test(fit, one_stalled_run_of_nccls_own_choice_makes_no_rule)
 }
 
 /* Four times as slow from 2^5 on. */
-static double slow_quarter(int i)
-{
-        return i >= 5 ? 4 : 1;
-}
+static double slow_quarter(int i) { return i >= 5 ? 4 : 1; }
 
 /* The other run of NCCL's own choice has one half that was held up; the two then seem to agree, and
  * the slow run alone must not make the noise so large that they do. */
@@ -302,15 +275,9 @@ Test(fit, runs_of_nccls_own_choice_that_disagree_are_named)
         cr_expect_eq(s->next[0].what, CAPO_FIT_NEXT_DEFAULT_AGAIN);
 }
 
-static double gains_low(int i)
-{
-        return i <= 7 ? 0.8 : i < 10 ? 1 + 0.4 * (i - 7) : 2.5;
-}
+static double gains_low(int i) { return i <= 7 ? 0.8 : i < 10 ? 1 + 0.4 * (i - 7) : 2.5; }
 
-static double gains_high(int i)
-{
-        return i >= 10 ? 0.8 : i > 7 ? 1 + 0.4 * (10 - i) : 2.5;
-}
+static double gains_high(int i) { return i >= 10 ? 0.8 : i > 7 ? 1 + 0.4 * (10 - i) : 2.5; }
 
 Test(fit, where_two_cross_above_nccls_own_it_is_left_also_when_what_ran_is_not_known)
 {

@@ -421,10 +421,7 @@ Test(flight, a_shape_has_the_number_of_its_cell)
 
 static struct capo_log_end end;
 
-static void keep_end(const struct capo_log_frame *f)
-{
-        cr_assert_eq(capo_log_end(f, &end), 0);
-}
+static void keep_end(const struct capo_log_frame *f) { cr_assert_eq(capo_log_end(f, &end), 0); }
 
 Test(flight, no_memory_to_keep_a_call)
 {

@@ -11,10 +11,7 @@
 static const char *lacks[3]; /* names that this driver does not have */
 static int fails;            /* what its clock function answers */
 
-static int init(void)
-{
-        return 0;
-}
+static int init(void) { return 0; }
 
 static int handle(const char *busid, void **device)
 {

@@ -16,10 +16,7 @@
 static struct ras_snapshot snapshot;
 static char why[512];
 
-static void end(void)
-{
-        ras_snapshot_finish(&snapshot);
-}
+static void end(void) { ras_snapshot_finish(&snapshot); }
 
 TestSuite(hang_ras, .fini = end);
 

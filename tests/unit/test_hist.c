@@ -9,10 +9,7 @@
 
 static struct capo_hist h;
 
-static void end(void)
-{
-        capo_hist_finish(&h);
-}
+static void end(void) { capo_hist_finish(&h); }
 
 TestSuite(hist, .fini = end);
 

@@ -95,10 +95,7 @@ static int import(const char *text)
         return import_as(&(struct capo_label){.call = CAPO_CALL_ALLREDUCE}, text);
 }
 
-static void finish(void)
-{
-        capo_samples_free(&set);
-}
+static void finish(void) { capo_samples_free(&set); }
 
 TestSuite(import, .fini = finish);
 

@@ -28,15 +28,9 @@ static int import_as(const struct capo_label *label, const char *text)
         return r;
 }
 
-static int import(const char *text)
-{
-        return import_as(NULL, text);
-}
+static int import(const char *text) { return import_as(NULL, text); }
 
-static void finish(void)
-{
-        capo_samples_free(&set);
-}
+static void finish(void) { capo_samples_free(&set); }
 
 TestSuite(import_json, .fini = finish);
 
@@ -55,10 +49,7 @@ TestSuite(import_json, .fini = finish);
         "\"coll_proto\":\"LL\",\"coll_sn\":" sn ",\"coll_msg_size_bytes\":4096,"                   \
         "\"coll_exec_time_us\":" us ",\"coll_timing_source\":\"kernel_gpu\"}}\n"
 
-static const char *note(size_t i)
-{
-        return i < set.n_notes ? set.notes[i] : "";
-}
+static const char *note(size_t i) { return i < set.n_notes ? set.notes[i] : ""; }
 
 Test(import_json, one_bad_document_of_several_costs_only_itself)
 {

@@ -86,10 +86,7 @@ static void end(void)
                 unlink(paths[--n_paths]);
 }
 
-static void finish(void)
-{
-        capo_samples_free(&set);
-}
+static void finish(void) { capo_samples_free(&set); }
 
 TestSuite(import_log, .fini = finish);
 

@@ -7,15 +7,9 @@
 
 static struct capo_job *job;
 
-static void begin(void)
-{
-        job = made_job(4);
-}
+static void begin(void) { job = made_job(4); }
 
-static void end(void)
-{
-        capo_job_free(job);
-}
+static void end(void) { capo_job_free(job); }
 
 TestSuite(job, .init = begin, .fini = end);
 

@@ -64,10 +64,7 @@ static void load_with(unsigned kept, bool gpu, uint64_t slow_ns)
         capo_job_steps(job, &s);
 }
 
-static void load(unsigned kept)
-{
-        load_with(kept, true, 0);
-}
+static void load(unsigned kept) { load_with(kept, true, 0); }
 
 /* A step of 2 ms whose calls take 10 ms on the GPU is none: the host ran ahead. */
 Test(job_steps, ahead_of_the_gpu)
@@ -175,16 +172,10 @@ static void load_late(bool gpu, uint32_t late_rank, uint32_t late_call, uint32_t
         cr_expect_float_eq(s.slow[0].held_ns, 50e6, 1e4);
 }
 
-static void load_stalled(bool gpu)
-{
-        load_late(gpu, 1, 2 * STALLED + 1, STALLED);
-}
+static void load_stalled(bool gpu) { load_late(gpu, 1, 2 * STALLED + 1, STALLED); }
 
 /* The steps are those of rank 0: one that it begins late makes the one before it long. */
-Test(job_steps, the_rank_of_the_steps_is_late)
-{
-        load_late(true, 0, 2 * STALLED, STALLED - 1);
-}
+Test(job_steps, the_rank_of_the_steps_is_late) { load_late(true, 0, 2 * STALLED, STALLED - 1); }
 
 Test(job_steps, the_rank_of_the_steps_is_late_by_host)
 {
@@ -216,10 +207,7 @@ Test(job_steps, a_stop_inside_a_call)
         job->processes[2].n_info = n;
 }
 
-Test(job_steps, stalled_by_gpu)
-{
-        load_stalled(true);
-}
+Test(job_steps, stalled_by_gpu) { load_stalled(true); }
 
 Test(job_steps, stalled_by_host)
 {

@@ -7,10 +7,7 @@
 #include "core/base/nccl_release.h"
 #include "analysis/diagnose/known_bugs.h"
 
-static bool text_has(const char *text, void *arg)
-{
-        return strstr(arg, text);
-}
+static bool text_has(const char *text, void *arg) { return strstr(arg, text); }
 
 static const struct capo_known_bug *find_bug(const char *link_end)
 {

@@ -48,10 +48,7 @@ Test(links, ranks_that_still_run_are_not_compared)
         job = (struct capo_job){0};
 }
 
-Test(links, nothing_to_note)
-{
-        cr_assert_str_eq(notes(), "");
-}
+Test(links, nothing_to_note) { cr_assert_str_eq(notes(), ""); }
 
 Test(links, idle)
 {

@@ -54,10 +54,7 @@ Test(lock, nobody_ends_with_one_held)
 }
 
 /* glibc's signal of a cancellation, which was sent before the lock was taken and comes now. */
-static void comes_late(void)
-{
-        syscall(SYS_tgkill, getpid(), gettid(), 32);
-}
+static void comes_late(void) { syscall(SYS_tgkill, getpid(), gettid(), 32); }
 
 /* No local variable: ASan does not learn that a cancelled thread's frames have ended. */
 static void *is_sent_late(void *at)

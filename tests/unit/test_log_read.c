@@ -29,10 +29,7 @@ static void make_path(void)
         close(fd);
 }
 
-static void drop_path(void)
-{
-        unlink(path);
-}
+static void drop_path(void) { unlink(path); }
 
 TestSuite(log_read, .init = make_path, .fini = drop_path);
 

@@ -17,10 +17,7 @@ static void begin(void)
         page.job->calls = 1000;
 }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(next, .init = begin, .fini = end);
 

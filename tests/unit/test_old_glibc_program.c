@@ -10,20 +10,11 @@
 
 static int constructed;
 
-static __attribute__((constructor)) void count_constructor(void)
-{
-        constructed++;
-}
+static __attribute__((constructor)) void count_constructor(void) { constructed++; }
 
-Test(old_glibc_program, constructors_run_once)
-{
-        cr_assert_eq(constructed, 1);
-}
+Test(old_glibc_program, constructors_run_once) { cr_assert_eq(constructed, 1); }
 
-static void *say_same(void *arg)
-{
-        return arg;
-}
+static void *say_same(void *arg) { return arg; }
 
 Test(old_glibc_program, threads)
 {

@@ -41,10 +41,7 @@ static void made(void)
         run("cp -p %s/*.capo %s", dir, before);
 }
 
-static void gone(void)
-{
-        run("rm -rf %s %s", dir, before);
-}
+static void gone(void) { run("rm -rf %s %s", dir, before); }
 
 TestSuite(pack, .init = made, .fini = gone);
 

@@ -10,15 +10,9 @@
 static struct capo_page page;
 static char text[1200];
 
-static void begin(void)
-{
-        page = (struct capo_page){.job = made_job(2), .what = "x"};
-}
+static void begin(void) { page = (struct capo_page){.job = made_job(2), .what = "x"}; }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(page, .init = begin, .fini = end);
 

@@ -26,10 +26,7 @@ IN_ORDER static int times_seven(int n)
         return n * 7;
 }
 
-static int times_two(int n)
-{
-        return n * 2;
-}
+static int times_two(int n) { return n * 2; }
 
 static int plus_one(int n)
 {
@@ -43,15 +40,9 @@ IN_ORDER static int spare(int n)
         return n * 3;
 }
 
-IN_ORDER static int calls_twice(int n)
-{
-        return times_seven(n) + times_seven(n + 1);
-}
+IN_ORDER static int calls_twice(int n) { return times_seven(n) + times_seven(n + 1); }
 
-IN_ORDER static int end_of_calls(void)
-{
-        return 0;
-}
+IN_ORDER static int end_of_calls(void) { return 0; }
 
 Test(patch, calls)
 {

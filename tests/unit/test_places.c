@@ -6,15 +6,9 @@
 
 static struct capo_page page;
 
-static void begin(void)
-{
-        page = (struct capo_page){.job = made_job(2)};
-}
+static void begin(void) { page = (struct capo_page){.job = made_job(2)}; }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(places, .init = begin, .fini = end);
 

@@ -17,15 +17,9 @@
 
 static struct capo_page page;
 
-static void begin(void)
-{
-        page = (struct capo_page){.job = made_job(4)};
-}
+static void begin(void) { page = (struct capo_page){.job = made_job(4)}; }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(problems, .init = begin, .fini = end);
 

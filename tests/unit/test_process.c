@@ -43,10 +43,7 @@ static void make_profile(void)
         setenv("CAPO_QUIET", "1", 1);
 }
 
-static void drop_profile(void)
-{
-        unlink(path);
-}
+static void drop_profile(void) { unlink(path); }
 
 TestSuite(process, .init = make_profile, .fini = drop_profile);
 
@@ -204,10 +201,7 @@ Test(process, the_launchers_layout)
 
 static char received[1 << 20];
 
-static void rules(const char *all)
-{
-        snprintf(received, sizeof received, "%s", all);
-}
+static void rules(const char *all) { snprintf(received, sizeof received, "%s", all); }
 
 Test(process, the_recorder_gets_the_rules)
 {
@@ -256,15 +250,9 @@ static void tells_rows(int n)
                   n);
 }
 
-Test(process, the_recorder_gets_4096_rows)
-{
-        tells_rows(4096);
-}
+Test(process, the_recorder_gets_4096_rows) { tells_rows(4096); }
 
-Test(process, and_of_more_how_many)
-{
-        tells_rows(4099);
-}
+Test(process, and_of_more_how_many) { tells_rows(4099); }
 
 /* What one process says of modelled rules: nothing where they are allowed. */
 static void says(const char *what)

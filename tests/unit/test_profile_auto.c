@@ -58,10 +58,7 @@ static int drop(const char *path, const struct stat *st, int kind, struct FTW *w
         return remove(path);
 }
 
-static void stop(void)
-{
-        nftw(root, drop, 8, FTW_DEPTH | FTW_PHYS);
-}
+static void stop(void) { nftw(root, drop, 8, FTW_DEPTH | FTW_PHYS); }
 
 TestSuite(profile_auto, .init = start, .fini = stop);
 

@@ -14,20 +14,11 @@
 /* PyThreadState, _PyCFrame, frames from the innermost on, as 3.12 has them. */
 static uint64_t thread[32], between[4], frame[3][16];
 
-void *capo_real_dlsym(void *handle, const char *name)
-{
-        return NULL;
-}
+void *capo_real_dlsym(void *handle, const char *name) { return NULL; }
 
-static int yes(void)
-{
-        return 1;
-}
+static int yes(void) { return 1; }
 
-static void *has_state(void)
-{
-        return thread;
-}
+static void *has_state(void) { return thread; }
 
 static bool read_here(void *nothing, uint64_t from, void *to, size_t size)
 {
@@ -64,10 +55,7 @@ static uintptr_t in_other_thread(void)
         return other.is;
 }
 
-static uintptr_t in_this_thread(void)
-{
-        return capo_python_place();
-}
+static uintptr_t in_this_thread(void) { return capo_python_place(); }
 
 static void three_frames(void)
 {

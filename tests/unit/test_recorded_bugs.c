@@ -9,15 +9,9 @@
 static struct capo_page page;
 static struct capo_recorded_bug found[CAPO_RECORDED_BUGS];
 
-static void begin(void)
-{
-        page = (struct capo_page){.job = made_job(2), .what = "x"};
-}
+static void begin(void) { page = (struct capo_page){.job = made_job(2), .what = "x"}; }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(recorded_bugs, .init = begin, .fini = end);
 

@@ -297,15 +297,9 @@ static void half_taken(struct capo_segment *seg, bool counted)
         }
 }
 
-static void kept_and_counted(struct capo_segment *seg)
-{
-        half_taken(seg, true);
-}
+static void kept_and_counted(struct capo_segment *seg) { half_taken(seg, true); }
 
-static void only_kept(struct capo_segment *seg)
-{
-        half_taken(seg, false);
-}
+static void only_kept(struct capo_segment *seg) { half_taken(seg, false); }
 
 /* What the log holds: calls in blocks, the cells' sum, and the last END. */
 static void read_log_end(uint64_t *calls, uint64_t *counted, struct capo_log_end *last)
@@ -507,10 +501,7 @@ static void ring_backwards(struct capo_segment *seg)
         ring_of(seg)->tail = ring_of(seg)->head + 1;
 }
 
-static void ring_far(struct capo_segment *seg)
-{
-        ring_of(seg)->head = UINT64_MAX;
-}
+static void ring_far(struct capo_segment *seg) { ring_of(seg)->head = UINT64_MAX; }
 
 static void short_path(struct capo_segment *seg)
 {
@@ -571,10 +562,7 @@ Test(recover, what_a_segment_says_is_not_believed, .timeout = 60)
         }
 }
 
-static void forget_start(struct capo_segment *seg)
-{
-        seg->header->start_time = 0;
-}
+static void forget_start(struct capo_segment *seg) { seg->header->start_time = 0; }
 
 /* A /proc that did not say when the process began, as under qemu-user. */
 Test(recover, one_whose_start_is_not_known)
@@ -639,10 +627,7 @@ Test(recover, reading_changes_nothing)
         cr_assert_eq(capo_segment_peek(&info, &fd), -ENOENT);
 }
 
-static void come_to_exit(struct capo_segment *seg)
-{
-        seg->header->ended = 1;
-}
+static void come_to_exit(struct capo_segment *seg) { seg->header->ended = 1; }
 
 /* One that was killed in its exit: its memory says what its log will. */
 Test(recover, memory_says_what_the_log_will)

@@ -8,22 +8,13 @@
 
 static struct capo_page page;
 
-static void begin(void)
-{
-        page = (struct capo_page){.job = made_job(2)};
-}
+static void begin(void) { page = (struct capo_page){.job = made_job(2)}; }
 
-static void end(void)
-{
-        capo_page_finish(&page);
-}
+static void end(void) { capo_page_finish(&page); }
 
 TestSuite(rows, .init = begin, .fini = end);
 
-static void judge(void)
-{
-        capo_judge_rows(&page);
-}
+static void judge(void) { capo_judge_rows(&page); }
 
 /* One more communicator of @n ranks whose first member had @id in its process. */
 static void comm(const char *name, int32_t n, uint16_t id, bool named)

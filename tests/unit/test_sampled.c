@@ -17,10 +17,7 @@ static void end(void)
 
 TestSuite(sampled, .fini = end);
 
-static void drawn(uint64_t ns, uint64_t times)
-{
-        capo_hist_add(&timed, ns, times);
-}
+static void drawn(uint64_t ns, uint64_t times) { capo_hist_add(&timed, ns, times); }
 
 static void alone(uint64_t ns)
 {

@@ -33,15 +33,9 @@ static int little_room(struct statvfs *s)
         return 0;
 }
 
-int statvfs(const char *restrict path, struct statvfs *restrict s)
-{
-        return little_room(s);
-}
+int statvfs(const char *restrict path, struct statvfs *restrict s) { return little_room(s); }
 
-int fstatvfs(int fd, struct statvfs *s)
-{
-        return little_room(s);
-}
+int fstatvfs(int fd, struct statvfs *s) { return little_room(s); }
 
 int posix_fallocate(int fd, off_t at, off_t n)
 {

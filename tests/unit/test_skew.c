@@ -221,15 +221,9 @@ static uint32_t few_of(uint64_t other_silent_ns)
         return few;
 }
 
-Test(skew, a_stop_is_in_no_call)
-{
-        cr_expect_eq(few_of(401 * MS), 0);
-}
+Test(skew, a_stop_is_in_no_call) { cr_expect_eq(few_of(401 * MS), 0); }
 
-Test(skew, without_a_stop_most_is_in_one_call)
-{
-        cr_expect_eq(few_of(100 * MS), 1);
-}
+Test(skew, without_a_stop_most_is_in_one_call) { cr_expect_eq(few_of(100 * MS), 1); }
 
 Test(skew, a_stop_that_not_all_waited_for)
 {

@@ -97,10 +97,7 @@ static void found(uint64_t frozen)
         capo_job_free(job);
 }
 
-Test(stats_calls, a_freeze_is_not_lost)
-{
-        found(500ull * 1000 * US);
-}
+Test(stats_calls, a_freeze_is_not_lost) { found(500ull * 1000 * US); }
 
 /* The logs are opened a second time for it. */
 Test(stats_calls, nor_one_in_logs_whose_name_is_no_utf8)
@@ -110,10 +107,7 @@ Test(stats_calls, nor_one_in_logs_whose_name_is_no_utf8)
 }
 
 /* The two calls are in blocks of their own: a block holds four seconds. */
-Test(stats_calls, nor_one_that_a_block_ends_before)
-{
-        found(12000ull * 1000 * US);
-}
+Test(stats_calls, nor_one_that_a_block_ends_before) { found(12000ull * 1000 * US); }
 
 Test(stats_calls, where_nothing_is_silent_nothing_is_read_twice)
 {

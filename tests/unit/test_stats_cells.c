@@ -11,15 +11,9 @@
 
 static char path[] = "/tmp/capo-test-cells-XXXXXX";
 
-static void make_file(void)
-{
-        cr_assert_geq(mkstemp(path), 0);
-}
+static void make_file(void) { cr_assert_geq(mkstemp(path), 0); }
 
-static void drop_file(void)
-{
-        unlink(path);
-}
+static void drop_file(void) { unlink(path); }
 
 TestSuite(stats_cells, .init = make_file, .fini = drop_file);
 

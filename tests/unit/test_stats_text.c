@@ -19,10 +19,7 @@ static void begin(void)
         job->n_processes = 1;
 }
 
-static void end(void)
-{
-        capo_job_free(job);
-}
+static void end(void) { capo_job_free(job); }
 
 TestSuite(stats_text, .init = begin, .fini = end);
 

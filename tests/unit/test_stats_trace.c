@@ -25,10 +25,7 @@ static void make_file(void)
         comms[3] = 2;
 }
 
-static void drop_file(void)
-{
-        unlink(path);
-}
+static void drop_file(void) { unlink(path); }
 
 TestSuite(stats_trace, .init = make_file, .fini = drop_file);
 

@@ -54,10 +54,7 @@ Test(stops, lines_of_a_log)
         cr_assert_not(capo_stops_covers(&process[0], 1002e9, 1005e9));
 }
 
-Test(stops, all_others_waited)
-{
-        cr_assert_float_eq(waited_for_second_stop(), 2 * 10, 0.01);
-}
+Test(stops, all_others_waited) { cr_assert_float_eq(waited_for_second_stop(), 2 * 10, 0.01); }
 
 Test(stops, one_of_them_did_not_run_either)
 {

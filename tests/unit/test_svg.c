@@ -12,15 +12,9 @@ static char *page;
 static size_t size;
 static FILE *out;
 
-static void begin(void)
-{
-        out = open_memstream(&page, &size);
-}
+static void begin(void) { out = open_memstream(&page, &size); }
 
-static void end(void)
-{
-        free(page);
-}
+static void end(void) { free(page); }
 
 TestSuite(svg, .init = begin, .fini = end);
 

@@ -27,20 +27,14 @@ static int import(const char *text)
         return r;
 }
 
-static void finish(void)
-{
-        capo_samples_free(&set);
-}
+static void finish(void) { capo_samples_free(&set); }
 
 TestSuite(table, .fini = finish);
 
 #define HEADS "collective,size_bytes,algorithm,protocol,channels,nodes,ranks,latency_us\n"
 #define GOOD  "allreduce,1024,default,default,-1,1,8,12.5\n"
 
-static const char *note(size_t i)
-{
-        return i < set.n_notes ? set.notes[i] : "";
-}
+static const char *note(size_t i) { return i < set.n_notes ? set.notes[i] : ""; }
 
 Test(table, columns_by_their_names)
 {

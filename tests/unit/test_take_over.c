@@ -34,10 +34,7 @@ static void setup(void)
 
 TestSuite(take_over, .init = setup, .fini = drained_end);
 
-static void keep_end(const struct capo_log_frame *f)
-{
-        cr_assert_eq(capo_log_end(f, &end), 0);
-}
+static void keep_end(const struct capo_log_frame *f) { cr_assert_eq(capo_log_end(f, &end), 0); }
 
 static void keep_text(const struct capo_log_frame *f)
 {

@@ -58,10 +58,7 @@ static void set_up(void)
                                      .after_ns = 10ull * S};
 }
 
-static void over(void)
-{
-        capo_hang_verdict_finish(&v);
-}
+static void over(void) { capo_hang_verdict_finish(&v); }
 
 TestSuite(tuned, .init = set_up, .fini = over);
 

@@ -24,10 +24,7 @@ static void begin(void)
         }
 }
 
-static void end(void)
-{
-        capo_job_free(job);
-}
+static void end(void) { capo_job_free(job); }
 
 TestSuite(unended, .init = begin, .fini = end);
 

@@ -40,10 +40,7 @@ static void says(const char *expected)
         cr_assert_str_eq(text, expected);
 }
 
-Test(unfinished, nothing_at_all)
-{
-        says("");
-}
+Test(unfinished, nothing_at_all) { says(""); }
 
 Test(unfinished, between_calls)
 {

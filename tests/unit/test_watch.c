@@ -62,10 +62,7 @@ static int checks(unsigned seconds)
         return found;
 }
 
-static void in_time(int found)
-{
-        cr_assert(found >= 100 && found <= 103, "%d", found);
-}
+static void in_time(int found) { cr_assert(found >= 100 && found <= 103, "%d", found); }
 
 Test(watch, an_idle_job_is_none)
 {

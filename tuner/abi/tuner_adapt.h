@@ -23,10 +23,7 @@ static inline uint32_t capo_float_bits(float x)
 /* NCCL marks a pair that is not available with -1. Read as an unsigned number, the bits of a
  * float from 0 to infinity are at most those of infinity. Those of negative numbers and of NaN
  * are larger; so are those of -0.0, which is never a prediction. */
-static inline bool capo_cell_available(float cell)
-{
-        return capo_float_bits(cell) <= 0x7f800000;
-}
+static inline bool capo_cell_available(float cell) { return capo_float_bits(cell) <= 0x7f800000; }
 
 /** capo_mark_quick() - answer one question of ABI v3 or later through the cost table
  *

@@ -54,10 +54,7 @@ static void handle_put(struct handle *h)
 }
 
 /* For functions that only need to succeed. */
-static int return_success(void)
-{
-        return 0;
-}
+static int return_success(void) { return 0; }
 
 /* ---- devices and contexts ---- */
 
@@ -103,10 +100,7 @@ CAPO_EXPORT int cuInit(unsigned flags);
 CAPO_EXPORT int cuDriverGetVersion(int *v);
 CAPO_EXPORT int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags);
 
-int cuInit(unsigned flags)
-{
-        return 0;
-}
+int cuInit(unsigned flags) { return 0; }
 
 int cuDriverGetVersion(int *v)
 {

@@ -113,10 +113,7 @@ static void *make_cuda_handle(void)
         return (void *)(atomic_fetch_add(&next, 16) + 16);
 }
 
-static const char *error_text(int e)
-{
-        return e ? "an error of capo's virtual CUDA" : "no error";
-}
+static const char *error_text(int e) { return e ? "an error of capo's virtual CUDA" : "no error"; }
 
 /* CUDA 11 callers pass three arguments, so the third one is undefined there: use it only if the library
  * was built for CUDA 12 or later (plan_cuda_has_status). */

@@ -89,10 +89,7 @@ static void note_table(float to[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], const float 
         }
 }
 
-static struct capo_plan_row *row_now(void)
-{
-        return plan_seen ? plan_seen->row : NULL;
-}
+static struct capo_plan_row *row_now(void) { return plan_seen ? plan_seen->row : NULL; }
 
 capo_nccl_result capo_mark_considered(const struct capo_tuner *t, int func, size_t bytes,
                                       int pipe_ops, float *table, int n_algos, int n_protos,

@@ -23,10 +23,7 @@ static uint64_t pages_begin(size_t n_pages)
         return (offsetof(struct plan_message, pages) + n_pages * sizeof(uint32_t) + 63) & ~63ull;
 }
 
-static uint64_t message_bytes(size_t n_pages)
-{
-        return pages_begin(n_pages) + n_pages * PAGE;
-}
+static uint64_t message_bytes(size_t n_pages) { return pages_begin(n_pages) + n_pages * PAGE; }
 
 static char *page_of(const struct plan_message *m, size_t i)
 {
@@ -153,7 +150,4 @@ bool plan_message_is(uint64_t key)
         return false;
 }
 
-size_t plan_message_size(const struct plan_message *m)
-{
-        return m->size;
-}
+size_t plan_message_size(const struct plan_message *m) { return m->size; }

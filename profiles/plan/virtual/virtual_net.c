@@ -114,15 +114,9 @@ static int reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_
         return 0;
 }
 
-static int accept_call(void *comm_or_log)
-{
-        return 0;
-}
+static int accept_call(void *comm_or_log) { return 0; }
 
-static int dereg_mr(void *comm, void *mhandle)
-{
-        return 0;
-}
+static int dereg_mr(void *comm, void *mhandle) { return 0; }
 
 static int start_send(void *comm, void *data, int bytes, int tag, void *mhandle, void **request)
 {

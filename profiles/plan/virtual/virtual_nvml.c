@@ -44,20 +44,11 @@ NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, 
 NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci);
 NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info *info);
 
-NVML nvmlInit(void)
-{
-        return 0;
-}
+NVML nvmlInit(void) { return 0; }
 
-NVML nvmlInit_v2(void)
-{
-        return 0;
-}
+NVML nvmlInit_v2(void) { return 0; }
 
-NVML nvmlShutdown(void)
-{
-        return 0;
-}
+NVML nvmlShutdown(void) { return 0; }
 
 const char *nvmlErrorString(int e)
 {
@@ -72,10 +63,7 @@ NVML nvmlDeviceGetCount_v2(unsigned *n)
         return 0;
 }
 
-NVML nvmlDeviceGetCount(unsigned *n)
-{
-        return nvmlDeviceGetCount_v2(n);
-}
+NVML nvmlDeviceGetCount(unsigned *n) { return nvmlDeviceGetCount_v2(n); }
 
 NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, const struct plan_gpu **dev)
 {
@@ -154,12 +142,9 @@ NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
 }
 
 /* Whatever the arguments: NVLinks are in the topology file, and the rest is not modelled. */
-#define NONE(name)                    \
-        NVML name(void);              \
-        NVML name(void)               \
-        {                             \
-                return NOT_SUPPORTED; \
-        }
+#define NONE(name)       \
+        NVML name(void); \
+        NVML name(void) { return NOT_SUPPORTED; }
 NONE(nvmlDeviceGetNvLinkState)
 NONE(nvmlDeviceGetNvLinkRemotePciInfo)
 NONE(nvmlDeviceGetNvLinkCapability)

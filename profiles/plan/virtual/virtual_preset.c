@@ -23,10 +23,7 @@ static int note_preset(void *comm, void *graphs, void *ranks)
         return real_preset(comm, graphs, ranks);
 }
 
-void plan_preset_found(void *at)
-{
-        real_preset = (int (*)(void *, void *, void *))at;
-}
+void plan_preset_found(void *at) { real_preset = (int (*)(void *, void *, void *))at; }
 
 int plan_preset_patch(char *code, size_t n, void *spare)
 {

@@ -37,17 +37,11 @@ capo_nccl_result capo_profiler_start(struct capo_profiler *p, void **event,
         return CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_profiler_stop(void *event)
-{
-        return CAPO_NCCL_SUCCESS;
-}
+capo_nccl_result capo_profiler_stop(void *event) { return CAPO_NCCL_SUCCESS; }
 
 capo_nccl_result capo_profiler_state(void *event, int state, const void *args)
 {
         return CAPO_NCCL_SUCCESS;
 }
 
-capo_nccl_result capo_profiler_finish(void *context)
-{
-        return CAPO_NCCL_SUCCESS;
-}
+capo_nccl_result capo_profiler_finish(void *context) { return CAPO_NCCL_SUCCESS; }

@@ -280,10 +280,7 @@ static int all_barrier(void *state, int rank, int n, int tag)
         return SUCCESS; /* within a unit, the barrier separates writers from readers */
 }
 
-static int connect_nothing(void *comm)
-{
-        return SUCCESS;
-}
+static int connect_nothing(void *comm) { return SUCCESS; }
 
 static int need_no_proxy(void *comm, void *op, bool *inquire)
 {

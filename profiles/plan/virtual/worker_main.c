@@ -136,10 +136,7 @@ int soft_mkstemp(char *template)
         return mkostemp(template, 0);
 }
 
-int soft_mkstemp64(char *template)
-{
-        return soft_mkstemp(template);
-}
+int soft_mkstemp64(char *template) { return soft_mkstemp(template); }
 
 static int pagemap = -1; /* /proc/self/pagemap */
 

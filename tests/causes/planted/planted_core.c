@@ -235,15 +235,9 @@ static void on_stream_net(void *arg)
         pthread_mutex_unlock(&net_lock);
 }
 
-static void on_stream_nap(void *arg)
-{
-        nap_ms(*(double *)arg);
-}
+static void on_stream_nap(void *arg) { nap_ms(*(double *)arg); }
 
-static void on_stream_stamp(void *arg)
-{
-        *(double *)arg = pc_now();
-}
+static void on_stream_stamp(void *arg) { *(double *)arg = pc_now(); }
 
 static void *burn_thread(void *arg)
 {
@@ -522,22 +516,10 @@ int pc_due(int i)
         return i < n_lines && !is_once(lines[i].word) && t >= lines[i].begin && t < lines[i].end &&
                turn % lines[i].every == 0;
 }
-int pc_lines(void)
-{
-        return n_lines;
-}
-const char *pc_word(int i)
-{
-        return lines[i].word;
-}
-double pc_arg(int i, int k)
-{
-        return lines[i].arg[k];
-}
-const char *pc_path(int i)
-{
-        return lines[i].path;
-}
+int pc_lines(void) { return n_lines; }
+const char *pc_word(int i) { return lines[i].word; }
+double pc_arg(int i, int k) { return lines[i].arg[k]; }
+const char *pc_path(int i) { return lines[i].path; }
 
 /* ------------------------------------------------------------------ the job */
 
@@ -688,10 +670,7 @@ void pc_begin(void)
         act_ms = 0;
 }
 
-void pc_spent(double ms)
-{
-        act_ms += ms;
-}
+void pc_spent(double ms) { act_ms += ms; }
 
 /* pc_calls() - the calls of a turn. 0: that was the last one. */
 int pc_calls(void)

@@ -146,22 +146,10 @@ EXPORT int nvmlInit_v2(void)
                 devices[i].index = i;
         return OK;
 }
-EXPORT int nvmlInit(void)
-{
-        return nvmlInit_v2();
-}
-EXPORT int nvmlInitWithFlags(unsigned flags)
-{
-        return (void)flags, nvmlInit_v2();
-}
-EXPORT int nvmlShutdown(void)
-{
-        return OK;
-}
-EXPORT const char *nvmlErrorString(int r)
-{
-        return r == OK ? "Success" : "Not Supported";
-}
+EXPORT int nvmlInit(void) { return nvmlInit_v2(); }
+EXPORT int nvmlInitWithFlags(unsigned flags) { return (void)flags, nvmlInit_v2(); }
+EXPORT int nvmlShutdown(void) { return OK; }
+EXPORT const char *nvmlErrorString(int r) { return r == OK ? "Success" : "Not Supported"; }
 static int put(char *to, unsigned room, const char *text)
 {
         if (strlen(text) >= room)
@@ -177,18 +165,9 @@ EXPORT int nvmlSystemGetNVMLVersion(char *to, unsigned room)
 {
         return put(to, room, "12.575.57.08");
 }
-EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *v)
-{
-        return *v = 12090, OK;
-}
-EXPORT int nvmlDeviceGetCount_v2(unsigned *n)
-{
-        return *n = GPUS, OK;
-}
-EXPORT int nvmlDeviceGetCount(unsigned *n)
-{
-        return *n = GPUS, OK;
-}
+EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *v) { return *v = 12090, OK; }
+EXPORT int nvmlDeviceGetCount_v2(unsigned *n) { return *n = GPUS, OK; }
+EXPORT int nvmlDeviceGetCount(unsigned *n) { return *n = GPUS, OK; }
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned i, device_t *d)
 {
         if (i >= GPUS)
@@ -244,14 +223,8 @@ EXPORT int nvmlDeviceGetHandleByUUID(const char *uuid, device_t *d)
         }
         return NOT_FOUND;
 }
-EXPORT int nvmlDeviceGetIndex(device_t d, unsigned *i)
-{
-        return *i = (unsigned)d->index, OK;
-}
-EXPORT int nvmlDeviceGetMinorNumber(device_t d, unsigned *i)
-{
-        return *i = (unsigned)d->index, OK;
-}
+EXPORT int nvmlDeviceGetIndex(device_t d, unsigned *i) { return *i = (unsigned)d->index, OK; }
+EXPORT int nvmlDeviceGetMinorNumber(device_t d, unsigned *i) { return *i = (unsigned)d->index, OK; }
 EXPORT int nvmlDeviceGetName(device_t d, char *to, unsigned room)
 {
         return (void)d, put(to, room, "NVIDIA H100 80GB HBM3");
@@ -304,10 +277,7 @@ EXPORT int nvmlDeviceGetSupportedClocksEventReasons(device_t d, unsigned long lo
 {
         return (void)d, *r = 0x1ff, OK;
 }
-EXPORT int nvmlDeviceGetPowerUsage(device_t d, unsigned *mw)
-{
-        return ask(d, "power_mw", mw);
-}
+EXPORT int nvmlDeviceGetPowerUsage(device_t d, unsigned *mw) { return ask(d, "power_mw", mw); }
 EXPORT int nvmlDeviceGetEnforcedPowerLimit(device_t d, unsigned *mw)
 {
         return ask(d, "limit_mw", mw);
@@ -328,10 +298,7 @@ EXPORT int nvmlDeviceGetTemperatureThreshold(device_t d, int which, unsigned *c)
 {
         return (void)which, ask(d, "slowdown_temp", c);
 }
-EXPORT int nvmlDeviceGetPerformanceState(device_t d, int *p)
-{
-        return (void)d, *p = 0, OK;
-}
+EXPORT int nvmlDeviceGetPerformanceState(device_t d, int *p) { return (void)d, *p = 0, OK; }
 EXPORT int nvmlDeviceGetUtilizationRates(device_t d, struct pair *u)
 {
         return u->memory = 40, ask(d, "utilization", &u->gpu);
@@ -518,14 +485,8 @@ EXPORT int nvmlDeviceGetFieldValues(device_t d, int n, struct field *fields)
 
 /* No event ever comes. */
 static int set;
-EXPORT int nvmlEventSetCreate(void **s)
-{
-        return *s = &set, OK;
-}
-EXPORT int nvmlEventSetFree(void *s)
-{
-        return (void)s, OK;
-}
+EXPORT int nvmlEventSetCreate(void **s) { return *s = &set, OK; }
+EXPORT int nvmlEventSetFree(void *s) { return (void)s, OK; }
 EXPORT int nvmlDeviceRegisterEvents(device_t d, unsigned long long types, void *s)
 {
         return (void)d, (void)types, (void)s, OK;

@@ -328,10 +328,7 @@ static ssize_t cq_readerr(struct fid_cq *cq, struct fi_cq_err_entry *buf, uint64
         return 1;
 }
 
-static uint64_t cntr_read(struct fid_cntr *cntr)
-{
-        return 42;
-}
+static uint64_t cntr_read(struct fid_cntr *cntr) { return 42; }
 
 static ssize_t eq_read(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
 {
@@ -571,10 +568,7 @@ static int fabric_eq_open(struct fid_fabric *fabric, struct fi_eq_attr *attr, st
         return 0;
 }
 
-static int pep_listen(struct fid_pep *pep)
-{
-        return 0;
-}
+static int pep_listen(struct fid_pep *pep) { return 0; }
 
 /* Every table is as long as this build's headers say, or shorter, or nonsense. */
 #define SIZE(table, last_entry)                                  \
@@ -669,9 +663,7 @@ static int plugin_getinfo(uint32_t version, const char *node, const char *servic
 
 struct fi_provider *fi_prov_ini(void);
 
-static void plugin_cleanup(void)
-{
-}
+static void plugin_cleanup(void) {}
 
 EXPORT struct fi_provider *fi_prov_ini(void)
 {

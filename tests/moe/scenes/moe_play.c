@@ -236,10 +236,7 @@ static void reshard(size_t rows, bool columns)
         CHECK(ncclReshard(m2n, comm, &from, &to, stream));
 }
 
-static void sleep_then_go_on(void *ms)
-{
-        usleep((useconds_t)(long)ms * 1000);
-}
+static void sleep_then_go_on(void *ms) { usleep((useconds_t)(long)ms * 1000); }
 
 static bool mine(const char *who)
 {

@@ -404,10 +404,7 @@ static void call_nccl(const struct step *s)
 
 /* --- the host and the GPU --- */
 
-static void sleep_then_go_on(void *ms)
-{
-        usleep((useconds_t)(long)ms * 1000);
-}
+static void sleep_then_go_on(void *ms) { usleep((useconds_t)(long)ms * 1000); }
 
 static void sleep_for_ever(void *nothing)
 {
@@ -457,10 +454,7 @@ static void *hold_for_ever(void *nothing)
 static sem_t told;
 static long save_ms, save_code;
 
-static void on_term(int signal_number)
-{
-        sem_post(&told);
-}
+static void on_term(int signal_number) { sem_post(&told); }
 
 static void *save_and_exit(void *nothing)
 {

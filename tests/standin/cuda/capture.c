@@ -415,10 +415,7 @@ static void run_graph(struct task *t)
                 node->run(node);
 }
 
-static void drop_graph(struct task *t)
-{
-        exec_unref(t->a);
-}
+static void drop_graph(struct task *t) { exec_unref(t->a); }
 
 EXPORT CUresult cuGraphInstantiateWithFlags(CUgraphExec *exec, CUgraph graph,
                                             unsigned long long flags)

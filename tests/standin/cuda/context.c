@@ -22,10 +22,7 @@ static struct CUctx_st primary[MAX_DEVICES];
 static __thread CUcontext stack[MAX_DEPTH];
 static __thread int depth;
 
-int fake_device_count(void)
-{
-        return n_devices;
-}
+int fake_device_count(void) { return n_devices; }
 
 CUresult fake_current(CUcontext *out)
 {
@@ -107,10 +104,7 @@ static int slices_per_gpu(void)
         return text && atoi(text) > 0 ? atoi(text) : 0;
 }
 
-static int gpu_of(CUdevice device)
-{
-        return slices_per_gpu() ? device / slices_per_gpu() : device;
-}
+static int gpu_of(CUdevice device) { return slices_per_gpu() ? device / slices_per_gpu() : device; }
 
 EXPORT CUresult cuDeviceGetPCIBusId(char *text, int room, CUdevice device)
 {

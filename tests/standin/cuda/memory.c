@@ -199,10 +199,7 @@ EXPORT CUresult cuMemFree_v2(CUdeviceptr ptr)
         return release((uintptr_t)ptr, false);
 }
 
-static void run_free(struct task *t)
-{
-        release(t->n, false);
-}
+static void run_free(struct task *t) { release(t->n, false); }
 
 EXPORT CUresult cuMemFreeAsync(CUdeviceptr ptr, CUstream handle)
 {
@@ -228,10 +225,7 @@ EXPORT CUresult cuMemAllocHost_v2(void **ptr, size_t bytes)
         return cuMemHostAlloc(ptr, bytes, 0);
 }
 
-EXPORT CUresult cuMemFreeHost(void *ptr)
-{
-        return release((uintptr_t)ptr, true);
-}
+EXPORT CUresult cuMemFreeHost(void *ptr) { return release((uintptr_t)ptr, true); }
 
 EXPORT CUresult cuMemGetAddressRange_v2(CUdeviceptr *base, size_t *bytes, CUdeviceptr ptr)
 {
@@ -278,15 +272,9 @@ EXPORT CUresult cuPointerGetAttributes(unsigned int n, CUpointer_attribute *attr
         return CUDA_SUCCESS;
 }
 
-static void run_copy(struct task *t)
-{
-        memmove(t->a, t->b, t->n);
-}
+static void run_copy(struct task *t) { memmove(t->a, t->b, t->n); }
 
-static void run_set8(struct task *t)
-{
-        memset(t->a, (int)t->v, t->n);
-}
+static void run_set8(struct task *t) { memset(t->a, (int)t->v, t->n); }
 
 static void run_set32(struct task *t)
 {

@@ -39,10 +39,7 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct allocation *allocations;
 static struct range *reservations, *mappings;
 
-static bool even(size_t n)
-{
-        return n && n % GRAIN == 0;
-}
+static bool even(size_t n) { return n && n % GRAIN == 0; }
 
 static CUresult started(void)
 {

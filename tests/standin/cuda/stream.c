@@ -216,15 +216,9 @@ static uint64_t push(CUstream s, const struct task *proto)
         return number;
 }
 
-static void run_wait_stream(struct task *t)
-{
-        fake_wait_done(t->a, t->n);
-}
+static void run_wait_stream(struct task *t) { fake_wait_done(t->a, t->n); }
 
-static void drop_wait_stream(struct task *t)
-{
-        stream_unref(t->a);
-}
+static void drop_wait_stream(struct task *t) { stream_unref(t->a); }
 
 static void push_wait(CUstream s, CUstream other, uint64_t upto)
 {
@@ -441,10 +435,7 @@ EXPORT CUresult cuStreamGetId(CUstream handle, unsigned long long *id)
         return r;
 }
 
-static void run_host(struct task *t)
-{
-        ((CUhostFn)t->a)(t->b);
-}
+static void run_host(struct task *t) { ((CUhostFn)t->a)(t->b); }
 
 EXPORT CUresult cuLaunchHostFunc(CUstream handle, CUhostFn fn, void *data)
 {
@@ -498,10 +489,7 @@ EXPORT CUresult cuEventCreate(CUevent *out, unsigned int flags)
         return CUDA_SUCCESS;
 }
 
-static bool is_event(CUevent e)
-{
-        return e && e->magic == EVENT_MAGIC && e->life == e->ctx->life;
-}
+static bool is_event(CUevent e) { return e && e->magic == EVENT_MAGIC && e->life == e->ctx->life; }
 
 EXPORT CUresult cuEventDestroy_v2(CUevent e)
 {
@@ -549,10 +537,7 @@ static void run_record(struct task *t)
         pthread_mutex_unlock(&e->lock);
 }
 
-static void drop_event(struct task *t)
-{
-        fake_event_unref(t->a);
-}
+static void drop_event(struct task *t) { fake_event_unref(t->a); }
 
 EXPORT CUresult cuEventRecordWithFlags(CUevent e, CUstream handle, unsigned int flags)
 {

@@ -98,10 +98,7 @@ cudaError_t cudaSetDevice(int which)
         return done(r);
 }
 
-cudaError_t cudaDriverGetVersion(int *version)
-{
-        return done(cuDriverGetVersion(version));
-}
+cudaError_t cudaDriverGetVersion(int *version) { return done(cuDriverGetVersion(version)); }
 
 cudaError_t cudaRuntimeGetVersion(int *version)
 {
@@ -188,10 +185,7 @@ cudaError_t cudaDeviceCanAccessPeer(int *can, int a, int b)
         return cudaSuccess;
 }
 
-cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned flags) { return cudaSuccess; }
 
 cudaError_t cudaDeviceGetStreamPriorityRange(int *least, int *greatest)
 {
@@ -218,10 +212,7 @@ cudaError_t cudaGetLastError(void)
         return e;
 }
 
-cudaError_t cudaPeekAtLastError(void)
-{
-        return last;
-}
+cudaError_t cudaPeekAtLastError(void) { return last; }
 
 const char *cudaGetErrorString(cudaError_t e)
 {
@@ -268,20 +259,11 @@ cudaError_t cudaHostAlloc(void **ptr, size_t bytes, unsigned flags)
         return done(r ? r : cuMemHostAlloc(ptr, bytes ? bytes : 1, flags));
 }
 
-cudaError_t cudaMallocHost(void **ptr, size_t bytes)
-{
-        return cudaHostAlloc(ptr, bytes, 0);
-}
+cudaError_t cudaMallocHost(void **ptr, size_t bytes) { return cudaHostAlloc(ptr, bytes, 0); }
 
-cudaError_t cudaHostRegister(void *ptr, size_t bytes, unsigned flags)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaHostRegister(void *ptr, size_t bytes, unsigned flags) { return cudaSuccess; }
 
-cudaError_t cudaHostUnregister(void *ptr)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaHostUnregister(void *ptr) { return cudaSuccess; }
 
 cudaError_t cudaHostGetDevicePointer(void **there, void *here, unsigned flags)
 {
@@ -381,10 +363,7 @@ cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, enum cudaMemPoolAttr whi
         return cudaSuccess;
 }
 
-cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t pool, size_t keep) { return cudaSuccess; }
 
 cudaError_t cudaMemPoolSetAccess(cudaMemPool_t pool, const struct cudaMemAccessDesc *list, size_t n)
 {
@@ -433,10 +412,7 @@ cudaError_t cudaUserObjectCreate(cudaUserObject_t *object, void *ptr, cudaHostFn
         return cudaSuccess;
 }
 
-cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned n)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaUserObjectRelease(cudaUserObject_t object, unsigned n) { return cudaSuccess; }
 
 cudaError_t cudaGraphRetainUserObject(cudaGraph_t graph, cudaUserObject_t object, unsigned n,
                                       unsigned flags)
@@ -537,32 +513,18 @@ cudaError_t cudaGetSymbolAddress(void **ptr, const void *symbol)
         return cudaSuccess;
 }
 
-cudaError_t cudaProfilerStart(void)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaProfilerStart(void) { return cudaSuccess; }
 
-cudaError_t cudaProfilerStop(void)
-{
-        return cudaSuccess;
-}
+cudaError_t cudaProfilerStop(void) { return cudaSuccess; }
 
 /* What nvcc puts into a program: it tells of its kernels, and stacks the <<<...>>> of each launch.
  */
 
-void **__cudaRegisterFatBinary(void *binary)
-{
-        return calloc(1, sizeof(void *));
-}
+void **__cudaRegisterFatBinary(void *binary) { return calloc(1, sizeof(void *)); }
 
-void __cudaRegisterFatBinaryEnd(void **handle)
-{
-}
+void __cudaRegisterFatBinaryEnd(void **handle) {}
 
-void __cudaUnregisterFatBinary(void **handle)
-{
-        free(handle);
-}
+void __cudaUnregisterFatBinary(void **handle) { free(handle); }
 
 void __cudaRegisterFunction(void **handle, const char *host, char *name, const char *device_name,
                             int limit, void *tid, void *bid, void *block, void *grid, int *warp)
@@ -581,10 +543,7 @@ void __cudaRegisterManagedVar(void **handle, void **host, char *address, const c
                 *host = calloc(1, size);
 }
 
-char __cudaInitModule(void **handle)
-{
-        return 1;
-}
+char __cudaInitModule(void **handle) { return 1; }
 
 static __thread struct {
         dim3 grid, block;

@@ -57,10 +57,7 @@ static bool is_tensor(const ncclEpTensor_t *t)
                t->sizes && t->data;
 }
 
-static bool is_optional_tensor(const ncclEpTensor_t *t)
-{
-        return !t || is_tensor(t);
-}
+static bool is_optional_tensor(const ncclEpTensor_t *t) { return !t || is_tensor(t); }
 
 ncclResult_t ncclEpGetVersion(int *version)
 {

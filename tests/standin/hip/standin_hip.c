@@ -5,10 +5,7 @@
 #define EXPORT __attribute__((visibility("default")))
 #define HIP(name, params, call)      \
         EXPORT int hip##name params; \
-        EXPORT int hip##name params  \
-        {                            \
-                return (int)(call);  \
-        }
+        EXPORT int hip##name params { return (int)(call); }
 
 HIP(StreamIsCapturing, (void *stream, int *status),
     cuStreamIsCapturing(stream, (CUstreamCaptureStatus *)status))

@@ -70,10 +70,7 @@ static ncclResult_t fail(ncclResult_t rc, const char *format, ...)
         return rc;
 }
 
-const char *ncclM2nGetLastError(void)
-{
-        return last_error;
-}
+const char *ncclM2nGetLastError(void) { return last_error; }
 
 ncclResult_t ncclM2nInit(ncclM2nHandle_t *handle, const ncclM2nConfig_t *config)
 {
@@ -223,10 +220,7 @@ static void run_box(void *arg)
         free(b);
 }
 
-static void run_free(void *packed)
-{
-        free(packed);
-}
+static void run_free(void *packed) { free(packed); }
 
 /* What the @p-th rank that sends has of the tile of the @q-th that receives, for the one that is
  * @mine; NULL: nothing. */

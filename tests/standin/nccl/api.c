@@ -63,15 +63,9 @@ API const char *pncclGetErrorString(ncclResult_t result)
         }
 }
 
-API const char *pncclGetLastError(ncclComm_t comm)
-{
-        return std_last_error();
-}
+API const char *pncclGetLastError(ncclComm_t comm) { return std_last_error(); }
 
-API void pncclResetDebugInit(void)
-{
-        std_log_reset();
-}
+API void pncclResetDebugInit(void) { std_log_reset(); }
 
 /* --- memory: all of it is host memory, so registering only has to be well-behaved --- */
 

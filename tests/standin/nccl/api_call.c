@@ -390,15 +390,9 @@ API ncclResult_t pncclWaitSignal(int n, ncclWaitSignalDesc_t *descs, ncclComm_t 
         return r;
 }
 
-API ncclResult_t pncclGroupStart(void)
-{
-        return group_start();
-}
+API ncclResult_t pncclGroupStart(void) { return group_start(); }
 
-API ncclResult_t pncclGroupEnd(void)
-{
-        return group_end(NULL);
-}
+API ncclResult_t pncclGroupEnd(void) { return group_end(NULL); }
 
 API ncclResult_t pncclGroupSimulateEnd(ncclSimInfo_t *info)
 {

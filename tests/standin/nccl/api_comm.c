@@ -243,10 +243,7 @@ static void wait_for_leaving(void)
                 usleep(1000);
 }
 
-static void at_exit(void)
-{
-        atexit(wait_for_leaving);
-}
+static void at_exit(void) { atexit(wait_for_leaving); }
 
 static ncclResult_t run_finalize(void *arg)
 {

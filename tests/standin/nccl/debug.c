@@ -74,10 +74,7 @@ static void read_env(void)
         setvbuf(to, NULL, _IOLBF, 0);
 }
 
-void std_log_reset(void)
-{
-        read_env();
-}
+void std_log_reset(void) { read_env(); }
 
 bool std_log_wants(int l, unsigned long flags)
 {
@@ -124,10 +121,7 @@ ncclResult_t fail(struct comm *comm, ncclResult_t code, const char *fmt, ...)
         return code;
 }
 
-const char *std_last_error(void)
-{
-        return last_error;
-}
+const char *std_last_error(void) { return last_error; }
 
 /* CAPO_STANDIN_LOG=PREFIX: every call that communicates, as it comes in, in PREFIX.<pid>; also of a
  * process that is killed. */

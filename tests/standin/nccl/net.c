@@ -142,10 +142,7 @@ static void open_near(void)
         open_provider(0);
 }
 
-static void open_far(void)
-{
-        open_provider(1);
-}
+static void open_far(void) { open_provider(1); }
 
 static struct provider *provider(int which)
 {
@@ -153,10 +150,7 @@ static struct provider *provider(int which)
         return &providers[which];
 }
 
-bool net_shm_usable(void)
-{
-        return provider(0)->usable;
-}
+bool net_shm_usable(void) { return provider(0)->usable; }
 
 static ncclResult_t net_open(struct chan *ch, int which)
 {

@@ -100,10 +100,7 @@ ncclResult_t comm_check(struct comm *comm, const char *what)
         return ncclSuccess;
 }
 
-void comm_ref(struct comm *comm)
-{
-        atomic_fetch_add(&comm->refs, 1);
-}
+void comm_ref(struct comm *comm) { atomic_fetch_add(&comm->refs, 1); }
 
 /* The last one out frees: ncclCommDestroy or a plan that ran late. */
 void comm_unref(struct comm *comm)

@@ -103,10 +103,7 @@ static inline uint16_t float_half(float f)
         return (uint16_t)(sign | (a - 0x38000000u) >> 13);
 }
 
-static inline float bf16_float(uint16_t b)
-{
-        return bits_float((uint32_t)b << 16);
-}
+static inline float bf16_float(uint16_t b) { return bits_float((uint32_t)b << 16); }
 
 static inline uint16_t float_bf16(float f)
 {
@@ -155,15 +152,9 @@ static inline uint8_t narrow8(float f, int mant, int bias, uint8_t nan, uint8_t 
         return sign | (code > largest ? largest : (uint8_t)code);
 }
 
-static inline uint8_t float_e4m3(float f)
-{
-        return narrow8(f, 3, 7, 0x7f, 0x7e);
-}
+static inline uint8_t float_e4m3(float f) { return narrow8(f, 3, 7, 0x7f, 0x7e); }
 
-static inline uint8_t float_e5m2(float f)
-{
-        return narrow8(f, 2, 15, 0x7e, 0x7b);
-}
+static inline uint8_t float_e5m2(float f) { return narrow8(f, 2, 15, 0x7e, 0x7b); }
 
 #define SAME(x) (x)
 
@@ -219,10 +210,7 @@ static size_t half_sum(uint16_t *o, const uint16_t *x, const uint16_t *y, size_t
         return __builtin_cpu_supports("avx2") ? half_sum_f16c(o, x, y, n) : 0;
 }
 #else
-static size_t half_sum(uint16_t *o, const uint16_t *x, const uint16_t *y, size_t n)
-{
-        return 0;
-}
+static size_t half_sum(uint16_t *o, const uint16_t *x, const uint16_t *y, size_t n) { return 0; }
 #endif
 
 void reduce(ncclDataType_t type, ncclRedOp_t op, void *out, const void *a, const void *b, size_t n)
