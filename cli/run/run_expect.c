@@ -38,7 +38,7 @@ static uint32_t read_number(const char *text)
         return n > 0 && n < 1 << 24 && !*end ? (uint32_t)n : 0;
 }
 
-static void settle(struct run_expected *x, const char *source, uint32_t ranks, uint32_t nodes)
+static void take_ranks(struct run_expected *x, const char *source, uint32_t ranks, uint32_t nodes)
 {
         x->launch.layout = (struct capo_layout){0};
         x->by_command = true;
@@ -57,9 +57,9 @@ static void read_torchrun(char **c, struct run_expected *x)
                  n = !nodes || !strcmp(nodes, "1:1") ? 1 : read_number(nodes);
 
         if (ranks && n > 1 && x->launch.layout.n_nodes == n && x->launch.layout.n_ranks == n)
-                settle(x, "torchrun under srun", ranks, n);
+                take_ranks(x, "torchrun under srun", ranks, n);
         else
-                settle(x, "torchrun's options", ranks, n == 1);
+                take_ranks(x, "torchrun's options", ranks, n == 1);
         if (!ranks)
                 snprintf(x->why, sizeof x->why, "torchrun's --nproc-per-node %s is no number",
                          each);
@@ -80,9 +80,10 @@ static void read_srun(char **c, struct run_expected *x)
         if (!ranks && !nodes && !each && !where)
                 return;
         if (each && nodes)
-                settle(x, "srun's options", read_number(each), read_number(nodes));
+                take_ranks(x, "srun's options", read_number(each), read_number(nodes));
         else
-                settle(x, "srun's options", read_number(ranks), nodes && read_number(nodes) == 1);
+                take_ranks(x, "srun's options", read_number(ranks),
+                           nodes && read_number(nodes) == 1);
         snprintf(x->why, sizeof x->why, "srun's options do not tell the ranks of each node");
 }
 
@@ -101,7 +102,7 @@ static void read_mpirun(char **c, struct run_expected *x)
                 return;
         if (getenv("SLURM_JOB_ID") || getenv("PBS_NODEFILE") || getenv("LSB_HOSTS"))
                 other = "";
-        settle(x, "mpirun's options", hosts || other ? 0 : read_number(ranks), 1);
+        take_ranks(x, "mpirun's options", hosts || other ? 0 : read_number(ranks), 1);
         snprintf(x->why, sizeof x->why, "mpirun's options do not tell the ranks of each node");
         for (const char *at = other ? NULL : hosts; at && *at;) {
                 char word[16];
