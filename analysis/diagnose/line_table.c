@@ -52,7 +52,15 @@ static const struct error_row meanings[] = {
 #include "analysis/diagnose/line_words.def"
 };
 
-enum { FROM_NCCL = 1, FROM_FABRIC = 2, FROM_SLURM = 4, FROM_ANY = 8 };
+/* FROM_CUDA: lines with a word of failure, and what NCCL quotes; QUOTED: the second alone. */
+enum {
+        FROM_NCCL = 1,
+        FROM_FABRIC = 2,
+        FROM_SLURM = 4,
+        FROM_ANY = 8,
+        QUOTED = 16,
+        FROM_CUDA = FROM_ANY | QUOTED
+};
 
 static const struct {
         enum meaning means;
@@ -265,7 +273,7 @@ static enum meaning find_meaning(const char *said, unsigned from, size_t *covere
 
                         end = words + strcspn(words, "|");
                         n = words_of[i].from & from ? cover_line(said, size, words, end) : 0;
-                        if (words_of[i].from == FROM_ANY && from != FROM_ANY)
+                        if (words_of[i].from & FROM_ANY && from != FROM_ANY)
                                 n = n * 2 / 3; /* the words of its own program come first */
                         if (n > *covered) {
                                 *covered = n;
@@ -301,7 +309,7 @@ static void take_warning(const char *at, const char *line, uint32_t number, void
                 return;
         means = find_meaning(said, FROM_NCCL | find_source(line), &covered);
         if (means == MEANS_CUDA) { /* "Cuda failure 'CUDA driver is a stub library'" */
-                enum meaning quoted = find_meaning(said, FROM_ANY, &covered);
+                enum meaning quoted = find_meaning(said, QUOTED, &covered);
 
                 means = quoted != MEANS_UNKNOWN ? quoted : means;
         }
