@@ -22,5 +22,7 @@ struct capo_hang_network {
         uint64_t at_ns; /* since 1970: when this was recorded; 0: an old log without that data */
 };
 
-/** capo_hang_network() - of process @p; without NICs if it used none. */
+/** capo_hang_network() - of process @p; without NICs if it used none. _finish() frees them: capo
+ * watch asks again and again. */
 void capo_hang_network(const struct capo_job_process *p, struct capo_hang_network *out);
+static inline void capo_hang_network_finish(struct capo_hang_network *n) { free(n->nics); }

@@ -155,7 +155,7 @@ static void read_threads(const struct hang_page *p, uint32_t process, struct evi
 
 static void read_nics(const struct hang_page *p, uint32_t process, struct evidence *out)
 {
-        struct capo_hang_network net = {0};
+        _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
 
         capo_hang_network(&p->job->processes[process], &net);
         out->nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);

@@ -70,7 +70,7 @@ static void one_nic(const struct hang_page *p, const struct capo_hang_nic *nic, 
 
 void hang_text_below(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
-        struct capo_hang_network net = {0};
+        _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
         const struct capo_hang_call *call;
         char text[256], at[32];
 
@@ -97,7 +97,7 @@ void hang_text_network(const struct hang_page *p, FILE *out)
         char who[32], n[32];
 
         for (uint32_t i = 0; i < v->n_culprits; i++) {
-                struct capo_hang_network net = {0};
+                _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
 
                 if (!below_nccl(&v->culprits[i]))
                         continue;
