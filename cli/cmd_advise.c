@@ -22,7 +22,7 @@ static char *format_seconds(double s, char text[32])
 
 static void print_advice(const struct capo_advice *a, const char *from, bool found)
 {
-        char x[16], y[16], t[32], u[32];
+        char t[32], u[32];
         const struct capo_advice_bucket *best = a->best < 0 ? NULL : &a->bucket[a->best];
 
         cli_screen_begin(stdout);
@@ -31,8 +31,7 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
                a->steps_found ? " (found from the counts; --steps tells better)"
                : found        ? " (found in the calls)"
                               : "",
-               (unsigned long long)a->calls, capo_size_print(a->smallest, x, sizeof x),
-               capo_size_print(a->largest, y, sizeof y),
+               (unsigned long long)a->calls, TEXT_SIZE(a->smallest), TEXT_SIZE(a->largest),
                capo_size_print(a->step_bytes, t, sizeof t));
         printf("now: %s per step modelled (%s)", format_seconds(a->now_seconds, t), from);
         if (a->recorded_seconds > 0)
@@ -43,10 +42,9 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
         for (size_t i = 0; i < a->n_buckets; i++) {
                 const struct capo_advice_bucket *b = &a->bucket[i];
 
-                printf("  %-12s %10llu %8s %14s %+9.1f %%%s%s\n",
-                       capo_size_print(b->cap, x, sizeof x), (unsigned long long)b->n,
-                       capo_size_print(b->bucket, y, sizeof y), format_seconds(b->seconds, t),
-                       100 * (b->seconds / a->now_seconds - 1),
+                printf("  %-12s %10llu %8s %14s %+9.1f %%%s%s\n", TEXT_SIZE(b->cap),
+                       (unsigned long long)b->n, TEXT_SIZE(b->bucket),
+                       format_seconds(b->seconds, t), 100 * (b->seconds / a->now_seconds - 1),
                        b->beyond ? "  (beyond the sizes measured)" : "",
                        (int)i == a->best ? "  <- modelled best" : "");
         }

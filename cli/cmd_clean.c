@@ -199,7 +199,6 @@ static int clean_jobs(struct clean *clean, const char *path)
 static int run_clean(void *options, int n, char **words)
 {
         struct clean *clean = options;
-        char size[32];
         int r = 0;
 
         if (clean->older_s < 0)
@@ -212,7 +211,7 @@ static int run_clean(void *options, int n, char **words)
         printf(", %s", capo_text_plural(clean->n_others, "other file", NULL));
         if (!clean->list)
                 printf(", %s", capo_text_plural(clean->n_folders, "folder", NULL));
-        printf(": %s\n", capo_size_print(clean->bytes, size, sizeof size));
+        printf(": %s\n", TEXT_SIZE(clean->bytes));
         return r ?: clean->n_failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 

@@ -89,14 +89,13 @@ static const char *seconds_text(const struct capo_diff_row *r, char text[32])
 static char *size_text(const struct capo_diff *d, size_t n, const struct capo_diff_row *r,
                        char *text, size_t room)
 {
-        char other[32];
 
         capo_size_print(r->bytes, text, room);
         for (size_t i = 0; i < n; i++) {
                 const struct capo_diff_row *o = &d->rows[i];
 
                 if (o->bytes != r->bytes && o->call == r->call &&
-                    !strcmp(capo_size_print(o->bytes, other, sizeof other), text)) {
+                    !strcmp(TEXT_SIZE(o->bytes), text)) {
                         capo_append(capo_text_count(r->bytes, text), room, " B");
                         break;
                 }

@@ -57,17 +57,14 @@ void diff_steps_make(struct capo_job *const *a, size_t n_a, struct capo_job *con
 
 char *diff_steps_text(const struct diff_steps *s, double seconds, char *text, size_t room)
 {
-        char a[32], b[32];
-
         *text = 0;
         if (!s->known)
                 return text;
         snprintf(text, room, "steps%s: p50 %s -> %s (%+.1f %%)", s->uncertain ? " (uncertain)" : "",
-                 capo_text_duration(s->p50_a, a), capo_text_duration(s->p50_b, b),
-                 100 * (s->p50_b / s->p50_a - 1));
+                 TEXT_DURATION(s->p50_a), TEXT_DURATION(s->p50_b), 100 * (s->p50_b / s->p50_a - 1));
         if (s->nccl_a >= 0 && s->nccl_b >= 0)
-                capo_append(text, room, ", NCCL on the GPU %s -> %s",
-                            capo_text_percent(s->nccl_a, a), capo_text_percent(s->nccl_b, b));
+                capo_append(text, room, ", NCCL on the GPU %s -> %s", TEXT_PERCENT(s->nccl_a),
+                            TEXT_PERCENT(s->nccl_b));
         if (s->n_a && s->n_b && seconds != 0)
                 capo_append(text, room, "; the calls: %+.3f ms per step",
                             seconds * 1e3 / (double)(s->n_a < s->n_b ? s->n_a : s->n_b));

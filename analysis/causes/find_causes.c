@@ -275,7 +275,6 @@ static char *list_ports(const struct why_asked *a, struct capo_cause_found *f, u
         uint64_t since = UINT64_MAX, until = 0;
         unsigned shown = 0;
         bool over = true;
-        char count[32], at[32];
 
         *text = 0;
         for (uint32_t p = 0; p < a->job->n_processes; p++) {
@@ -293,7 +292,7 @@ static char *list_ports(const struct why_asked *a, struct capo_cause_found *f, u
                                 continue;
                         capo_append(text, room, "%s%s%s%s +%s", *text ? ", " : "",
                                     named == o ? "" : o->name, named == o ? "" : ": ", r->name,
-                                    capo_text_count(v->grew, count));
+                                    TEXT_COUNT(v->grew));
                         since = MIN(since, all[p].header.t0_real_ns + v->since_ns);
                         until = MAX(until, all[p].header.t0_real_ns + v->until_ns);
                         over &= v->until_ns < s->last_ns;
@@ -305,9 +304,9 @@ static char *list_ports(const struct why_asked *a, struct capo_cause_found *f, u
         f->to_ns = until;
         if (shown)
                 capo_append(text, room, " %s %s", over ? "from" : "since",
-                            capo_text_when(since, "%H:%M:%S", at));
+                            TEXT_WHEN(since, "%H:%M:%S"));
         if (shown && over)
-                capo_append(text, room, " to %s", capo_text_when(until, "%H:%M:%S", at));
+                capo_append(text, room, " to %s", TEXT_WHEN(until, "%H:%M:%S"));
         return text;
 }
 
@@ -382,7 +381,6 @@ static bool find_driver_hangs(const struct why_asked *a, struct capo_cause_found
 static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = stopped_ns(a, a->process), other = others_of(a, stopped_ns, RANKS);
-        char t[32];
 
         if (!(own > LEAST_NS) || own < OFTEN * other)
                 return false;
@@ -390,7 +388,7 @@ static bool find_stopped(const struct why_asked *a, struct capo_cause_found *f)
                 f, own - fmax(0, other),
                 "its process was stopped for %s (SIGSTOP, a debugger, a frozen container): it "
                 "did not run, and waited for no CPU",
-                capo_text_time(own, t));
+                TEXT_TIME(own));
 }
 
 static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f)
@@ -398,7 +396,7 @@ static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f
         double own = throttled_ns(a, a->process), other = others_of(a, throttled_ns, RANKS);
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_PROC_LIMIT, NULL);
-        char t[32], limit[48] = "";
+        char limit[48] = "";
 
         if (!(own > LEAST_NS))
                 return false;
@@ -409,8 +407,7 @@ static bool find_cpu_limit(const struct why_asked *a, struct capo_cause_found *f
                 f, own - fmax(0, other),
                 "the CPU limit%s of its container (cgroup) held it for %s, in %.0f of %.0f "
                 "periods",
-                limit, capo_text_time(own, t),
-                sum_of(a, a->process, CAPO_M_PROC_THROTTLED_PERIODS, NULL),
+                limit, TEXT_TIME(own), sum_of(a, a->process, CAPO_M_PROC_THROTTLED_PERIODS, NULL),
                 sum_of(a, a->process, CAPO_M_PROC_PERIODS, NULL));
 }
 
@@ -418,7 +415,6 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
 {
         double own = limit_hits(a, a->process), other = others_of(a, limit_hits, RANKS),
                ns = fault_ns(a, a->process), others_ns = others_of(a, fault_ns, RANKS);
-        char n[32], m[32];
 
         if (!(own > FEW_EVENTS) || own < OFTEN * other || isnan(ns) || isnan(others_ns))
                 return false;
@@ -426,9 +422,8 @@ static bool find_memory_limit(const struct why_asked *a, struct capo_cause_found
                 f, ns - others_ns,
                 "it reached its memory limit %s times, with %s major page faults: the "
                 "kernel reclaims its pages",
-                capo_text_count((uint64_t)own, n),
-                capo_text_count((uint64_t)fmax(0, sum_of(a, a->process, CAPO_M_PROC_FAULTS, NULL)),
-                                m));
+                TEXT_COUNT((uint64_t)own),
+                TEXT_COUNT((uint64_t)fmax(0, sum_of(a, a->process, CAPO_M_PROC_FAULTS, NULL))));
 }
 
 /* On a busy node all threads wait. One that may use fewer CPUs waits longer than all others do. */
@@ -448,7 +443,6 @@ static bool find_starved_thread(const struct why_asked *a, struct capo_cause_fou
         bool fewer;
         const struct capo_machine_object *o =
                 capo_machine_most(a->all[a->process], CAPO_M_THREAD_WAIT, ":nccl:");
-        char t[32], u[32];
         const char *name;
 
         if (isnan(other)) { /* they have none: it should wait no longer than who calls */
@@ -464,14 +458,13 @@ static bool find_starved_thread(const struct why_asked *a, struct capo_cause_fou
         name = strrchr(o->name, ':') + 1;
         return tell_cause(f, own - other,
                           "NCCL's network thread \"%s\" waited %s for a CPU; %s would be usual",
-                          name, capo_text_time(own, t), capo_text_time(other, u));
+                          name, TEXT_TIME(own), TEXT_TIME(other));
 }
 
 static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
                busy = beside_ns(a, a->process), others_busy = others_of(a, beside_ns, RANKS);
-        char t[32], u[32];
 
         if (caller_cpus(a, a->process) != 1 || !(own - other > LEAST_NS))
                 return false;
@@ -482,7 +475,7 @@ static bool find_one_cpu(const struct why_asked *a, struct capo_cause_found *f)
                 f, own - other,
                 "all of its threads may use one CPU: it waited %s for that CPU while its other "
                 "threads used %s of it",
-                capo_text_time(own, t), capo_text_time(busy, u));
+                TEXT_TIME(own), TEXT_TIME(busy));
 }
 
 /* Is the first of two counts more than the second by more than chance gives? */
@@ -502,7 +495,7 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
         double own = caller_wait_ns(a, a->process), other = others_of(a, caller_wait_ns, RANKS),
                run = caller_run_ns(a, a->process), others_run = others_of(a, caller_run_ns, RANKS),
                others_now, cpus = caller_cpus(a, a->process);
-        char t[32], u[32], v[32], besides[80] = "";
+        char besides[80] = "";
         bool fewer, reduced = cpus < others_of(a, caller_cpus, STEADY);
 
         now.before = then.before = NULL;
@@ -520,12 +513,12 @@ static bool find_cpu_contention(const struct why_asked *a, struct capo_cause_fou
                 return false;
         if (a->before && others_now > 0)
                 snprintf(besides, sizeof besides, " (those of the other ranks %s, median)",
-                         capo_text_time(others_now, v));
+                         TEXT_TIME(others_now));
         return tell_cause(f, own - other,
                           "its thread%s waited %s for a CPU that others used, %s %s%s",
-                          fewer && cpus == 1 ? ", which may use one CPU," : "",
-                          capo_text_time(own, t), others_name(a, "those of the other ranks"),
-                          other > 0 ? capo_text_time(other, u) : "none", besides);
+                          fewer && cpus == 1 ? ", which may use one CPU," : "", TEXT_TIME(own),
+                          others_name(a, "those of the other ranks"),
+                          other > 0 ? TEXT_TIME(other) : "none", besides);
 }
 
 static double stolen_ns(const struct why_asked *a, uint32_t p)
@@ -546,11 +539,10 @@ static double stolen_ns(const struct why_asked *a, uint32_t p)
 static bool find_steal(const struct why_asked *a, struct capo_cause_found *f)
 {
         double own = stolen_ns(a, a->process), other = others_of(a, stolen_ns, NODES);
-        char t[32];
 
         return own > LEAST_NS && own >= OFTEN * other &&
                tell_cause(f, own - other, "the hypervisor gave its CPUs to others for %s each",
-                          capo_text_time(own, t));
+                          TEXT_TIME(own));
 }
 
 /* Are the samples behind @own ns more than those behind @other by more than chance gives? */
@@ -566,13 +558,12 @@ static bool find_kind(const struct why_asked *a, struct capo_cause_found *f, mea
 {
         double own = of(a, a->process), other = others_of(a, of, RANKS);
         const struct capo_machine_stack *top;
-        char t[32];
 
         if (!(own - other > LEAST_NS) || own < 1.5 * other || !is_more(a, own, other))
                 return false;
         top = top_stack(a, kind);
         return tell_cause(f, own - other, "it spent %s between its calls %s: %.300s",
-                          capo_text_time(own, t), doing, top ? top->text : "");
+                          TEXT_TIME(own), doing, top ? top->text : "");
 }
 
 #define FIND_KIND(id, of, kind, doing)                                               \
@@ -625,7 +616,6 @@ static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_foun
         const struct capo_machine_object *o = own_gpu(a, CAPO_M_GPU_SM);
         uint64_t reasons = o ? capo_machine_of(o, CAPO_M_GPU_REASONS)->any : 0;
         bool timed = own > LEAST_NS && !(own < OFTEN * other);
-        char t[32];
 
         reasons &= reasons_of(CAPO_CLOCK_SLOW) |
                    (mhz < CAPO_MACHINE_SLOWER * others_mhz ? reasons_of(CAPO_CLOCK_CAP) : 0);
@@ -640,7 +630,7 @@ static bool find_gpu_throttled(const struct why_asked *a, struct capo_cause_foun
         capo_append(f->text, sizeof f->text, ", %u C",
                     (unsigned)capo_machine_of(o, CAPO_M_GPU_CELSIUS)->most);
         if (timed)
-                capo_append(f->text, sizeof f->text, ", held back for %s", capo_text_time(own, t));
+                capo_append(f->text, sizeof f->text, ", held back for %s", TEXT_TIME(own));
 #define CLOCK_REASON(id, bit, weight, words) \
         if (reasons & (bit))                 \
                 capo_append(f->text, sizeof f->text, ", %s", words);
@@ -795,14 +785,13 @@ static bool find_tcp_loss(const struct why_asked *a, struct capo_cause_found *f)
         double own = retransmitted_share(a, a->process),
                other = others_of(a, retransmitted_share, NODES | STEADY),
                n = node_sum(a, a->process, CAPO_M_NODE_TCP_RETRANS);
-        char count[32];
 
         f->events = n;
         return a->job->n_nodes > 1 && n >= FEW_EVENTS && own >= LOST_SEGMENTS &&
                own >= OFTEN * other && /* not known of the others: other programs may lose them */
                tell_cause(f, -1,
                           "TCP segments are lost at %s: %s retransmitted, %.1f %% of those sent",
-                          node_name(a), capo_text_count((uint64_t)n, count), 100 * own);
+                          node_name(a), TEXT_COUNT((uint64_t)n), 100 * own);
 }
 
 static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
@@ -810,7 +799,6 @@ static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
         double own = program_ns(a, a->process),
                other = fmax(others_of(a, program_ns, RANKS), own - capo_why_between(a));
         const struct capo_machine_stack *top;
-        char t[32];
 
         if (a->on_gpu || !(own - other > LEAST_NS) || !is_more(a, own, other) ||
             !(top = top_stack(a, CAPO_BETWEEN_KINDS)))
@@ -818,7 +806,7 @@ static bool find_program(const struct why_asked *a, struct capo_cause_found *f)
         return tell_cause(
                 f, own - other,
                 "its program spent %s more between its calls than %s, most of it %s%.300s",
-                capo_text_time(own - other, t), others_name(a, "the others"),
+                TEXT_TIME(own - other), others_name(a, "the others"),
                 strncmp(top->text, "in ", 3) && strncmp(top->text, "on ", 3) ? "at " : "",
                 top->text);
 }

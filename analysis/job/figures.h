@@ -7,6 +7,8 @@
 #include <stdint.h>
 
 #include "analysis/job/interval.h"
+#include "core/base/size.h"
+#include "core/base/text.h"
 
 /** capo_text_count() - 1204816 as "1,204,816". */
 char *capo_text_count(uint64_t n, char *text);
@@ -42,3 +44,13 @@ enum { CAPO_TEXT_INTERVAL = 80 };
  * @text: CAPO_TEXT_INTERVAL bytes */
 char *capo_text_interval(double value, struct capo_interval i, char *(*print)(double, char *),
                          char *text);
+
+/* The same, and sizes and times of day, in memory of the block around them: for arguments. */
+#define TEXT_COUNT(n)         capo_text_count(n, (char[32]){0})
+#define TEXT_TIME(ns)         capo_text_time(ns, (char[32]){0})
+#define TEXT_DURATION(ns)     capo_text_duration(ns, (char[32]){0})
+#define TEXT_GBS(gbs)         capo_text_gbs(gbs, (char[32]){0})
+#define TEXT_RATIO(ratio)     capo_text_ratio(ratio, (char[32]){0})
+#define TEXT_PERCENT(share)   capo_text_percent(share, (char[32]){0})
+#define TEXT_SIZE(bytes)      capo_size_print(bytes, (char[16]){0}, 16)
+#define TEXT_WHEN(ns, format) capo_text_when(ns, format, (char[32]){0})

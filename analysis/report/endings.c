@@ -96,10 +96,8 @@ static double after_start(const struct capo_page *r, const struct ending *e)
 /* "4.2 s after the start (17:12:03)". */
 static const char *format_time(const struct capo_page *r, const struct ending *e, char text[96])
 {
-        char day[32], time[32];
-
-        snprintf(text, 96, "%s after the start (%s)", capo_text_time(after_start(r, e), time),
-                 capo_text_when(e->real_ns, "%H:%M:%S", day));
+        snprintf(text, 96, "%s after the start (%s)", TEXT_TIME(after_start(r, e)),
+                 TEXT_WHEN(e->real_ns, "%H:%M:%S"));
         return text;
 }
 
@@ -155,7 +153,7 @@ static void report_ending(struct capo_page *r, const struct ending *e)
 {
         const struct capo_job_call *c = &e->p->last_call;
         const char *name = capo_base_name(e->p->path);
-        char who[300], at[96], call[256], gpu[320], text[1024], since[32], more[64] = "";
+        char who[300], at[96], call[256], gpu[320], text[1024], more[64] = "";
         unsigned comm = c->comm, seq = c->flags & CAPO_RECORD_GROUP ? 0 : c->seq, id = c->call;
         int8_t in_call = -1;
 
@@ -192,8 +190,8 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                 snprintf(text, sizeof text,
                          "%s: last sign of life %s in %s%s, which had not returned%s%s%s", who, at,
                          e->group ? "the group of " : "", format_call(r, e->p, id, seq, comm, call),
-                         ns < HEARTBEAT_NS ? "" : " after ",
-                         ns < HEARTBEAT_NS ? "" : capo_text_time(ns, since), more);
+                         ns < HEARTBEAT_NS ? "" : " after ", ns < HEARTBEAT_NS ? "" : TEXT_TIME(ns),
+                         more);
         } else if (!id) {
                 snprintf(
                         text, sizeof text, "%s: last sign of life %s; %s", who, at,
@@ -206,7 +204,7 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                 in_call = 0;
                 snprintf(text, sizeof text,
                          "%s: last sign of life %s, %s after its last call, %s, had returned%s",
-                         who, at, ns < HEARTBEAT_NS ? "at once" : capo_text_time(ns, since),
+                         who, at, ns < HEARTBEAT_NS ? "at once" : TEXT_TIME(ns),
                          format_call(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
         }
         PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);

@@ -138,15 +138,13 @@ const char *capo_cause_name(enum capo_cause by)
 char *capo_cause_print(const struct capo_late_cause *cause, char *text, size_t room)
 {
         const struct capo_gpu_clocks *c = &cause->clocks;
-        char a[32], b[32];
 
         *text = 0;
         if (cause->by == CAPO_CAUSE_NETWORK)
                 return capo_append(
                         text, room,
                         "its network is slow: what it posts takes %s to complete, the others' %s",
-                        capo_text_time(cause->sends_ns, a),
-                        capo_text_time(cause->others_sends_ns, b));
+                        TEXT_TIME(cause->sends_ns), TEXT_TIME(cause->others_sends_ns));
         if (!cause->throttled)
                 return text;
         capo_append(text, room, "its GPU is throttled%s: %.0f MHz", cause->now ? " now" : "",

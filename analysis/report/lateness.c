@@ -153,8 +153,8 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[900], a[32], b[32], d[32], e[32], n[32], pm[CAPO_TEXT_INTERVAL],
-                of[64] = "", from[80] = "", cause[512], more[1000] = "", few[96];
+        char who[900], pm[CAPO_TEXT_INTERVAL], of[64] = "", from[80] = "", cause[512],
+                                               more[1000] = "", few[96];
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from],
@@ -175,11 +175,11 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                  w->last_share >= ORDER_SHARE && k->worst_p50_ns >= LEAST_LATE_NS)
                 doubt = "most of the waiting may be for others";
         if (doubt) {
-                return xprintf(
-                        "%s: %s came last in %s of %s compared, p50 %s after the first; %s",
-                        c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
-                        capo_text_count(rank->last, n), capo_text_plural(k->n_calls, "call", NULL),
-                        capo_text_time(k->worst_p50_ns, a), doubt);
+                return xprintf("%s: %s came last in %s of %s compared, p50 %s after the first; %s",
+                               c->name,
+                               describe_member(job, c, &c->members[w->last], who, sizeof who),
+                               TEXT_COUNT(rank->last), capo_text_plural(k->n_calls, "call", NULL),
+                               TEXT_TIME(k->worst_p50_ns), doubt);
         }
         if (w->alike) {
                 return xprintf(
@@ -188,7 +188,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         c->name, capo_text_plural(k->n_calls, "call", NULL),
                         list_alike(c, w->last, who),
                         capo_job_member_text(c, &c->members[w->last], cause),
-                        capo_text_time(k->worst_p50_ns, a));
+                        TEXT_TIME(k->worst_p50_ns));
         }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
@@ -200,12 +200,12 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 if (k->few_ns >= LONG_NS)
                         snprintf(more, sizeof more,
                                  "; most of the waiting in these, %s, is for %s in %s",
-                                 capo_text_time(k->few_ns, a),
+                                 TEXT_TIME(k->few_ns),
                                  describe_member(job, c, &c->members[w->last], who, sizeof who),
                                  capo_few_text(k, few));
                 return xprintf("%s: not known (%s of %s compared; %s)%s", c->name,
-                               capo_text_count(k->n_calls, n),
-                               capo_text_plural(n_calls, "call", NULL), advice, more);
+                               TEXT_COUNT(k->n_calls), capo_text_plural(n_calls, "call", NULL),
+                               advice, more);
         }
         if (w->follows) {
                 return xprintf("%s: %s came late because it had waited in %s; it is not named here",
@@ -222,20 +222,19 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         if (!w->stands_out) {
                 return xprintf(
                         "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s",
-                        c->name, capo_text_plural(k->n_calls, "call", NULL),
-                        capo_text_time(k->p50_ns, a), capo_text_time(k->p95_ns, b), by);
+                        c->name, capo_text_plural(k->n_calls, "call", NULL), TEXT_TIME(k->p50_ns),
+                        TEXT_TIME(k->p95_ns), by);
         }
         capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
         if (w->caused_share >= 0)
-                snprintf(of, sizeof of, ", %s of the job", capo_text_percent(w->caused_share, b));
+                snprintf(of, sizeof of, ", %s of the job", TEXT_PERCENT(w->caused_share));
         capo_cause_print(&w->cause, cause, sizeof cause);
         if (k->worst_to_seq)
                 snprintf(from, sizeof from, ", most from call #%s to #%s",
-                         capo_text_count(k->worst_from_seq ?: 1, d),
-                         capo_text_count(k->worst_to_seq, e));
+                         TEXT_COUNT(k->worst_from_seq ?: 1), TEXT_COUNT(k->worst_to_seq));
         else if (k->worst_from_seq)
                 snprintf(from, sizeof from, ", most from call #%s on",
-                         capo_text_count(k->worst_from_seq, d));
+                         TEXT_COUNT(k->worst_from_seq));
         else if (k->few)
                 snprintf(from, sizeof from, ", most of it in %s", capo_few_text(k, few));
         /* what a stop cost is not in the compared calls, by which the others are as late */
@@ -244,7 +243,7 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         more, sizeof more,
                         "; its process did not run for %s (stopped, or without a processor), and "
                         "the others made no call meanwhile%s",
-                        capo_text_time(rank->stopped_ns, n),
+                        TEXT_TIME(rank->stopped_ns),
                         job->n_comms > 1 ? ", in any communicator" : "");
         else if (capo_skew_alike(c, w->last) > 1)
                 capo_append(more, sizeof more, "; as late: %s", list_alike(c, w->last, who));
@@ -253,10 +252,9 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                        c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
                        k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
                                                        : "made the others wait",
-                       capo_text_time(rank->caused_ns, d), pm, of, capo_text_count(rank->last, n),
-                       capo_text_plural(k->n_calls, "call", NULL), from,
-                       capo_text_time(k->worst_p50_ns, a), capo_text_time(k->worst_max_ns, e), by,
-                       *cause ? "; " : "", cause,
+                       TEXT_TIME(rank->caused_ns), pm, of, TEXT_COUNT(rank->last),
+                       capo_text_plural(k->n_calls, "call", NULL), from, TEXT_TIME(k->worst_p50_ns),
+                       TEXT_TIME(k->worst_max_ns), by, *cause ? "; " : "", cause,
                        w->by_messages ? "; or it waited for a message: most of the time is in those"
                                       : "",
                        more);

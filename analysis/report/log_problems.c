@@ -20,19 +20,17 @@ static void process_problems(struct capo_page *r, const struct capo_job_process 
 {
         const struct capo_log_health *h = &p->health;
         const char *name = capo_base_name(p->path);
-        char n1[32], n2[32];
 
         for (uint64_t i = 0; i < h->n_damages && i < CAPO_DAMAGES_KEPT; i++)
-                PROBLEM_OF(r, DAMAGED, name, name, capo_text_count(h->damages[i].offset, n1),
-                           h->damages[i].what, capo_text_count(h->damages[i].bytes, n2));
+                PROBLEM_OF(r, DAMAGED, name, name, TEXT_COUNT(h->damages[i].offset),
+                           h->damages[i].what, TEXT_COUNT(h->damages[i].bytes));
         if (h->n_damages > CAPO_DAMAGES_KEPT)
                 PROBLEM_OF(r, DAMAGED_MORE, name, name,
-                           capo_text_count(h->n_damages - CAPO_DAMAGES_KEPT, n1),
-                           capo_text_count(h->bytes_lost, n2));
+                           TEXT_COUNT(h->n_damages - CAPO_DAMAGES_KEPT), TEXT_COUNT(h->bytes_lost));
         if (p->read_error)
                 PROBLEM_OF(r, UNREAD, name, name, strerror(-p->read_error));
         if (h->cut_bytes)
-                PROBLEM_OF(r, CUT, name, name, capo_text_count(h->cut_at, n1));
+                PROBLEM_OF(r, CUT, name, name, TEXT_COUNT(h->cut_at));
 }
 
 /* Many logs may have the same problem: above a few, print one line. */

@@ -80,18 +80,18 @@ static void suggest_late_rank(struct capo_page *r)
                 const struct capo_job_comm *c = &r->job->comms[w->comm];
                 const struct capo_skew *k = c->skew;
                 struct capo_next *next;
-                char text[32], seq[32], few[96], until[128] = "", who[300];
+                char few[96], until[128] = "", who[300];
 
                 if (!capo_wait_is_sure(r->job, w))
                         continue;
                 if (k->worst_over && k->worst_to_seq)
                         snprintf(until, sizeof until, ", most of it up to call #%s",
-                                 capo_text_count(k->worst_to_seq, seq));
+                                 TEXT_COUNT(k->worst_to_seq));
                 else if (k->worst_over)
                         snprintf(until, sizeof until, ", most of it in %s", capo_few_text(k, few));
                 next = ADD(r, late_rank, capo_job_member_text(c, &c->members[w->last], who),
-                           k->worst_over ? "held" : "holds", c->name,
-                           capo_text_percent(w->caused_share, text), until, advise_late(r, w));
+                           k->worst_over ? "held" : "holds", c->name, TEXT_PERCENT(w->caused_share),
+                           until, advise_late(r, w));
                 next->comm = w->comm;
                 next->rank = c->members[w->last].rank;
                 next->job_rank = c->members[w->last].job_rank;
@@ -115,7 +115,6 @@ static void suggest_small_calls(struct capo_page *r)
 {
         double share = 0;
         uint64_t small = 0, all = 0;
-        char a[32], b[32], c[32];
         struct capo_next *next;
 
         for (uint32_t i = 0; i < r->judged.n; i++) {
@@ -131,8 +130,8 @@ static void suggest_small_calls(struct capo_page *r)
         }
         if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS || !advise_can_tell(r->job))
                 return;
-        next = ADD(r, small_calls, capo_text_percent(share, a), capo_text_count(small, b),
-                   capo_text_count(all, c), r->what);
+        next = ADD(r, small_calls, TEXT_PERCENT(share), TEXT_COUNT(small), TEXT_COUNT(all),
+                   r->what);
         next->bytes_max = SMALL;
         next->share = share;
 }
@@ -182,7 +181,6 @@ static void suggest_misaligned(struct capo_page *r)
         for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
                 const struct capo_job_row *most = NULL;
                 uint64_t bad = 0, all = 0;
-                char a[32], b[32], c[32];
                 struct capo_next *next;
 
                 for (uint32_t i = 0; i < r->job->n_rows; i++) {
@@ -199,8 +197,8 @@ static void suggest_misaligned(struct capo_page *r)
                 }
                 if (!most)
                         continue;
-                next = ADD(r, misaligned, capo_text_count(bad, a), capo_text_count(all, b),
-                           capo_call_name(most->call), capo_text_count(part_of(r->job, most), c));
+                next = ADD(r, misaligned, TEXT_COUNT(bad), TEXT_COUNT(all),
+                           capo_call_name(most->call), TEXT_COUNT(part_of(r->job, most)));
                 next->comm = most->comm;
                 next->call = most->call;
                 next->bytes_least = next->bytes_max = most->bytes;
@@ -223,13 +221,11 @@ static const struct capo_causes *slow_calls(const struct capo_page *r)
 static void suggest_slow_calls(struct capo_page *r)
 {
         const struct capo_causes *c = slow_calls(r);
-        char share[32];
 
         if (!c || c->found[0].explained_ns < CAUSE_SHARE * (double)capo_job_duration_ns(r->job))
                 return;
         ADD(r, slow_calls, r->job->processes[c->found[0].process].rank, c->found[0].text,
-            capo_text_percent(c->found[0].explained_ns / c->lost_ns, share),
-            capo_whys[c->found[0].why].advice);
+            TEXT_PERCENT(c->found[0].explained_ns / c->lost_ns), capo_whys[c->found[0].why].advice);
 }
 
 /* May another choice of NCCL's shorten the calls of @row? Not where they mostly wait for a late rank,
@@ -301,7 +297,7 @@ static char *short_size(uint64_t bytes, char *text, size_t room)
 static void suggest_sweep(struct capo_page *r)
 {
         const struct capo_page_row *row = worth_a_sweep(r);
-        char call[64], size[64], share[32], coll[64], low[32], high[32];
+        char call[64], size[64], coll[64], low[32], high[32];
         _cleanup_free_ char *command = NULL;
         uint64_t from, upto;
         bool bulk;
@@ -328,8 +324,7 @@ static void suggest_sweep(struct capo_page *r)
                                   short_size(upto, high, sizeof high));
         }
         about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call),
-                      capo_page_size(row, size, sizeof size), capo_text_percent(row->share, share),
-                      command),
+                      capo_page_size(row, size, sizeof size), TEXT_PERCENT(row->share), command),
                   row);
 }
 
@@ -340,15 +335,15 @@ static void suggest_disturbed(struct capo_page *r)
                 const struct capo_hist *h = &row->row.time[row->clock];
                 struct capo_sampled s = capo_job_row_sampled(&row->row);
                 double p50 = capo_sampled_quantile(&s, 0.5), p99 = capo_sampled_quantile(&s, 0.99);
-                char call[64], size[64], a[32], b[32], c[32];
+                char call[64], size[64];
 
                 if (row->share < DISTURBED_OF || !row->has_bandwidth || h->count < DISTURBED_FROM ||
                     p99 < DISTURBED * p50 || !is_own_time(r, row))
                         continue;
                 about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
                               capo_page_size(row, size, sizeof size),
-                              capo_page_comm(r, row->row.comm), capo_text_ratio(p99 / p50, c),
-                              capo_text_duration(p50, a), capo_text_duration(p99, b)),
+                              capo_page_comm(r, row->row.comm), TEXT_RATIO(p99 / p50),
+                              TEXT_DURATION(p50), TEXT_DURATION(p99)),
                           row);
                 return;
         }
@@ -362,10 +357,8 @@ static void suggest_no_gpu_times(struct capo_page *r)
 
 static void suggest_events_short(struct capo_page *r)
 {
-        char text[32];
-
         if (r->job->gpu_dropped > r->job->calls / 100)
-                ADD(r, events_short, capo_text_count(r->job->gpu_dropped, text));
+                ADD(r, events_short, TEXT_COUNT(r->job->gpu_dropped));
 }
 
 static void suggest_no_calls_kept(struct capo_page *r)

@@ -33,7 +33,6 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
                        bool over, struct capo_page_link *to)
 {
         const struct capo_fabric_domain *d = l->domain;
-        char count[32];
 
         if (d->unseen)
                 NOTE(unseen);
@@ -51,11 +50,11 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
         if (over && l->load >= 2)
                 NOTE(loaded, l->load);
         if (d->n.overruns)
-                NOTE(overrun, capo_text_count(d->n.overruns, count));
+                NOTE(overrun, TEXT_COUNT(d->n.overruns));
         for (unsigned i = 0; i < d->n.n_errors && i < 2; i++)
-                NOTE(errors, d->n.error[i].text, capo_text_count(d->n.error[i].count, count));
+                NOTE(errors, d->n.error[i].text, TEXT_COUNT(d->n.error[i].count));
         if (d->mr_failed)
-                NOTE(registrations, capo_text_count(d->mr_failed, count));
+                NOTE(registrations, TEXT_COUNT(d->mr_failed));
 }
 
 void capo_judge_links(struct capo_page *r)

@@ -2,7 +2,7 @@
 /* Where the calls were made, by their time; and which rules decided them. */
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/size.h"
+#include "analysis/job/figures.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
@@ -142,7 +142,7 @@ static void judge_sites(struct capo_page *r)
 static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
 {
         struct capo_rules_row r;
-        char from[32], upto[32], channels[16] = "NCCL's", chunk[40] = "", size[16];
+        char channels[16] = "NCCL's", chunk[40] = "";
 
         *out = 0;
         if (!capo_rules_find(rules, rule, &r))
@@ -150,17 +150,15 @@ static char *rule_text(const char *rules, unsigned rule, char *out, size_t room)
         if (r.channels)
                 snprintf(channels, sizeof channels, "%u", r.channels);
         if (r.chunk)
-                snprintf(chunk, sizeof chunk, ", chunk %s",
-                         capo_size_print(r.chunk, size, sizeof size));
+                snprintf(chunk, sizeof chunk, ", chunk %s", TEXT_SIZE(r.chunk));
         if (r.candidate)
                 snprintf(out, room, "sweep candidate: %s %s, channels %u%s", r.algo, r.proto,
                          r.channels, chunk);
         else
                 snprintf(out, room, "line %u  %s: %s %s to %s  %s %s, channels %s%s%s%s", r.line,
-                         r.when, r.coll, capo_size_print(r.from, from, sizeof from),
-                         r.upto == UINT64_MAX ? "max" : capo_size_print(r.upto, upto, sizeof upto),
-                         r.algo, r.proto, channels, chunk, *r.turned ? "; calls turned: " : "",
-                         r.turned);
+                         r.when, r.coll, TEXT_SIZE(r.from),
+                         r.upto == UINT64_MAX ? "max" : TEXT_SIZE(r.upto), r.algo, r.proto,
+                         channels, chunk, *r.turned ? "; calls turned: " : "", r.turned);
         return out;
 }
 

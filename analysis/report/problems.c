@@ -222,7 +222,6 @@ static void report_slices(struct capo_page *r)
 static void captured_calls(struct capo_page *r)
 {
         uint64_t calls = 0;
-        char n[32];
 
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
@@ -232,7 +231,7 @@ static void captured_calls(struct capo_page *r)
                         calls += row->calls;
         }
         if (calls)
-                PROBLEM(r, CAPTURED, capo_text_count(calls, n), calls == 1 ? " was" : "s were");
+                PROBLEM(r, CAPTURED, TEXT_COUNT(calls), calls == 1 ? " was" : "s were");
 }
 
 /* Set the call of the last problem. */
@@ -269,10 +268,9 @@ static uint64_t failed_calls(struct capo_page *r)
         for (uint32_t i = 0; i < r->job->n_failures && (r->all || i < FAILURES_SHOWN); i++) {
                 const struct capo_job_failure *f = &r->job->failures[i];
                 int rank = r->job->processes[f->process].rank;
-                char n[32];
 
                 PROBLEM(r, FAILED_CALL, rank, capo_call_name(f->call), capo_page_comm(r, f->comm),
-                        result_name(f->result), capo_text_count(f->calls, n));
+                        result_name(f->result), TEXT_COUNT(f->calls));
                 capo_problem_comm(r, f->comm);
                 about_call(r, rank, f->call, 0, result_name(f->result));
                 said += f->calls;
@@ -290,13 +288,13 @@ static void stood_still(struct capo_page *r)
                 for (uint32_t k = 0; c->skew && c->skew->aligned && k < c->n_members; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[k];
                         int of_job = c->members[k].job_rank;
-                        char text[32], who[300];
+                        char who[300];
 
                         if (rank->hole_ns < STILL_NS)
                                 continue;
                         PROBLEM(r, STOOD_STILL, capo_job_member_text(c, &c->members[k], who),
                                 capo_call_name(rank->hole_call), rank->hole_seq, c->name,
-                                capo_text_time(rank->hole_ns, text));
+                                TEXT_TIME(rank->hole_ns));
                         capo_problem_comm(r, i);
                         about_call(r, of_job, rank->hole_call, rank->hole_seq, NULL);
                 }
@@ -327,7 +325,6 @@ static void clocks_apart(struct capo_page *r)
         _cleanup_free_ bool *said = xcalloc(job->n_clocks + 1, sizeof *said);
         const char *by = NULL;
         uint32_t n = 0;
-        char text[32];
 
         for (uint32_t i = 0; i < job->n_processes && !by; i++)
                 by = job->processes[i].clock == job->clock ? job->processes[i].host : NULL;
@@ -338,8 +335,7 @@ static void clocks_apart(struct capo_page *r)
                         continue;
                 said[p->clock] = true;
                 if (n++ < CLOCKS_SHOWN || r->all || r->exact)
-                        PROBLEM(r, CLOCKS_APART, p->host,
-                                capo_text_time(fabs((double)p->ahead_ns), text),
+                        PROBLEM(r, CLOCKS_APART, p->host, TEXT_TIME(fabs((double)p->ahead_ns)),
                                 p->ahead_ns > 0 ? "ahead of" : "behind", by);
         }
         if (n > CLOCKS_SHOWN && !r->all && !r->exact)
@@ -349,7 +345,6 @@ static void clocks_apart(struct capo_page *r)
 static void not_kept_calls(struct capo_page *r)
 {
         uint64_t total = 0;
-        char n[32];
 
         for (uint32_t i = 0; i < r->job->n_processes; i++) {
                 const char *one = capo_job_info(&r->job->processes[i], CAPO_INFO_LEFT_OUT);
@@ -357,14 +352,13 @@ static void not_kept_calls(struct capo_page *r)
                 total += one ? strtoull(one, NULL, 10) : 0;
         }
         if (total)
-                PROBLEM(r, NOT_KEPT, capo_text_count(total, n));
+                PROBLEM(r, NOT_KEPT, TEXT_COUNT(total));
 }
 
 void capo_judge_problems(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
         uint64_t failed, said;
-        char n[32];
 
         said = failed_calls(r);
         masked_ranks(r);
@@ -393,13 +387,13 @@ void capo_judge_problems(struct capo_page *r)
         for (uint32_t i = 0; i < job->n_rows; i++)
                 failed += job->rows[i].failed;
         if (failed > said)
-                PROBLEM(r, FAILED, capo_text_count(failed - said, n));
+                PROBLEM(r, FAILED, TEXT_COUNT(failed - said));
         if (job->dropped)
-                PROBLEM(r, DROPPED, capo_text_count(job->dropped, n));
+                PROBLEM(r, DROPPED, TEXT_COUNT(job->dropped));
         if (job->shape_overflow)
-                PROBLEM(r, SHAPES, capo_text_count(job->shape_overflow, n));
+                PROBLEM(r, SHAPES, TEXT_COUNT(job->shape_overflow));
         not_kept_calls(r);
         if (job->bytes_lost)
-                PROBLEM(r, NOT_WRITTEN, capo_text_count(job->bytes_lost, n));
+                PROBLEM(r, NOT_WRITTEN, TEXT_COUNT(job->bytes_lost));
         capo_judge_logs(r);
 }

@@ -186,7 +186,7 @@ static bool all_timed(const struct capo_page *r, double silent)
 /* @last: it lasts until the job's end. */
 static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
-        char verdict[256], stops[128], why[400], time[32], at[32], longest[32];
+        char verdict[256], stops[128], why[400];
         int rank = -1;
 
         read_verdict(r, s, verdict, sizeof verdict, &rank);
@@ -206,7 +206,7 @@ static void report_stall(struct capo_page *r, struct stall s, bool last)
                 snprintf(why, sizeof why,
                          "no call took longer than %s on a GPU, so no rank waited in one for all "
                          "that time; the GPUs may have had queued work",
-                         capo_text_time(longest_call(r), longest));
+                         TEXT_TIME(longest_call(r)));
         else if (r->steps.ran_ahead)
                 snprintf(why, sizeof why,
                          "the hosts had made calls far ahead of the GPUs, which may have worked "
@@ -214,9 +214,8 @@ static void report_stall(struct capo_page *r, struct stall s, bool last)
         else
                 snprintf(why, sizeof why, "who was the cause is not known");
         PROBLEM(r, STALL, r->job->n_ranks > (int)r->job->n_processes ? " that left a log" : "",
-                capo_text_time(length_of(s), time),
-                capo_text_when((uint64_t)fmin(fmax(s.from, 0), (double)INT64_MAX), "%H:%M:%S", at),
-                why);
+                TEXT_TIME(length_of(s)),
+                TEXT_WHEN((uint64_t)fmin(fmax(s.from, 0), (double)INT64_MAX), "%H:%M:%S"), why);
         if (rank >= 0)
                 capo_problem_rank(r, rank);
 }

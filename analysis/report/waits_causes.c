@@ -22,13 +22,13 @@ static void add_sentence(const struct capo_job_comm *comm, struct capo_page_wait
                          const struct capo_causes *c)
 {
         const struct capo_cause_found *f = c->found;
-        char *text = w->text, share[48] = "", percent[32], who[300];
+        char *text = w->text, share[48] = "", who[300];
 
         if (!c->n || !f->is_cause || w->cause.throttled) /* the sentence says that it is its GPU */
                 return;
         if (f->explained_ns >= 0 && c->lost_ns > 0)
                 snprintf(share, sizeof share, " of %s of it",
-                         capo_text_percent(f->explained_ns / c->lost_ns, percent));
+                         TEXT_PERCENT(f->explained_ns / c->lost_ns));
         w->text = w->stands_out ? xprintf("%s; the cause%s: %s", text, share, f->text)
                                 : xprintf("%s; %s was last most often in those, and %s", text,
                                           capo_job_member_text(comm, &comm->members[w->last], who),

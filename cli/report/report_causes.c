@@ -44,7 +44,7 @@ CLI_ENTITY_SHARED(report_seen, struct capo_causes, struct capo_page, SEEN_FIELDS
 
 static void add_found(const struct capo_page *r, const struct capo_causes *c, struct cli_section *s)
 {
-        char who[32], text[32], share[120], at[32];
+        char who[32], share[120];
 
         for (unsigned i = 0; i < c->n; i++) {
                 const struct capo_cause_found *f = &c->found[i];
@@ -55,16 +55,16 @@ static void add_found(const struct capo_page *r, const struct capo_causes *c, st
                         snprintf(who, sizeof who, "rank %d: ", rank);
                 if (f->explained_ns >= 0 && c->lost_ns > 0)
                         snprintf(share, sizeof share, " (explains %s",
-                                 capo_text_percent(f->explained_ns / c->lost_ns, text));
+                                 TEXT_PERCENT(f->explained_ns / c->lost_ns));
                 else
                         snprintf(share, sizeof share, " (how much it cost is not known");
                 if (c->since_ns && !(c->longer > 0))
                         capo_append(share, sizeof share,
                                     c->until_ns ? "; late from %s" : "; late since %s",
-                                    capo_text_when(c->since_ns, "%H:%M:%S", at));
+                                    TEXT_WHEN(c->since_ns, "%H:%M:%S"));
                 if (c->until_ns)
                         capo_append(share, sizeof share, c->since_ns ? " to %s" : "; late until %s",
-                                    capo_text_when(c->until_ns, "%H:%M:%S", at));
+                                    TEXT_WHEN(c->until_ns, "%H:%M:%S"));
                 cli_section_cell(s, "%s%s%s%s)", f->is_cause ? "" : "also seen: ", who, f->text,
                                  share);
         }
@@ -75,7 +75,6 @@ void report_causes(const struct report_view *view, struct cli_page *page)
         static const struct cli_column columns[] = {{NULL, "l~"}};
         const struct capo_page *r = view->page;
         struct cli_section *s;
-        char text[32], at[32];
 
         if (!r->n_causes)
                 return;
@@ -86,9 +85,9 @@ void report_causes(const struct report_view *view, struct cli_page *page)
                 const struct capo_causes *c = &r->causes[i];
 
                 if (c->longer > 0)
-                        cli_section_cell(s, "steps take %s longer since %s:",
-                                         capo_text_percent(c->longer, text),
-                                         capo_text_when(c->since_ns, "%H:%M:%S", at));
+                        cli_section_cell(s,
+                                         "steps take %s longer since %s:", TEXT_PERCENT(c->longer),
+                                         TEXT_WHEN(c->since_ns, "%H:%M:%S"));
                 else if (c->comm == CAPO_NO_COMM && c->lost_ns > 0)
                         cli_section_cell(s,
                                          "%s the calls took %s longer than their median does, "
@@ -97,7 +96,7 @@ void report_causes(const struct report_view *view, struct cli_page *page)
                                          : capo_page_unseen(r) >= 0.01
                                                  ? "no rank is known to be late;"
                                                  : "no rank is late;",
-                                         capo_text_time(c->lost_ns, text));
+                                         TEXT_TIME(c->lost_ns));
                 add_found(r, c, s);
                 if (c->n && c->found[0].is_cause)
                         cli_section_cell(s, "try: %s", capo_whys[c->found[0].why].advice);

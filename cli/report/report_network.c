@@ -296,7 +296,7 @@ static void add_guess_note(const struct capo_job *job, const struct capo_fabric_
 {
         uint64_t calls = 0, guessed = 0;
         double bytes = 0, by_guess = 0;
-        char a[32], b[32], c[32];
+        char a[32], b[32];
 
         for (size_t i = 0; i < f->n_shares; i++) {
                 calls += f->shares[i].calls;
@@ -313,7 +313,7 @@ static void add_guess_note(const struct capo_job *job, const struct capo_fabric_
                         page, s,
                         "%s of %s calls: GPU time is a guess (%s of the bytes moved outside "
                         "all known times); %s",
-                        a, b, capo_text_percent(bytes > 0 ? by_guess / bytes : 0, c),
+                        a, b, TEXT_PERCENT(bytes > 0 ? by_guess / bytes : 0),
                         capo_sample_advice(job));
         else
                 cli_section_note(page, s, "%s of %s calls: GPU time is a guess; %s", a, b,

@@ -38,17 +38,15 @@ static void add_here(const struct capo_page *r, struct cli_section *s,
                      const struct capo_page_row *row)
 {
         const struct capo_page_allocation *a = &r->allocation;
-        char size[24], gbs[32];
 
         cli_section_cell(s, "this job");
         cli_section_cell(s, "%s", a->layout);
         cli_section_cell(s, a->best > 0 ? "%.1f" : "-", a->best);
         if (!row)
                 return;
-        cli_section_cell(s, "%s", capo_text_gbs(row->busbw, gbs));
+        cli_section_cell(s, "%s", TEXT_GBS(row->busbw));
         cli_section_cell(s, "%s %s at %s", capo_ran_algo(row->row.algo_proto),
-                         capo_ran_proto(row->row.algo_proto),
-                         capo_size_print(row->row.bytes, size, sizeof size));
+                         capo_ran_proto(row->row.algo_proto), TEXT_SIZE(row->row.bytes));
 }
 
 /* Cost of NCCL's choice: the share of these calls' time that the links could save, here and in the
@@ -157,13 +155,13 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c =
                 job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
-        char when[32], text[32], title[1200], layout[512] = "", ranks[120], lasted[64];
+        char when[32], title[1200], layout[512] = "", ranks[120], lasted[64];
 
         if (!capo_job_duration_ns(job))
                 snprintf(lasted, sizeof lasted, "duration not known");
         else
                 snprintf(lasted, sizeof lasted, "%s%s", is_cut(job) ? "at least " : "",
-                         capo_text_duration((double)capo_job_duration_ns(job), text));
+                         TEXT_DURATION((double)capo_job_duration_ns(job)));
         capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M", when);
         capo_page_title(r, title, sizeof title);
         if (c && job->n_nodes > 1 && c->layout[0])
@@ -251,32 +249,32 @@ static void set_filter(const struct capo_page *r, struct cli_page *page)
 static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 {
         const char *label = capo_page_is_filtered(r) ? "these calls on GPU" : "NCCL busy on GPU";
-        char text[32], range[80] = "", all[32], left_out[80] = "";
+        char range[80] = "", left_out[80] = "";
         double unended = capo_unended_share(r->job), silent;
 
         if (r->gpu_share < 0 && r->gpu_sum >= 0)
                 cli_page_fact(page, label, "not known (%s of %s calls timed; %s)",
-                              capo_text_count(r->gpu_timed, text),
-                              capo_text_count(r->gpu_calls, all), capo_sample_advice(r->job));
+                              TEXT_COUNT(r->gpu_timed), TEXT_COUNT(r->gpu_calls),
+                              capo_sample_advice(r->job));
         if (r->gpu_share < 0)
                 return;
         if (r->gpu_range.high > r->gpu_range.low)
                 range_text(r->gpu_range, range);
         if (unended >= UNENDED_PRINTED)
                 snprintf(left_out, sizeof left_out, ", without calls not seen to end (%s)",
-                         capo_text_percent(unended, all));
+                         TEXT_PERCENT(unended));
         else if ((silent = capo_silent_at_end_ns(r)) > 0)
                 snprintf(left_out, sizeof left_out, ", without calls under way in the last %s",
-                         capo_text_time(silent, all));
-        cli_page_fact(page, label, "%s of the job%s%s%s", capo_text_percent(r->gpu_share, text),
-                      range, r->overlapping ? ", overlapping calls once" : "", left_out);
+                         TEXT_TIME(silent));
+        cli_page_fact(page, label, "%s of the job%s%s%s", TEXT_PERCENT(r->gpu_share), range,
+                      r->overlapping ? ", overlapping calls once" : "", left_out);
 }
 
 #define WIDTH_PRINTED 0.01 /* of the job: smaller widths are not printed */
 
 static void add_waiting(const struct capo_page *r, struct cli_page *page)
 {
-        char text[32], range[80] = "", all[32];
+        char range[80] = "";
         uint64_t compared = 0, calls = 0;
 
         if (!r->wait_range.high || r->overlapping)
@@ -289,7 +287,7 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
         }
         if (r->wait_share < 0 && !capo_few_uncompared(compared, calls))
                 cli_page_fact(page, "waiting for late ranks", "not known (%s of %s compared; %s)",
-                              capo_text_count(compared, all), capo_text_plural(calls, "call", NULL),
+                              TEXT_COUNT(compared), capo_text_plural(calls, "call", NULL),
                               capo_sample_advice(r->job));
         else if (r->wait_share < 0)
                 cli_page_fact(page, "waiting for late ranks",
@@ -299,7 +297,7 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
         if (r->wait_range.high - r->wait_range.low >= WIDTH_PRINTED)
                 range_text(r->wait_range, range);
         cli_page_fact(page, "waiting for late ranks", "%s%s%s%s", r->n_unknown ? "at least " : "",
-                      capo_text_percent(r->wait_share, text), range,
+                      TEXT_PERCENT(r->wait_share), range,
                       capo_page_is_filtered(r) ? " in all calls" : "");
 }
 
@@ -308,25 +306,24 @@ static void add_creation(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_page_creation *c = &r->creation;
         const struct capo_page_init_part *most = &c->slowest.part[0];
-        char text[512], a[32], b[32];
+        char text[512];
 
         if (c->n == 1)
-                snprintf(text, sizeof text, "in %s", capo_text_duration(c->ns, a));
+                snprintf(text, sizeof text, "in %s", TEXT_DURATION(c->ns));
         else
                 snprintf(text, sizeof text, "%u in %s, longest %.100s %s", c->n,
-                         capo_text_duration(c->ns, a), capo_page_comm(r, c->comm),
-                         capo_text_duration(r->created[c->comm].ns, b));
+                         TEXT_DURATION(c->ns), capo_page_comm(r, c->comm),
+                         TEXT_DURATION(r->created[c->comm].ns));
         for (unsigned i = 1; i < c->slowest.n_parts; i++)
                 most = c->slowest.part[i].seconds > most->seconds ? &c->slowest.part[i] : most;
         if (c->slowest.n_parts)
                 capo_append(text, sizeof text, ", of it %s %s (NCCL, rank %d of %d)", most->name,
-                            capo_text_duration(most->seconds * 1e9, a), c->slowest.rank,
+                            TEXT_DURATION(most->seconds * 1e9), c->slowest.rank,
                             c->slowest.n_ranks);
         else if (r->created[c->comm].ns - r->created[c->comm].least_ns >
                  CREATION_WAITED * r->created[c->comm].ns)
                 capo_append(text, sizeof text, ", %s of it waiting for the last rank",
-                            capo_text_duration(
-                                    r->created[c->comm].ns - r->created[c->comm].least_ns, a));
+                            TEXT_DURATION(r->created[c->comm].ns - r->created[c->comm].least_ns));
         cli_page_fact(page, NULL, " ");
         cli_page_fact(page, c->n == 1 ? "communicator created" : "communicators created", "%s",
                       text);
@@ -341,23 +338,20 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
                 capo_job_duration_ns(job)
                         ? fmin(1, job->cost_ns * per_rank / (double)capo_job_duration_ns(job))
                         : -1;
-        char text[40];
 
         add_gpu_share(r, page);
         add_waiting(r, page);
         cli_page_fact(page, NULL, " ");
         cli_page_fact(page, "collectives", "%s",
-                      !r->collectives && is_cut(job) ? "not known"
-                                                     : capo_text_count(r->collectives, text));
+                      !r->collectives && is_cut(job) ? "not known" : TEXT_COUNT(r->collectives));
         if (view->bytes)
-                cli_page_fact(page, "data", "%s B", capo_text_count(r->moved_bytes, text));
+                cli_page_fact(page, "data", "%s B", TEXT_COUNT(r->moved_bytes));
         else
-                cli_page_fact(page, "data", "%s",
-                              capo_size_print(r->moved_bytes, text, sizeof text));
-        cli_page_fact(page, "dropped", "%s", capo_text_count(job->dropped, text));
+                cli_page_fact(page, "data", "%s", TEXT_SIZE(r->moved_bytes));
+        cli_page_fact(page, "dropped", "%s", TEXT_COUNT(job->dropped));
         if (job->cost_ns > 0 && share >= 0)
                 cli_page_fact(page, "recording cost", "%s",
-                              share < 1e-4 ? "< 0.01 %" : capo_text_percent(share, text));
+                              share < 1e-4 ? "< 0.01 %" : TEXT_PERCENT(share));
         if (r->creation.n && (r->all || r->creation.ns >= 1e9 ||
                               r->creation.ns >= LEAST_CREATION * (double)capo_job_duration_ns(job)))
                 add_creation(r, page);
@@ -381,7 +375,7 @@ static void note_upper_bound(const struct capo_page *r, struct cli_page *page,
 static void note_gpu_times(const struct capo_page *r, struct cli_page *page, struct cli_section *s)
 {
         static const char *const names[CAPO_CLOCKS] = {"", "", "CUDA events", "NCCL's kernels"};
-        char text[256] = "", ratio[32], all[32];
+        char text[256] = "";
 
         for (unsigned c = CAPO_CLOCK_EVENT; c < CAPO_CLOCKS; c++) {
                 uint64_t timed = 0, calls = 0;
@@ -392,12 +386,12 @@ static void note_gpu_times(const struct capo_page *r, struct cli_page *page, str
                 }
                 if (calls > timed + timed / 20 && calls < 2 * timed)
                         capo_append(text, sizeof text, "%s%s of %s calls timed by %s",
-                                    *text ? ", " : "", capo_text_count(timed, ratio),
-                                    capo_text_count(calls, all), names[c]);
+                                    *text ? ", " : "", TEXT_COUNT(timed), TEXT_COUNT(calls),
+                                    names[c]);
                 else if (calls >= 2 * timed && timed)
-                        capo_append(
-                                text, sizeof text, "%s1 call in %s timed by %s", *text ? ", " : "",
-                                capo_text_ratio((double)calls / (double)timed, ratio), names[c]);
+                        capo_append(text, sizeof text, "%s1 call in %s timed by %s",
+                                    *text ? ", " : "", TEXT_RATIO((double)calls / (double)timed),
+                                    names[c]);
         }
         if (*text)
                 cli_section_note(page, s, "%s", text);
@@ -436,11 +430,9 @@ CLI_ENTITY_SHARED(report_rule, struct capo_page_rule, void, RULE_FIELDS);
 static void add_rules(const struct capo_page *r, struct cli_page *page)
 {
         struct cli_section *s = cli_page_entity(page, "RULES", &report_rule);
-        char text[32];
 
         if (r->n_rules)
-                cli_section_of(s, "that decided, of %s calls",
-                               capo_text_count(r->ruled_calls, text));
+                cli_section_of(s, "that decided, of %s calls", TEXT_COUNT(r->ruled_calls));
         for (uint32_t i = 0; i < r->n_rules; i++)
                 cli_section_entity(s, NULL, &r->rules[i]);
 }

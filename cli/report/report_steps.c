@@ -21,24 +21,24 @@ static void add_times(const struct capo_page *r, struct cli_section *s)
         /* a long wait in calls that were not timed is in the job's share only */
         bool on_gpu =
                 j->nccl_share >= 0 && (r->gpu_share < 0 || j->nccl_share >= r->gpu_range.low / 2);
-        char text[512], a[32], b[32];
+        char text[512];
 
         snprintf(text, sizeof text, "%s",
                  j->total ? capo_text_plural(j->total, "step", NULL) : "steps, number not known,");
         capo_append(text, sizeof text, " of %s and %s", capo_text_plural(k->period, "call", NULL),
-                    capo_size_print(k->bytes, a, sizeof a));
+                    TEXT_SIZE(k->bytes));
         if (k->n_plain)
-                capo_append(text, sizeof text, ": p50 %s, p95 %s", capo_text_duration(k->p50_ns, a),
-                            capo_text_duration(k->p95_ns, b));
+                capo_append(text, sizeof text, ": p50 %s, p95 %s", TEXT_DURATION(k->p50_ns),
+                            TEXT_DURATION(k->p95_ns));
         if (k->n_plain && k->n_plain < k->n)
                 capo_append(text, sizeof text, " without %s with other calls",
                             capo_text_plural(k->n - k->n_plain, "step", NULL));
         if (on_gpu)
                 capo_append(text, sizeof text, "; of their time NCCL on the GPU %s",
-                            capo_text_percent(j->nccl_share, a));
+                            TEXT_PERCENT(j->nccl_share));
         if (j->wait_share >= 0)
                 capo_append(text, sizeof text, "%s waiting for late ranks %s",
-                            on_gpu ? "," : "; of their time", capo_text_percent(j->wait_share, b));
+                            on_gpu ? "," : "; of their time", TEXT_PERCENT(j->wait_share));
         cli_section_cell(s, "%s", text);
         if (k->known == CAPO_STEPS_UNCERTAIN)
                 cli_section_cell(s, "uncertain: %s", k->why);
@@ -46,23 +46,21 @@ static void add_times(const struct capo_page *r, struct cli_section *s)
 
 static const char *step_text(const struct capo_job_steps *j, uint32_t step, char text[48])
 {
-        char number[32];
-
-        snprintf(text, 48, "step %s", capo_text_count(capo_job_step_number(j, step), number));
+        snprintf(text, 48, "step %s", TEXT_COUNT(capo_job_step_number(j, step)));
         return text;
 }
 
 static void add_change(const struct capo_job_steps *j, struct cli_section *s)
 {
         const struct capo_steps *k = &j->steps;
-        char step[48], a[32], b[32];
+        char step[48];
 
         if (k->changed)
-                cli_section_cell(
-                        s, "from %s on %.0f %% %s: p50 %s, then %s", step_text(j, k->changed, step),
-                        100 * fabs(k->after_ns / k->before_ns - 1),
-                        k->after_ns > k->before_ns ? "longer" : "shorter",
-                        capo_text_duration(k->before_ns, a), capo_text_duration(k->after_ns, b));
+                cli_section_cell(s, "from %s on %.0f %% %s: p50 %s, then %s",
+                                 step_text(j, k->changed, step),
+                                 100 * fabs(k->after_ns / k->before_ns - 1),
+                                 k->after_ns > k->before_ns ? "longer" : "shorter",
+                                 TEXT_DURATION(k->before_ns), TEXT_DURATION(k->after_ns));
         else if (fabs(k->drift) >= STEADY)
                 cli_section_cell(s, "p50 of the last quarter %+.0f %% against the first",
                                  100 * k->drift);
@@ -73,20 +71,20 @@ static void add_slow(const struct capo_page *r, const struct capo_slow_step *slo
 {
         const struct capo_job_process *p =
                 slow->process < r->job->n_processes ? &r->job->processes[slow->process] : NULL;
-        char step[48], who[300] = "", a[32], b[32];
+        char step[48], who[300] = "";
 
         if (p && p->rank >= 0)
                 snprintf(who, sizeof who, "; %s of it waiting for rank %d (%.200s)",
-                         capo_text_duration(slow->held_ns, a), p->rank, p->host);
+                         TEXT_DURATION(slow->held_ns), p->rank, p->host);
         else if (p)
                 snprintf(who, sizeof who, "; %s of it waiting for a process of %.200s",
-                         capo_text_duration(slow->held_ns, a), p->host);
+                         TEXT_DURATION(slow->held_ns), p->host);
         else
                 snprintf(who, sizeof who, "%s",
                          slow->known ? "; no rank explains it" : "; who was late is not known");
         cli_section_cell(s, "slow: %s began at %.1f s and took %s%s%s",
                          step_text(&r->steps, slow->number, step), slow->at_s,
-                         capo_text_duration((double)slow->ns, b),
+                         TEXT_DURATION((double)slow->ns),
                          r->steps.steps.step[slow->number].plain ? "" : ", with other calls", who);
 }
 
@@ -130,15 +128,13 @@ static struct what_if judge_what_if(const struct capo_page *r)
 static void add_what_if(const struct capo_page *r, struct cli_section *s)
 {
         struct what_if w = judge_what_if(r);
-        char a[32], b[32];
 
         if (w.rank >= 0)
                 cli_section_cell(s,
                                  "without the delay of rank %d a step takes %s instead of %s, mean "
                                  "(%.0f %%, %.0f-%.0f)",
-                                 w.rank, capo_text_duration(w.after_ns, a),
-                                 capo_text_duration(w.before_ns, b), 100 * w.share,
-                                 floor(100 * w.is.low), ceil(100 * w.is.high));
+                                 w.rank, TEXT_DURATION(w.after_ns), TEXT_DURATION(w.before_ns),
+                                 100 * w.share, floor(100 * w.is.low), ceil(100 * w.is.high));
 }
 
 void report_steps(const struct report_view *view, struct cli_page *page)
@@ -148,7 +144,6 @@ void report_steps(const struct report_view *view, struct cli_page *page)
         const struct capo_job_steps *j = &r->steps;
         struct cli_section *s = cli_page_section(page, "STEPS", columns, N_ELEMENTS(columns));
         uint32_t shown = r->all ? j->n_slow : j->n_slow < 2 ? j->n_slow : 2;
-        char a[32];
 
         s->how = "The pattern of calls that repeats on a rank, found without the framework. Times "
                  "are by the host, from the first call of a step to that of the next one. Who held "
@@ -168,7 +163,7 @@ void report_steps(const struct report_view *view, struct cli_page *page)
                 cli_section_note(page, s,
                                  "times of the last %s steps: the logs keep no earlier calls "
                                  "(capo run --trace all)",
-                                 capo_text_count(j->steps.n, a));
+                                 TEXT_COUNT(j->steps.n));
 }
 
 /* ---- JSON ---- */

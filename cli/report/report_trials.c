@@ -90,10 +90,10 @@ static void add_cells(void *section, const char *name, const struct capo_trial_f
 {
         struct capo_trial_change change = capo_trial_change(f);
         struct cli_section *s = section;
-        char size[16], by[160];
+        char by[160];
 
-        cli_section_cell(s, "%s %s, %d ranks", capo_call_name(f->call),
-                         capo_size_print(f->bytes, size, sizeof size), f->n_ranks);
+        cli_section_cell(s, "%s %s, %d ranks", capo_call_name(f->call), TEXT_SIZE(f->bytes),
+                         f->n_ranks);
         cli_section_cell(
                 s, "%s: %.1f %% %s than NCCL's choice (%.1f to %.1f, 99 %%; %u of %u calls)%s%s",
                 name, change.percent, change.word, change.lo, change.hi, f->n_row,

@@ -168,7 +168,7 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         struct trace t = {0};
         struct cli_output output;
-        char why[512], count[32];
+        char why[512];
         int r = -ENOMEM, status = CAPO_EXIT_FAIL;
 
         if (capo_log_find(words, n, &paths, why, sizeof why) < 0)
@@ -199,7 +199,7 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
                                            : "the logs keep none (capo run --trace all)");
         else if (status == CAPO_EXIT_OK && o->out)
                 capo_info("wrote %s: %s calls; open it in https://ui.perfetto.dev", o->out,
-                          capo_text_count(t.n_calls, count));
+                          TEXT_COUNT(t.n_calls));
         return status;
 }
 

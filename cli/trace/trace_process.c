@@ -10,7 +10,7 @@
 #include "capo/frame_types.h"
 #include "cli/trace/trace.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
+#include "analysis/job/figures.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 
@@ -126,13 +126,13 @@ static void fill_prefix(struct writer *w, struct prefix *p, const struct key *ke
 {
         uint32_t comm = w->comms[key->comm];
         const char *name = comm ? w->t->comm[comm - 1] : "", *site = w->site[key->site];
-        char text[PREFIX_TEXT], size[32];
+        char text[PREFIX_TEXT];
 
         snprintf(
                 text, sizeof text,
                 "{\"ph\":\"X\",\"name\":\"%s %s\",\"cat\":\"%s\",\"pid\":%u,\"args\":{\"bytes\":%llu",
-                capo_call_name(key->call), capo_size_print(key->bytes, size, sizeof size),
-                key->on_gpu ? "gpu" : "host", w->process + 1, (unsigned long long)key->bytes);
+                capo_call_name(key->call), TEXT_SIZE(key->bytes), key->on_gpu ? "gpu" : "host",
+                w->process + 1, (unsigned long long)key->bytes);
         if (comm && strlen(name) < sizeof text / 2)
                 capo_append(text, sizeof text, ",\"comm\":%s,\"rank\":%d", name,
                             w->ranks[key->comm]);
