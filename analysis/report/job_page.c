@@ -46,7 +46,6 @@ void capo_page_finish(struct capo_page *r)
         free(r->class_of);
         free(r->class_size);
         free(r->ceiling);
-        free(r->predicted);
         free(r->near);
         free(r->allocation.experiment);
         for (unsigned i = 0; i < r->allocation.n_advice; i++)

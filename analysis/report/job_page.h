@@ -40,14 +40,6 @@ struct capo_page_ceiling {
                                              not known; static */
 };
 
-/* Bandwidth that NCCL's own model predicts for a size; filled by the caller that asks NCCL. */
-struct capo_page_predicted {
-        uint32_t comm;
-        uint8_t call; /* enum capo_call_id */
-        uint64_t bytes;
-        double busbw_gbs;
-};
-
 /* The allocation of the job's largest communicator, and alternatives with as many GPUs; filled by
  * the caller that knows the machine. Best possible bus bandwidth of AllReduce in GB/s. */
 struct capo_page_allocation {
@@ -237,9 +229,6 @@ struct capo_page {
         char topology[128];     /* its name */
         char link_speed[160];   /* assumed speed of a link, and its source; "" not known */
         char no_ceiling[1024];  /* why a communicator has no ceiling; "": all have one */
-        struct capo_page_predicted *predicted; /* by communicator; owned */
-        size_t n_predicted;
-        char predicted_by[512]; /* "NCCL 2.28.9"; if there are none, the reason; "": not asked */
         capo_clocks_now
                 *clocks_now; /* called for ranks that cost the job; NULL: use only the logs */
 

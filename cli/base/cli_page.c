@@ -485,7 +485,7 @@ void cli_page_markdown(const struct cli_page *page, FILE *out)
 
 /* ---- HTML ---- */
 
-static void html_line(FILE *out, const char *open, const char *text, const char *close)
+void cli_html_text(FILE *out, const char *open, const char *text, const char *close)
 {
         fputs(open, out);
         capo_markup_text(out, text ? text : "");
@@ -498,15 +498,15 @@ static void html_rows(const struct cli_section *s, FILE *out)
         if (s->columns[0].head)
                 fputs("<thead><tr>", out);
         for (unsigned c = 0; c < s->n_columns && s->columns[0].head; c++)
-                html_line(out, is_right(&s->columns[c]) ? "<th class=\"r\">" : "<th>",
-                          s->columns[c].head, "</th>");
+                cli_html_text(out, is_right(&s->columns[c]) ? "<th class=\"r\">" : "<th>",
+                              s->columns[c].head, "</th>");
         fputs(s->columns[0].head ? "</tr></thead>\n<tbody>" : "<tbody>", out);
         for (size_t i = 0; i < s->cells.n; i++) {
                 unsigned c = (unsigned)(i % s->n_columns);
 
                 fputs(c ? "" : "<tr>", out);
-                html_line(out, is_right(&s->columns[c]) ? "<td class=\"r\">" : "<td>",
-                          s->cells.text[i], "</td>");
+                cli_html_text(out, is_right(&s->columns[c]) ? "<td class=\"r\">" : "<td>",
+                              s->cells.text[i], "</td>");
                 fputs(c + 1 < s->n_columns ? "" : "</tr>\n", out);
         }
         fputs("</tbody></table></div>\n", out);
@@ -518,18 +518,18 @@ static void html_section(const struct cli_section *s, FILE *out)
 
         if (cli_section_empty(s))
                 return;
-        html_line(out, "<section><h2>", quiet_title(s, title), "");
+        cli_html_text(out, "<section><h2>", quiet_title(s, title), "");
         for (unsigned i = 0; i < s->n_notes; i++)
                 fprintf(out, " <sup>%u</sup>", s->notes[i]);
-        html_line(out, s->of ? " <small>" : "", s->of, s->of ? "</small></h2>\n" : "</h2>\n");
+        cli_html_text(out, s->of ? " <small>" : "", s->of, s->of ? "</small></h2>\n" : "</h2>\n");
         if (s->cells.n)
                 html_rows(s, out);
         for (size_t i = 0; i < s->lines.n; i++)
-                html_line(out, "<p>", s->lines.text[i], "</p>\n");
+                cli_html_text(out, "<p>", s->lines.text[i], "</p>\n");
         if (s->picture)
                 s->picture(s->about, out);
         if (s->how)
-                html_line(out, "<p class=\"note\">", s->how, "</p>\n");
+                cli_html_text(out, "<p class=\"note\">", s->how, "</p>\n");
         fputs("</section>\n", out);
 }
 
@@ -539,8 +539,8 @@ static void html_facts(const struct cli_page *page, FILE *out)
         for (size_t i = 0; i < page->labels.n; i++) {
                 if (!page->labels.text[i])
                         continue;
-                html_line(out, "<div><dt>", page->labels.text[i], "</dt>");
-                html_line(out, "<dd>", page->values.text[i], "</dd></div>");
+                cli_html_text(out, "<div><dt>", page->labels.text[i], "</dt>");
+                cli_html_text(out, "<dd>", page->values.text[i], "</dd></div>");
         }
         fputs("</dl>\n", out);
 }
@@ -556,9 +556,9 @@ static void html_sections(const struct cli_page *page, bool leads, FILE *out)
 void cli_page_html(const struct cli_page *page, FILE *out)
 {
         for (size_t i = 0; i < page->under.n; i++)
-                html_line(out, "<p class=\"note under\">", page->under.text[i], "</p>\n");
+                cli_html_text(out, "<p class=\"note under\">", page->under.text[i], "</p>\n");
         for (size_t i = 0; i < page->problems.n; i++)
-                html_line(out, "<p class=\"problem\">", page->problems.text[i], "</p>\n");
+                cli_html_text(out, "<p class=\"problem\">", page->problems.text[i], "</p>\n");
         html_sections(page, true, out);
         html_facts(page, out);
         if (page->picture)
@@ -567,7 +567,7 @@ void cli_page_html(const struct cli_page *page, FILE *out)
         if (page->notes.n)
                 fputs("<ol class=\"note\">", out);
         for (size_t i = 0; i < page->notes.n; i++)
-                html_line(out, "<li>", page->notes.text[i], "</li>\n");
+                cli_html_text(out, "<li>", page->notes.text[i], "</li>\n");
         fputs(page->notes.n ? "</ol>\n" : "", out);
 }
 

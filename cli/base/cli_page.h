@@ -133,3 +133,6 @@ void cli_markdown_text(FILE *out, const char *text);
 /** cli_page_html() - the body of an HTML document without the title: problems and leading sections
  * first. */
 void cli_page_html(const struct cli_page *page, FILE *out);
+
+/** cli_html_text() - print @text escaped, between @open and @close. */
+void cli_html_text(FILE *out, const char *open, const char *text, const char *close);

@@ -107,7 +107,7 @@ double capo_svg_y(const struct capo_svg_frame *f, double value)
 
 /* Paul Tol's bright scheme (personal.sron.nl/~pault), which most colour-blind people can
  * distinguish. */
-void capo_svg_style(FILE *out)
+static void write_style(FILE *out)
 {
         static const char *const series[CAPO_SVG_SERIES] = {
                 "#999999", "#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee",
@@ -118,9 +118,8 @@ void capo_svg_style(FILE *out)
               "svg text{font:12px sans-serif;fill:#1a202c;stroke:#fff;stroke-width:3px;stroke-linejoin:round;"
               "paint-order:stroke}.t{opacity:.7}.ground{fill:#fff}"
               ".box{fill:none;stroke:#888}.grid{stroke:#ddd}.line{fill:none;stroke-width:1.5}\n"
-              ".g{fill:#2b6cb0}.h{fill:#a0aec0}.w{fill:#c05621}.c{fill:#f0c000;stroke:#f0c000}\n"
-              "@media(prefers-color-scheme:dark){svg text{fill:#e2e8f0;stroke:#1a202c}.ground{fill:#1a202c}.grid{stroke:#4a5568}"
-              ".g{fill:#63b3ed}.h{fill:#718096}.w{fill:#ed8936}}\n",
+              ".c{fill:#f0c000;stroke:#f0c000}\n"
+              "@media(prefers-color-scheme:dark){svg text{fill:#e2e8f0;stroke:#1a202c}.ground{fill:#1a202c}.grid{stroke:#4a5568}}\n",
               out);
         for (int i = 0; i < CAPO_SVG_SERIES; i++)
                 fprintf(out, ".s%d{fill:%s;stroke:%s}", i, series[i], series[i]);
@@ -135,21 +134,16 @@ const char *capo_svg_series(unsigned nth)
         return names[nth < CAPO_SVG_SERIES ? nth : 1 + (nth - 1) % (CAPO_SVG_SERIES - 1)];
 }
 
-void capo_svg_begin(FILE *out, double width, double height, const char *title, bool alone)
+void capo_svg_begin(FILE *out, double width, double height, const char *title)
 {
         fprintf(out,
-                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\"",
-                width, height);
-        if (alone)
-                fprintf(out, " width=\"%.0f\" height=\"%.0f\"", width, height);
-        fputs(" aria-label=\"", out);
+                "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 %.0f %.0f\" role=\"img\" "
+                "width=\"%.0f\" height=\"%.0f\" aria-label=\"",
+                width, height, width, height);
         capo_markup_text(out, title);
-        fputs("\">\n", out);
-        if (alone) {
-                fputs("<style>\n", out);
-                capo_svg_style(out);
-                fputs("</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", out);
-        }
+        fputs("\">\n<style>\n", out);
+        write_style(out);
+        fputs("</style>\n<rect class=\"ground\" width=\"100%\" height=\"100%\"/>\n", out);
 }
 
 void capo_svg_end(FILE *out) { fputs("</svg>\n", out); }

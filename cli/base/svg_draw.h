@@ -2,14 +2,13 @@
 /* Pictures as SVG, light or dark as the reader's system prefers. Everything stays inside its frame:
  * values beyond an axis are drawn at its edge, and long texts are cut with an ellipsis.
  *
- *      capo_svg_begin(out, 860, 420, "time by size", true);
+ *      capo_svg_begin(out, 860, 420, "time by size");
  *      capo_svg_axes(out, &frame);             box, grid, ticks, titles
  *      capo_svg_line(out, &frame, x, y, n, "s1", NULL);
  *      capo_svg_end(out);
  *
- * Colours are CSS classes: "g" GPU time, "h" host time, "w" highlighted, "c" chosen, "s0" ... "s11"
- * series (s0: NCCL's own choice, grey), "t" faint text. A page with several pictures prints
- * capo_svg_style() once in its own <style>. */
+ * Colours are CSS classes: "c" chosen, "s0" ... "s11" series (s0: NCCL's own choice, grey), "t" faint
+ * text. */
 #pragma once
 
 #include <stdbool.h>
@@ -43,12 +42,8 @@ void capo_svg_widen(struct capo_svg_axis *axis, double value);
  */
 void capo_svg_round(struct capo_svg_axis *axis);
 
-/** capo_svg_style() - the classes as CSS, for a page that holds pictures. */
-void capo_svg_style(FILE *out);
-
-/** capo_svg_begin() - @title: for screen readers; @alone: a separate file, with background and
- * style. */
-void capo_svg_begin(FILE *out, double width, double height, const char *title, bool alone);
+/** capo_svg_begin() - a file of its own; @title: for screen readers. */
+void capo_svg_begin(FILE *out, double width, double height, const char *title);
 void capo_svg_end(FILE *out);
 
 /** capo_svg_text() - @anchor: 's' begins at @x, 'm' is centred, 'e' ends there; @room: maximum

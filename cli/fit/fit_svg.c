@@ -131,7 +131,7 @@ int capo_svg_fit(FILE *out, const struct capo_fit *fit, const char *title)
 {
         enum { HEIGHT = 56 + PLOT + 60 };
 
-        capo_svg_begin(out, WIDTH, HEIGHT * (fit->n_series > 0 ? fit->n_series : 1), title, true);
+        capo_svg_begin(out, WIDTH, HEIGHT * (fit->n_series > 0 ? fit->n_series : 1), title);
         for (int i = 0; i < fit->n_series; i++)
                 draw_series(out, &fit->series[i], HEIGHT * i);
         capo_svg_end(out);

@@ -16,66 +16,6 @@
 #include "profiles/fragment/bound.h"
 #include "profiles/machine/topology.h"
 
-/* NCCL's predictions for the sizes of a communicator, from virtual GPUs: the picture of the HTML
- * page shows them beside the measurements. */
-enum { ASKS_MOST = 128 };
-
-/* Each size of each collective of @comm, once. */
-static size_t gather_asks(const struct capo_job *job, uint32_t comm, struct capo_plan_ask *asks)
-{
-        size_t n = 0, k;
-
-        for (uint32_t i = 0; i < job->n_rows && n < ASKS_MOST; i++) {
-                const struct capo_job_row *row = &job->rows[i];
-                int coll = row->comm == comm ? capo_coll_of_call(row->call) : -1;
-
-                for (k = 0; k < n; k++) {
-                        if ((int)asks[k].coll == coll && asks[k].bytes == row->bytes)
-                                break;
-                }
-                if (coll >= 0 && row->bytes && k == n)
-                        asks[n++] = (struct capo_plan_ask){coll, row->bytes};
-        }
-        return n;
-}
-
-/* Set NCCL's predictions for communicator @comm, whose ranks are on @gpus; if
- * NCCL cannot be asked, page->predicted_by is the reason. Return: 0; -ENOMEM. */
-static int report_predict(struct capo_page *r, uint32_t comm, const struct capo_plan_gpu *gpus,
-                          const struct capo_topology *t, const struct cli_machine_source *source)
-{
-        _cleanup_free_ struct cli_machine_asker *asker = xcalloc(1, sizeof *asker);
-        struct capo_plan_ask asks[ASKS_MOST];
-        struct capo_plan_answer answer;
-        size_t n = gather_asks(r->job, comm, asks);
-        char release[16];
-        int e;
-
-        if (!n)
-                return 0;
-        e = cli_machine_asker(source, t, NULL, asker, r->predicted_by, sizeof r->predicted_by);
-        if (e == 0)
-                e = fragment_ask(&asker->machine, gpus, r->job->comms[comm].n_ranks, asks, n,
-                                 &answer, r->predicted_by, sizeof r->predicted_by);
-        if (e != 0)
-                return 0;
-        snprintf(r->predicted_by, sizeof r->predicted_by, "NCCL %s",
-                 capo_nccl_text((uint32_t)answer.version, release, sizeof release));
-        for (size_t i = 0; i < answer.n_rows && e == 0; i++) {
-                if (!(answer.rows[i].busbw_gbs > 0) || isinf(answer.rows[i].busbw_gbs))
-                        continue;
-                xarray_room(&r->predicted, r->n_predicted, sizeof *r->predicted);
-                e = 0;
-                if (e == 0)
-                        r->predicted[r->n_predicted++] = (struct capo_page_predicted){
-                                .comm = comm,
-                                .call = (uint8_t)capo_coll_call(answer.rows[i].coll),
-                                .bytes = answer.rows[i].bytes,
-                                .busbw_gbs = answer.rows[i].busbw_gbs};
-        }
-        return e;
-}
-
 /* The distance between the NIC that a rank used and its GPU, and whether a nearer NIC was
  * available. The log has the PCI addresses of both; the path between them comes from the topology
  * (a file, or hwloc on this machine). The recorder only notes NUMA nodes from sysfs, because
@@ -228,8 +168,7 @@ static void set_allocation(struct capo_page *r, const struct capo_topology *t,
 }
 
 static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
-                        const struct cli_machine_words *where,
-                        const struct cli_machine_source *asked, uint32_t comm)
+                        const struct cli_machine_words *where, uint32_t comm)
 {
         _cleanup_(capo_topology_freep) struct capo_topology *sliced = NULL;
         struct cli_machine_source source;
@@ -266,8 +205,6 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         if (fragment_bound(sliced ? sliced : t, gpus, c->n_members, &bound) < 0)
                 return;
         snprintf(to->class, sizeof to->class, "%s", bound.class);
-        if (asked && !any_slice)
-                (void)report_predict(r, comm, gpus, t, asked); /* without memory: no predictions */
         if (comm == 0 && !any_slice)
                 set_allocation(r, t, where, gpus, c->n_members, bound.class, &bound);
         for (unsigned call = 0; call < CAPO_CALLS; call++) {
@@ -311,7 +248,7 @@ int report_ceilings(struct capo_page *r, const struct report_options *o)
                 snprintf(r->link_speed, sizeof r->link_speed, "an NVLink at %g GB/s each way (%s)",
                          t->brick_gbs, t->brick_source);
         for (uint32_t i = 0; i < r->job->n_comms; i++)
-                set_ceiling(r, t, &where, o->beside[REPORT_FORMAT_html] ? &source : NULL, i);
+                set_ceiling(r, t, &where, i);
         report_near(r, t);
         return 0;
 }

@@ -3,12 +3,9 @@
  * prefers. It prints the sections of the text page, next steps first, and pictures. */
 
 #include "analysis/timeline/timeline.h"
-#include "cli/base/svg_draw.h"
 #include "cli/report/report_page.h"
 #include "core/base/calls.h"
 #include "core/base/markup.h"
-#include "core/base/text.h"
-#include "core/base/xalloc.h"
 
 /* The time line of the HTML page. Shares of equal parts of time are written as letters with 64
  * values and drawn on a canvas by a script: there are too many ranks and parts for HTML elements.
@@ -68,7 +65,6 @@ static void chart_timeline(const void *about, FILE *out)
         const struct report_view *view = about;
         const struct capo_page *r = view->page;
         struct capo_timeline t;
-        char text[32];
 
         capo_timeline_make(r->job, PARTS, CELLS, &t);
         if (t.n_ranks) {
@@ -90,7 +86,7 @@ static void chart_timeline(const void *about, FILE *out)
                       out);
                 if (t.n_ranks < r->job->n_processes)
                         fprintf(out, "<p class=\"note\">%u of %s ranks.</p>\n", t.n_ranks,
-                                capo_text_count(r->job->n_processes, text));
+                                TEXT_COUNT(r->job->n_processes));
                 fputs("<p class=\"note\">Wheel or pinch: zoom. Drag: move. + - and arrows: the same. "
                       "Double click: all. Of the time of which the logs keep single calls. Calls that "
                       "were not timed are taken to last as long as their like. capo trace draws "
@@ -144,226 +140,7 @@ static const char timeline_script[] =
 /* The pictures of the HTML page. Bars are table rows: their labels are never cut, and phones and
  * printers can fold them. */
 
-enum { MOST_BARS = 40, MOST_COMMS = 12, MOST_SERIES = 8, MOST_POINTS = 256 };
-
-/* One bar: @value of @most, in the colour of @class ("g", "h", "w"). */
-static void write_bar(FILE *out, const char *label, double value, double most, const char *class,
-                      const char *figure)
-{
-        fputs("<tr><td>", out);
-        capo_markup_text(out, label);
-        fprintf(out, "</td><td><span class=\"bar %s\" style=\"width:%.1f%%\"></span></td><td>",
-                class, most > 0 && value > 0 ? fmin(100 * value / most, 100) : 0);
-        capo_markup_text(out, figure);
-        fputs("</td></tr>\n", out);
-}
-
-/* A unique label for row @i. */
-static void label_row(const struct report_view *view, uint32_t i, unsigned more, char *label,
-                      size_t room)
-{
-        const struct capo_page_row *row = &view->page->rows.row[i];
-        char call[64], size[64];
-
-        snprintf(label, room, "%s %s %s", capo_page_comm(view->page, row->row.comm),
-                 capo_page_call(&row->row, call, sizeof call),
-                 report_size(view, row, size, sizeof size));
-        if (row->row.algo_proto)
-                capo_append(label, room, " %s %s", capo_ran_algo(row->row.algo_proto),
-                            capo_ran_proto(row->row.algo_proto));
-        if (more > 0)
-                capo_append(label, room, ", %u channels", row->row.channels);
-        if (more > 1)
-                capo_append(label, room, ", row %u", i + 1);
-}
-
-static void name_row(const struct report_view *view, uint32_t i, char *label, size_t room)
-{
-        char other[1024];
-        bool again = true;
-
-        for (unsigned more = 0; again; more++) {
-                label_row(view, i, more, label, room);
-                again = false;
-                for (uint32_t k = 0; k < view->page->rows.n && more < 2 && !again; k++) {
-                        label_row(view, k, more, other, sizeof other);
-                        again = k != i && !strcmp(label, other);
-                }
-        }
-}
-
-static void write_row_bar(const struct report_view *view, uint32_t i, double most, FILE *out)
-{
-        const struct capo_page_row *row = &view->page->rows.row[i];
-        struct capo_sampled s = capo_job_row_sampled(&row->row);
-        bool gpu = row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL;
-        char label[1024], figure[256], p50[32], all[32], c[32];
-
-        name_row(view, i, label, sizeof label);
-        capo_text_duration(row->total_ns, all);
-        capo_text_duration(capo_sampled_quantile(&s, 0.5), p50);
-        if (row->clock == CAPO_CLOCK_NONE)
-                snprintf(figure, sizeof figure, "not timed by itself");
-        else if (row->has_bandwidth)
-                snprintf(figure, sizeof figure, "%s, p50 %s, busbw %s GB/s", all, p50,
-                         capo_text_gbs(row->busbw, c));
-        else
-                snprintf(figure, sizeof figure, "%s, p50 %s (%s)", all, p50,
-                         capo_clock_name(row->clock));
-        write_bar(out, label, row->total_ns, most, gpu ? "g" : "h", figure);
-}
-
-/* The rows of one call of one communicator, by size. */
-struct series {
-        uint32_t comm;
-        uint8_t call;
-        size_t n;
-        double bytes[MOST_POINTS], gbs[MOST_POINTS], predicted[MOST_POINTS], ceiling;
-        bool any_predicted;
-};
-
-static int by_bytes(const void *a, const void *b)
-{
-        const struct capo_page_row *x = *(const struct capo_page_row *const *)a,
-                                   *y = *(const struct capo_page_row *const *)b;
-
-        return (x->row.bytes > y->row.bytes) - (x->row.bytes < y->row.bytes);
-}
-
-/* From NCCL's model; NAN: not known. */
-static double find_predicted(const struct capo_page *r, const struct capo_job_row *row)
-{
-        for (size_t i = 0; i < r->n_predicted; i++) {
-                const struct capo_page_predicted *p = &r->predicted[i];
-
-                if (p->comm == row->comm && p->call == row->call && p->bytes == row->bytes)
-                        return p->busbw_gbs;
-        }
-        return NAN;
-}
-
-/* Group the rows with a bandwidth into series of at least two sizes. Return: how many. */
-static size_t gather_series(const struct capo_page *r, struct series *series)
-{
-        _cleanup_free_ const struct capo_page_row **rows = xcalloc(r->rows.n + 1, sizeof *rows);
-        size_t n_rows = 0, n = 0, kept = 0;
-
-        for (uint32_t i = 0; i < r->rows.n; i++) {
-                if (r->rows.row[i].has_bandwidth && r->rows.row[i].busbw > 0 &&
-                    r->rows.row[i].row.bytes)
-                        rows[n_rows++] = &r->rows.row[i];
-        }
-        if (n_rows)
-                qsort(rows, n_rows, sizeof *rows, by_bytes);
-        for (size_t i = 0; i < n_rows; i++) {
-                struct series *s = series;
-
-                while (s < series + n &&
-                       (s->comm != rows[i]->row.comm || s->call != rows[i]->row.call))
-                        s++;
-                if (s == series + n && n == MOST_SERIES)
-                        continue;
-                if (s == series + n)
-                        *s = (struct series){.comm = rows[i]->row.comm, .call = rows[i]->row.call},
-                        n++;
-                if (s->n == MOST_POINTS)
-                        continue;
-                s->bytes[s->n] = (double)rows[i]->row.bytes;
-                s->predicted[s->n] = find_predicted(r, &rows[i]->row);
-                s->any_predicted |= !isnan(s->predicted[s->n]);
-                s->gbs[s->n++] = rows[i]->busbw;
-                s->ceiling = rows[i]->ceiling;
-        }
-        for (size_t i = 0; i < n; i++) {
-                if (series[i].n > 1)
-                        series[kept++] = series[i];
-        }
-        return kept;
-}
-
-static void draw_bandwidth(const struct report_view *view, FILE *out)
-{
-        enum { WIDTH = 860, HEIGHT = 340, LEFT = 64, RIGHT = 16 };
-        struct capo_svg_frame f = {.left = LEFT,
-                                   .top = 16,
-                                   .width = WIDTH - LEFT - RIGHT,
-                                   .height = HEIGHT - 64,
-                                   .x = {CAPO_SVG_BYTES, INFINITY, -INFINITY, "size"},
-                                   .y = {CAPO_SVG_LOG, INFINITY, -INFINITY, "busbw GB/s"}};
-        _cleanup_free_ struct series *series = xcalloc(MOST_SERIES, sizeof *series);
-        size_t n = gather_series(view->page, series);
-
-        if (!n)
-                return;
-        for (size_t i = 0; i < n; i++) {
-                for (size_t k = 0; k < series[i].n; k++) {
-                        capo_svg_widen(&f.x, series[i].bytes[k]);
-                        capo_svg_widen(&f.y, series[i].gbs[k]);
-                        capo_svg_widen(&f.y, series[i].predicted[k]);
-                }
-                if (series[i].ceiling > 0)
-                        capo_svg_widen(&f.y, series[i].ceiling);
-        }
-        capo_svg_round(&f.x);
-        capo_svg_round(&f.y);
-        fputs("<h3>Bandwidth by size</h3>\n<div class=\"scroll chart\">", out);
-        capo_svg_begin(out, WIDTH, HEIGHT, "bandwidth by size", false);
-        capo_svg_axes(out, &f);
-        for (size_t i = 0; i < n; i++) {
-                const struct series *s = &series[i];
-                const char *class = capo_svg_series((unsigned)i + 1);
-                double ends[2] = {s->bytes[0], s->bytes[s->n - 1]},
-                       most[2] = {s->ceiling, s->ceiling};
-
-                capo_svg_line(out, &f, s->bytes, s->gbs, s->n, class, NULL);
-                if (s->any_predicted)
-                        capo_svg_line(out, &f, s->bytes, s->predicted, s->n, class,
-                                      "stroke-dasharray=\"1 4\"");
-                if (s->ceiling > 0)
-                        capo_svg_line(out, &f, ends, most, 2, class, "stroke-dasharray=\"5 3\"");
-        }
-        capo_svg_end(out);
-        fputs("</div><ul class=\"key\">", out);
-        for (size_t i = 0; i < n; i++) {
-                fprintf(out,
-                        "<li><svg width=\"24\" height=\"10\" aria-hidden=\"true\"><path class=\"%s "
-                        "line\" d=\"M0 5H24\"/></svg> ",
-                        capo_svg_series((unsigned)i + 1));
-                capo_markup_text(out, capo_page_comm(view->page, series[i].comm));
-                fprintf(out, " %s%s%s%s</li>", capo_call_name(series[i].call),
-                        series[i].any_predicted ? ", dotted: predicted by " : "",
-                        series[i].any_predicted ? view->page->predicted_by : "",
-                        series[i].ceiling > 0 ? ", dashed: what the links allow" : "");
-        }
-        fputs("</ul>\n", out);
-        if (!view->page->n_predicted && *view->page->predicted_by) {
-                fputs("<p class=\"note\">NCCL's prediction: ", out);
-                capo_markup_text(out, view->page->predicted_by);
-                fputs("</p>\n", out);
-        }
-}
-
-/* Total time of each row as bars, and bandwidth by size. */
-static void chart_times(const void *about, FILE *out)
-{
-        const struct report_view *view = about;
-        const struct capo_page_rows *rows = &view->page->rows;
-        uint32_t n = rows->n < MOST_BARS ? rows->n : MOST_BARS;
-        double most = 0;
-
-        for (uint32_t i = 0; i < n; i++)
-                most = fmax(most, rows->row[i].total_ns);
-        if (n)
-                fputs("<h3>Total time over all ranks</h3>\n<p class=\"note\">Dark: GPU time; light: host "
-                      "time, only how long calls took to return.</p>\n<table class=\"bars\">\n",
-                      out);
-        for (uint32_t i = 0; i < n; i++)
-                write_row_bar(view, i, most, out);
-        fputs(n ? "</table>\n" : "", out);
-        if (n < rows->n)
-                fprintf(out, "<p>%u more rows: --all has a table of them.</p>\n", rows->n - n);
-        draw_bandwidth(view, out);
-}
+enum { MOST_BARS = 40, MOST_COMMS = 12 };
 
 /* Bars of the text page's measure. The named rank is highlighted. */
 static void write_wait_bars(const struct capo_page *r, const struct capo_page_wait *w, FILE *out)
@@ -382,65 +159,64 @@ static void write_wait_bars(const struct capo_page *r, const struct capo_page_wa
         for (uint32_t k = 0; k < n; k++) {
                 const struct capo_skew_rank *rank = &c->skew->ranks[skip + k];
                 const struct capo_job_member *m = &c->members[skip + k];
-                char label[600], figure[256], who[300], a[32], b[32];
+                char who[300];
 
-                snprintf(label, sizeof label, "%s %s", capo_job_member_text(c, m, who),
-                         r->job->processes[m->process].host);
-                snprintf(figure, sizeof figure, "%s, last in %.1f %%, p50 %s after the first",
-                         capo_text_duration(rank->caused_ns, a),
-                         100.0 * rank->last / c->skew->n_calls,
-                         capo_text_duration(rank->late_p50_ns, b));
-                write_bar(out, label, rank->caused_ns, most,
-                          w->stands_out && skip + k == w->last ? "w" : "g", figure);
+                cli_html_text(out, "<tr><td>", capo_job_member_text(c, m, who), " ");
+                cli_html_text(out, "", r->job->processes[m->process].host, "</td><td>");
+                fprintf(out,
+                        "<span class=\"bar %s\" style=\"width:%.1f%%\"></span></td><td>%s, last in "
+                        "%.1f %%, p50 %s after the first</td></tr>\n",
+                        w->stands_out && skip + k == w->last ? "w" : "g",
+                        most > 0 && rank->caused_ns > 0 ? 100 * rank->caused_ns / most : 0,
+                        TEXT_DURATION(rank->caused_ns), 100.0 * rank->last / c->skew->n_calls,
+                        TEXT_DURATION(rank->late_p50_ns));
         }
         fputs("</table>\n", out);
         if (n < c->n_members)
                 fprintf(out, "<p>%u of %u ranks.</p>\n", n, c->n_members);
 }
 
-/* Per communicator, the waiting that each rank caused. */
+/* Per communicator, the waiting that each rank caused. @about: struct report_view. */
 static void chart_waiting(const void *about, FILE *out)
 {
         const struct capo_page *r = ((const struct report_view *)about)->page;
 
         for (uint32_t i = 0; i < r->n_waits && i < MOST_COMMS; i++) {
-                fputs("<h3>Waiting that each rank of ", out);
-                capo_markup_text(out, r->job->comms[r->waits[i].comm].name);
-                fputs(" caused, summed over the others</h3>\n", out);
+                cli_html_text(out, "<h3>Waiting that each rank of ",
+                              r->job->comms[r->waits[i].comm].name,
+                              " caused, summed over the others</h3>\n");
                 write_wait_bars(r, &r->waits[i], out);
         }
 }
 
-static void write_style(FILE *out)
-{
-        fputs("body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:0 auto;padding:1.5em;"
-              "background:var(--ground);color:var(--ink)}\n"
-              ":root{--ground:#fff;--grid:#ddd;--w:#c05621;--busy:#2b6cb0;--wait:#dd6b20;--idle:#edf0f4;--ink:#1a202c;--soft:#5a6577;--card:#f4f6f9;--alarm:#fdf0e3}\n"
-              "@media(prefers-color-scheme:dark){:root{--ground:#1a202c;--grid:#4a5568;--w:#ed8936;--busy:#63b3ed;--wait:#ed8936;--idle:#2a3344;--ink:#e2e8f0;--soft:#a3aec0;--card:#242c3b;--alarm:#3d2a17}}\n"
-              "h1{font-size:1.7em;line-height:1.25;margin:0 0 .6em;overflow-wrap:anywhere}"
-              "h2{font-size:1.2em;margin:2em 0 .3em}h3{font-size:1em;margin:1.2em 0 .2em}p{margin:.35em 0}\n"
-              ".what,.note,.more,dt{color:var(--soft)}.what{margin:0}.note{font-size:.9em}.more{padding-left:1.5em}\n"
-              "dl{display:flex;flex-wrap:wrap;gap:.6em;margin:1em 0}"
-              "dl div{background:var(--card);border-radius:8px;padding:.5em 1em}dt{font-size:.8em}"
-              "dd{margin:0;font-weight:600}\n"
-              ".problem{background:var(--alarm);border-left:4px solid var(--w);border-radius:4px;padding:.5em .9em}\n"
-              ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87em;"
-              "font-variant-numeric:tabular-nums;margin:.4em 0}\n"
-              "th,td{text-align:left;padding:.22em .5em;white-space:nowrap}td:last-child:not(.r){white-space:normal}"
-              "th{color:var(--soft);font-weight:600;cursor:pointer}.r{text-align:right}tr:has(td){border-top:1px solid var(--grid)}\n"
-              "svg{width:100%;height:auto}section{break-inside:avoid-page}\n"
-              ".bars td{border:0}.bars td:nth-child(2){width:40%;min-width:6em}.bars td{white-space:normal}"
-              ".bar{display:block;height:1em;border-radius:2px;print-color-adjust:exact}"
-              "#tl canvas{display:block;cursor:crosshair;touch-action:pan-y;max-width:100%}#tl i{display:none}"
-              "#tl output{display:block;font-size:.87em;font-variant-numeric:tabular-nums;white-space:pre-wrap;min-height:1.5em}"
-              ".key{list-style:none;padding:0;margin:.2em 0;font-size:.9em}.key svg{width:24px;height:10px}.k{display:inline-block;width:1.1em;height:.8em;border-radius:2px;margin-left:.6em;print-color-adjust:exact}"
-              ".k.busy{background:var(--busy)}.k.wait{background:var(--wait)}.k.idle{background:var(--idle);outline:1px solid var(--grid)}"
-              ".under{white-space:pre-wrap}"
-              "@media(max-width:600px){body{padding:.8em}.chart svg{min-width:560px}.bars tr{display:block;padding:.2em 0}.bars td{display:block;width:auto!important;padding:0}}"
-              "@media print{body{max-width:none;padding:0}.scroll{overflow:visible}td{white-space:normal}td.r{white-space:nowrap}}\n"
-              ".bar.g{background:#2b6cb0}.bar.h{background:#a0aec0}.bar.w{background:var(--w)}\n",
-              out);
-}
+static const char style[] =
+        "body{font:15px/1.5 system-ui,sans-serif;max-width:1180px;margin:0 auto;padding:1.5em;"
+        "background:var(--ground);color:var(--ink)}\n"
+        ":root{color-scheme:light dark;--ground:#fff;--grid:#ddd;--w:#c05621;--busy:#2b6cb0;--wait:#dd6b20;--idle:#edf0f4;--ink:#1a202c;--soft:#5a6577;--card:#f4f6f9;--alarm:#fdf0e3}\n"
+        "@media(prefers-color-scheme:dark){:root{--ground:#1a202c;--grid:#4a5568;--w:#ed8936;--busy:#63b3ed;--wait:#ed8936;--idle:#2a3344;--ink:#e2e8f0;--soft:#a3aec0;--card:#242c3b;--alarm:#3d2a17}}\n"
+        "h1{font-size:1.7em;line-height:1.25;margin:0 0 .6em;overflow-wrap:anywhere}"
+        "h2{font-size:1.2em;margin:2em 0 .3em}h3{font-size:1em;margin:1.2em 0 .2em}p{margin:.35em 0}\n"
+        ".what,.note,.more,dt{color:var(--soft)}.what{margin:0}.note{font-size:.9em}.more{padding-left:1.5em}\n"
+        "dl{display:flex;flex-wrap:wrap;gap:.6em;margin:1em 0}"
+        "dl div{background:var(--card);border-radius:8px;padding:.5em 1em}dt{font-size:.8em}"
+        "dd{margin:0;font-weight:600}\n"
+        ".problem{background:var(--alarm);border-left:4px solid var(--w);border-radius:4px;padding:.5em .9em}\n"
+        ".scroll{overflow-x:auto}table{border-collapse:collapse;font-size:.87em;"
+        "font-variant-numeric:tabular-nums;margin:.4em 0}\n"
+        "th,td{text-align:left;padding:.22em .5em;white-space:nowrap}td:last-child:not(.r){white-space:normal}"
+        "th{color:var(--soft);font-weight:600;cursor:pointer}.r{text-align:right}tr:has(td){border-top:1px solid var(--grid)}\n"
+        "section{break-inside:avoid-page}\n"
+        ".bars td{border:0}.bars td:nth-child(2){width:40%;min-width:6em}.bars td{white-space:normal}"
+        ".bar{display:block;height:1em;border-radius:2px;print-color-adjust:exact}"
+        "#tl canvas{display:block;cursor:crosshair;touch-action:pan-y;max-width:100%}#tl i{display:none}"
+        "#tl output{display:block;font-size:.87em;font-variant-numeric:tabular-nums;white-space:pre-wrap;min-height:1.5em}"
+        ".k{display:inline-block;width:1.1em;height:.8em;border-radius:2px;margin-left:.6em;print-color-adjust:exact}"
+        ".k.busy{background:var(--busy)}.k.wait{background:var(--wait)}.k.idle{background:var(--idle);outline:1px solid var(--grid)}"
+        ".under{white-space:pre-wrap}"
+        "@media(max-width:600px){body{padding:.8em}.bars tr{display:block;padding:.2em 0}.bars td{display:block;width:auto!important;padding:0}}"
+        "@media print{body{max-width:none;padding:0}.scroll{overflow:visible}td{white-space:normal}td.r{white-space:nowrap}}\n"
+        ".bar.g{background:#2b6cb0}.bar.w{background:var(--w)}\n"
+        "</style></head><body>\n<h1>";
 
 /* Sorts a table by the clicked column head; numbers by value in their unit. */
 static const char script[] =
@@ -452,39 +228,24 @@ static const char script[] =
         "[...b.rows].sort((x,y)=>{const p=x.cells[i].textContent,q=y.cells[i].textContent,v=V(p),w=V(q);"
         "return d*(isNaN(v)||isNaN(w)?p.localeCompare(q):w-v)}).forEach(r=>b.append(r))});\n";
 
-static void add_picture(struct cli_page *page, const char *title, const struct report_view *view,
-                        void (*draw)(const void *, FILE *))
-{
-        for (unsigned i = 0; i < page->n_sections; i++) {
-                if (!strcmp(page->section[i]->title, title)) {
-                        page->section[i]->picture = draw;
-                        page->section[i]->about = view;
-                }
-        }
-}
-
 int report_html(const struct report_view *view, FILE *out)
 {
         struct cli_page *page = report_page(view);
         char title[1200];
 
-        add_picture(page, "TIME BY CALL", view, chart_times);
-        add_picture(page, "WAITING", view, chart_waiting);
+        for (unsigned i = 0; i < page->n_sections; i++) {
+                page->section[i]->about = view;
+                if (!strcmp(page->section[i]->title, "WAITING"))
+                        page->section[i]->picture = chart_waiting;
+        }
         page->picture = chart_timeline;
         page->about = view;
-        fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
-              "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
-              out);
-        capo_markup_text(out, capo_page_title(view->page, title, sizeof title));
-        fputs("</title>\n<style>\n", out);
-        capo_svg_style(out);
-        write_style(out);
-        fputs("</style></head><body>\n<h1>", out);
-        capo_markup_text(out, page->title ? page->title : "");
-        fputs("</h1>\n", out);
+        cli_html_text(out,
+                      "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
+                      "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
+                      capo_page_title(view->page, title, sizeof title), "</title>\n<style>\n");
+        cli_html_text(out, style, page->title, "</h1>\n");
         cli_page_html(page, out);
-        fprintf(out, "<script>\n%s", script);
-        fputs(timeline_script, out);
-        fputs("</script></body></html>\n", out);
+        fprintf(out, "<script>\n%s%s</script></body></html>\n", script, timeline_script);
         return 0;
 }

@@ -17,7 +17,7 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
 void report_ceiling_rows(const struct report_view *view, struct cli_page *page);
 
 /** report_waits() - WAITING. */
-struct cli_section *report_waits(const struct report_view *view, struct cli_page *page);
+void report_waits(const struct report_view *view, struct cli_page *page);
 
 /** report_steps() - STEPS. */
 void report_steps(const struct report_view *view, struct cli_page *page);

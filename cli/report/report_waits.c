@@ -184,7 +184,7 @@ static void add_clock_notes(const struct capo_page *r, struct cli_page *page, st
 {
         const struct capo_job *job = r->job;
         uint64_t kernel = 0, host = 0, calls = 0;
-        char a[32], clocks[64];
+        char clocks[64];
 
         for (uint32_t i = 0; i < r->n_waits; i++) {
                 const struct capo_skew *k = job->comms[r->waits[i].comm].skew;
@@ -197,11 +197,11 @@ static void add_clock_notes(const struct capo_page *r, struct cli_page *page, st
                 cli_section_note(page, s,
                                  "%s of %s compared by how long NCCL's kernels waited (the GPU's "
                                  "clock)",
-                                 capo_text_count(kernel, a), capo_text_plural(calls, "call", NULL));
+                                 TEXT_COUNT(kernel), capo_text_plural(calls, "call", NULL));
         snprintf(clocks, sizeof clocks, ", on the clocks of %u hosts as they are", job->n_clocks);
         if (host)
                 cli_section_note(page, s, "%s of %s compared by the host's start%s",
-                                 capo_text_count(host, a), capo_text_plural(calls, "call", NULL),
+                                 TEXT_COUNT(host), capo_text_plural(calls, "call", NULL),
                                  job->n_clocks < 2 ? " of the call" : clocks);
 }
 
@@ -237,14 +237,13 @@ CLI_ENTITY_SHARED(report_wait, struct capo_page_wait, struct capo_page, WAIT_FIE
         F("why", TEXT, of->why)
 CLI_ENTITY_SHARED(report_unknown, struct capo_page_unknown, void, UNKNOWN_FIELDS);
 
-struct cli_section *report_waits(const struct report_view *view, struct cli_page *page)
+void report_waits(const struct report_view *view, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
         const struct capo_page *r = view->page;
         uint32_t shown = r->all || r->n_waits <= COMMS_SHOWN ? r->n_waits : COMMS_SHOWN;
         uint32_t unknown = r->all || r->n_unknown <= 2 ? r->n_unknown : 2;
         struct cli_section *s = cli_page_section(page, "WAITING", columns, N_ELEMENTS(columns));
-        char text[32];
 
         s->how =
                 "Who starts the same call last, by how much. By GPU durations where there are any: a "
@@ -256,7 +255,7 @@ struct cli_section *report_waits(const struct report_view *view, struct cli_page
 
                 if (cost >= 0 && r->n_waits > 1 && r->wait_share >= 0)
                         cli_section_cell(s, "%s; all waiting here: %s of the job", r->waits[i].text,
-                                         capo_text_percent(cost, text));
+                                         TEXT_PERCENT(cost));
                 else
                         cli_section_cell(s, "%s", r->waits[i].text);
         }
@@ -268,7 +267,6 @@ struct cli_section *report_waits(const struct report_view *view, struct cli_page
         if (unknown < r->n_unknown)
                 cli_section_line(s, "not known for %u more: --all", r->n_unknown - unknown);
         add_clock_notes(r, page, s);
-        return s;
 }
 
 /* ---- ceilings ---- */

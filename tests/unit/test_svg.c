@@ -159,7 +159,7 @@ Test(svg, texts_keep_to_their_room)
 
 Test(svg, a_picture_alone_brings_its_colours)
 {
-        capo_svg_begin(out, 10, 20, "a & b", true);
+        capo_svg_begin(out, 10, 20, "a & b");
         capo_svg_end(out);
         done();
         cr_assert(strstr(page, "prefers-color-scheme:dark") && strstr(page, ".s11{") &&
