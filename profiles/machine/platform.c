@@ -6,7 +6,7 @@
 #include "profiles/machine/platform.h"
 
 /* DGX-1 with V100: 6 NVLinks per GPU; counts as in a dump of the machine
- * (profiles/data/topologies/dgx1v.xml). */
+ * (profiles/data/topologies.py). */
 static const uint8_t cube_v100[8][8] = {
         {0, 1, 1, 2, 2, 0, 0, 0}, {1, 0, 2, 1, 0, 2, 0, 0}, {1, 2, 0, 2, 0, 0, 1, 0},
         {2, 1, 2, 0, 0, 0, 0, 1}, {2, 0, 0, 0, 0, 1, 1, 2}, {0, 2, 0, 0, 1, 0, 2, 1},

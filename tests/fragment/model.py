@@ -24,7 +24,7 @@ import tempfile
 
 capo, root = sys.argv[1], sys.argv[2]
 here = os.path.join(root, "tests/fragment/data")
-stored = os.path.join(root, "profiles/data/topologies")
+stored = os.path.join(os.path.dirname(os.path.abspath(capo)), "../profiles/data")
 folder = tempfile.mkdtemp()
 
 

@@ -152,7 +152,7 @@ def public_decisions():
     any, the experiment in the first two, and nothing in the third, where it would find nothing.
     """
     nics4 = os.path.join(folder, "h100-4nics.xml")
-    text, count = open(os.path.join(root, "profiles/data/topologies/hgxh100.xml")).read(), iter(range(99))
+    text, count = open(os.path.join(os.path.dirname(capo), "../profiles/data/hgxh100.xml")).read(), iter(range(99))
     open(nics4, "w").write(re.sub(r"<net [^>]*/>", lambda m: "" if next(count) % 2 else m.group(0), text))
     cases = [  # machine, allocation, ranks, measured bus bandwidth of Ring and Tree, whether Tree is to be measured, source
         (["--platform", "gb200"], "3x4", 12, 196.72, 234.43, True, "NVIDIA/nccl#1801: 3 NVLink domains of 4, 16 GiB"),

@@ -36,7 +36,7 @@ grep -q '^CEILINGS .*topology-one.xml' "$work/page" || fail "the recorded machin
 grep -q '^ALLOCATION .*dgx1v/4-ring2: part of the machine' "$work/page" || fail "no allocation: $(cat "$work/page")"
 sed 's/count="1"/count="2"/' "$topo" >"$work/logs/topology-two.xml"
 "$capo" report --wide "$work/logs" | grep -q '^CEILINGS' && fail "machines that are not alike passed for one"
-cp "$source/profiles/data/topologies/hgxh100.xml" "$work/logs/topology-one.xml"
+cp "$(dirname "$capo")/../profiles/data/hgxh100.xml" "$work/logs/topology-one.xml"
 rm "$work/logs/topology-two.xml"
 "$capo" report --wide "$work/logs" | grep -q '^CEILINGS' && fail "another machine's file was used"
 rm "$work/logs/topology-one.xml"
@@ -44,7 +44,7 @@ rm "$work/logs/topology-one.xml"
 grep -q 'which hgxh100.xml lacks' "$work/page" || fail "GPUs of another machine: $(cat "$work/page")"
 
 # Switches that add: eight H100 with the stand-in's bus ids. Only AllReduce is added in the switch, and it says so.
-h100=$source/profiles/data/topologies/hgxh100.xml
+h100=$(dirname "$capo")/../profiles/data/hgxh100.xml
 sed -e 's/target="0000:0/target="0000:e/' -e s/0000:1b:00.0/0000:01:00.0/g -e s/0000:43:00.0/0000:02:00.0/g -e s/0000:52:00.0/0000:03:00.0/g -e s/0000:61:00.0/0000:04:00.0/g -e s/0000:9d:00.0/0000:05:00.0/g \
         -e s/0000:c3:00.0/0000:06:00.0/g -e s/0000:d1:00.0/0000:07:00.0/g -e s/0000:df:00.0/0000:08:00.0/g "$h100" >"$work/adding.xml"
 "$capo" report --wide --topo "$work/adding.xml" "$work/logs" >"$work/page" || fail "no page of switches that add"

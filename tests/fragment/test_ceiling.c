@@ -306,7 +306,8 @@ Test(classes, table, .timeout = 60)
         char line[512], want[512];
         int n_seen = 0, lines = 0;
 
-        read_machine("../../../profiles/data/topologies/dgx1v.xml", &t);
+        cr_assert_eq(capo_topology_read(MACHINES "dgx1v.xml", 0, 0, &t, want, sizeof want), 0, "%s",
+                     want);
         for (unsigned set = 1; set < 256; set++) {
                 char name[CAPO_CLASS_ROOM];
                 int gpus[8], n = 0, i = 0;

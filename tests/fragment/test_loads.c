@@ -17,9 +17,8 @@ static struct capo_topology *dgx1v(void)
         struct capo_topology *t;
         char why[256];
 
-        cr_assert_eq(capo_topology_read(DATA "../../../profiles/data/topologies/dgx1v.xml", 0, 0,
-                                        &t, why, sizeof why),
-                     0, "%s", why);
+        cr_assert_eq(capo_topology_read(MACHINES "dgx1v.xml", 0, 0, &t, why, sizeof why), 0, "%s",
+                     why);
         return t;
 }
 

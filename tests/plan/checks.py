@@ -221,7 +221,7 @@ def every_platform():
 
 def links_left_to_the_driver():
     """a provider's file without NVLinks is PCIe only until a platform is named"""
-    topo = os.path.join(source, "profiles/data/topologies/p4d.xml")
+    topo = os.path.join(os.path.dirname(capo), "../profiles/data/p4d.xml")
     bare = run("--topo", topo, "--sizes", "1M")
     assert bare.returncode == 1 and "compute capability" in bare.stderr and "--platform" in bare.stderr, bare.stderr
     answer = plan("--topo", topo, "--platform", "p4d", "--sizes", "64M", "--graph")
@@ -508,7 +508,7 @@ def libraries_that_cannot_be_asked():
 
 def topologies_that_are_wrong():
     """not XML, not a topology, no GPU, a bad bus id, a version NCCL rejects, no NIC for two nodes: each a sentence"""
-    good = open(os.path.join(source, "profiles/data/topologies/dgx1v.xml")).read()
+    good = open(os.path.join(os.path.dirname(capo), "../profiles/data/dgx1v.xml")).read()
     cases = [("<system", (), "x.xml:1:"), ("<foo/>", (), "<system>"), ('<system version="1"/>', (), "no GPU"),
              (good.replace("0000:06:00.0", "zz"), (), "expected a busid"),
              (good.replace('<system version="1">', '<system version="9">'), (), "wrong version"),

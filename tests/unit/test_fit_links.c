@@ -25,7 +25,7 @@ static struct capo_fit_links of(const char *name)
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         char path[512], why[512];
 
-        snprintf(path, sizeof path, SOURCE_ROOT "/profiles/data/topologies/%s.xml", name);
+        snprintf(path, sizeof path, MACHINES "%s.xml", name);
         cr_assert_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), 0, "%s", why);
         return capo_fit_links_of_machine(t);
 }
