@@ -4,6 +4,8 @@
 #include "cli/doctor/doctor.h"
 #include "analysis/diagnose/known_bugs.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
+
 /* Does the environment set @text, a NAME or the beginning of NAME=VALUE? */
 static bool is_set(const char *text, void *arg)
 {
@@ -31,22 +33,20 @@ void capo_doctor_bugs(struct capo_findings *f, int version)
                 if (*b->symptom || !*b->needs || !capo_bug_needed(b->needs, is_set, NULL))
                         continue;
                 capo_nccl_text((uint32_t)b->fixed, fixed, sizeof fixed);
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "nccl",
-                        "known bug of this release with these settings (%s): %s; %s%s%s (%s)",
-                        capo_bug_does(b->effect), b->when, b->advice,
-                        b->fixed < CAPO_NCCL_LAST ? "; fixed in " : "",
-                        b->fixed < CAPO_NCCL_LAST ? fixed : "", b->link);
+                FOUND(WARN, "known bug of this release with these settings (%s): %s; %s%s%s (%s)",
+                      capo_bug_does(b->effect), b->when, b->advice,
+                      b->fixed < CAPO_NCCL_LAST ? "; fixed in " : "",
+                      b->fixed < CAPO_NCCL_LAST ? fixed : "", b->link);
         }
         capo_nccl_text((uint32_t)version, release, sizeof release);
         if (version > capo_bugs_newest())
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "NCCL %s is newer than the bugs that capo knows: capo diagnose "
-                                 "--bugs %s lists those without a known fix",
-                                 release, release);
+                FOUND(NOTE,
+                      "NCCL %s is newer than the bugs that capo knows: capo diagnose "
+                      "--bugs %s lists those without a known fix",
+                      release, release);
         else if (n)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "%u bug%s of NCCL %s known from public reports, %u of them hangs: "
-                                 "capo diagnose --bugs %s",
-                                 n, n == 1 ? "" : "s", release, hangs, release);
+                FOUND(NOTE,
+                      "%u bug%s of NCCL %s known from public reports, %u of them hangs: "
+                      "capo diagnose --bugs %s",
+                      n, n == 1 ? "" : "s", release, hangs, release);
 }

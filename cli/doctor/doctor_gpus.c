@@ -8,6 +8,8 @@
 #include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "gpu", __VA_ARGS__)
+
 static void count_gpu(const char *busid, void *n)
 {
         long class = capo_sysfs_number(0, "bus/pci/devices/%s/class", busid) >> 8;
@@ -33,24 +35,20 @@ static void check_numbers(struct capo_findings *f, int shown)
         char why[512];
 
         if (here && !capo_sysfs_exists("module/nvidia"))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "gpu",
-                        "%u NVIDIA GPUs are on the PCI bus and the nvidia module is not loaded",
-                        here);
+                FOUND(WARN, "%u NVIDIA GPUs are on the PCI bus and the nvidia module is not loaded",
+                      here);
         else if (shown >= 0 && (unsigned)shown < here)
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "gpu",
-                        "%u NVIDIA GPUs are on the PCI bus, the driver shows %d: the others were not given to this "
-                        "container, or failed (dmesg: Xid)",
-                        here, shown);
+                FOUND(WARN,
+                      "%u NVIDIA GPUs are on the PCI bus, the driver shows %d: the others were not given to this "
+                      "container, or failed (dmesg: Xid)",
+                      here, shown);
         if (shown > 0 && file && *file &&
             capo_topology_read(file, CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) == 0 &&
             t->n_gpus != (size_t)shown)
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "gpu",
-                        "NCCL_TOPO_FILE=%s describes %zu GPUs, the driver shows %d: NCCL counts on a machine that is "
-                        "not this one",
-                        file, t->n_gpus, shown);
+                FOUND(WARN,
+                      "NCCL_TOPO_FILE=%s describes %zu GPUs, the driver shows %d: NCCL counts on a machine that is "
+                      "not this one",
+                      file, t->n_gpus, shown);
 }
 
 /* The best order of the nodes that the launcher names, where they differ. */
@@ -101,26 +99,25 @@ int capo_doctor_gpus(struct capo_findings *f, const struct capo_reach *reach)
         r = capo_nvml_read(nvml, no_driver, sizeof no_driver);
         driver = r == 0;
         if (r == -ETIMEDOUT || (r == -EIO && capo_doctor_pci_gpus()))
-                capo_finding_add(f, CAPO_FINDING_FAIL, "gpu", "the NVIDIA driver: %s", no_driver);
+                FOUND(FAIL, "the NVIDIA driver: %s", no_driver);
         check_numbers(f, driver ? nvml->n_gpus : -1);
         if (capo_topology_this_machine(0, &t, why, sizeof why) <
             0) { /* the job may be for other machines */
                 suggest_order(f, reach, NULL);
                 if (list && strstr(list, "MIG"))
-                        capo_finding_add(
-                                f, CAPO_FINDING_NOTE, "gpu",
-                                "CUDA_VISIBLE_DEVICES=%.80s names MIG slices: neither NVLink nor P2P reaches them",
-                                list);
+                        FOUND(NOTE,
+                              "CUDA_VISIBLE_DEVICES=%.80s names MIG slices: neither NVLink nor P2P reaches them",
+                              list);
                 return 0;
         }
         if (capo_visible_find(t, driver ? nvml : NULL, capo_getenv, NULL, v, why, sizeof why) < 0) {
-                capo_finding_add(f, CAPO_FINDING_WARN, "gpu", "%s", why);
+                FOUND(WARN, "%s", why);
                 return 0;
         }
-        capo_finding_add(f, CAPO_FINDING_OK, "gpu",
-                         driver ? "%d of %zu GPUs"
-                                : "%d of %zu GPUs; which are open to this process is not known: %s",
-                         v->n, t->n_gpus, no_driver);
+        FOUND(OK,
+              driver ? "%d of %zu GPUs"
+                     : "%d of %zu GPUs; which are open to this process is not known: %s",
+              v->n, t->n_gpus, no_driver);
         for (char *line = strtok_r(v->said, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
                 capo_finding_add(f,
                                  v->n_shared && strstr(line, "NCCL") ? CAPO_FINDING_WARN

@@ -12,6 +12,8 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/sysfs.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "host", __VA_ARGS__)
+
 /* PCI Express Base Specification: extended capabilities begin at 0x100; ACS is number 0xd, its
  * control word is 6 bytes into it, and its bits 2 to 4 redirect requests and completions, and
  * forward upstream. */
@@ -82,7 +84,7 @@ static void check_iommu(struct capo_findings *f)
 
         capo_sysfs_text(type, sizeof type, "kernel/iommu_groups/0/type");
         if (!n) {
-                capo_finding_add(f, CAPO_FINDING_OK, "host", "no IOMMU is in use");
+                FOUND(OK, "no IOMMU is in use");
         } else if (!strncmp(type, "DMA", 3)) {
                 capo_sysfs_text(name, sizeof name, "class/dmi/id/product_name");
                 capo_finding_add(
@@ -91,8 +93,7 @@ static void check_iommu(struct capo_findings *f)
                         "slowly or not at all; iommu=pt on the kernel's command line passes through",
                         type, *name ? " on " : "", name);
         } else {
-                capo_finding_add(f, CAPO_FINDING_OK, "host", "IOMMU: %s",
-                                 *type ? type : "in use, its mode is not readable");
+                FOUND(OK, "IOMMU: %s", *type ? type : "in use, its mode is not readable");
         }
 }
 
@@ -108,11 +109,9 @@ static void check_acs(struct capo_findings *f)
                         "to NIC go through the root complex; setpci can turn it off on bare metal",
                         b.redirecting, b.n, b.first);
         else if (b.n && b.read == b.n)
-                capo_finding_add(f, CAPO_FINDING_OK, "host",
-                                 "PCI ACS redirects nothing on %u bridges", b.n);
+                FOUND(OK, "PCI ACS redirects nothing on %u bridges", b.n);
         else if (b.n)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "host",
-                                 "PCI ACS is not known: only root can read it");
+                FOUND(NOTE, "PCI ACS is not known: only root can read it");
 }
 
 /* capo hang reads the memory of another process. A sibling process tries it here, because a parent
@@ -169,17 +168,15 @@ static void check_memory_reads(struct capo_findings *f)
         int error = try_reading_memory();
 
         if (error)
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "host",
-                        "one process may not read another's memory (%s): capo hang shows no stacks here%s. %s",
-                        strerror(error), is_container() ? ", this is a container" : "",
-                        is_container() ? "Give it SYS_PTRACE (docker run --cap-add SYS_PTRACE; "
-                                         "Kubernetes: securityContext.capabilities.add)"
-                                       : "Run it as root, or set kernel.yama.ptrace_scope=0");
+                FOUND(WARN,
+                      "one process may not read another's memory (%s): capo hang shows no stacks here%s. %s",
+                      strerror(error), is_container() ? ", this is a container" : "",
+                      is_container() ? "Give it SYS_PTRACE (docker run --cap-add SYS_PTRACE; "
+                                       "Kubernetes: securityContext.capabilities.add)"
+                                     : "Run it as root, or set kernel.yama.ptrace_scope=0");
         else
-                capo_finding_add(f, CAPO_FINDING_OK, "host",
-                                 "%scapo hang may read stacks of your processes",
-                                 is_container() ? "a container in which " : "");
+                FOUND(OK, "%scapo hang may read stacks of your processes",
+                      is_container() ? "a container in which " : "");
 }
 
 void capo_doctor_host(struct capo_findings *f)

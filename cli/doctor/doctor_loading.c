@@ -6,6 +6,8 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
+
 /* Python opens its modules without RTLD_DEEPBIND, unless a script sets it. */
 static bool is_python(const char *program)
 {
@@ -22,15 +24,12 @@ void capo_doctor_loading(struct capo_findings *f, char *const *command)
             capo_elf_open(program, &elf) < 0)
                 return;
         if (capo_elf_imports(&elf, "dlmopen"))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "nccl",
-                        "%s opens libraries by dlmopen(): their calls of NCCL are not seen",
-                        program);
+                FOUND(WARN, "%s opens libraries by dlmopen(): their calls of NCCL are not seen",
+                      program);
         else if (!is_python(program) && capo_elf_imports(&elf, "dlopen") &&
                  !capo_elf_imports(&elf, "ncclCommInitRank"))
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "nccl",
-                        "%s opens libraries as it runs: calls of NCCL by those that it opens "
-                        "with RTLD_DEEPBIND are not seen",
-                        program);
+                FOUND(NOTE,
+                      "%s opens libraries as it runs: calls of NCCL by those that it opens "
+                      "with RTLD_DEEPBIND are not seen",
+                      program);
 }

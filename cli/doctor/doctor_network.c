@@ -9,6 +9,8 @@
 #include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "network", __VA_ARGS__)
+
 /* RoCE sends packets of 256 * 2^n bytes plus headers in one Ethernet frame: below this MTU packets
  * of 4096 do not fit. */
 enum { ROCE_MTU = 4200 };
@@ -27,27 +29,22 @@ static void check_settings(struct capo_findings *f, const struct capo_network *d
         unsigned infiniband = d->of[CAPO_NET_INFINIBAND] + d->of[CAPO_NET_ROCE];
 
         if (is_set("NCCL_IB_DISABLE", "1") && infiniband)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "NCCL_IB_DISABLE=1 leaves %u InfiniBand or RoCE devices unused",
-                                 infiniband);
+                FOUND(WARN, "NCCL_IB_DISABLE=1 leaves %u InfiniBand or RoCE devices unused",
+                      infiniband);
         if (net && !strcasecmp(net, "Socket"))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "network",
-                        "NCCL_NET=%s sends everything over TCP although %u fast devices are here",
-                        net, d->n);
+                FOUND(WARN,
+                      "NCCL_NET=%s sends everything over TCP although %u fast devices are here",
+                      net, d->n);
         if (provider &&
             (strstr(provider, "tcp") || strstr(provider, "sockets") || strstr(provider, "udp")))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "network",
-                        "FI_PROVIDER=%s keeps libfabric off the %u fast devices of this machine",
-                        provider, d->n);
+                FOUND(WARN,
+                      "FI_PROVIDER=%s keeps libfabric off the %u fast devices of this machine",
+                      provider, d->n);
         if ((d->of[CAPO_NET_EFA] || d->of[CAPO_NET_CXI]) && plugin && !strcasecmp(plugin, "none"))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "network",
-                        "NCCL_NET_PLUGIN=none: NCCL reaches EFA and Slingshot only through the libfabric plugin");
+                FOUND(WARN,
+                      "NCCL_NET_PLUGIN=none: NCCL reaches EFA and Slingshot only through the libfabric plugin");
         if (d->of[CAPO_NET_EFA] && is_set("FI_EFA_USE_DEVICE_RDMA", "0"))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "network",
-                                 "FI_EFA_USE_DEVICE_RDMA=0: EFA without RDMA");
+                FOUND(NOTE, "FI_EFA_USE_DEVICE_RDMA=0: EFA without RDMA");
 }
 
 static void check_ports(struct capo_findings *f, const struct capo_network *d)
@@ -68,17 +65,13 @@ static void check_ports(struct capo_findings *f, const struct capo_network *d)
                                     p->rate);
         }
         if (*down)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network", "first port not active: %s",
-                                 down);
+                FOUND(WARN, "first port not active: %s", down);
         if (*slow)
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "network",
-                        "MTU below %d, so that RoCE packets are smaller than 4096 bytes: %s",
-                        ROCE_MTU, slow);
+                FOUND(NOTE, "MTU below %d, so that RoCE packets are smaller than 4096 bytes: %s",
+                      ROCE_MTU, slow);
         if (*rates)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "unequal rates: %s has %s, but %s", d->devices[0].name,
-                                 d->devices[0].rate, rates);
+                FOUND(WARN, "unequal rates: %s has %s, but %s", d->devices[0].name,
+                      d->devices[0].rate, rates);
 }
 
 /* Of InfiniBand and RoCE devices with unequal rates, the setting that takes the fastest. */
@@ -102,10 +95,10 @@ static void suggest_devices(struct capo_findings *f, const struct capo_network *
                 }
         }
         if (least < most && !getenv("NCCL_IB_HCA"))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "network",
-                                 "NCCL_IB_HCA==%s uses only the devices of %.0f Gb/s (=: by exact "
-                                 "name); try it if NCCL opens a slower one",
-                                 list, most);
+                FOUND(NOTE,
+                      "NCCL_IB_HCA==%s uses only the devices of %.0f Gb/s (=: by exact "
+                      "name); try it if NCCL opens a slower one",
+                      list, most);
 }
 
 /* EFA and Slingshot need a provider of libfabric. */
@@ -120,19 +113,15 @@ static void check_providers(struct capo_findings *f, const struct capo_network *
                 return;
         r = capo_fabric_providers(&found);
         if (r == -ENOENT)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "no libfabric.so.1 is found here: NCCL cannot use the %s devices",
-                                 wanted);
+                FOUND(WARN, "no libfabric.so.1 is found here: NCCL cannot use the %s devices",
+                      wanted);
         else if (r < 0)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "libfabric does not say which providers it has");
+                FOUND(WARN, "libfabric does not say which providers it has");
         else if (!strstr(names, wanted))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "network",
-                        "libfabric has no %s provider (it has %s): its devices cannot be used",
-                        wanted, *names ? names : "none");
+                FOUND(WARN, "libfabric has no %s provider (it has %s): its devices cannot be used",
+                      wanted, *names ? names : "none");
         else
-                capo_finding_add(f, CAPO_FINDING_OK, "network", "libfabric providers: %s", names);
+                FOUND(OK, "libfabric providers: %s", names);
 }
 
 /* A NIC reads GPU memory through nvidia_peermem or DMA-BUF, which only the open kernel modules
@@ -146,21 +135,18 @@ static void check_gpudirect(struct capo_findings *f, const struct capo_network *
             !capo_sysfs_exists("module/nvidia"))
                 return;
         if (capo_sysfs_exists("module/nvidia_peermem") || capo_sysfs_exists("module/nv_peer_mem")) {
-                capo_finding_add(f, CAPO_FINDING_OK, "network",
-                                 "GPUDirect RDMA: the peer memory module is loaded");
+                FOUND(OK, "GPUDirect RDMA: the peer memory module is loaded");
                 return;
         }
         in = fopen("/proc/driver/nvidia/version", "re");
         if (in && fgets(line, sizeof line, in) && strstr(line, "Open Kernel Module"))
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "network",
-                        "GPUDirect RDMA by DMA-BUF only (open kernel modules; NCCL from 2.13 on): nvidia_peermem is "
-                        "not loaded");
+                FOUND(NOTE,
+                      "GPUDirect RDMA by DMA-BUF only (open kernel modules; NCCL from 2.13 on): nvidia_peermem is "
+                      "not loaded");
         else
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "network",
-                        "no GPUDirect RDMA: nvidia_peermem is not loaded, so data goes through host memory; modprobe "
-                        "nvidia_peermem");
+                FOUND(WARN,
+                      "no GPUDirect RDMA: nvidia_peermem is not loaded, so data goes through host memory; modprobe "
+                      "nvidia_peermem");
 }
 
 void capo_doctor_network(struct capo_findings *f)
@@ -170,22 +156,18 @@ void capo_doctor_network(struct capo_findings *f)
         capo_network_read(d);
         capo_doctor_network_settings(f, d);
         if (d->efa_functions > d->of[CAPO_NET_EFA])
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "network",
-                        "%u EFA devices are on the PCI bus and %u have a driver: modprobe efa, or give "
-                        "/dev/infiniband to this container",
-                        d->efa_functions, d->of[CAPO_NET_EFA]);
+                FOUND(WARN,
+                      "%u EFA devices are on the PCI bus and %u have a driver: modprobe efa, or give "
+                      "/dev/infiniband to this container",
+                      d->efa_functions, d->of[CAPO_NET_EFA]);
         if (!d->n) {
                 if (!d->efa_functions)
-                        capo_finding_add(
-                                f, CAPO_FINDING_NOTE, "network",
-                                "no EFA, InfiniBand, RoCE or Slingshot device: nodes talk over TCP");
+                        FOUND(NOTE,
+                              "no EFA, InfiniBand, RoCE or Slingshot device: nodes talk over TCP");
                 return;
         }
-        capo_finding_add(f, CAPO_FINDING_OK, "network",
-                         "%u EFA, %u InfiniBand, %u RoCE, %u Slingshot devices",
-                         d->of[CAPO_NET_EFA], d->of[CAPO_NET_INFINIBAND], d->of[CAPO_NET_ROCE],
-                         d->of[CAPO_NET_CXI]);
+        FOUND(OK, "%u EFA, %u InfiniBand, %u RoCE, %u Slingshot devices", d->of[CAPO_NET_EFA],
+              d->of[CAPO_NET_INFINIBAND], d->of[CAPO_NET_ROCE], d->of[CAPO_NET_CXI]);
         check_settings(f, d);
         check_ports(f, d);
         suggest_devices(f, d);

@@ -5,6 +5,8 @@
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/elf_file.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
+
 struct strange {
         char names[600];
 };
@@ -22,11 +24,10 @@ static void say_abi(struct capo_findings *f, const struct capo_elf_file *elf, co
         int asked = capo_elf_highest(elf, stem);
 
         if (asked > newest)
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "nccl",
-                        "NCCL %s looks for %s%d first, which this capo does not have: it is given the %s's v%d, and "
-                        "nothing that v%d brought is used",
-                        release, stem, asked, kind, newest, asked);
+                FOUND(NOTE,
+                      "NCCL %s looks for %s%d first, which this capo does not have: it is given the %s's v%d, and "
+                      "nothing that v%d brought is used",
+                      release, stem, asked, kind, newest, asked);
 }
 
 void capo_doctor_newer(struct capo_findings *f, const char *path, const char *release)
@@ -46,11 +47,10 @@ void capo_doctor_newer(struct capo_findings *f, const char *path, const char *re
                 return;
         capo_elf_each_export(&elf, add_strange_name, &s);
         if (*s.names)
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "nccl",
-                        "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "
-                        "log",
-                        release, s.names);
+                FOUND(WARN,
+                      "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "
+                      "log",
+                      release, s.names);
         say_abi(f, &elf, release, "tuner", "ncclTunerPlugin_v", tuners[N_ELEMENTS(tuners) - 1]);
         say_abi(f, &elf, release, "profiler", "ncclProfiler_v",
                 profilers[N_ELEMENTS(profilers) - 1]);

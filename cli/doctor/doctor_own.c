@@ -14,6 +14,8 @@
 #include "cli/doctor/doctor_own.h"
 #include "cli/base/near_word.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "settings", __VA_ARGS__)
+
 extern char **environ;
 
 /* Is it a setting whose name lacks a word? */
@@ -42,9 +44,8 @@ static void report_unknown_setting(struct capo_findings *f, const char *name)
 {
         const char *meant = find_meant(name);
 
-        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                         "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
-                         meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+        FOUND(WARN, "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
+              meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
 }
 
 void capo_doctor_misspelt(void (*say)(const char *name, const char *meant))
@@ -78,9 +79,8 @@ static void check_form(struct capo_findings *f, const char *var)
         if (r == -ENOENT)
                 report_unknown_setting(f, name);
         else if (r < 0)
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s=%s is not %s: the default is used; capo env shows it", name,
-                                 equals + 1, type);
+                FOUND(WARN, "%s=%s is not %s: the default is used; capo env shows it", name,
+                      equals + 1, type);
 }
 
 static const char *value_of(const char *name)
@@ -109,10 +109,8 @@ static void check_words(struct capo_findings *f)
                         capo_append(words, sizeof words, "%s%s", k ? ", " : "", rows[i].words[k]);
                 }
                 if (!known)
-                        capo_finding_add(
-                                f, CAPO_FINDING_WARN, "settings",
-                                "%s=%s is not understood: expected %s; the default is used",
-                                rows[i].name, value, words);
+                        FOUND(WARN, "%s=%s is not understood: expected %s; the default is used",
+                              rows[i].name, value, words);
         }
 }
 
@@ -159,17 +157,15 @@ static void check_turns(struct capo_findings *f, const struct capo_profile *prof
         else if (!steer || is_off(steer))
                 why = "CAPO_STEER=1 is not set, as capo run does on every rank";
         if (why)
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s: rows with kernel, ctas, cluster or cta_policy do nothing: %s",
-                                 profile->file, why);
+                FOUND(WARN, "%s: rows with kernel, ctas, cluster or cta_policy do nothing: %s",
+                      profile->file, why);
 }
 
 static void check_chunks(struct capo_findings *f, const struct capo_profile *profile, int version)
 {
         if (capo_profile_chunks(profile) && version && !capo_nccl_has(version, CAPO_NCCL_CHUNK))
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                 "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it",
-                                 profile->file);
+                FOUND(WARN, "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it",
+                      profile->file);
 }
 
 /* A profile alone loads no tuner, and NCCL prints nothing. */
@@ -178,18 +174,15 @@ static void check_named(struct capo_findings *f, const char *file, int version)
         const char *plugin = value_of("NCCL_TUNER_PLUGIN");
 
         if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER)) {
-                capo_finding_add(f, CAPO_FINDING_FAIL, "settings",
-                                 "CAPO_PROFILE=%s is not used: NCCL before 2.19 asks no tuner",
-                                 file);
+                FOUND(FAIL, "CAPO_PROFILE=%s is not used: NCCL before 2.19 asks no tuner", file);
                 return;
         }
         if (plugin && (capo_plugin_own(plugin) || capo_plugin_static(plugin)))
                 return; /* doctor_plugins.c checks whether this release finds it */
-        capo_finding_add(
-                f, CAPO_FINDING_FAIL, "settings",
-                "CAPO_PROFILE=%s is not used: NCCL_TUNER_PLUGIN does not name capo's tuner. Use "
-                "capo run --profile %s -- COMMAND",
-                file, file);
+        FOUND(FAIL,
+              "CAPO_PROFILE=%s is not used: NCCL_TUNER_PLUGIN does not name capo's tuner. Use "
+              "capo run --profile %s -- COMMAND",
+              file, file);
 }
 
 /* How the tuner would use it. If it cannot be loaded, every communicator's init fails, unless
@@ -209,9 +202,8 @@ static void check_profile(struct capo_findings *f, int version)
                 return;
         }
         if (!strcmp(name, "auto"))
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "settings",
-                        "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
+                FOUND(NOTE,
+                      "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
         else if (!strcmp(name, "-"))
                 capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
                                  "CAPO_PROFILE=- is no file, which every rank could read");
@@ -245,8 +237,8 @@ static void check_paths(struct capo_findings *f)
                 const char *value = value_of(rows[i].name);
 
                 if (value && access(value, rows[i].mode))
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s=%s: %s; %s",
-                                         rows[i].name, value, strerror(errno), rows[i].then);
+                        FOUND(WARN, "%s=%s: %s; %s", rows[i].name, value, strerror(errno),
+                              rows[i].then);
         }
 }
 
@@ -260,8 +252,7 @@ static void check_numbers(struct capo_findings *f)
                 const char *value = value_of(names[i]);
 
                 if (value && strtoll(value, NULL, 10) < 0)
-                        capo_finding_add(f, CAPO_FINDING_WARN, "settings",
-                                         "%s=%s is below 0: taken for 0", names[i], value);
+                        FOUND(WARN, "%s=%s is below 0: taken for 0", names[i], value);
         }
 }
 
@@ -273,20 +264,18 @@ static void check_layout(struct capo_findings *f)
         struct capo_layout layout;
 
         if (text && capo_layout_parse(text, &layout, &at) < 0)
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "settings",
-                        "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
-                        text, at);
+                FOUND(WARN,
+                      "CAPO_LAYOUT=%.60s: expected ranks per node such as 3+5 or 4x8, found \"%.20s\"",
+                      text, at);
         else if (!text && capo_layout_from_launcher(capo_getenv, NULL, &launch) == 0 &&
                  launch.layout.n_runs > 1) {
                 capo_layout_print(&launch.layout, layout_text, sizeof layout_text);
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "settings",
-                        "%s: %s ranks per node. NCCL's model takes the nodes for even; capo plan --alloc %s shows what "
-                        "it chooses and reaches there",
-                        launch.source, layout_text, layout_text);
+                FOUND(NOTE,
+                      "%s: %s ranks per node. NCCL's model takes the nodes for even; capo plan --alloc %s shows what "
+                      "it chooses and reaches there",
+                      launch.source, layout_text, layout_text);
         } else if (!text && *launch.said)
-                capo_finding_add(f, CAPO_FINDING_WARN, "settings", "%s", launch.said);
+                FOUND(WARN, "%s", launch.said);
 }
 
 void capo_doctor_own(struct capo_findings *f, int version)

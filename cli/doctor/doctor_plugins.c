@@ -13,6 +13,8 @@
 #include "cli/doctor/doctor_plugins.h"
 #include "cli/doctor/elf_file.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "plugins", __VA_ARGS__)
+
 /* The file that dlopen(name) would open, without opening it: a path, LD_LIBRARY_PATH, or the usual
  * folders. */
 static bool find_library(const char *name, char *path, size_t room)
@@ -67,29 +69,26 @@ static void say_own(struct capo_findings *f, int version, const char *variable, 
         char release[16], nccl[24] = "NCCL";
 
         if (*path || (by_name && is_preloaded_path(value))) {
-                capo_finding_add(f, CAPO_FINDING_OK, "plugins",
-                                 "%s=%s: capo's own plugin would be loaded%s%s", variable, value,
-                                 *path ? ": " : " by its name", path);
+                FOUND(OK, "%s=%s: capo's own plugin would be loaded%s%s", variable, value,
+                      *path ? ": " : " by its name", path);
                 return;
         }
         if (version)
                 snprintf(nccl, sizeof nccl, "NCCL %s",
                          capo_nccl_text((uint32_t)version, release, sizeof release));
         if (by_name)
-                capo_finding_add(
-                        f, CAPO_FINDING_FAIL, "plugins",
-                        "%s=%s: %s would not load it and not say so: it takes a name that the loader finds, no "
-                        "path. Use LD_LIBRARY_PATH=%.*s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} %s=%s",
-                        variable, value, nccl, (int)(capo_base_name(own) - own - 1), own, variable,
-                        capo_base_name(own));
+                FOUND(FAIL,
+                      "%s=%s: %s would not load it and not say so: it takes a name that the loader finds, no "
+                      "path. Use LD_LIBRARY_PATH=%.*s${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH} %s=%s",
+                      variable, value, nccl, (int)(capo_base_name(own) - own - 1), own, variable,
+                      capo_base_name(own));
         else
-                capo_finding_add(f, CAPO_FINDING_FAIL, "plugins",
-                                 "%s=%s: %s would not load it and not say so: %s. Use %s=%s",
-                                 variable, value, nccl,
-                                 capo_nccl_has(version, CAPO_NCCL_TUNER_BY_FILE)
-                                         ? "it opens the value as a file"
-                                         : "the file is not where the loader looks",
-                                 variable, own);
+                FOUND(FAIL, "%s=%s: %s would not load it and not say so: %s. Use %s=%s", variable,
+                      value, nccl,
+                      capo_nccl_has(version, CAPO_NCCL_TUNER_BY_FILE)
+                              ? "it opens the value as a file"
+                              : "the file is not where the loader looks",
+                      variable, own);
 }
 
 /* "v2, v3 and so on" for the exported symbols <stem>_v1..; "": none. */
@@ -116,20 +115,17 @@ static void say_named(struct capo_findings *f, const char *variable, const char 
         const char *value = getenv(variable);
 
         if (!found) {
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "plugins",
-                        "%s=%s is set, but neither that file nor libnccl-%s-%s.so is found here",
-                        variable, value, kind, value);
+                FOUND(WARN,
+                      "%s=%s is set, but neither that file nor libnccl-%s-%s.so is found here",
+                      variable, value, kind, value);
         } else if (!exported_versions(path, stem, versions, sizeof versions)) {
-                capo_finding_add(f, CAPO_FINDING_WARN, "plugins",
-                                 "%s=%s: %s exports no %s_v*: NCCL will not use it", variable,
-                                 value, path, stem);
+                FOUND(WARN, "%s=%s: %s exports no %s_v*: NCCL will not use it", variable, value,
+                      path, stem);
         } else {
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "plugins",
-                        "%s=%s: %s (%s) would be loaded; capo run --profile takes its place and asks it where "
-                        "the profile is silent",
-                        variable, value, path, versions);
+                FOUND(NOTE,
+                      "%s=%s: %s (%s) would be loaded; capo run --profile takes its place and asks it where "
+                      "the profile is silent",
+                      variable, value, path, versions);
         }
 }
 
@@ -140,19 +136,15 @@ static void say_default(struct capo_findings *f, int version, const char *variab
 
         if (find_plugin(version, kind, NULL, path, sizeof path) &&
             exported_versions(path, stem, versions, sizeof versions))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
-                                 "%s is unset and %s (%s) would be loaded; capo would chain to it",
-                                 variable, path, versions);
+                FOUND(NOTE, "%s is unset and %s (%s) would be loaded; capo would chain to it",
+                      variable, path, versions);
         else if (has_net && exported_versions(net, stem, versions, sizeof versions))
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "plugins",
-                        "%s is unset and the net plugin %s exports a %s (%s): NCCL would use it; capo would "
-                        "chain to it",
-                        variable, net, kind, versions);
+                FOUND(NOTE,
+                      "%s is unset and the net plugin %s exports a %s (%s): NCCL would use it; capo would "
+                      "chain to it",
+                      variable, net, kind, versions);
         else
-                capo_finding_add(f, CAPO_FINDING_OK, "plugins",
-                                 "no other %s: %s is unset and no default is found", kind,
-                                 variable);
+                FOUND(OK, "no other %s: %s is unset and no default is found", kind, variable);
 }
 
 /* NCCL_NET is the name of a network: one of NCCL's two, or a plugin's own. NCCL stops with "network
@@ -165,17 +157,15 @@ static void check_net_name(struct capo_findings *f, const char *plugin)
         if (!name || !*name || !strcasecmp(name, "IB") || !strcasecmp(name, "Socket"))
                 return;
         if (!plugin)
-                capo_finding_add(
-                        f, CAPO_FINDING_FAIL, "plugins",
-                        "NCCL_NET=%s: NCCL's own networks are IB and Socket, and no net plugin is found here that "
-                        "could have this name: communicator init fails",
-                        name);
+                FOUND(FAIL,
+                      "NCCL_NET=%s: NCCL's own networks are IB and Socket, and no net plugin is found here that "
+                      "could have this name: communicator init fails",
+                      name);
         else if (!capo_elf_open(plugin, &elf) && !capo_elf_has_word(&elf, name))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "plugins",
-                        "NCCL_NET=%s: the net plugin %s does not contain this name (aws-ofi-nccl is \"AWS "
-                        "Libfabric\"); communicator init fails if it has another",
-                        name, plugin);
+                FOUND(WARN,
+                      "NCCL_NET=%s: the net plugin %s does not contain this name (aws-ofi-nccl is \"AWS "
+                      "Libfabric\"); communicator init fails if it has another",
+                      name, plugin);
 }
 
 bool capo_doctor_net_plugin(int version, char *path, size_t room)
@@ -201,27 +191,24 @@ void capo_doctor_plugins(struct capo_findings *f, int version, const char *own)
         bool has_net = capo_doctor_net_plugin(version, net, sizeof net);
 
         if (has_net)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "plugins", "net plugin: %s", net);
+                FOUND(NOTE, "net plugin: %s", net);
         else if (value && *value && !capo_plugin_off(value))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "plugins",
-                        "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports",
-                        value);
+                FOUND(WARN,
+                      "NCCL_NET_PLUGIN=%s is not found here: NCCL falls back to its own transports",
+                      value);
         check_net_name(f, has_net ? net : NULL);
         for (size_t i = 0; i < N_ELEMENTS(kinds); i++) {
                 value = getenv(kinds[i].variable);
                 if (version && !capo_nccl_has(version, kinds[i].loads))
                         continue; /* doctor_settings.def has it as a variable without effect */
                 if (capo_plugin_off(value))
-                        capo_finding_add(f, CAPO_FINDING_NOTE, "plugins",
-                                         "%s=none: NCCL loads no %s from 2.28 on",
-                                         kinds[i].variable, kinds[i].kind);
+                        FOUND(NOTE, "%s=none: NCCL loads no %s from 2.28 on", kinds[i].variable,
+                              kinds[i].kind);
                 else if (capo_plugin_static(value))
-                        capo_finding_add(
-                                f, CAPO_FINDING_NOTE, "plugins",
-                                "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
-                                "preloaded library's included",
-                                kinds[i].variable, value);
+                        FOUND(NOTE,
+                              "%s=%s: every prefix of STATIC_PLUGIN means symbols already in the program, a "
+                              "preloaded library's included",
+                              kinds[i].variable, value);
                 else if (value && *value) {
                         bool found = find_plugin(version, kinds[i].kind, value, path, sizeof path);
 

@@ -8,6 +8,8 @@
 #include "cli/doctor/network_settings.h"
 #include "cli/doctor/sysfs.h"
 
+#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "network", __VA_ARGS__)
+
 struct device_names {
         char name[64][32];
         unsigned n;
@@ -78,13 +80,11 @@ static void check_list(struct capo_findings *f, const char *variable, const char
         for (unsigned i = 0; i < names->n; i++)
                 capo_append(here, sizeof here, "%s%s", i ? ", " : "", names->name[i]);
         if (!selected)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "%s=%s selects no %s of this machine; it has %s", variable, value,
-                                 what, *here ? here : "none");
+                FOUND(WARN, "%s=%s selects no %s of this machine; it has %s", variable, value, what,
+                      *here ? here : "none");
         else if (*unknown && *value != '^')
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "%s=%s: this machine has no %s %s; it has %s", variable, value,
-                                 what, unknown, here);
+                FOUND(WARN, "%s=%s: this machine has no %s %s; it has %s", variable, value, what,
+                      unknown, here);
 }
 
 void capo_doctor_network_settings(struct capo_findings *f, const struct capo_network *d)
@@ -103,8 +103,8 @@ void capo_doctor_network_settings(struct capo_findings *f, const struct capo_net
         if (d->n <= N_ELEMENTS(d->devices))
                 check_list(f, "NCCL_IB_HCA", "InfiniBand or RoCE device", &devices);
         if (net && !strcasecmp(net, "IB") && !infiniband)
-                capo_finding_add(f, CAPO_FINDING_WARN, "network",
-                                 "NCCL_NET=%s: this machine has no InfiniBand or RoCE device; "
-                                 "NCCL then finds no network and ends",
-                                 net);
+                FOUND(WARN,
+                      "NCCL_NET=%s: this machine has no InfiniBand or RoCE device; "
+                      "NCCL then finds no network and ends",
+                      net);
 }
