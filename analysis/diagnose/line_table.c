@@ -37,6 +37,7 @@ enum meaning {
 #include "analysis/diagnose/nccl_warns.def"
 #define MEANING(id, rank, kind, sure, headline, next) MEANS_##id,
 #define LINE_WORDS(id, from, words)
+#define WORD_MEANING(id, from, words, rank, kind, sure, headline, next) MEANS_##id,
 #include "analysis/diagnose/line_words.def"
         MEANS_UNKNOWN,
 };
@@ -49,6 +50,8 @@ static const struct error_row meanings[] = {
 #define MEANING(id, rank, kind, sure, headline, next) \
         {"", CAPO_EVIDENCE_PROGRAM, CAPO_RANK_##rank, kind, sure, headline, next},
 #define LINE_WORDS(id, from, words)
+#define WORD_MEANING(id, from, words, rank, kind, sure, headline, next) \
+        MEANING(id, rank, kind, sure, headline, next)
 #include "analysis/diagnose/line_words.def"
 };
 
@@ -71,7 +74,8 @@ static const struct {
 #define NCCL_WARN(class, words) {MEANS_##class, FROM_NCCL, words},
 #include "analysis/diagnose/nccl_warns.def"
 #define MEANING(id, rank, kind, sure, headline, next)
-#define LINE_WORDS(id, from, words) {MEANS_##id, FROM_##from, words},
+#define LINE_WORDS(id, from, words)                                     {MEANS_##id, FROM_##from, words},
+#define WORD_MEANING(id, from, words, rank, kind, sure, headline, next) LINE_WORDS(id, from, words)
 #include "analysis/diagnose/line_words.def"
 };
 

@@ -34,7 +34,7 @@ def words_of(form):
 
 def rows_of(path):
     with open(path) as table:
-        for name, words in re.findall(r'^(?:NCCL_WARN\((\w+)|LINE_WORDS\(\w+, (?:NCCL|ANY)),((?:\s*"(?:[^"\\]|\\.)*")+)\)', table.read(), re.M):
+        for name, words in re.findall(r'^(?:NCCL_WARN\((\w+)|(?:LINE_WORDS|WORD_MEANING)\(\w+, (?:NCCL|ANY)),((?:\s*"(?:[^"\\]|\\.)*")+)[,)]', table.read(), re.M):
             for one in "".join(re.findall(r'"((?:[^"\\]|\\.)*)"', words)).split("|"):
                 yield name, one
 
