@@ -2,7 +2,6 @@
 /* Opening, adding, reading, removing. SQLite's errors are converted in one place. */
 #include <search.h>
 #include <sys/stat.h>
-#include <time.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
@@ -12,43 +11,44 @@
 #include "profiles/store/store_schema.h"
 
 /* Inserts the rows of one import. */
-/* Samples of one run that differ only in their time. */
-struct kind {
-        struct kind_key {
-                uint64_t bytes;
-                uint32_t run, want_chunk;
-                uint8_t call, make, place, type, op, want, want_channels, ran, ran_channels;
-                uint8_t zero[7];
-        } key;
-        int64_t id;
-};
+
+/* Set the parameters of @q (i: int, l: int64_t, d: double, s: text), and run it. Return: SQLITE_OK;
+ * SQLITE_ROW: the first row is there; an SQLite error. */
+static int run_with(sqlite3_stmt *q, const char *types, ...)
+{
+        va_list ap;
+        int rc;
+
+        va_start(ap, types);
+        for (int at = 1; types[at - 1]; at++) {
+                switch (types[at - 1]) {
+                case 'i': sqlite3_bind_int(q, at, va_arg(ap, int)); break;
+                case 'l': sqlite3_bind_int64(q, at, va_arg(ap, int64_t)); break;
+                case 'd': sqlite3_bind_double(q, at, va_arg(ap, double)); break;
+                default: sqlite3_bind_text(q, at, va_arg(ap, const char *), -1, SQLITE_STATIC);
+                }
+        }
+        va_end(ap);
+        rc = sqlite3_step(q);
+        return rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
+}
 
 static int insert_import(sqlite3 *db, const struct capo_samples *set,
                          const struct capo_store_about *about, int64_t *id)
 {
         sqlite3_stmt *q = NULL;
-        time_t now = time(NULL);
-        struct tm tm;
-        char when[32] = "";
-        int rc = sqlite3_prepare_v2(
-                db,
-                "INSERT INTO import (time, cluster, link, nic, driver, source) VALUES (?, ?, ?, ?, ?, ?)",
-                -1, &q, NULL);
+        int rc =
+                sqlite3_prepare_v2(db,
+                                   "INSERT INTO import (time, cluster, link, nic, driver, source)"
+                                   " VALUES (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'), ?, ?, ?, ?, ?)",
+                                   -1, &q, NULL);
 
-        if (rc != SQLITE_OK)
-                return rc;
-        gmtime_r(&now, &tm);
-        strftime(when, sizeof when, "%Y-%m-%dT%H:%M:%SZ", &tm);
-        sqlite3_bind_text(q, 1, when, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 2, about->cluster, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 3, about->link, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 4, about->nic, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 5, about->driver, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 6, set->n_runs ? set->runs[0].source : "", -1, SQLITE_STATIC);
-        rc = sqlite3_step(q);
+        if (rc == SQLITE_OK)
+                rc = run_with(q, "sssss", about->cluster, about->link, about->nic, about->driver,
+                              set->n_runs ? set->runs[0].source : "");
         sqlite3_finalize(q);
         *id = sqlite3_last_insert_rowid(db);
-        return rc == SQLITE_DONE ? SQLITE_OK : rc;
+        return rc;
 }
 
 static int insert_trials(sqlite3 *db, const struct capo_samples *set, int64_t import, int64_t *ids)
@@ -63,137 +63,74 @@ static int insert_trials(sqlite3 *db, const struct capo_samples *set, int64_t im
         for (size_t i = 0; rc == SQLITE_OK && i < set->n_runs; i++) {
                 const struct capo_trial *t = &set->runs[i];
 
-                sqlite3_bind_int64(q, 1, import);
-                sqlite3_bind_text(q, 2, t->source, -1, SQLITE_STATIC);
-                sqlite3_bind_int64(q, 3, t->line);
-                sqlite3_bind_text(q, 4, t->gpu, -1, SQLITE_STATIC);
-                sqlite3_bind_int64(q, 5, t->nccl);
-                sqlite3_bind_text(q, 6, t->layout, -1, SQLITE_STATIC);
-                sqlite3_bind_int(q, 7, t->n_nodes);
-                sqlite3_bind_int(q, 8, t->n_ranks);
-                sqlite3_bind_int64(q, 9, t->iterations);
-                sqlite3_bind_text(q, 10, t->hosts, -1, SQLITE_STATIC);
-                sqlite3_bind_text(q, 11, t->settings, -1, SQLITE_STATIC);
-                sqlite3_bind_text(q, 12, t->tuner, -1, SQLITE_STATIC);
-                sqlite3_bind_text(q, 13, t->why, -1, SQLITE_STATIC);
-                sqlite3_bind_int(q, 14, t->left_out);
-                sqlite3_bind_text(q, 15, t->driver, -1, SQLITE_STATIC);
-                rc = sqlite3_step(q);
-                rc = rc == SQLITE_DONE ? sqlite3_reset(q) : rc;
+                rc = run_with(q, "lslslsiilssssis", import, t->source, (int64_t)t->line, t->gpu,
+                              (int64_t)t->nccl, t->layout, t->n_nodes, t->n_ranks,
+                              (int64_t)t->iterations, t->hosts, t->settings, t->tuner, t->why,
+                              t->left_out, t->driver);
                 ids[i] = sqlite3_last_insert_rowid(db);
         }
         sqlite3_finalize(q);
         return rc;
 }
 
-/* In the order of CAPO_STORE_KIND. */
-static void bind_kind(sqlite3_stmt *q, const struct kind_key *k, const struct capo_trial *t,
-                      const char *cluster)
-{
-        sqlite3_bind_int64(q, 1, (sqlite3_int64)k->bytes);
-        sqlite3_bind_int(q, 2, k->want);
-        sqlite3_bind_int(q, 3, k->ran);
-        sqlite3_bind_int(q, 4, k->call);
-        sqlite3_bind_int(q, 5, k->want_channels);
-        sqlite3_bind_int(q, 6, k->ran_channels);
-        sqlite3_bind_int64(q, 7, k->want_chunk);
-        sqlite3_bind_int(q, 8, k->make);
-        sqlite3_bind_int(q, 9, k->place);
-        sqlite3_bind_int(q, 10, k->type);
-        sqlite3_bind_int(q, 11, k->op);
-        sqlite3_bind_int64(q, 12, t->nccl);
-        sqlite3_bind_int(q, 13, t->n_nodes);
-        sqlite3_bind_int(q, 14, t->n_ranks);
-        sqlite3_bind_text(q, 15, t->layout, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 16, t->gpu, -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 17, cluster, -1, SQLITE_STATIC);
-}
-
-/* The number of the kind in the store, inserted if new. */
-static int store_kind(sqlite3_stmt *put, sqlite3_stmt *get, struct kind *k,
-                      const struct capo_trial *t, const char *cluster)
-{
-        int rc;
-
-        bind_kind(put, &k->key, t, cluster);
-        rc = sqlite3_step(put);
-        if (rc != SQLITE_DONE)
-                return rc;
-        sqlite3_reset(put);
-        bind_kind(get, &k->key, t, cluster);
-        rc = sqlite3_step(get);
-        if (rc != SQLITE_ROW)
-                return rc == SQLITE_DONE ? SQLITE_ERROR : rc;
-        k->id = sqlite3_column_int64(get, 0);
-        return sqlite3_reset(get);
-}
+/* Samples of one run that differ only in their time. */
+struct kind {
+        struct capo_sample like; /* without time and order */
+        int64_t id;
+};
 
 struct inserting {
         sqlite3_stmt *put, *get, *sample;
-        void *kinds; /* of this import: a tsearch() tree by key */
+        void *kinds; /* of this import: a tsearch() tree by `like` */
 };
 
-static int compare_keys(const void *a, const void *b)
+/* The number of the kind in the store, inserted if new. */
+static int store_kind(const struct inserting *in, struct kind *k, const struct capo_trial *t,
+                      const char *cluster)
 {
-        return memcmp(a, b, sizeof(struct kind_key));
+        const struct capo_sample *v = &k->like;
+
+        for (int find = 0; find < 2; find++) { /* in the order of CAPO_STORE_KIND */
+                int rc = run_with(find ? in->get : in->put, "liiiiiliiiiliisss", (int64_t)v->bytes,
+                                  v->want, v->ran, v->call, v->want_channels, v->ran_channels,
+                                  (int64_t)v->want_chunk, v->make, v->place, v->type, v->op,
+                                  (int64_t)t->nccl, t->n_nodes, t->n_ranks, t->layout, t->gpu,
+                                  cluster);
+
+                if (rc != (find ? SQLITE_ROW : SQLITE_OK))
+                        return rc == SQLITE_OK ? SQLITE_ERROR : rc;
+        }
+        k->id = sqlite3_column_int64(in->get, 0);
+        return sqlite3_reset(in->get);
+}
+
+static int compare_kinds(const void *a, const void *b)
+{
+        return memcmp(a, b, sizeof(struct capo_sample));
 }
 
 static int insert_sample(struct inserting *in, const struct capo_samples *set, size_t i,
                          const char *cluster, int64_t trial)
 {
         const struct capo_sample *v = &set->v[i];
-        struct kind_key key = {.bytes = v->bytes,
-                               .run = v->run,
-                               .want_chunk = v->want_chunk,
-                               .call = v->call,
-                               .make = v->make,
-                               .place = v->place,
-                               .type = v->type,
-                               .op = v->op,
-                               .want = v->want,
-                               .want_channels = v->want_channels,
-                               .ran = v->ran,
-                               .ran_channels = v->ran_channels};
-        struct kind **found = tsearch(&key, &in->kinds, compare_keys), *k = NULL;
-        int rc = found ? SQLITE_OK : SQLITE_NOMEM;
+        struct capo_sample like = *v;
+        struct kind **found, *k;
+        int rc = SQLITE_OK;
 
-        if (found && (struct kind_key *)*found == &key) { /* it is new */
-                k = xcalloc(1, sizeof *k);
-                k->key = key;
-                *found = k;
-                rc = store_kind(in->put, in->get, k, &set->runs[v->run], cluster);
-        } else if (found) {
-                k = *found;
+        like.us = 0;
+        like.order = 0;
+        found = tsearch(&like, &in->kinds, compare_kinds);
+        if (!found)
+                return SQLITE_NOMEM;
+        k = *found;
+        if (&k->like == &like) { /* it is new */
+                *found = k = xcalloc(1, sizeof *k);
+                k->like = like;
+                rc = store_kind(in, k, &set->runs[v->run], cluster);
         }
-        if (rc != SQLITE_OK)
-                return rc;
-        sqlite3_bind_int64(in->sample, 1, trial);
-        sqlite3_bind_int64(in->sample, 2, (sqlite3_int64)i);
-        sqlite3_bind_int64(in->sample, 3, k->id);
-        sqlite3_bind_int64(in->sample, 4, v->order);
-        sqlite3_bind_double(in->sample, 5, v->us);
-        rc = sqlite3_step(in->sample);
-        return rc == SQLITE_DONE ? sqlite3_reset(in->sample) : rc;
-}
-
-static int insert_samples(sqlite3 *db, const struct capo_samples *set, const char *cluster,
-                          const int64_t *ids)
-{
-        struct inserting in = {0};
-        int rc = sqlite3_prepare_v2(db, CAPO_STORE_KIND_INSERT, -1, &in.put, NULL);
-
-        if (rc == SQLITE_OK)
-                rc = sqlite3_prepare_v2(db, CAPO_STORE_KIND_FIND, -1, &in.get, NULL);
-        if (rc == SQLITE_OK)
-                rc = sqlite3_prepare_v2(db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?)", -1,
-                                        &in.sample, NULL);
-        for (size_t i = 0; rc == SQLITE_OK && i < set->n; i++)
-                rc = insert_sample(&in, set, i, cluster, ids[set->v[i].run]);
-        tdestroy(in.kinds, free);
-        sqlite3_finalize(in.put);
-        sqlite3_finalize(in.get);
-        sqlite3_finalize(in.sample);
-        return rc == SQLITE_OK ? capo_schema_name_kinds(db) : rc;
+        return rc == SQLITE_OK ? run_with(in->sample, "lllld", trial, (int64_t)i, k->id,
+                                          (int64_t)v->order, v->us)
+                               : rc;
 }
 
 /* Insert @set as one import; @id: its number. Must run inside the caller's
@@ -201,15 +138,26 @@ static int insert_samples(sqlite3 *db, const struct capo_samples *set, const cha
 static int insert_set(sqlite3 *db, const struct capo_samples *set,
                       const struct capo_store_about *about, int64_t *id)
 {
-        int64_t *ids = xmalloc((set->n_runs + 1) * sizeof *ids);
+        _cleanup_free_ int64_t *ids = xmalloc((set->n_runs + 1) * sizeof *ids);
+        struct inserting in = {0};
         int rc = insert_import(db, set, about, id);
 
         if (rc == SQLITE_OK)
                 rc = insert_trials(db, set, *id, ids);
         if (rc == SQLITE_OK)
-                rc = insert_samples(db, set, about->cluster, ids);
-        free(ids);
-        return rc;
+                rc = sqlite3_prepare_v2(db, CAPO_STORE_KIND_INSERT, -1, &in.put, NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_prepare_v2(db, CAPO_STORE_KIND_FIND, -1, &in.get, NULL);
+        if (rc == SQLITE_OK)
+                rc = sqlite3_prepare_v2(db, "INSERT INTO sample VALUES (?, ?, ?, ?, ?)", -1,
+                                        &in.sample, NULL);
+        for (size_t i = 0; rc == SQLITE_OK && i < set->n; i++)
+                rc = insert_sample(&in, set, i, about->cluster, ids[set->v[i].run]);
+        tdestroy(in.kinds, free);
+        sqlite3_finalize(in.put);
+        sqlite3_finalize(in.get);
+        sqlite3_finalize(in.sample);
+        return rc == SQLITE_OK ? capo_schema_name_kinds(db) : rc;
 }
 
 static unsigned wait_s = 30;
@@ -218,7 +166,6 @@ void capo_store_wait(unsigned seconds) { wait_s = seconds; }
 
 struct capo_store {
         sqlite3 *db;
-        bool write;
         struct stat still; /* state at opening of a file that SQLite must not lock; st_ino 0: SQLite
                               locks it */
 };
@@ -397,7 +344,6 @@ int capo_store_open(const char *path, bool write, struct capo_store **out, char 
                 sqlite3_close(s->db);
                 rc = sqlite3_open_v2(path, &s->db, SQLITE_OPEN_READONLY, NULL);
         }
-        s->write = write;
         if (rc == SQLITE_OK) {
                 sqlite3_busy_timeout(s->db, (int)wait_s * 1000);
                 sqlite3_extended_result_codes(s->db, 0);
@@ -470,21 +416,37 @@ int capo_store_add(struct capo_store *s, const struct capo_samples *set,
         return e;
 }
 
+/* Take columns of the row of @q from @at on: b uint8_t, i int or uint32_t, l 64 bits, d double; s the
+ * room and the place of a text. */
+static void take_columns(sqlite3_stmt *q, int at, const char *types, ...)
+{
+        va_list ap;
+
+        va_start(ap, types);
+        for (; *types; types++, at++) {
+                size_t room = *types == 's' ? va_arg(ap, size_t) : 0;
+                void *to = va_arg(ap, void *);
+
+                switch (*types) {
+                case 'b': *(uint8_t *)to = (uint8_t)sqlite3_column_int(q, at); break;
+                case 'i': *(uint32_t *)to = (uint32_t)sqlite3_column_int64(q, at); break;
+                case 'l': *(int64_t *)to = sqlite3_column_int64(q, at); break;
+                case 'd': *(double *)to = sqlite3_column_double(q, at); break;
+                default: snprintf(to, room, "%s", (const char *)sqlite3_column_text(q, at));
+                }
+        }
+        va_end(ap);
+}
+#define ROOM_OF(text) sizeof(text), text
+
 int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
                     struct capo_samples *set, char *why, size_t room)
 {
-        sqlite3_stmt *q = NULL;
-        int64_t last = -1;
-        uint32_t run = 0;
-        char sql[1024];
-        int rc;
-
-        snprintf(
-                sql, sizeof sql,
-                "SELECT t.id, t.source, t.line, t.gpu, t.nccl, t.layout, t.nodes, t.ranks, t.iterations, s.seq, "
-                "k.coll, k.bytes,"
-                " s.us, k.clock, k.place, k.type, k.op, k.want, k.want_channels, k.ran, k.ran_channels, t.hosts, "
-                "t.settings, t.tuner, t.why, t.unknown, CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END, k.want_chunk"
+        _cleanup_free_ char *sql = xprintf(
+                "SELECT t.id, k.bytes, s.us, s.seq, k.coll, k.clock, k.place, k.type, k.op, k.want, k.want_channels,"
+                " k.ran, k.ran_channels, k.want_chunk, t.source, t.unknown, t.line, t.nccl, t.nodes, t.ranks,"
+                " t.iterations, t.gpu, t.layout, t.hosts, t.settings, t.tuner, t.why,"
+                " CASE i.driver WHEN '' THEN t.cuda ELSE i.driver END"
                 " FROM trial t CROSS JOIN import i ON i.id = t.import CROSS JOIN sample s ON s.trial = t.id"
                 " CROSS JOIN kind k ON k.id = s.kind"
                 " WHERE %s AND (?2 = 0 OR k.coll = ?2) AND (?3 = 0 OR t.nccl = ?3)"
@@ -492,55 +454,30 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
                 " AND (?7 = 0 OR t.ranks = ?7) ORDER BY t.id, s.n",
                 f->import ? "t.import = ?1"
                           : "?1 = 0"); /* of one import only its own trials, by their index */
-        rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+        sqlite3_stmt *q = NULL;
+        int64_t last = -1, id;
+        uint32_t run = 0;
+        int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
+
         if (rc != SQLITE_OK)
                 return store_error(s, rc, why, room);
-        sqlite3_bind_int64(q, 1, f->import);
-        sqlite3_bind_int(q, 2, f->call);
-        sqlite3_bind_int64(q, 3, f->nccl);
-        sqlite3_bind_text(q, 4, f->gpu ? f->gpu : "", -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 5, f->layout ? f->layout : "", -1, SQLITE_STATIC);
-        sqlite3_bind_text(q, 6, f->cluster ? f->cluster : "", -1, SQLITE_STATIC);
-        sqlite3_bind_int(q, 7, f->n_ranks);
-        while ((rc = sqlite3_step(q)) == SQLITE_ROW) {
-                struct capo_sample v = {.order = (uint32_t)sqlite3_column_int64(q, 9),
-                                        .call = (uint8_t)sqlite3_column_int(q, 10),
-                                        .bytes = (uint64_t)sqlite3_column_int64(q, 11),
-                                        .us = sqlite3_column_double(q, 12),
-                                        .make = (uint8_t)sqlite3_column_int(q, 13),
-                                        .place = (uint8_t)sqlite3_column_int(q, 14),
-                                        .type = (uint8_t)sqlite3_column_int(q, 15),
-                                        .op = (uint8_t)sqlite3_column_int(q, 16),
-                                        .want = (uint8_t)sqlite3_column_int(q, 17),
-                                        .want_channels = (uint8_t)sqlite3_column_int(q, 18),
-                                        .ran = (uint8_t)sqlite3_column_int(q, 19),
-                                        .ran_channels = (uint8_t)sqlite3_column_int(q, 20),
-                                        .want_chunk = (uint32_t)sqlite3_column_int64(q, 27)};
+        rc = run_with(q, "lilsssi", f->import, f->call, (int64_t)f->nccl, f->gpu ? f->gpu : "",
+                      f->layout ? f->layout : "", f->cluster ? f->cluster : "", f->n_ranks);
+        for (; rc == SQLITE_ROW; rc = sqlite3_step(q)) {
+                struct capo_sample v = {0};
 
-                if (sqlite3_column_int64(q, 0) != last) {
-                        struct capo_trial t = {.source = (char *)sqlite3_column_text(q, 1),
-                                               .line = (unsigned)sqlite3_column_int64(q, 2),
-                                               .nccl = (uint32_t)sqlite3_column_int64(q, 4),
-                                               .n_nodes = sqlite3_column_int(q, 6),
-                                               .n_ranks = sqlite3_column_int(q, 7),
-                                               .iterations = (uint32_t)sqlite3_column_int64(q, 8),
-                                               .left_out = sqlite3_column_int(q, 25)};
+                take_columns(q, 0, "lldibbbbbbbbbi", &id, &v.bytes, &v.us, &v.order, &v.call,
+                             &v.make, &v.place, &v.type, &v.op, &v.want, &v.want_channels, &v.ran,
+                             &v.ran_channels, &v.want_chunk);
+                if (id != last) {
+                        struct capo_trial t = {.source = (char *)sqlite3_column_text(q, 14),
+                                               .left_out = sqlite3_column_int(q, 15)};
 
-                        snprintf(t.gpu, sizeof t.gpu, "%s",
-                                 (const char *)sqlite3_column_text(q, 3));
-                        snprintf(t.layout, sizeof t.layout, "%s",
-                                 (const char *)sqlite3_column_text(q, 5));
-                        snprintf(t.hosts, sizeof t.hosts, "%s",
-                                 (const char *)sqlite3_column_text(q, 21));
-                        snprintf(t.settings, sizeof t.settings, "%s",
-                                 (const char *)sqlite3_column_text(q, 22));
-                        snprintf(t.tuner, sizeof t.tuner, "%s",
-                                 (const char *)sqlite3_column_text(q, 23));
-                        snprintf(t.driver, sizeof t.driver, "%s",
-                                 (const char *)sqlite3_column_text(q, 26));
-                        snprintf(t.why, sizeof t.why, "%s",
-                                 (const char *)sqlite3_column_text(q, 24));
-                        last = sqlite3_column_int64(q, 0);
+                        take_columns(q, 16, "iiiiisssssss", &t.line, &t.nccl, &t.n_nodes,
+                                     &t.n_ranks, &t.iterations, ROOM_OF(t.gpu), ROOM_OF(t.layout),
+                                     ROOM_OF(t.hosts), ROOM_OF(t.settings), ROOM_OF(t.tuner),
+                                     ROOM_OF(t.why), ROOM_OF(t.driver));
+                        last = id;
                         run = capo_samples_run(set, &t);
                 }
                 v.run = run;
@@ -550,8 +487,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
         }
         sqlite3_finalize(q);
         if (rc == SQLITE_ROW)
-                return capo_why(-EBADMSG, why, room,
-                                "%s: a sample that no capo wrote, or no memory", file_of(s));
+                return capo_why(-EBADMSG, why, room, "%s: a sample that no capo wrote", file_of(s));
         return still_same(s, rc, why, room);
 }
 
@@ -631,12 +567,10 @@ int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
         sqlite3_stmt *q = NULL;
         int rc = sqlite3_prepare_v2(s->db, "DELETE FROM import WHERE id = ?", -1, &q, NULL);
 
-        if (rc == SQLITE_OK) {
-                sqlite3_bind_int64(q, 1, id);
-                rc = sqlite3_step(q);
-        }
+        if (rc == SQLITE_OK)
+                rc = run_with(q, "l", id);
         sqlite3_finalize(q);
-        if (rc == SQLITE_DONE && sqlite3_changes(s->db) == 0)
+        if (rc == SQLITE_OK && sqlite3_changes(s->db) == 0)
                 return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s),
                                 (long long)id);
         return store_error(s, rc, why, room);

@@ -8,9 +8,13 @@
 #pragma once
 
 #include "profiles/import/import.h"
-#include "profiles/store/store_about.h"
 
 struct capo_store; /* an open store */
+
+/* Properties of an import that are not in the measurements; "" not known. */
+struct capo_store_about {
+        const char *cluster, *link, *nic, *driver;
+};
 
 /* Selects samples; a field that is 0, NULL or "" selects all. */
 struct capo_store_filter {

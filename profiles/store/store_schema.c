@@ -9,30 +9,8 @@
 #include "profiles/import/import.h"
 #include "profiles/store/store_schema.h"
 
-/* The view with names of what runs beside NCCL's table; more: columns that were added later. */
-#define SAMPLES(more)                                                                                                 \
-        "DROP VIEW samples;"                                                                                          \
-        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, " \
-        "t.nccl,"                                                                                                     \
-        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "      \
-        "forced_algo,"                                                                                                \
-        " p.name AS forced_proto, s.want_channels AS forced_channels," more                                           \
-        " coalesce(ka.name, ra.name) AS algo,"                                                                        \
-        " coalesce(kp.name, rp.name) AS proto, s.ran_channels AS channels, s.seq AS sequence"                         \
-        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"                              \
-        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"                                              \
-        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"                                                  \
-        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"                                               \
-        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"                                              \
-        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"                                             \
-        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15"                                            \
-        " LEFT JOIN name ka ON ka.kind = 'kernel' AND ka.code = s.ran"                                                \
-        " LEFT JOIN name kp ON kp.kind = 'variant' AND kp.code = s.ran;"
-
-#define NAME(kind, code) " (SELECT name FROM name WHERE kind = '" kind "' AND code = " code ")"
-#define IMPORT(column)   " (SELECT " #column " FROM import WHERE id = t.import) AS " #column ","
-
-/* steps[v]: from version v to v + 1. */
+/* steps[v]: from version v to v + 1. The views of older versions are left out, as the last step makes
+ * its own. */
 static const char *const steps[CAPO_STORE_VERSION] = {
         "CREATE TABLE import (id INTEGER PRIMARY KEY, time TEXT NOT NULL, cluster TEXT NOT NULL DEFAULT '',"
         " source TEXT NOT NULL);"
@@ -51,20 +29,7 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         "ALTER TABLE import ADD COLUMN nic TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE import ADD COLUMN driver TEXT NOT NULL DEFAULT '';"
         "CREATE TABLE name (kind TEXT NOT NULL, code INTEGER NOT NULL, name TEXT NOT NULL, PRIMARY KEY (kind, code))"
-        " WITHOUT ROWID;"
-        "CREATE VIEW samples AS SELECT i.id AS import, i.time, i.cluster, i.link, i.nic, i.driver, t.source, t.gpu, "
-        "t.nccl,"
-        " t.layout, t.nodes, t.ranks, c.name AS collective, s.bytes, s.us, k.name AS clock, s.place, a.name AS "
-        "forced_algo,"
-        " p.name AS forced_proto, s.want_channels AS forced_channels, ra.name AS algo, rp.name AS proto,"
-        " s.ran_channels AS channels, s.seq AS sequence"
-        " FROM sample s JOIN trial t ON t.id = s.trial JOIN import i ON i.id = t.import"
-        " LEFT JOIN name c ON c.kind = 'collective' AND c.code = s.coll"
-        " LEFT JOIN name k ON k.kind = 'clock' AND k.code = s.clock"
-        " LEFT JOIN name a ON a.kind = 'algo' AND a.code = s.want >> 4"
-        " LEFT JOIN name p ON p.kind = 'proto' AND p.code = s.want & 15"
-        " LEFT JOIN name ra ON ra.kind = 'algo' AND ra.code = s.ran >> 4"
-        " LEFT JOIN name rp ON rp.kind = 'proto' AND rp.code = s.ran & 15;",
+        " WITHOUT ROWID;",
         /* properties that decide whether runs can be compared, and the run's label */
         "ALTER TABLE trial ADD COLUMN hosts TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN settings TEXT NOT NULL DEFAULT '';"
@@ -72,29 +37,11 @@ static const char *const steps[CAPO_STORE_VERSION] = {
         "ALTER TABLE trial ADD COLUMN why TEXT NOT NULL DEFAULT '';"
         "ALTER TABLE trial ADD COLUMN unknown INTEGER NOT NULL DEFAULT 0;",
         "ALTER TABLE trial ADD COLUMN cuda TEXT NOT NULL DEFAULT '';",
-        /* names of what runs beside NCCL's table, from the whole code */
-        SAMPLES(""),
-        "ALTER TABLE sample ADD COLUMN want_chunk INTEGER NOT NULL DEFAULT 0;" SAMPLES(
-                " s.want_chunk AS forced_chunk,"),
-        /* names are looked up only in queries that use them: a third of the time of joins */
-        "DROP VIEW samples;"
-        "CREATE VIEW samples AS SELECT t.import AS import," IMPORT(time) IMPORT(cluster) IMPORT(
-                link) IMPORT(nic)
-                IMPORT(driver) " t.source, t.gpu, t.nccl, t.layout, t.nodes, t.ranks," NAME("collective", "s.coll") " AS collective, s.bytes, s.us," NAME("clock", "s.clock") " AS clock, s.place," NAME(
-                        "algo",
-                        "s.want >> 4") " AS forced_algo," NAME("proto",
-                                                               "s.want & 15") " AS forced_proto, s.want_channels AS forced_channels,"
-                                                                              " s.want_chunk AS forced_chunk,"
-                                                                              " coalesce(" NAME("kernel", "s.ran") "," NAME(
-                                                                                      "algo",
-                                                                                      "s.ran >> 4") ") AS algo,"
-                                                                                                    " coalesce(" NAME("variant", "s.ran") "," NAME(
-                                                                                                            "proto",
-                                                                                                            "s.ran & 15") ") AS proto,"
-                                                                                                                          " s.ran_channels AS channels, s.seq AS sequence"
-                                                                                                                          " FROM sample s JOIN trial t ON t.id = s.trial;",
+        "",
+        "ALTER TABLE sample ADD COLUMN want_chunk INTEGER NOT NULL DEFAULT 0;",
+        "",
         /* kinds; samples are indexed by run and by kind */
-        "DROP VIEW samples;"
+        "DROP VIEW IF EXISTS samples;"
         "CREATE TABLE kind (id INTEGER PRIMARY KEY, bytes INTEGER NOT NULL, want INTEGER NOT NULL, ran INTEGER NOT NULL,"
         " coll INTEGER NOT NULL, want_channels INTEGER NOT NULL, ran_channels INTEGER NOT NULL, want_chunk INTEGER NOT"
         " NULL, clock INTEGER NOT NULL, place INTEGER NOT NULL, type INTEGER NOT NULL, op INTEGER NOT NULL,"
@@ -135,40 +82,35 @@ int capo_schema_name_kinds(sqlite3 *db)
 {
         return sqlite3_exec(
                 db,
-                "UPDATE kind SET collective =" NAME("collective", "coll") ", clock_name =" NAME("clock", "clock") ", forced_algo =" NAME("algo", "want >> 4") ", forced_proto =" NAME(
-                        "proto",
-                        "want & 15") ", algo = coalesce(" NAME("kernel",
-                                                               "ran") "," NAME("algo",
-                                                                               "ran >> 4") ")"
-                                                                                           ", proto = coalesce(" NAME(
-                                                                                                   "variant",
-                                                                                                   "ran") "," NAME("proto",
-                                                                                                                   "ran & 15") ")"
-                                                                                                                               " WHERE collective IS NULL",
+                "UPDATE kind SET collective = (SELECT name FROM name WHERE kind = 'collective' AND code = coll),"
+                " clock_name = (SELECT name FROM name WHERE kind = 'clock' AND code = clock),"
+                " forced_algo = (SELECT name FROM name WHERE kind = 'algo' AND code = want >> 4),"
+                " forced_proto = (SELECT name FROM name WHERE kind = 'proto' AND code = want & 15),"
+                " algo = coalesce((SELECT name FROM name WHERE kind = 'kernel' AND code = ran),"
+                " (SELECT name FROM name WHERE kind = 'algo' AND code = ran >> 4)),"
+                " proto = coalesce((SELECT name FROM name WHERE kind = 'variant' AND code = ran),"
+                " (SELECT name FROM name WHERE kind = 'proto' AND code = ran & 15))"
+                " WHERE collective IS NULL",
                 NULL, NULL, NULL);
-}
-
-static int query_integer(sqlite3 *db, const char *sql, int64_t *out)
-{
-        sqlite3_stmt *q = NULL;
-        int rc = sqlite3_prepare_v2(db, sql, -1, &q, NULL);
-
-        if (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
-                *out = sqlite3_column_int64(q, 0);
-                rc = SQLITE_OK;
-        }
-        sqlite3_finalize(q);
-        return rc;
 }
 
 int capo_schema_head(sqlite3 *db, struct capo_schema_head *head)
 {
-        int rc = query_integer(db, "PRAGMA user_version", &head->version);
+        static const char *const asks[] = {"PRAGMA user_version", "PRAGMA application_id",
+                                           "SELECT count(*) FROM sqlite_master"};
+        int64_t *const to[] = {&head->version, &head->application, &head->n_tables};
+        int rc = SQLITE_OK;
 
-        if (rc == SQLITE_OK)
-                rc = query_integer(db, "PRAGMA application_id", &head->application);
-        if (rc == SQLITE_OK)
-                rc = query_integer(db, "SELECT count(*) FROM sqlite_master", &head->n_tables);
+        for (size_t i = 0; rc == SQLITE_OK && i < N_ELEMENTS(asks); i++) {
+                sqlite3_stmt *q = NULL;
+
+                rc = sqlite3_prepare_v2(db, asks[i], -1, &q, NULL);
+                if (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+                        *to[i] = sqlite3_column_int64(q, 0);
+                        rc = SQLITE_OK;
+                }
+                sqlite3_finalize(q);
+        }
         return rc;
 }
 
@@ -207,24 +149,20 @@ static int put_names(sqlite3 *db)
 
 int capo_schema_migrate(sqlite3 *db)
 {
-        struct capo_schema_head head;
-        char set[64];
+        struct capo_schema_head head = {0};
+        char set[96];
         int rc = sqlite3_exec(db, "BEGIN EXCLUSIVE", NULL, NULL, NULL);
 
-        if (rc != SQLITE_OK)
-                return rc;
-        rc = capo_schema_head(db, &head);
+        if (rc == SQLITE_OK)
+                rc = capo_schema_head(db, &head);
         for (int64_t v = head.version; rc == SQLITE_OK && v >= 0 && v < CAPO_STORE_VERSION; v++)
                 rc = sqlite3_exec(db, steps[v], NULL, NULL, NULL);
-        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
+        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION) {
+                snprintf(set, sizeof set, "PRAGMA user_version = %d; PRAGMA application_id = %d",
+                         CAPO_STORE_VERSION, CAPO_STORE_APPLICATION);
                 rc = put_names(db);
-        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
-                rc = capo_schema_name_kinds(db);
-        snprintf(set, sizeof set, "PRAGMA user_version = %d", CAPO_STORE_VERSION);
-        if (rc == SQLITE_OK && head.version < CAPO_STORE_VERSION)
-                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
-        snprintf(set, sizeof set, "PRAGMA application_id = %d", CAPO_STORE_APPLICATION);
-        if (rc == SQLITE_OK && head.application == 0)
-                rc = sqlite3_exec(db, set, NULL, NULL, NULL);
+                rc = rc == SQLITE_OK ? capo_schema_name_kinds(db) : rc;
+                rc = rc == SQLITE_OK ? sqlite3_exec(db, set, NULL, NULL, NULL) : rc;
+        }
         return rc == SQLITE_OK ? sqlite3_exec(db, "COMMIT", NULL, NULL, NULL) : rc;
 }
