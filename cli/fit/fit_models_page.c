@@ -22,12 +22,6 @@ static uint8_t get_own_choice(const struct fragment_model *m, size_t i)
         return CAPO_ALGO_PROTO(m->nccl.rows[i].algo, m->nccl.rows[i].proto);
 }
 
-static double get_corrected_cost(const struct fragment_model *m, size_t i, uint8_t choice)
-{
-        return choice >> 4 && choice & 15 ? (double)m->cost[i][(choice >> 4) - 1][(choice & 15) - 1]
-                                          : NAN;
-}
-
 static void add_shape(struct cli_section *t, const char *name, int channels,
                       const struct fragment_shape_rate *r)
 {
@@ -150,7 +144,7 @@ static void add_no_gain(struct cli_section *t, const struct fit_models_shown *s,
         const struct capo_plan_row *r = &m->nccl.rows[last];
         double factor = bus_factor(s, r),
                gbs = factor * (double)r->bytes /
-                     get_corrected_cost(m, last, get_own_choice(m, last)) / 1000,
+                     fragment_cost(m->cost[last], get_own_choice(m, last)) / 1000,
                most;
         char size[16], text[40], reach[80] = "";
         const char *of = "";
@@ -200,7 +194,7 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
 
         return m->nccl.rows[a].coll == m->nccl.rows[b].coll &&
                get_own_choice(m, a) == get_own_choice(m, b) &&
-               fragment_model_best(m, a) == fragment_model_best(m, b) &&
+               fragment_fastest(m->cost[a]) == fragment_fastest(m->cost[b]) &&
                s->f->decided[a].choice == s->f->decided[b].choice &&
                s->f->decided[a].settle == s->f->decided[b].settle;
 }
@@ -222,16 +216,16 @@ static void add_decision_row(struct cli_section *t, const struct fit_models_show
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_fit_decision *d = &s->f->decided[last];
-        uint8_t mine = get_own_choice(m, last), best = fragment_model_best(m, last);
+        uint8_t mine = get_own_choice(m, last), best = fragment_fastest(m->cost[last]);
         char range[40], picks[32], text[32], gain[32] = "-";
 
         if (best != mine)
                 snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
         cli_section_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s",
                         range_text(m, first, last, range), choice_text(mine, picks, sizeof picks),
-                        m->nccl.rows[last].us, get_corrected_cost(m, last, mine),
+                        m->nccl.rows[last].us, fragment_cost(m->cost[last], mine),
                         best == mine ? "the same" : choice_text(best, text, sizeof text),
-                        get_corrected_cost(m, last, best), gain,
+                        fragment_cost(m->cost[last], best), gain,
                         d->choice                     ? "yes"
                         : d->settle                   ? "no: measure"
                         : best == mine                ? "-"
@@ -256,7 +250,7 @@ static void add_collective(struct cli_page *page, const struct fit_models_shown 
         for (size_t k = first; k < end; k++) {
                 any |= s->f->decided[k].choice;
                 settle |= s->f->decided[k].settle;
-                differs |= fragment_model_best(m, k) != get_own_choice(m, k);
+                differs |= fragment_fastest(m->cost[k]) != get_own_choice(m, k);
                 if (s->f->decided[k].gain < CAPO_MODEL_MARGIN)
                         gain = fmax(gain, s->f->decided[k].gain);
         }
@@ -399,7 +393,7 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[i];
-        uint8_t best = fragment_model_best(m, i);
+        uint8_t best = fragment_fastest(m->cost[i]);
         json_t *cells = json_object();
         char text[40];
 

@@ -54,8 +54,8 @@ static int name_allocation(const struct run *run)
                 return CAPO_EXIT_FAIL;
         if (capo_alloc_parse(t, gpus, !run->gpus, &a, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "run: %s", why);
-        if (capo_class_name(t, &a, class, sizeof class) == 0)
-                run_setenv(CAPO_ENV_class_name, class);
+        capo_class_name(t, &a, class, sizeof class);
+        run_setenv(CAPO_ENV_class_name, class);
         capo_alloc_layout(&a, &layout);
         if (!run->layout && !getenv(CAPO_ENV_layout))
                 run_setenv(CAPO_ENV_layout,

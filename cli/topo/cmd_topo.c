@@ -30,7 +30,8 @@ static int find_visible_gpus(struct capo_topology *t, struct capo_alloc *a, char
                         capo_topology_slice(t, v->devices[i].gpu);
         }
         snprintf(said, said_room, "%s", v->said);
-        return capo_alloc_gpus(gpus, v->n, a);
+        capo_alloc_gpus(gpus, v->n, a);
+        return 0;
 }
 
 /* Of a rack, sizes count the GPUs of each tray, as `capo plan` and `capo fit` count them. */
@@ -78,9 +79,10 @@ static int find_allocation(const struct topo_options *o, struct capo_topology *t
         if (!o->machine.topo && !o->machine.platform)
                 return find_visible_gpus(t, a, said, said_room, why, room);
         all = xmalloc(sizeof *all * (t->n_gpus + 1));
-        for (size_t i = 0; all && i < t->n_gpus; i++)
+        for (size_t i = 0; i < t->n_gpus; i++)
                 all[i] = (int)i;
-        return all ? capo_alloc_gpus(all, (int)t->n_gpus, a) : -ENOMEM;
+        capo_alloc_gpus(all, (int)t->n_gpus, a);
+        return 0;
 }
 
 /* The same GPUs by tray, as NCCL is asked about them. In one domain, trays without any do not

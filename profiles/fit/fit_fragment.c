@@ -25,9 +25,9 @@ static bool more_than_numbers(const char *class)
 /* Share of the time of NCCL's choice that @best saves; 0: also if not known. */
 static double gain_of(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], uint8_t own, uint8_t best)
 {
-        double us = (double)cost[(own >> 4) - 1][(own & 15) - 1];
+        double us = fragment_cost(cost, own);
 
-        return us > 0 ? 1 - (double)cost[(best >> 4) - 1][(best & 15) - 1] / us : 0;
+        return us > 0 ? 1 - fragment_cost(cost, best) / us : 0;
 }
 
 static bool is_believed(uint8_t choice, uint64_t bytes)
@@ -41,14 +41,13 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
 {
         const struct capo_plan_row *r = &f->nccl.rows[i];
         struct capo_fit_decision d = {.bytes = r->bytes, .us = NAN, .gain = NAN};
-        uint8_t own = CAPO_ALGO_PROTO(r->algo, r->proto), best = fragment_model_best(f, i),
-                links = fragment_links_best(f, i);
+        uint8_t own = CAPO_ALGO_PROTO(r->algo, r->proto), best = fragment_fastest(f->cost[i]),
+                links = fragment_fastest(f->links[i]);
         double gain, more;
 
-        if (!best || !links || !r->algo || !r->proto || r->algo > CAPO_PLAN_ALGOS ||
-            r->proto > CAPO_PLAN_PROTOS || f->cost[i][r->algo - 1][r->proto - 1] <= 0)
+        if (!best || !links || !(fragment_cost(f->cost[i], own) > 0))
                 return d;
-        d.us = (double)f->cost[i][(best >> 4) - 1][(best & 15) - 1];
+        d.us = fragment_cost(f->cost[i], best);
         d.gain = gain_of(f->cost[i], own, best);
         gain = is_believed(best, r->bytes) ? d.gain : 0;
         more = is_believed(links, r->bytes) ? gain_of(f->links[i], own, links) : 0;
@@ -226,16 +225,13 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
                 fragment_trays_free(&out->joined);
                 return r;
         }
-        capo_why(-ENOMEM, why, room, "out of memory");
-        r = capo_class_name(m->t, a, out->class, sizeof out->class);
+        capo_class_name(m->t, a, out->class, sizeof out->class);
         out->by_class = !*out->trays && (exact || more_than_numbers(out->class));
         out->decided = xcalloc(n_asks + 1, sizeof *out->decided);
         decided = xcalloc((n_asks + 1) * FRAGMENT_ORDERS, sizeof *decided);
         d.decided = decided;
-        if (r == 0)
-                r = fragment_orders(&out->model, out->joined.t ? out->joined.t : m->t,
-                                    out->joined.t ? &out->joined.a : a, decide_order, &d,
-                                    &out->orders);
+        r = fragment_orders(&out->model, out->joined.t ? out->joined.t : m->t,
+                            out->joined.t ? &out->joined.a : a, decide_order, &d, &out->orders);
         for (size_t i = 0; i < out->model.nccl.n_rows && r == 0; i++)
                 out->decided[i] = decide_row(&out->model, i, d.margin);
         if (r == 0 && profile && a->any_order && d.n && !*out->trays)

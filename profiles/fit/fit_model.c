@@ -270,11 +270,11 @@ char *capo_fit_settle_text(const struct capo_fit_fragment *f, int n_ranks, size_
                  "reach %.1f by NCCL's formula, %.1f by its links: up to %.0f %% less time",
                  first == last ? "at" : "from", first == last ? "" : from,
                  first == last ? "" : " to ", to, capo_algo_name(r->algo),
-                 capo_proto_name(r->proto), bus / (double)m->cost[last][r->algo - 1][r->proto - 1],
+                 capo_proto_name(r->proto),
+                 bus / fragment_cost(m->cost[last], CAPO_ALGO_PROTO(r->algo, r->proto)),
                  capo_ran_algo(settle), capo_ran_proto(settle),
-                 bus / (double)m->cost[last][algo - 1][proto - 1],
-                 bus / (double)m->links[last][algo - 1][proto - 1],
-                 100 * f->decided[last].settle_gain);
+                 bus / fragment_cost(m->cost[last], settle),
+                 bus / fragment_cost(m->links[last], settle), 100 * f->decided[last].settle_gain);
         snprintf(
                 command, CAPO_FIT_SETTLE_TEXT,
                 "capo sweep --coll %s --algos %s%s%s --protos %s%s%s --sizes %s..%s --calls %zu -- "

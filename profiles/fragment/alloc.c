@@ -11,27 +11,21 @@ void capo_alloc_free(struct capo_alloc *a)
         memset(a, 0, sizeof *a);
 }
 
-int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out)
+void capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out)
 {
-        struct capo_alloc a = {
-                .n_ranks = n, .n_nodes = 1, .ranks = xcalloc((size_t)n + 1, sizeof *a.ranks)};
-
+        *out = (struct capo_alloc){
+                .n_ranks = n, .n_nodes = 1, .ranks = xcalloc((size_t)n + 1, sizeof *out->ranks)};
         for (int i = 0; i < n; i++)
-                a.ranks[i].gpu = gpus[i];
-        *out = a;
-        return 0;
+                out->ranks[i].gpu = gpus[i];
 }
 
 void capo_alloc_layout(const struct capo_alloc *a, struct capo_layout *out)
 {
         *out = (struct capo_layout){0};
-        for (int i = 0; i < a->n_ranks;) {
-                int n = 1;
-
-                while (i + n < a->n_ranks && a->ranks[i + n].node == a->ranks[i].node)
+        for (int i = 0, n; i < a->n_ranks; i += n) {
+                for (n = 1; i + n < a->n_ranks && a->ranks[i + n].node == a->ranks[i].node;)
                         n++;
-                (void)capo_layout_add(out, (uint32_t)n, 1);
-                i += n;
+                capo_layout_add(out, (uint32_t)n, 1);
         }
 }
 

@@ -14,7 +14,7 @@ struct fragment_bound {
 };
 
 /** capo_class_of_gpus() - as capo_class_name(), for GPUs by number. Return: 0; -EINVAL: @t lacks a
- * GPU; -ENOMEM. */
+ * GPU. */
 int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                        char *class, size_t room);
 
@@ -23,11 +23,10 @@ int capo_class_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu
 int capo_alloc_of_gpus(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                        struct capo_alloc *out);
 
-/** capo_alloc_ranks() - convert an allocation to the form of plan.h. Return: to be freed; NULL: out
- * of memory. */
+/** capo_alloc_ranks() - convert an allocation to the form of plan.h. Return: to be freed. */
 struct capo_plan_gpu *capo_alloc_ranks(const struct capo_topology *t, const struct capo_alloc *a);
 
 /** fragment_bound() - ceilings of an allocation as nccl-tests' busbw. Return: 0; -EINVAL: @t lacks
- * a GPU; -ENOMEM. */
+ * a GPU. */
 int fragment_bound(const struct capo_topology *t, const struct capo_plan_gpu *gpus, size_t n,
                    struct fragment_bound *out);

@@ -108,6 +108,7 @@ static int count_bricks(const struct class_code *c)
 
 /* --- words --- */
 
+/* Is there a way from @at through all GPUs that are not in @seen, back to GPU 0 if @ring? */
 static bool has_walk(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], int at, unsigned seen, bool ring)
 {
         if (seen + 1 == 1u << n)
@@ -119,6 +120,7 @@ static bool has_walk(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], int at, unsig
         return false;
 }
 
+/* The sizes of the connected parts, "3.2", the largest first. */
 static void list_components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
 {
         int size[CLASS_GPUS] = {0}, n_sizes = 0;
@@ -148,65 +150,40 @@ static void list_components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *
         }
 }
 
-/* Is there a chain through all GPUs? */
-static bool has_chain(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS])
+static void class_words(const struct capo_topology *t, const int *gpus, int n,
+                        uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
 {
-        for (int s = 0; s < n; s++) {
-                if (has_walk(n, label, s, 1u << s, false))
-                        return true;
-        }
-        return false;
-}
-
-static int class_words(const struct capo_topology *t, const int *gpus, int n,
-                       uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
-{
+        static const char *const paths[] = {"self", "nvl",  "pix", "pxb",
+                                            "phb",  "node", "sys", "unknown"};
+        struct capo_ceilings c;
+        struct capo_alloc a;
+        uint8_t worst = 0;
         char parts[48];
 
+        for (int i = 0; i < n * n; i++)
+                worst = label[i / n][i % n] > worst ? label[i / n][i % n] : worst;
+        list_components(n, label, parts, sizeof parts);
         if (n == 1) {
                 snprintf(text, room, "1");
         } else if (!strcmp(t->platform, "pcie")) {
-                enum capo_path worst = CAPO_PATH_SELF;
-                static const char *const names[] = {"self", "nvl",  "pix", "pxb",
-                                                    "phb",  "node", "sys", "unknown"};
-
-                for (int i = 0; i < n; i++) {
-                        for (int j = 0; j < i; j++) {
-                                enum capo_path p =
-                                        t->gpu_path[(size_t)gpus[i] * t->n_gpus + (size_t)gpus[j]];
-
-                                worst = p > worst ? p : worst;
-                        }
-                }
-                snprintf(text, room, "%d-%s", n, names[worst]);
+                snprintf(text, room, "%d-%s", n, paths[worst]);
         } else if (n == 2) {
-                if (label[0][1])
-                        snprintf(text, room, "2-pair%d", label[0][1]);
-                else
-                        snprintf(text, room, "2-apart");
+                snprintf(text, room, worst ? "2-pair%d" : "2-apart", worst);
+        } else if (strchr(parts, '.')) {
+                snprintf(text, room, "%d-split%s", n, parts);
+        } else if (has_walk(n, label, 0, 1, true)) {
+                capo_alloc_gpus(gpus, n, &a);
+                capo_ceilings(t, &a, CAPO_CEILING_RINGS, &c);
+                capo_alloc_free(&a);
+                snprintf(text, room, c.shapes.rings >= 0 ? "%d-ring%d" : "%d-ring", n,
+                         c.shapes.rings);
         } else {
-                list_components(n, label, parts, sizeof parts);
-                if (strchr(parts, '.')) {
-                        snprintf(text, room, "%d-split%s", n, parts);
-                } else if (has_walk(n, label, 0, 1, true)) {
-                        struct capo_alloc a;
-                        struct capo_ceilings c;
-                        int r = capo_alloc_gpus(gpus, n, &a);
+                int from = 0;
 
-                        if (!r)
-                                r = capo_ceilings(t, &a, CAPO_CEILING_RINGS, &c);
-                        capo_alloc_free(&a);
-                        if (r < 0)
-                                return r;
-                        if (c.shapes.rings >= 0)
-                                snprintf(text, room, "%d-ring%d", n, c.shapes.rings);
-                        else
-                                snprintf(text, room, "%d-ring", n);
-                } else {
-                        snprintf(text, room, has_chain(n, label) ? "%d-chain" : "%d-tree", n);
-                }
+                while (from < n && !has_walk(n, label, from, 1u << from, false))
+                        from++;
+                snprintf(text, room, from < n ? "%d-chain" : "%d-tree", n);
         }
-        return 0;
 }
 
 /* Labels: bricks between GPUs; on PCIe-only machines the enum capo_path between them. */
@@ -236,30 +213,18 @@ static void class_labels(const struct capo_topology *t, const int *gpus, int n,
         }
 }
 
-static bool known_machine(const struct capo_topology *t)
+/* The letter that distinguishes the machine's classes of n GPUs with equal words; 0: there is one. */
+static char class_letter(const struct capo_topology *t, const struct class_code *code,
+                         const char *base)
 {
-        static const char *const vague[] = {"pcie", "nvlink", "xgmi", "nvswitch", ""};
-
-        for (size_t i = 0; i < N_ELEMENTS(vague); i++) {
-                if (!strcmp(t->platform, vague[i]))
-                        return false;
-        }
-        return true;
-}
-
-/* The letter that distinguishes the machine's classes of n GPUs with equal words. */
-static int class_letter(const struct capo_topology *t, const struct class_code *code,
-                        const char *base, char *out)
-{
-        int n = code->n, total = (int)t->n_gpus, gpus[CLASS_GPUS], before = 0, others = 0, r;
+        int n = code->n, total = (int)t->n_gpus, gpus[CLASS_GPUS], before = 0, others = 0;
         uint8_t label[CLASS_GPUS][CLASS_GPUS];
-        struct class_code seen[64];
+        struct class_code seen[64], c;
         char text[CAPO_CLASS_ROOM];
         size_t n_seen = 0;
 
         for (unsigned set = 1; set < 1u << total; set++) {
-                struct class_code c;
-                bool known = false;
+                bool known = n_seen == N_ELEMENTS(seen);
                 int k = 0;
 
                 if (__builtin_popcount(set) != n)
@@ -272,23 +237,18 @@ static int class_letter(const struct capo_topology *t, const struct class_code *
                 class_code(n, label, &c);
                 for (size_t i = 0; i < n_seen && !known; i++)
                         known = !memcmp(&seen[i], &c, sizeof c);
-                if (known || n_seen == N_ELEMENTS(seen))
+                if (known)
                         continue;
                 seen[n_seen++] = c;
-                if (!memcmp(&c, code, sizeof c))
-                        continue;
-                r = class_words(t, gpus, n, label, text, sizeof text);
-                if (r < 0)
-                        return r;
-                if (strcmp(text, base) != 0)
+                class_words(t, gpus, n, label, text, sizeof text);
+                if (!memcmp(&c, code, sizeof c) || strcmp(text, base) != 0)
                         continue;
                 others++;
                 before += count_bricks(&c) != count_bricks(code)
                                   ? count_bricks(&c) > count_bricks(code)
                                   : memcmp(&c, code, sizeof c) > 0;
         }
-        *out = others ? (char)('a' + before) : 0;
-        return 0;
+        return others ? (char)('a' + before) : 0;
 }
 
 static uint32_t code_hash(const struct class_code *c)
@@ -322,107 +282,74 @@ static bool on_switch(const struct capo_topology *t, const int *gpus, int n)
         return true;
 }
 
-static bool any_slice(const struct capo_topology *t, const int *gpus, int n)
+static void name_node(const struct capo_topology *t, const int *gpus, int n, char *name,
+                      size_t room)
 {
-        bool any = false;
-
-        for (int i = 0; i < n; i++)
-                any |= t->gpus[gpus[i]].mig;
-        return any;
-}
-
-static int distinct_gpus(const int *gpus, int n)
-{
-        int distinct = 0;
-
-        for (int i = 0; i < n; i++) {
-                bool seen = false;
-
-                for (int k = 0; k < i; k++)
-                        seen |= gpus[k] == gpus[i];
-                distinct += !seen;
-        }
-        return distinct;
-}
-
-static int name_node(const struct capo_topology *t, const int *gpus, int n, char *name, size_t room)
-{
+        static const char *const vague[] = {"pcie", "nvlink", "xgmi", "nvswitch", ""};
         const char *machine = *t->platform ? t->platform : "machine";
         uint8_t label[CLASS_GPUS][CLASS_GPUS];
         struct class_code code;
         char base[CAPO_CLASS_ROOM], which = 0;
-        int r;
+        bool known = t->n_gpus <= EXACT_MAX, slice = false;
+        int distinct = 0;
 
-        if (any_slice(t, gpus, n)) {
-                int distinct = distinct_gpus(gpus, n);
-
-                /* MIG slices are connected only by host memory, so their number is enough; and the
-                 * number of GPUs */
-                if (distinct < n)
-                        snprintf(name, room, "%.20s/%d-mig%d", machine, n, distinct);
-                else
-                        snprintf(name, room, "%.20s/%d-mig", machine, n);
-                return 0;
+        for (int i = 0, k; i < n; i++) {
+                for (k = 0; gpus[k] != gpus[i]; k++)
+                        ;
+                distinct += k == i;
+                slice |= t->gpus[gpus[i]].mig;
+        }
+        for (size_t i = 0; i < N_ELEMENTS(vague); i++)
+                known &= strcmp(t->platform, vague[i]) != 0;
+        if (slice) { /* they are connected by host memory only: how many, and on how many GPUs */
+                snprintf(name, room, distinct < n ? "%.20s/%d-mig%d" : "%.20s/%d-mig", machine, n,
+                         distinct);
+                return;
         }
         if (on_switch(t, gpus, n) || n > CLASS_GPUS) {
                 snprintf(name, room, "%.20s/%d", machine, n);
-                return 0;
+                return;
         }
         class_labels(t, gpus, n, label);
-        r = class_words(t, gpus, n, label, base, sizeof base);
-        if (r < 0)
-                return r;
+        class_words(t, gpus, n, label, base, sizeof base);
         class_code(n, label, &code);
-        if (n <= 2) {
-                snprintf(name, room, "%.20s/%.40s", machine, base);
-        } else if (!known_machine(t) || t->n_gpus > EXACT_MAX) {
+        if (n > 2 && !known) {
                 snprintf(name, room, "%.20s/%.36s-%04x", machine, base, code_hash(&code) & 0xffff);
-        } else {
-                r = class_letter(t, &code, base, &which);
-                if (r < 0)
-                        return r;
-                snprintf(name, room, which ? "%.20s/%.40s-%c" : "%.20s/%.40s", machine, base,
-                         which);
+                return;
         }
-        return 0;
+        which = n > 2 ? class_letter(t, &code, base) : 0;
+        snprintf(name, room, which ? "%.20s/%.40s-%c" : "%.20s/%.40s", machine, base, which);
 }
 
 static int by_text(const void *a, const void *b) { return strcmp(a, b); }
 
-int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
-                    size_t room)
+void capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
+                     size_t room)
 {
         _cleanup_free_ char(*names)[CAPO_CLASS_ROOM] =
                 xcalloc((size_t)a->n_nodes + 1, CAPO_CLASS_ROOM);
         _cleanup_free_ int *gpus = xmalloc(sizeof *gpus * ((size_t)a->n_ranks + 1));
 
         for (int node = 0; node < a->n_nodes; node++) {
-                int n = 0, r;
+                int n = 0;
 
                 for (int i = 0; i < a->n_ranks; i++) {
                         if (a->ranks[i].node == node)
                                 gpus[n++] = a->ranks[i].gpu;
                 }
-                r = name_node(t, gpus, n, names[node], CAPO_CLASS_ROOM);
-                if (r < 0)
-                        return r;
+                name_node(t, gpus, n, names[node], CAPO_CLASS_ROOM);
         }
         if (a->n_nodes == 2) /* more have an order (core/base/layout.h) */
                 qsort(names, 2, CAPO_CLASS_ROOM, by_text);
         *name = 0;
-        for (int node = 0;
-             node <
-             a->n_nodes;) { /* equal machines are named once, with their number: 4*hgxh100/8 */
-                int same = 1;
-
-                while (node + same < a->n_nodes && !strcmp(names[node], names[node + same]))
+        for (int node = 0, same; node < a->n_nodes;
+             node += same) { /* alike ones once: 4*hgxh100/8 */
+                for (same = 1;
+                     node + same < a->n_nodes && !strcmp(names[node], names[node + same]);)
                         same++;
-                if (*name)
-                        capo_append(name, room, "+");
+                capo_append(name, room, "%s", *name ? "+" : "");
                 if (same > 1)
                         capo_append(name, room, "%d*", same);
                 capo_append(name, room, "%s", names[node]);
-                node += same;
         }
-        return 0;
 }

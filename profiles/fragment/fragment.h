@@ -37,12 +37,12 @@ struct capo_alloc {
  *
  * "4+8+8 in any order" sets any_order.
  *
- * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU (both with @why); -ENOMEM. */
+ * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU; both with @why. */
 int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts,
                      struct capo_alloc *out, char *why, size_t room);
 
-/** capo_alloc_gpus() - an allocation of GPUs (indices) of one machine. Return: 0; -ENOMEM. */
-int capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out);
+/** capo_alloc_gpus() - an allocation of GPUs (indices) of one machine. */
+void capo_alloc_gpus(const int *gpus, int n, struct capo_alloc *out);
 void capo_alloc_free(struct capo_alloc *a);
 
 /** capo_alloc_print() - "{1,2,3} + {0,1,2,3,4}", by device number. */
@@ -87,7 +87,7 @@ struct capo_ceilings {
                                      topology lacks PCI speeds */
 };
 
-/** capo_ceilings() - @what: of enum capo_ceiling_what. Return: 0; -ENOMEM; -EINVAL: no rank. */
+/** capo_ceilings() - @what: of enum capo_ceiling_what. Return: 0; -EINVAL: no rank. */
 int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, unsigned what,
                   struct capo_ceilings *out);
 
@@ -126,8 +126,6 @@ static inline double capo_ring_allreduce_gbs(double ring_gbs, int n)
  * @name: CAPO_CLASS_ROOM per machine is enough
  *
  * Allocations with the same links among their GPUs have the same name; docs/fragments.md explains
- * the words.
- *
- * Return: 0; -ENOMEM. */
-int capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
-                    size_t room);
+ * the words. */
+void capo_class_name(const struct capo_topology *t, const struct capo_alloc *a, char *name,
+                     size_t room);

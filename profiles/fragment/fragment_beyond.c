@@ -15,20 +15,15 @@ enum { CHANNELS_MOST = 32, RANKS_MOST = 16 };
         "One experiment: capo run --dir without -- COMMAND; %s=" value \
         " capo run --dir with -- COMMAND; capo diff without with (mpirun needs -x %s, too)"
 
-static double bus_factor(const struct fragment_model *f, size_t row, int n_ranks)
+/* Bus bandwidth of a choice by @cost: f->cost, NCCL's formula, or f->links, the links alone. */
+static double rate_of(const struct fragment_model *f,
+                      float (*cost)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], size_t row, int n_ranks,
+                      uint8_t choice)
 {
-        return capo_busbw_factor(capo_coll_kind(f->nccl.rows[row].coll), (unsigned)n_ranks);
-}
+        const struct capo_plan_row *r = &f->nccl.rows[row];
 
-/* Bus bandwidth of a choice by NCCL's formula, or by the links alone. */
-static double rate_of(const struct fragment_model *f, size_t row, int n_ranks, uint8_t choice,
-                      bool links)
-{
-        return choice >> 4 && choice & 15
-                       ? bus_factor(f, row, n_ranks) * (double)f->nccl.rows[row].bytes / 1000 /
-                                 (double)(links ? f->links : f->cost)[row][(choice >> 4) - 1]
-                                                                     [(choice & 15) - 1]
-                       : NAN;
+        return capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)n_ranks) * (double)r->bytes /
+               1000 / fragment_cost(cost[row], choice);
 }
 
 /* Ask NCCL again with one setting more, and compare with the best choice of the table now. */
@@ -52,10 +47,10 @@ static void try_setting(const char *name, const char *value, const struct fragme
         if (r < 0)
                 return;
         then = CAPO_ALGO_PROTO(g.nccl.rows[0].algo, g.nccl.rows[0].proto);
-        gbs = rate_of(&g, 0, n, then, false);
-        links = rate_of(&g, 0, n, then, true);
-        gain = fmax(1 - rate_of(f, row, n, fragment_model_best(f, row), false) / gbs,
-                    1 - rate_of(f, row, n, fragment_links_best(f, row), true) / links);
+        gbs = rate_of(&g, g.cost, 0, n, then);
+        links = rate_of(&g, g.links, 0, n, then);
+        gain = fmax(1 - rate_of(f, f->cost, row, n, fragment_fastest(f->cost[row])) / gbs,
+                    1 - rate_of(f, f->links, row, n, fragment_fastest(f->links[row])) / links);
         if (gain >= FRAGMENT_BEYOND_GAIN)
                 snprintf(
                         out->text[out->n++], FRAGMENT_BEYOND_TEXT,
@@ -65,7 +60,7 @@ static void try_setting(const char *name, const char *value, const struct fragme
                         name, value, capo_ran_algo(then), capo_ran_proto(then),
                         g.nccl.rows[0].channels, gbs, links, capo_algo_name(now->algo),
                         capo_proto_name(now->proto), now->channels,
-                        rate_of(f, row, n, CAPO_ALGO_PROTO(now->algo, now->proto), false),
+                        rate_of(f, f->cost, row, n, CAPO_ALGO_PROTO(now->algo, now->proto)),
                         100 * gain, name, value, name);
         fragment_model_finish(&g);
 }
@@ -76,20 +71,21 @@ static void try_channels(const struct fragment_machine *m, const struct capo_all
 {
         const struct capo_plan_row *r = &f->nccl.rows[row];
         static const char name[] = "NCCL_MIN_CTAS"; /* NCCL that has a cost table has it */
-        uint8_t best = fragment_model_best(f, row);
+        uint8_t best = fragment_fastest(f->cost[row]);
         int channels =
                     r->channels > f->channels ? r->channels : f->channels, /* NCCL doubles them */
                 more = channels >= CHANNELS_MOST / 2 ? CHANNELS_MOST : 2 * channels;
         struct capo_ceilings c;
         enum capo_ceiling_of of;
-        double most, gbs = rate_of(f, row, a->n_ranks, best, false);
+        double most, gbs = rate_of(f, f->cost, row, a->n_ranks, best);
         char size[16];
 
         if (!best || getenv(name) || m->tray || a->n_ranks > RANKS_MOST || more == channels ||
             best >> 4 == CAPO_ALGO_NVLS_TREE || /* no ceiling includes adding in several switches */
             capo_ceilings(m->t, a, CAPO_CEILING_HYBRID, &c) < 0)
                 return;
-        most = bus_factor(f, row, a->n_ranks) * capo_ceiling(&c, r->coll, &of);
+        most = capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)a->n_ranks) *
+               capo_ceiling(&c, r->coll, &of);
         if (most * (1 - FRAGMENT_BEYOND_GAIN) > gbs)
                 snprintf(out->text[out->n++], FRAGMENT_BEYOND_TEXT,
                          "%s=%d: the links allow %.1f GB/s of bus bandwidth at %s. NCCL's best "

@@ -341,7 +341,7 @@ static void correct_model(struct fragment_model *f, const struct fragment_views 
         f->tree_cap = formula.caps ? formula_tree(&formula, INFINITY) : 0;
 }
 
-static uint8_t find_fastest(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
+uint8_t fragment_fastest(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
 {
         uint8_t best = 0;
         float least = INFINITY;
@@ -357,14 +357,13 @@ static uint8_t find_fastest(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
         return best;
 }
 
-uint8_t fragment_model_best(const struct fragment_model *f, size_t row)
+double fragment_cost(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], uint8_t choice)
 {
-        return find_fastest(f->cost[row]);
-}
+        unsigned algo = choice >> 4, proto = choice & 15;
 
-uint8_t fragment_links_best(const struct fragment_model *f, size_t row)
-{
-        return find_fastest(f->links[row]);
+        return algo && proto && algo <= CAPO_PLAN_ALGOS && proto <= CAPO_PLAN_PROTOS
+                       ? (double)cost[algo - 1][proto - 1]
+                       : NAN;
 }
 
 int fragment_model(const struct fragment_machine *m, const struct capo_alloc *a,

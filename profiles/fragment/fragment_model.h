@@ -55,10 +55,10 @@ void fragment_model_finish(struct fragment_model *f);
  *
  * The allocation and the machine given to fragment_model() must still be there.
  *
- * Return: 0; -ENOMEM; -ENOTSUP: bandwidths were not corrected (why_not). */
+ * Return: 0; -ENOTSUP: bandwidths were not corrected (why_not). */
 int fragment_model_reorder(struct fragment_model *f, const int *nodes, int n);
 
-/** fragment_model_best() - the fastest cell of a row after correction, as CAPO_ALGO_PROTO; 0: none.
- * fragment_links_best() - the same from `links`. */
-uint8_t fragment_model_best(const struct fragment_model *f, size_t row);
-uint8_t fragment_links_best(const struct fragment_model *f, size_t row);
+/** fragment_fastest() - the fastest cell of a row of cost or links, as CAPO_ALGO_PROTO; 0: none.
+ * fragment_cost() - the time of a choice there; NAN: it has none. */
+uint8_t fragment_fastest(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]);
+double fragment_cost(float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS], uint8_t choice);

@@ -7,6 +7,7 @@
 #include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/fragment_orders.h"
+#include "profiles/import/import.h"
 
 /* Do two nodes of the allocation use the same GPUs? */
 static bool nodes_alike(const struct capo_alloc *a, int x, int y)
@@ -34,36 +35,25 @@ bool fragment_nodes_differ(const struct capo_alloc *a)
         return false;
 }
 
-/* The same machines in another order. */
-static void reorder_alloc(const struct capo_alloc *a, const int *nodes, struct capo_alloc *out)
+static void name_order(const struct capo_topology *t, const struct capo_alloc *a,
+                       struct fragment_order *o)
 {
-        struct capo_alloc b = {.n_ranks = a->n_ranks,
-                               .n_nodes = a->n_nodes,
-                               .ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *b.ranks)};
+        _cleanup_(capo_alloc_free) struct capo_alloc b = {
+                .n_ranks = a->n_ranks,
+                .n_nodes = a->n_nodes,
+                .ranks = xcalloc((size_t)a->n_ranks + 1, sizeof *b.ranks)};
+        struct capo_layout layout;
         int at = 0;
 
         for (int k = 0; k < a->n_nodes; k++) {
                 for (int i = 0; i < a->n_ranks; i++) {
-                        if (a->ranks[i].node == nodes[k])
+                        if (a->ranks[i].node == o->nodes[k])
                                 b.ranks[at++] = (struct capo_alloc_rank){k, a->ranks[i].gpu};
                 }
         }
-        *out = b;
-}
-
-static int name_order(const struct capo_topology *t, const struct capo_alloc *a,
-                      struct fragment_order *o)
-{
-        struct capo_layout layout;
-        struct capo_alloc b;
-        int r;
-
-        reorder_alloc(a, o->nodes, &b);
         capo_alloc_layout(&b, &layout);
         capo_layout_print(&layout, o->layout, sizeof o->layout);
-        r = capo_class_name(t, &b, o->class_name, sizeof o->class_name);
-        capo_alloc_free(&b);
-        return r;
+        capo_class_name(t, &b, o->class_name, sizeof o->class_name);
 }
 
 /* The next order of the kinds @kind, which rise at first; false: that was the last. */
@@ -117,13 +107,6 @@ static bool list_orders(const struct capo_alloc *a, struct fragment_orders *out)
         return out->n > 1;
 }
 
-static double cost_of(const struct fragment_model *f, size_t row, unsigned algo, unsigned proto)
-{
-        return algo && proto && algo <= CAPO_PLAN_ALGOS && proto <= CAPO_PLAN_PROTOS
-                       ? (double)f->cost[row][algo - 1][proto - 1]
-                       : NAN;
-}
-
 int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
                     const struct capo_alloc *a,
                     int (*each)(void *user, const struct fragment_order *order), void *user,
@@ -145,24 +128,18 @@ int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
                 struct fragment_order *o = &out->v[i];
                 const struct capo_plan_row *row = &f->nccl.rows[out->row];
 
-                r = name_order(t, a, o);
-                if (r == 0)
-                        r = fragment_model_reorder(f, o->nodes, a->n_nodes);
-                o->best = fragment_model_best(f, out->row);
-                o->best_us = cost_of(f, out->row, o->best >> 4, o->best & 15);
-                o->own_us = cost_of(f, out->row, row->algo, row->proto);
+                name_order(t, a, o);
+                r = fragment_model_reorder(f, o->nodes, a->n_nodes);
+                o->best = fragment_fastest(f->cost[out->row]);
+                o->best_us = fragment_cost(f->cost[out->row], o->best);
+                o->own_us =
+                        fragment_cost(f->cost[out->row], CAPO_ALGO_PROTO(row->algo, row->proto));
                 out->best = o->best_us < out->v[out->best].best_us ? i : out->best;
                 out->own = o->own_us < out->v[out->own].own_us ? i : out->own;
                 if (r == 0 && each)
                         r = each(user, o);
         }
         return r ?: fragment_model_reorder(f, out->v[0].nodes, a->n_nodes);
-}
-
-bool fragment_orders_matter(const struct fragment_orders *o)
-{
-        return o->n && (o->v[o->best].best_us <= (1 - CAPO_MODEL_MARGIN) * o->v[0].best_us ||
-                        o->v[o->own].own_us < 0.99 * o->v[0].own_us);
 }
 
 char *fragment_orders_text(const struct fragment_orders *o, const struct fragment_model *f,
@@ -175,8 +152,9 @@ char *fragment_orders_text(const struct fragment_orders *o, const struct fragmen
         char size[16];
 
         *text = 0;
-        if (!fragment_orders_matter(o))
-                return text;
+        if (!o->n || !(own->own_us < 0.99 * asked->own_us ||
+                       best->best_us <= (1 - CAPO_MODEL_MARGIN) * asked->best_us))
+                return text; /* the second needs a setting, too */
         capo_size_print(row->bytes, size, sizeof size);
         if (own->own_us < 0.99 * asked->own_us)
                 snprintf(text, room,

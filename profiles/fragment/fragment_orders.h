@@ -32,7 +32,7 @@ struct fragment_orders {
  * NCCL's table has no order, so it is asked once. Nodes with the same GPUs are alike, and orders
  * that differ only in those are one.
  *
- * Return: 0; -ENOMEM; what @each returned. */
+ * Return: 0; errors of fragment_model_reorder(); what @each returned. */
 int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
                     const struct capo_alloc *a,
                     int (*each)(void *user, const struct fragment_order *order), void *user,
@@ -41,12 +41,8 @@ int fragment_orders(struct fragment_model *f, const struct capo_topology *t,
 /** fragment_nodes_differ() - do two nodes use different GPUs? */
 bool fragment_nodes_differ(const struct capo_alloc *a);
 
-/** fragment_orders_matter() - is another order than the one asked more than 1 % faster by NCCL's own
- * choice, or by CAPO_MODEL_MARGIN with the best one? The second needs a setting, too. */
-bool fragment_orders_matter(const struct fragment_orders *o);
-
-/** fragment_orders_text() - the best order in a sentence, "" where none is better. Returns @text.
- */
+/** fragment_orders_text() - the best order in a sentence; "": none is more than 1 % faster than the one
+ * asked by NCCL's own choice, or by CAPO_MODEL_MARGIN with the best one. Returns @text. */
 char *fragment_orders_text(const struct fragment_orders *o, const struct fragment_model *f,
                            int n_ranks, char *text, size_t room);
 #define FRAGMENT_ORDER_TEXT 512

@@ -8,23 +8,6 @@
 #include "profiles/fragment/link_loads.h"
 #include "profiles/fragment/ways.h"
 
-struct machine {
-        struct ways ways;
-        double *load; /* by link */
-        bool lost;    /* a path was missing */
-};
-
-static void add_way_load(struct machine *m, struct way way, double x)
-{
-        m->lost |= way.type == WAY_NONE;
-        way_load(&way, x, m->load);
-}
-
-static void gpu_to_gpu(struct machine *m, const struct fragment_domain *d, int a, int b, double x)
-{
-        add_way_load(m, way_between(&m->ways, d->gpus, d->n_gpus, a, b), x);
-}
-
 /* ---- channels ---- */
 
 struct channel {
@@ -39,44 +22,39 @@ static int channel_read(const struct capo_topology *t, const char *text, struct 
         while (*text) {
                 bool net = !strncmp(text, "net", 3);
                 char *end;
-                int dev = (int)strtol(text + (net ? 3 : 0), &end, 10), at = -1;
+                int dev = (int)strtol(text + (net ? 3 : 0), &end, 10), at;
 
                 if (end == text || (net && end == text + 3))
                         return -EINVAL;
                 text = end + strspn(end, " ");
-                if (net) {
-                        at = dev < (int)t->n_nics
-                                     ? dev
-                                     : -1; /* capo plan numbers them in the order of the file */
-                        c->nic[c->n > 0] = at;
-                } else {
-                        at = capo_topology_gpu_by_dev(t, dev);
-                        if (c->n == CAPO_NODE_GPUS_MAX)
-                                return -EINVAL;
-                        c->gpus[c->n++] = at;
-                }
-                if (at < 0)
+                at = net ? dev : capo_topology_gpu_by_dev(t, dev);
+                if (at < 0 || (net && dev >= (int)t->n_nics) ||
+                    (!net && c->n == CAPO_NODE_GPUS_MAX))
                         return -EINVAL;
+                if (net) /* capo plan numbers them in the order of the file */
+                        c->nic[c->n > 0] = at;
+                else
+                        c->gpus[c->n++] = at;
         }
         if (c->nic[1] < 0)
                 c->nic[1] = c->nic[0];
         return c->n ? 0 : -EINVAL;
 }
 
-static int ring_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c,
+static int ring_channel(struct ways *w, const struct fragment_domain *d, const struct channel *c,
                         bool alone, double x)
 {
         for (int i = 0; i + 1 < c->n; i++)
-                gpu_to_gpu(m, d, c->gpus[i], c->gpus[i + 1], x);
+                ways_load_between(w, d->gpus, d->n_gpus, c->gpus[i], c->gpus[i + 1], x);
         if (alone) {
                 if (c->n > 1)
-                        gpu_to_gpu(m, d, c->gpus[c->n - 1], c->gpus[0], x);
+                        ways_load_between(w, d->gpus, d->n_gpus, c->gpus[c->n - 1], c->gpus[0], x);
                 return 0;
         }
         if (c->nic[0] < 0)
                 return -EINVAL;
-        add_way_load(m, way_in(&m->ways, c->nic[0], c->gpus[0]), x);
-        add_way_load(m, way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[c->n - 1], c->nic[1]), x);
+        ways_load_in(w, c->nic[0], c->gpus[0], x);
+        ways_load_out(w, d->gpus, d->n_gpus, c->gpus[c->n - 1], c->nic[1], x);
         return 0;
 }
 
@@ -113,15 +91,15 @@ static struct place place_in_tree(int r, int n, bool second)
 /* The first GPU of a chain talks to the parent. The pattern decides which talk to the children: the
  * first (tree), the second (split tree), or the second for the first child and the first for the
  * other (balanced). */
-static int tree_channel(struct machine *m, const struct fragment_domain *d, const struct channel *c,
+static int tree_channel(struct ways *w, const struct fragment_domain *d, const struct channel *c,
                         int node, int n_nodes, double x)
 {
         int second = c->n > 1,
             child_at[2] = {d->tree->pattern == 3 ? 0 : second, d->tree->pattern == 2 ? second : 0};
 
         for (int i = 0; i + 1 < c->n; i++) {
-                gpu_to_gpu(m, d, c->gpus[i], c->gpus[i + 1], x);
-                gpu_to_gpu(m, d, c->gpus[i + 1], c->gpus[i], x);
+                ways_load_between(w, d->gpus, d->n_gpus, c->gpus[i], c->gpus[i + 1], x);
+                ways_load_between(w, d->gpus, d->n_gpus, c->gpus[i + 1], c->gpus[i], x);
         }
         if (n_nodes == 1)
                 return 0;
@@ -131,15 +109,12 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
                 struct place p = place_in_tree(node, n_nodes, copy);
 
                 for (int k = 0; k < 3; k++) {
-                        int at = k < 2 ? child_at[k] : 0;
+                        int at = k < 2 ? child_at[k] : 0, nic = c->nic[at > 0];
 
                         if (k < 2 ? !p.child[k] : !p.parent)
                                 continue;
-                        add_way_load(
-                                m,
-                                way_out(&m->ways, d->gpus, d->n_gpus, c->gpus[at], c->nic[at > 0]),
-                                x / 2);
-                        add_way_load(m, way_in(&m->ways, c->nic[at > 0], c->gpus[at]), x / 2);
+                        ways_load_out(w, d->gpus, d->n_gpus, c->gpus[at], nic, x / 2);
+                        ways_load_in(w, nic, c->gpus[at], x / 2);
                 }
         }
         return 0;
@@ -147,54 +122,44 @@ static int tree_channel(struct machine *m, const struct fragment_domain *d, cons
 
 /* ---- the fullest link ---- */
 
-static void find_fullest(const struct machine *m, double *rate, char *text, size_t room)
-{
-        const double *cap = m->ways.cap;
-
-        for (int i = 0; i < m->ways.n_links; i++) {
-                if (m->load[i] > 0 && cap[i] > 0 && cap[i] / m->load[i] < *rate * (1 - 1e-9)) {
-                        *rate = cap[i] / m->load[i];
-                        ways_link_name(&m->ways, i, text, room);
-                }
-        }
-}
-
+/* @full: 64 bytes for its name. */
 static int shape_rate(const struct capo_topology *t, const struct fragment_domain *domains,
-                      int n_domains, int n_channels, bool tree, double *rate, char *text,
-                      size_t room)
+                      int n_domains, int n_channels, bool tree, double *rate, char *full)
 {
-        struct machine m = {0};
+        struct ways w;
         int r = 0;
 
-        ways_new(t, &m.ways);
-        m.load = xcalloc((size_t)m.ways.n_links + 1, sizeof *m.load);
+        ways_new(t, &w);
         *rate = INFINITY;
         for (int i = 0; i < n_domains && r == 0; i++) {
                 const struct fragment_domain *d = &domains[i];
                 const struct capo_plan_graph *g = tree ? d->tree : d->ring;
 
                 for (int c = 0; c < n_channels && r == 0; c++) {
+                        double x = 1.0 / n_channels;
                         struct channel channel;
 
                         r = g && g->n_paths
                                     ? channel_read(t, g->paths[(size_t)c % g->n_paths], &channel)
                                     : -EINVAL;
                         if (r == 0)
-                                r = tree ? tree_channel(&m, d, &channel, i, n_domains,
-                                                        1.0 / n_channels)
-                                         : ring_channel(&m, d, &channel, n_domains == 1,
-                                                        1.0 / n_channels);
+                                r = tree ? tree_channel(&w, d, &channel, i, n_domains, x)
+                                         : ring_channel(&w, d, &channel, n_domains == 1, x);
                 }
-                if (i + 1 == n_domains || domains[i + 1].machine != d->machine) {
-                        find_fullest(&m, rate, text, room);
-                        memset(m.load, 0, sizeof *m.load * (size_t)m.ways.n_links);
+                if (i + 1 < n_domains && domains[i + 1].machine == d->machine)
+                        continue;
+                for (int k = 0; k < w.n_links; k++) {
+                        if (w.load[k] > 0 && w.cap[k] > 0 &&
+                            w.cap[k] / w.load[k] < *rate * (1 - 1e-9)) {
+                                *rate = w.cap[k] / w.load[k];
+                                ways_link_name(&w, k, full, 64);
+                        }
+                        w.load[k] = 0;
                 }
         }
-        if (m.lost)
-                r = -EINVAL;
-        free(m.load);
-        ways_free(&m.ways);
-        return r < 0 ? r : isinf(*rate) ? -EINVAL : 0;
+        free(w.cap);
+        free(w.load);
+        return r < 0 || w.lost || isinf(*rate) ? -EINVAL : 0;
 }
 
 int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains,
@@ -205,11 +170,10 @@ int fragment_loads(const struct capo_topology *t, const struct fragment_domain *
         memset(out, 0, sizeof *out);
         if (n_channels < 1 || n_domains < 1)
                 return -EINVAL;
-        r = shape_rate(t, domains, n_domains, n_channels, false, &out->ring_gbs, out->ring_full,
-                       sizeof out->ring_full);
+        r = shape_rate(t, domains, n_domains, n_channels, false, &out->ring_gbs, out->ring_full);
         if (r == 0)
                 r = shape_rate(t, domains, n_domains, n_channels, true, &out->tree_gbs,
-                               out->tree_full, sizeof out->tree_full);
+                               out->tree_full);
         out->tree_gbs *= 2; /* NCCL's bus bandwidth of Tree is twice the rate of all-reduce */
         return r;
 }

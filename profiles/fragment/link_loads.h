@@ -35,6 +35,6 @@ struct fragment_attained {
  * NVLink to a GPU beside the NIC (PXN); the receiver does not (src/graph/connect.cc, paths.cc,
  * transport/net.cc of NCCL 2.28).
  *
- * Return: 0; -EINVAL: the graphs or PCI speeds are missing; -ENOMEM. */
+ * Return: 0; -EINVAL: the graphs or PCI speeds are missing. */
 int fragment_loads(const struct capo_topology *t, const struct fragment_domain *domains,
                    int n_domains, int n_channels, struct fragment_attained *out);

@@ -25,6 +25,7 @@ void ways_new(const struct capo_topology *t, struct ways *w)
         w->nic = w->cpu + cpus * cpus;
         w->n_links = w->nic + 2 * (int)t->n_nics;
         w->cap = xcalloc((size_t)w->n_links + 1, sizeof *w->cap);
+        w->load = xcalloc((size_t)w->n_links + 1, sizeof *w->load);
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
 
@@ -42,12 +43,6 @@ void ways_new(const struct capo_topology *t, struct ways *w)
                 w->cap[w->cpu + i] = fragment_cpu_link_gbs(&t->cpus[i / cpus]);
         for (int i = 0; i < 2 * (int)t->n_nics; i++)
                 w->cap[w->nic + i] = t->nics[i / 2].gbs;
-}
-
-void ways_free(struct ways *w)
-{
-        free(w->cap);
-        w->cap = NULL;
 }
 
 void ways_link_name(const struct ways *w, int link, char *text, size_t room)
@@ -80,36 +75,6 @@ void ways_link_name(const struct ways *w, int link, char *text, size_t room)
 
 /* ---- paths ---- */
 
-static void add_link_share(struct way *way, int link, double share)
-{
-        for (int i = 0; i < way->n; i++) {
-                if (way->use[i].link == link) {
-                        way->use[i].share += share;
-                        return;
-                }
-        }
-        if (way->n == WAY_LINKS) {
-                way->type = WAY_NONE;
-                return;
-        }
-        way->use[way->n].link = link;
-        way->use[way->n++].share = share;
-}
-
-static void append_way(struct way *way, const struct way *more)
-{
-        for (int i = 0; i < more->n; i++)
-                add_link_share(way, more->use[i].link, more->use[i].share);
-        if (more->type == WAY_NONE)
-                way->type = WAY_NONE;
-}
-
-void way_load(const struct way *way, double rate, double *use)
-{
-        for (int i = 0; i < way->n; i++)
-                use[way->use[i].link] += rate * way->use[i].share;
-}
-
 static bool is_above(const struct capo_topology *t, int pci, int maybe)
 {
         for (; pci >= 0; pci = t->pcis[pci].parent) {
@@ -119,45 +84,39 @@ static bool is_above(const struct capo_topology *t, int pci, int maybe)
         return false;
 }
 
-/* The PCI path between two functions: up to the common bridge, or to the CPU, and down. */
-static void by_pci(const struct ways *w, int from, int to, double share, struct way *way)
+/* The PCI path of kind @path between two functions: up to the common bridge, or to the CPU, and
+ * down. */
+static void load_pci(struct ways *w, enum capo_path path, int from, int to, double rate)
 {
         const struct capo_topology *t = w->t;
         int a, b;
 
-        if (from < 0 || to < 0) {
-                way->type = WAY_NONE;
+        if (from < 0 || to < 0 || path < CAPO_PATH_PIX || path > CAPO_PATH_SYS) {
+                w->lost = true;
                 return;
         }
         for (int p = from; p >= 0 && !is_above(t, to, p); p = t->pcis[p].parent)
-                add_link_share(way, w->pci + 2 * p, share);
+                w->load[w->pci + 2 * p] += rate;
         for (int p = to; p >= 0 && !is_above(t, from, p); p = t->pcis[p].parent)
-                add_link_share(way, w->pci + 2 * p + 1, share);
+                w->load[w->pci + 2 * p + 1] += rate;
         a = t->pcis[from].cpu;
         b = t->pcis[to].cpu;
         if (a != b && a >= 0 && b >= 0)
-                add_link_share(way, w->cpu + a * (int)t->n_cpus + b, share);
+                w->load[w->cpu + a * (int)t->n_cpus + b] += rate;
 }
 
-static enum way_type type_of(enum capo_path path)
-{
-        switch (path) {
-        case CAPO_PATH_PIX: return WAY_PIX;
-        case CAPO_PATH_PXB: return WAY_PXB;
-        case CAPO_PATH_PHB: return WAY_PHB;
-        case CAPO_PATH_NODE:
-        case CAPO_PATH_SYS: return WAY_SYS;
-        default: return WAY_NONE;
-        }
-}
-
-static enum way_type to_nic(const struct ways *w, int gpu, int nic)
+static enum capo_path to_nic(const struct ways *w, int gpu, int nic)
 {
         const struct capo_topology *t = w->t;
 
-        return t->nic_path
-                       ? type_of((enum capo_path)t->nic_path[(size_t)gpu * t->n_nics + (size_t)nic])
-                       : WAY_NONE;
+        return t->nic_path ? t->nic_path[(size_t)gpu * t->n_nics + (size_t)nic] : CAPO_PATH_UNKNOWN;
+}
+
+static bool is_beside(const struct ways *w, int gpu, int nic)
+{
+        enum capo_path path = to_nic(w, gpu, nic);
+
+        return path == CAPO_PATH_PIX || path == CAPO_PATH_PXB;
 }
 
 /* NVLink rate between two GPUs, direct or through a switch; 0: none. */
@@ -168,25 +127,30 @@ static double nvlink_rate(const struct ways *w, int a, int b)
         return straight > 0 ? straight : fmin(w->cap[w->port + 2 * a], w->cap[w->port + 2 * b + 1]);
 }
 
-static struct way by_wire(const struct ways *w, int a, int b)
+static void load_nvlink(struct ways *w, int a, int b, double rate)
 {
-        struct way way = {.type = WAY_NVL};
+        int straight = a * (int)w->t->n_gpus + b;
 
-        if (w->cap[a * (int)w->t->n_gpus + b] > 0) {
-                add_link_share(&way, a * (int)w->t->n_gpus + b, 1);
-        } else {
-                add_link_share(&way, w->port + 2 * a, 1);
-                add_link_share(&way, w->port + 2 * b + 1, 1);
+        if (w->cap[straight] > 0) {
+                w->load[straight] += rate;
+                return;
         }
-        return way;
+        w->load[w->port + 2 * a] += rate;
+        w->load[w->port + 2 * b + 1] += rate;
 }
 
-/* The GPU with the best links to both, the lowest of equals, as in NCCL; -1: none. */
-static int find_relay(const struct ways *w, const int *gpus, int n, int a, int b)
+void ways_load_between(struct ways *w, const int *gpus, int n, int a, int b, double rate)
 {
+        const struct capo_topology *t = w->t;
         double most = 0;
-        int by = -1;
+        int by = -1; /* the GPU with the best links to both, the lowest of equals, as in NCCL */
 
+        if (a == b)
+                return;
+        if (nvlink_rate(w, a, b) > 0) {
+                load_nvlink(w, a, b, rate);
+                return;
+        }
         for (int i = 0; i < n; i++) {
                 int c = gpus[i];
                 double least =
@@ -197,83 +161,45 @@ static int find_relay(const struct ways *w, const int *gpus, int n, int a, int b
                         by = c;
                 }
         }
-        return by;
-}
-
-struct way way_between(const struct ways *w, const int *gpus, int n, int a, int b)
-{
-        const struct capo_topology *t = w->t;
-        struct way way = {.type = WAY_LOC};
-        int by;
-
-        if (a == b)
-                return way;
-        if (nvlink_rate(w, a, b) > 0)
-                return by_wire(w, a, b);
-        by = find_relay(w, gpus, n, a, b);
         if (by >= 0) {
-                struct way on = by_wire(w, by, b);
-
-                way = by_wire(w, a, by);
-                append_way(&way, &on);
-                way.type = WAY_NVB;
-                return way;
+                load_nvlink(w, a, by, rate);
+                load_nvlink(w, by, b, rate);
+                return;
         }
-        way.type = t->gpu_path
-                           ? type_of((enum capo_path)t->gpu_path[(size_t)a * t->n_gpus + (size_t)b])
-                           : WAY_NONE;
-        by_pci(w, t->gpus[a].pci, t->gpus[b].pci, 1, &way);
-        return way;
+        load_pci(w,
+                 t->gpu_path ? t->gpu_path[(size_t)a * t->n_gpus + (size_t)b] : CAPO_PATH_UNKNOWN,
+                 t->gpus[a].pci, t->gpus[b].pci, rate);
 }
 
-struct way way_in(const struct ways *w, int nic, int gpu)
+void ways_load_in(struct ways *w, int nic, int gpu, double rate)
 {
         const struct capo_topology_gpu *g = &w->t->gpus[gpu];
-        struct way way = {.type = to_nic(w, gpu, nic)};
 
-        add_link_share(&way, w->nic + 2 * nic + 1, 1);
-        by_pci(w, w->t->nics[nic].pci, g->pci, 1, &way);
+        w->load[w->nic + 2 * nic + 1] += rate;
+        load_pci(w, to_nic(w, gpu, nic), w->t->nics[nic].pci, g->pci, rate);
         if (g->sm > 0 && g->sm < 80 && g->pci >= 0)
-                add_link_share(&way, w->pci + 2 * g->pci, 1.0 / 8);
-        return way;
+                w->load[w->pci + 2 * g->pci] += rate * (1.0 / 8);
 }
 
-static struct way straight_out(const struct ways *w, int gpu, int nic)
+void ways_load_out(struct ways *w, const int *gpus, int n, int gpu, int nic, double rate)
 {
         const struct capo_topology *t = w->t;
-        struct way way = {.type = to_nic(w, gpu, nic)};
-        bool intel =
-                t->gpus[gpu].cpu >= 0 && !strcmp(t->cpus[t->gpus[gpu].cpu].vendor, "GenuineIntel");
-
-        by_pci(w, t->gpus[gpu].pci, t->nics[nic].pci, way.type == WAY_PHB && intel ? 6.0 / 5 : 1,
-               &way);
-        add_link_share(&way, w->nic + 2 * nic, 1);
-        return way;
-}
-
-/* The lowest GPU beside a NIC, through which the others send (PXN); -1: none. */
-static int gpu_near_nic(const struct ways *w, const int *gpus, int n, int nic)
-{
-        int least = -1;
+        int by = -1, cpu; /* the lowest GPU beside the NIC, through which the others send (PXN) */
+        enum capo_path path;
+        bool intel;
 
         for (int i = 0; i < n; i++) {
-                if (to_nic(w, gpus[i], nic) <= WAY_PXB && (least < 0 || gpus[i] < least))
-                        least = gpus[i];
+                if (is_beside(w, gpus[i], nic) && (by < 0 || gpus[i] < by))
+                        by = gpus[i];
         }
-        return least;
-}
-
-struct way way_out(const struct ways *w, const int *gpus, int n, int gpu, int nic)
-{
-        int by = gpu_near_nic(w, gpus, n, nic);
-        struct way way, on;
-
-        if (to_nic(w, gpu, nic) <= WAY_PXB || by < 0 || !(nvlink_rate(w, gpu, by) > 0))
-                return straight_out(w, gpu, nic);
-        way = by_wire(w, gpu, by);
-        on = straight_out(w, by, nic);
-        append_way(&way, &on);
-        if (way.type != WAY_NONE)
-                way.type = WAY_PXN;
-        return way;
+        if (!is_beside(w, gpu, nic) && by >= 0 && nvlink_rate(w, gpu, by) > 0) {
+                load_nvlink(w, gpu, by, rate);
+                gpu = by;
+        }
+        cpu = t->gpus[gpu].cpu;
+        intel = cpu >= 0 && !strcmp(t->cpus[cpu].vendor, "GenuineIntel");
+        path = to_nic(w, gpu, nic);
+        load_pci(w, path, t->gpus[gpu].pci, t->nics[nic].pci,
+                 path == CAPO_PATH_PHB && intel ? rate * (6.0 / 5) : rate);
+        w->load[w->nic + 2 * nic] += rate;
 }
