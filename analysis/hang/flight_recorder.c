@@ -169,7 +169,7 @@ static int32_t peer_of(const char *name)
 
 static uint16_t site_of(struct flight *f, const json_t *frames)
 {
-        char line[512], *site = NULL;
+        char *site = NULL;
         json_t *frame;
         size_t i, size = 0;
         FILE *out = json_array_size(frames) ? xmemstream(&site, &size) : NULL;
@@ -178,15 +178,11 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
                 return 0;
         json_array_foreach(frames, i, frame)
         {
-                const char *file =
-                        capo_base_name(string_or_empty(json_object_get(frame, "filename")));
-
-                if (i == FRAMES)
-                        break;
-                snprintf(line, sizeof line, "%s:%lld %s", file,
-                         (long long)get_integer(frame, "line"),
-                         string_or_empty(json_object_get(frame, "name")));
-                fprintf(out, "%s%s", i ? "\n" : "", line);
+                if (i < FRAMES)
+                        fprintf(out, "%s%.511s:%lld %.511s", i ? "\n" : "",
+                                capo_base_name(string_or_empty(json_object_get(frame, "filename"))),
+                                (long long)get_integer(frame, "line"),
+                                string_or_empty(json_object_get(frame, "name")));
         }
         xmemclose(out);
         return capo_hang_foreign_site(&f->to, site);
@@ -194,52 +190,34 @@ static uint16_t site_of(struct flight *f, const json_t *frames)
 
 /* ---- groups ---- */
 
-/* Parse "[0, 2, 5]", or an array. */
-static json_t *ranks_of(const json_t *config)
+/* @config: has "ranks", an array or "[0, 2, 5]"; NULL: the dump does not describe the group. Return: its
+ * communicator. */
+static uint32_t join_group(struct flight *f, const char *name, const json_t *config)
 {
-        json_t *ranks = json_object_get(config, "ranks");
-
-        return json_is_array(ranks) ? json_incref(ranks)
-                                    : json_loads(string_or_empty(ranks), 0, NULL);
-}
-
-static int32_t place_of(const json_t *ranks, int32_t rank)
-{
-        for (size_t i = 0; i < json_array_size(ranks); i++) {
-                if (json_integer_value(json_array_get(ranks, i)) == rank)
-                        return (int32_t)i;
-        }
-        return -1;
-}
-
-static int join_group(struct flight *f, const char *name, const json_t *config)
-{
-        int32_t me = f->to.hang->processes[f->process].rank;
-        json_auto_t *ranks = ranks_of(config);
+        json_t *given = json_object_get(config, "ranks");
+        json_auto_t *ranks = json_is_array(given) ? json_incref(given)
+                                                  : json_loads(string_or_empty(given), 0, NULL);
         _cleanup_free_ char *list =
                 json_is_array(ranks) ? json_dumps(ranks, JSON_COMPACT) : xstrdup("");
         const char *desc = string_or_empty(json_object_get(config, "desc"));
         uint32_t comm = 0, n = f->to.hang->n_comms;
-        int32_t size = (int32_t)json_array_size(ranks);
+        int32_t size = (int32_t)json_array_size(ranks), me = f->to.hang->processes[f->process].rank,
+                place = size ? -1 : me;
 
-        if (!list)
-                return -ENOMEM;
+        for (int32_t i = 0; i < size && place < 0; i++)
+                place = json_integer_value(json_array_get(ranks, (size_t)i)) == me ? i : -1;
         while (comm < n && (strcmp(f->groups[comm].name, name) != 0 ||
                             strcmp(f->groups[comm].ranks, list) != 0))
                 comm++;
         if (comm == n) {
-                struct group *g;
-
                 xarray_room(&f->groups, n, sizeof *f->groups);
                 capo_hang_foreign_comm(&f->to,
                                        *desc && strcmp(desc, "undefined") != 0 ? desc : name, 0,
                                        size ? size : -1);
-                g = &f->groups[comm];
-                *g = (struct group){.name = xstrdup(name), .ranks = steal(&list)};
+                f->groups[comm] = (struct group){.name = xstrdup(name), .ranks = steal(&list)};
         }
-        f->groups[comm].member =
-                capo_hang_foreign_member(&f->to, comm, f->process, size ? place_of(ranks, me) : me);
-        return 0;
+        f->groups[comm].member = capo_hang_foreign_member(&f->to, comm, f->process, place);
+        return comm;
 }
 
 static uint32_t group_of(const struct flight *f, const char *name)
@@ -280,7 +258,7 @@ static void close_group(struct flight *f, const json_t *e, uint32_t comm)
         f->run.comm = CAPO_HANG_NONE;
 }
 
-static int take_entry(struct flight *f, const json_t *e)
+static void take_entry(struct flight *f, const json_t *e)
 {
         const char *group = string_or_empty(json_array_get(json_object_get(e, "process_group"), 0));
         const char *name = string_or_empty(json_object_get(e, "profiling_name"));
@@ -296,13 +274,8 @@ static int take_entry(struct flight *f, const json_t *e)
         struct capo_hang_member *m;
         unsigned size;
 
-        if (comm == CAPO_HANG_NONE) { /* a group that the dump does not describe */
-                int r = join_group(f, group, NULL);
-
-                if (r < 0)
-                        return r;
-                comm = group_of(f, group);
-        }
+        if (comm == CAPO_HANG_NONE)
+                comm = join_group(f, group, NULL);
         m = &f->to.hang->comms[comm].members[f->groups[comm].member];
         c.comm = comm;
         c.member = f->groups[comm].member;
@@ -322,11 +295,11 @@ static int take_entry(struct flight *f, const json_t *e)
                         f->run = (struct run){.comm = comm, .first = p->n_calls, .number = run};
         } else {
                 if (seq < 0 || seq >= UINT32_MAX)
-                        return 0;
+                        return;
                 m->issued = (uint32_t)seq > m->issued ? (uint32_t)seq : m->issued;
                 if (c.call == CAPO_CALL_GROUP) {
                         close_group(f, e, comm);
-                        return 0;
+                        return;
                 }
                 f->run.comm = CAPO_HANG_NONE;
                 c.seq = (uint32_t)seq;
@@ -335,64 +308,46 @@ static int take_entry(struct flight *f, const json_t *e)
                 if (last && last->comm == comm &&
                     last->seq == c.seq) { /* another call of a group */
                         last->bytes += c.bytes;
-                        return 0;
+                        return;
                 }
         }
         c.site = site_of(f, json_object_get(e, "frames"));
         capo_hang_foreign_call(&f->to, f->process, &c);
-        return 0;
 }
 
 /* ---- dumps ---- */
 
-static int take_dump(struct flight *f, const json_t *dump)
+static void take_dump(struct flight *f, const json_t *dump)
 {
-        const json_t *config = json_object_get(dump, "pg_config"),
-                     *entries = json_object_get(dump, "entries");
-        struct capo_hang_process *p = &f->to.hang->processes[f->process];
+        const json_t *entries = json_object_get(dump, "entries");
+        /* otherwise the oldest entries were overwritten */
+        bool whole = get_integer(json_array_get(entries, 0), "record_id") == 0;
         const char *name;
-        bool whole;
         json_t *v;
         size_t i;
-        int r = 0;
 
         f->run.comm = CAPO_HANG_NONE;
         for (i = 0; i < f->to.hang->n_comms; i++)
                 f->groups[i].member = CAPO_HANG_NONE;
-        json_object_foreach((json_t *)config, name, v)
-        {
-                if (r == 0)
-                        r = join_group(f, name, v);
-        }
-        json_array_foreach(entries, i, v)
-        {
-                if (r == 0)
-                        r = take_entry(f, v);
-        }
-        if (r < 0)
-                return r;
-        whole = get_integer(json_array_get(entries, 0), "record_id") ==
-                0; /* otherwise the oldest entries were overwritten */
+        json_object_foreach(json_object_get(dump, "pg_config"), name, v) join_group(f, name, v);
+        json_array_foreach(entries, i, v) take_entry(f, v);
         for (i = 0; i < f->to.hang->n_comms; i++) {
                 if (f->groups[i].member != CAPO_HANG_NONE)
                         f->to.hang->comms[i].members[f->groups[i].member].whole_p2p = whole;
         }
-        p->gpu_timed = true;
-        return 0;
+        f->to.hang->processes[f->process].gpu_timed = true;
 }
 
 /* The last number in the file name. */
 static int32_t rank_in(const char *path)
 {
         const char *name = capo_base_name(path), *end = name + strlen(name), *begin;
-        long n;
 
-        while (end > name && (end[-1] < '0' || end[-1] > '9'))
+        while (end > name && !isdigit((unsigned char)end[-1]))
                 end--;
-        for (begin = end; begin > name && begin[-1] >= '0' && begin[-1] <= '9';)
+        for (begin = end; begin > name && isdigit((unsigned char)begin[-1]);)
                 begin--;
-        n = end > begin && end - begin < 9 ? strtol(begin, NULL, 10) : -1;
-        return (int32_t)n;
+        return end > begin && end - begin < 9 ? atoi(begin) : -1;
 }
 
 static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char *why, size_t room)
@@ -402,15 +357,11 @@ static int load_dump(const char *path, json_t **out, uint64_t *written_ns, char 
         int fd = capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, reason, sizeof reason);
         _cleanup_fclose_ FILE *file = fd < 0 ? NULL : fdopen(fd, "r");
         json_error_t error;
-        int first;
 
         if (fd < 0)
                 return capo_why(fd, why, room, "%s: %s", path, reason);
-        if (!file)
-                return capo_why(-ENOMEM, why, room, "%s: %s", path, strerror(ENOMEM));
         *written_ns = (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
-        first = fgetc(file);
-        if (first == 0x80)
+        if (fgetc(file) == 0x80)
                 return capo_why(
                         -EINVAL, why, room,
                         "%s is a pickle, which can run programs when it is read; of a file that you trust make JSON: "
@@ -447,7 +398,8 @@ static int read_dump(struct flight *f, const char *path, uint64_t *written_ns, c
                                         f->to.job->processes[i].host, path, rank);
         }
         f->process = capo_hang_foreign_process(&f->to, rank, capo_base_name(path), 0);
-        return take_dump(f, dump);
+        take_dump(f, dump);
+        return 0;
 }
 
 int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out,

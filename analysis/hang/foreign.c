@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <search.h>
-
 #include "analysis/hang/foreign.h"
-#include "core/base/order.h"
 #include "core/base/xalloc.h"
 
 uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, const char *host,
@@ -18,7 +15,16 @@ uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, co
         return job->n_processes++;
 }
 
-static int by_name(const void *a, const void *b) { return strcmp(a, b); }
+uint32_t capo_hang_foreign_number(json_t **known, const char *key, uint32_t number)
+{
+        json_t *found = json_object_get(*known, key);
+
+        if (found)
+                return (uint32_t)json_integer_value(found);
+        *known = *known ?: json_object();
+        json_object_set_new_nocheck(*known, key, json_integer(number));
+        return number;
+}
 
 uint32_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, uint64_t uid,
                                 int32_t n_ranks)
@@ -33,7 +39,7 @@ uint32_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, u
         for (unsigned i = 0; taken != job->n_comms; i++) { /* as long as another one has it */
                 free(steal(&copy));
                 copy = i ? xprintf("%s/%u", name, i) : xstrdup(name);
-                taken = capo_index_number(&f->names, copy, by_name, job->n_comms);
+                taken = capo_hang_foreign_number(&f->names, copy, job->n_comms);
         }
         job->comms[job->n_comms] =
                 (struct capo_job_comm){.uid = uid, .name = copy, .n_ranks = n_ranks};
@@ -53,98 +59,56 @@ uint32_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, ui
         return c->n_members++;
 }
 
-struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
-                                              const struct capo_hang_call *call)
+void capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
+                            const struct capo_hang_call *call)
 {
         struct capo_hang_process *p = &f->hang->processes[process];
 
         xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
-        p->calls[p->n_calls] = *call;
-        return &p->calls[p->n_calls++];
+        p->calls[p->n_calls++] = *call;
 }
 
 uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
 {
         struct capo_hang_job *hang = f->hang;
+        uint32_t i = 0;
 
-        for (uint32_t i = 0; i < hang->n_sites; i++) {
-                if (!strcmp(hang->sites[i], text)) {
-                        free(text);
-                        return (uint16_t)(i + 1);
-                }
-        }
-        if (hang->n_sites == UINT16_MAX) {
+        while (i < hang->n_sites && strcmp(hang->sites[i], text) != 0)
+                i++;
+        if (i < hang->n_sites || i == UINT16_MAX) {
                 free(text);
-                return 0;
+                return i < hang->n_sites ? (uint16_t)(i + 1) : 0;
         }
         xarray_room(&hang->sites, hang->n_sites, sizeof *hang->sites);
         hang->sites[hang->n_sites++] = text;
         return (uint16_t)hang->n_sites;
 }
 
-/* Number nodes by host name, in the order of processes. */
-static void find_nodes(struct capo_job *job, struct capo_index *hosts)
-{
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                struct capo_job_process *p = &job->processes[i];
-                uint32_t node;
-                char *name;
-
-                if (!p->header.pid) /* without a pid, the host field holds a file name */
-                        continue;
-                node = capo_index_number(hosts, p->host, by_name, job->n_nodes);
-                p->node = node;
-                if (node != job->n_nodes)
-                        continue;
-                name = xstrdup(p->host);
-                xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
-                job->nodes[job->n_nodes++] = (struct capo_job_node){.name = name};
-        }
-}
-
 int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
 {
         struct capo_job *job = f->job;
-        struct capo_index hosts = {0};
-        int32_t most = (int32_t)job->n_processes;
+        json_t *hosts = NULL;
 
-        capo_index_finish(&f->names);
+        json_decref(f->names);
         if (r < 0)
                 return r;
-        for (uint32_t i = 0; i < job->n_comms; i++)
-                most = job->comms[i].n_ranks > most ? job->comms[i].n_ranks : most;
-        job->n_ranks = f->hang->n_ranks = most;
-        find_nodes(job, &hosts);
-        capo_index_finish(&hosts);
+        job->n_ranks = (int32_t)job->n_processes;
+        for (uint32_t i = 0; i < job->n_comms; i++) {
+                if (job->comms[i].n_ranks > job->n_ranks)
+                        job->n_ranks = job->comms[i].n_ranks;
+        }
+        f->hang->n_ranks = job->n_ranks;
+        for (uint32_t i = 0; i < job->n_processes; i++) { /* nodes, in the order of processes */
+                struct capo_job_process *p = &job->processes[i];
+
+                if (!p->header.pid) /* without a pid, the host field holds a file name */
+                        continue;
+                p->node = capo_hang_foreign_number(&hosts, p->host, job->n_nodes);
+                if (p->node != job->n_nodes)
+                        continue;
+                xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
+                job->nodes[job->n_nodes++] = (struct capo_job_node){.name = xstrdup(p->host)};
+        }
+        json_decref(hosts);
         return 0;
-}
-
-struct numbered {
-        const void *key;
-        int (*order)(const void *,
-                     const void *); /* in each entry, because tsearch() passes nothing else */
-        uint32_t number;
-};
-
-CAPO_ORDERED(by_key, struct numbered, a->order(a->key, b->key));
-
-uint32_t capo_index_number(struct capo_index *index, const void *key,
-                           int (*order)(const void *, const void *), uint32_t number)
-{
-        struct numbered *mine = xmalloc(sizeof *mine), **found;
-
-        *mine = (struct numbered){.key = key, .order = order, .number = number};
-        found = tsearch(mine, &index->root, by_key);
-        if (!found)
-                return number;
-        number = (*found)->number;
-        if (*found != mine)
-                free(mine);
-        return number;
-}
-
-void capo_index_finish(struct capo_index *index)
-{
-        tdestroy(index->root, free);
-        index->root = NULL;
 }

@@ -5,31 +5,16 @@
  * what each source does not know. */
 #pragma once
 
+#include <jansson.h>
+
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
-
-/* All zero is empty. All keys of an index have one type. */
-struct capo_index {
-        void *root;
-};
-
-/** capo_index_number() - the number of @key, which is added if new
- * @key: if new, must stay valid as long as @index
- * @order: compares two keys as for qsort(); 0: equal
- * @number: stored with @key if it is new
- *
- * Return: the stored number. */
-uint32_t capo_index_number(struct capo_index *index, const void *key,
-                           int (*order)(const void *, const void *), uint32_t number);
-
-/** capo_index_finish() - free its memory; it is empty afterwards. */
-void capo_index_finish(struct capo_index *index);
 
 /* Builds both structs; the caller made @job with capo_job_new(). */
 struct capo_hang_foreign {
         struct capo_job *job;
         struct capo_hang_job *hang;
-        struct capo_index names; /* of communicators */
+        json_t *names; /* of communicators */
 };
 
 /** capo_hang_foreign_process() - add a live process. @host is copied. Return: its index. */
@@ -45,14 +30,17 @@ uint32_t capo_hang_foreign_comm(struct capo_hang_foreign *f, const char *name, u
 uint32_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, uint32_t process,
                                   int32_t rank);
 
-/** capo_hang_foreign_call() - append a call of @process. Return: the copy, valid until the next
- * call. */
-struct capo_hang_call *capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
-                                              const struct capo_hang_call *call);
+/** capo_hang_foreign_call() - append a call of @process. */
+void capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
+                            const struct capo_hang_call *call);
 
 /** capo_hang_foreign_site() - add a call site; takes ownership of @text. Return: the value for a
  * call's .site; 0: too many. */
 uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text);
+
+/** capo_hang_foreign_number() - the number of @key in the object *@known, NULL at first; a new key
+ * gets @number. */
+uint32_t capo_hang_foreign_number(json_t **known, const char *key, uint32_t number);
 
 /** capo_hang_foreign_finish() - number ranks and nodes, unless @r is negative; @f cannot be used
  * afterwards in any case. Return: @r. */
@@ -65,7 +53,7 @@ int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r);
  * dump has no time
  * @why: a sentence, if the return is negative
  *
- * Return: 0; -EINVAL: not a dump, or two of one rank; -errno of reading; -ENOMEM. Call
+ * Return: 0; -EINVAL: not a dump, or two of one rank; -errno of reading. Call
  * capo_hang_job_finish() in any case. */
 int capo_hang_flight(char *const *paths, size_t n, struct capo_job *job, struct capo_hang_job *out,
                      char *why, size_t room);

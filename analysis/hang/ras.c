@@ -235,19 +235,24 @@ static void parse_line(struct reading *rd, const char *line)
                 take_line(rd, line + strspn(line, " "));
 }
 
-static bool tells_counts(const struct ras_comm *c)
+static uint64_t sum_calls(const struct ras_rank *r)
 {
-        for (uint32_t i = 0; i < c->n_ranks; i++) {
-                for (int k = 0; k < RAS_CALLS; k++) {
-                        if (c->ranks[i].count[k])
-                                return true;
-                }
-        }
-        return false;
+        uint64_t n = 0;
+
+        for (int i = 0; i < RAS_CALLS; i++)
+                n += r->count[i];
+        return n;
 }
 
-/* ras_read_text(), ras_comm_new(), ras_rank_new() - only for ras_read(). NULL, -ENOMEM: no memory.
- */
+static bool tells_counts(const struct ras_comm *c)
+{
+        uint64_t n = 0;
+
+        for (uint32_t i = 0; i < c->n_ranks && !n; i++)
+                n = sum_calls(&c->ranks[i]);
+        return n;
+}
+
 static void ras_read_text(char *text, struct ras_snapshot *out)
 {
         _cleanup_free_ struct reading *rd = xcalloc(1, sizeof *rd);
@@ -325,7 +330,6 @@ static const char *text_of(const json_t *o, const char *key)
 static int32_t int_of(const json_t *o, const char *key, int32_t otherwise)
 {
         const json_t *v = json_object_get(o, key);
-
         json_int_t n = json_integer_value(v);
 
         return json_is_integer(v) && n > INT32_MIN && n < INT32_MAX ? (int32_t)n : otherwise;
@@ -374,13 +378,9 @@ static void read_json(const json_t *doc, struct ras_snapshot *out)
                         ras_comm_new(out, hash, strtoull(hash, NULL, 16), int_of(c, "size", -1));
 
                 json_array_foreach(json_object_get(c, "ranks"), k, rank)
-                {
                         read_rank(comm, rank, false);
-                }
                 json_array_foreach(json_object_get(c, "missing_ranks"), k, rank)
-                {
                         read_rank(comm, rank, true);
-                }
         }
 }
 
@@ -428,17 +428,6 @@ struct counted {
         bool moved;
 };
 
-static uint64_t sum_calls(const struct ras_rank *r)
-{
-        uint64_t n = 0;
-
-        for (int i = 0; i < RAS_CALLS; i++)
-                n += r->count[i];
-        return n;
-}
-
-static bool rank_has_counts(const struct ras_rank *r) { return !r->absent && !r->making; }
-
 static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
 {
         if (!a || a->n_ranks != b->n_ranks)
@@ -454,19 +443,20 @@ static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
 static struct counted compare_counts(const struct ras_snapshot *before, const struct ras_comm *c)
 {
         const struct ras_comm *comms = before->comms;
-        struct counted n = {.most = 0};
+        struct counted n = {0};
 
         n.moved = !same_counts(
                 comms ? bsearch(c, comms, before->n_comms, sizeof *comms, by_size) : NULL, c);
         for (int k = 0; k < RAS_CALLS; k++)
                 n.least[k] = UINT64_MAX;
         for (uint32_t i = 0; i < c->n_ranks; i++) {
-                if (!rank_has_counts(&c->ranks[i]))
+                const struct ras_rank *r = &c->ranks[i];
+
+                if (r->absent || r->making)
                         continue;
-                n.most = sum_calls(&c->ranks[i]) > n.most ? sum_calls(&c->ranks[i]) : n.most;
+                n.most = sum_calls(r) > n.most ? sum_calls(r) : n.most;
                 for (int k = 0; k < RAS_CALLS; k++)
-                        n.least[k] = c->ranks[i].count[k] < n.least[k] ? c->ranks[i].count[k]
-                                                                       : n.least[k];
+                        n.least[k] = r->count[k] < n.least[k] ? r->count[k] : n.least[k];
         }
         return n;
 }
@@ -485,19 +475,18 @@ static uint8_t last_call(const struct ras_rank *r, const struct counted *n)
 }
 
 /* A rank is identified by process and GPU, so that it can be found in other communicators. */
-CAPO_ORDERED(by_process, struct ras_rank, CAPO_ORDER(a->pid, b->pid),
-             CAPO_ORDER(a->device, b->device), strcmp(a->host, b->host));
-
-static int64_t process_of(struct capo_hang_foreign *f, struct capo_index *known,
-                          const struct ras_rank *r, int32_t rank)
+static uint32_t process_of(struct capo_hang_foreign *f, json_t **known, const struct ras_rank *r,
+                           int32_t rank)
 {
-        int64_t process = r->pid ? capo_index_number(known, r, by_process, f->job->n_processes)
-                                 : f->job->n_processes;
+        uint32_t next = f->job->n_processes, process = next;
+        char key[128];
 
-        return process != f->job->n_processes
-                       ? process
-                       : capo_hang_foreign_process(f, rank, *r->host ? r->host : "not told",
-                                                   r->pid);
+        snprintf(key, sizeof key, "%u %d %s", r->pid, r->device, r->host);
+        if (r->pid)
+                process = capo_hang_foreign_number(known, key, next);
+        if (process == next)
+                capo_hang_foreign_process(f, rank, *r->host ? r->host : "not told", r->pid);
+        return process;
 }
 
 static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
@@ -538,48 +527,36 @@ static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
                 capo_hang_foreign_call(f, process, &call);
 }
 
-static void add_comms(struct capo_hang_foreign *f, struct capo_index *known,
-                      const struct ras_snapshot *first, const struct ras_snapshot *second)
+static void add_comm(struct capo_hang_foreign *f, json_t **known, const struct ras_comm *c,
+                     const struct counted *n, uint64_t at_ns)
 {
-        for (uint32_t i = 0; i < second->n_comms; i++) {
-                const struct ras_comm *c = &second->comms[i];
-                struct counted n = compare_counts(first, c);
-                uint32_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
+        uint32_t comm = capo_hang_foreign_comm(f, c->id, c->hash, c->size);
 
-                for (uint32_t k = 0; k < c->n_ranks; k++) {
-                        const struct ras_rank *rank = &c->ranks[k];
-                        bool in_job = c->size > 0 && (i == 0 || rank->pid);
-                        int64_t process = process_of(f, known, rank, in_job ? rank->rank : -1);
+        for (uint32_t k = 0; k < c->n_ranks; k++) {
+                const struct ras_rank *rank = &c->ranks[k];
+                bool in_job = c->size > 0 && (comm == 0 || rank->pid);
 
-                        add_rank(f, c, rank, &n, comm, (uint32_t)process,
-                                 n.moved ? second->at_ns : first->at_ns);
-                }
+                add_rank(f, c, rank, n, comm, process_of(f, known, rank, in_job ? rank->rank : -1),
+                         at_ns);
+                f->hang->any_kind |= rank->count[RAS_ANY] > 0;
         }
-}
-
-static bool counts_any_kind(const struct ras_snapshot *snapshot)
-{
-        for (uint32_t i = 0; i < snapshot->n_comms; i++) {
-                for (uint32_t k = 0; k < snapshot->comms[i].n_ranks; k++) {
-                        if (snapshot->comms[i].ranks[k].count[RAS_ANY])
-                                return true;
-                }
-        }
-        return false;
 }
 
 void ras_job(const struct ras_snapshot *first, const struct ras_snapshot *second,
              struct capo_job *job, struct capo_hang_job *out)
 {
         struct capo_hang_foreign f = {.job = job, .hang = out};
-        struct capo_index known = {0};
+        json_t *known = NULL;
 
         out->now_ns = second->at_ns;
         out->counted = true;
         out->partial = first->partial || second->partial;
-        out->any_kind = counts_any_kind(second);
-        add_comms(&f, &known, first, second);
-        capo_index_finish(&known);
+        for (uint32_t i = 0; i < second->n_comms; i++) {
+                struct counted n = compare_counts(first, &second->comms[i]);
+
+                add_comm(&f, &known, &second->comms[i], &n, n.moved ? second->at_ns : first->at_ns);
+        }
+        json_decref(known);
         capo_hang_foreign_finish(&f, 0);
         out->n_nodes = second->n_nodes; /* the text names only some ranks and their nodes */
 }

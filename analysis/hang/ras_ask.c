@@ -2,7 +2,6 @@
 /* A client for RAS. Time and size of all it reads are limited; an answer from something else is
  * refused at its first line. */
 #include <netdb.h>
-#include <poll.h>
 #include <sys/socket.h>
 
 #include "core/base/clock.h"
@@ -26,38 +25,29 @@ static int set_error(const struct asking *a, int error, const char *what)
         return -error;
 }
 
-/* Wait until the socket can be read or written. */
-static int wait_ready(const struct asking *a, short what)
+/* The next call on the socket waits until the time is up. */
+static int limit_wait(const struct asking *a)
 {
-        uint64_t now = capo_clock_mono();
-        struct pollfd p = {.fd = a->fd, .events = what};
-        int r = now < a->end_ns ? poll(&p, 1, (int)((a->end_ns - now) / 1000000) + 1) : 0;
+        uint64_t now = capo_clock_mono(), left_us = now < a->end_ns ? (a->end_ns - now) / 1000 : 0;
+        struct timeval t = {(time_t)(left_us / 1000000), (suseconds_t)(left_us % 1000000)};
 
-        if (r < 0 && errno == EINTR)
-                return wait_ready(a, what);
-        return r > 0   ? 0
-               : r < 0 ? set_error(a, errno, NULL)
-                       : set_error(a, ETIMEDOUT, "no answer in time (--timeout)");
+        setsockopt(a->fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+        setsockopt(a->fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+        return left_us ? 0 : set_error(a, ETIMEDOUT, "no answer in time (--timeout)");
 }
 
 static int connect_address(struct asking *a, const struct addrinfo *to)
 {
-        int error = 0, r;
-        socklen_t size = sizeof error;
+        int r;
 
-        a->fd = socket(to->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        a->fd = socket(to->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (a->fd < 0)
                 return set_error(a, errno, NULL);
-        if (connect(a->fd, to->ai_addr, to->ai_addrlen) < 0) {
-                if (errno != EINPROGRESS)
-                        return set_error(a, errno, NULL);
-                r = wait_ready(a, POLLOUT);
-                if (r < 0)
-                        return r;
-                if (getsockopt(a->fd, SOL_SOCKET, SO_ERROR, &error, &size) < 0 || error)
-                        return set_error(a, error ? error : errno, NULL);
-        }
-        return 0;
+        do
+                r = limit_wait(a);
+        while (r == 0 && (r = connect(a->fd, to->ai_addr, to->ai_addrlen)) < 0 &&
+               (errno == EINPROGRESS || errno == EALREADY || errno == EINTR));
+        return r == -1 ? set_error(a, errno, NULL) : r;
 }
 
 /* Parse "host", "host:port", "[v6]:port" or "v6", and resolve it. */
@@ -86,102 +76,70 @@ static int resolve_address(struct asking *a, struct addrinfo **out)
         return r ? set_error(a, EHOSTUNREACH, gai_strerror(r)) : 0;
 }
 
-static int send_text(const struct asking *a, const char *text)
-{
-        for (size_t n = strlen(text); n;) {
-                int r = wait_ready(a, POLLOUT);
-                ssize_t done = r < 0 ? 0 : send(a->fd, text, n, MSG_NOSIGNAL);
-
-                if (r < 0)
-                        return r;
-                if (done < 0 && errno != EAGAIN && errno != EINTR)
-                        return set_error(a, errno, NULL);
-                n -= done > 0 ? (size_t)done : 0;
-                text += done > 0 ? done : 0;
-        }
-        return 0;
-}
-
-static ssize_t read_socket(const struct asking *a, char *to, size_t room)
+/* Send or receive once. */
+static ssize_t move_bytes(const struct asking *a, bool sends, void *bytes, size_t n)
 {
         for (;;) {
-                int r = wait_ready(a, POLLIN);
-                ssize_t n = r < 0 ? r : recv(a->fd, to, room, 0);
+                int r = limit_wait(a);
+                ssize_t done = r < 0   ? r
+                               : sends ? send(a->fd, bytes, n, MSG_NOSIGNAL)
+                                       : recv(a->fd, bytes, n, 0);
 
-                if (r < 0)
-                        return r;
-                if (n >= 0)
-                        return n;
+                if (r < 0 || done >= 0)
+                        return done;
                 if (errno != EAGAIN && errno != EINTR)
                         return set_error(a, errno, NULL);
         }
 }
 
-/* Read byte by byte: what follows the line must stay in the socket. */
-static int hear_line(const struct asking *a, char line[LINE])
+/* Send a line, and read one byte by byte: what follows it must stay in the socket. */
+static int exchange_line(const struct asking *a, const char *text, char line[LINE])
 {
+        ssize_t r = move_bytes(a, true, (void *)(uintptr_t)text, strlen(text));
         size_t n = 0;
 
-        while (n < LINE - 1) {
-                ssize_t r = read_socket(a, &line[n], 1);
-
-                if (r < 0)
-                        return (int)r;
-                if (r == 0)
-                        break;
+        while (r > 0 && n < LINE - 1 && (r = move_bytes(a, false, &line[n], 1)) > 0) {
                 if (line[n++] == '\n') {
                         line[n - 1] = 0;
                         return 0;
                 }
         }
-        return set_error(a, EPROTO,
-                         n ? "what answers there is not NCCL's RAS" : "it closed the connection");
+        return r < 0 ? (int)r
+                     : set_error(a, EPROTO,
+                                 n ? "what answers there is not NCCL's RAS"
+                                   : "it closed the connection");
 }
 
 static int hear_all(const struct asking *a, char **text)
 {
-        size_t n = 0, room = 0;
+        char part[1 << 16];
+        size_t size, all = 0;
+        FILE *out = xmemstream(text, &size);
+        ssize_t n;
 
-        for (;;) {
-                ssize_t r;
-
-                if (n + 1 >= room) {
-                        char *larger = room >= MOST_BYTES
-                                               ? NULL
-                                               : xrealloc(*text, room = room ? 2 * room : 1 << 16);
-
-                        if (!larger)
-                                return set_error(a, room >= MOST_BYTES ? EFBIG : ENOMEM, NULL);
-                        *text = larger;
-                }
-                r = read_socket(a, *text + n, room - n - 1);
-                if (r < 0)
-                        return (int)r;
-                if (r == 0) {
-                        (*text)[n] = 0;
-                        return n ? 0
-                                 : set_error(a, EPROTO, "it closed the connection without a word");
-                }
-                n += (size_t)r;
-        }
+        while ((n = move_bytes(a, false, part, sizeof part)) > 0 &&
+               (all += (size_t)n) <= MOST_BYTES)
+                fwrite(part, 1, (size_t)n, out);
+        xmemclose(out);
+        if (n > 0)
+                return set_error(a, EFBIG, NULL);
+        return n < 0 || all ? (int)n
+                            : set_error(a, EPROTO, "it closed the connection without a word");
 }
 
 static int run_protocol(const struct asking *a, double timeout_s, char **text)
 {
-        char line[LINE], timeout[32];
-        int r = send_text(a, "CLIENT PROTOCOL 2\n");
+        char line[LINE], timeout[32], last[] = "VERBOSE STATUS\n";
+        int r = exchange_line(a, "CLIENT PROTOCOL 2\n", line);
 
-        r = r < 0 ? r : hear_line(a, line);
         if (r == 0 && strncasecmp(line, "SERVER PROTOCOL ", 16) != 0)
                 return set_error(a, EPROTO, "what answers there is not NCCL's RAS");
         /* the time RAS gives the other processes; it needs some more to build the answer */
         snprintf(timeout, sizeof timeout, "TIMEOUT %d\n", timeout_s > 3 ? (int)timeout_s - 2 : 1);
-        r = r < 0 ? r : send_text(a, timeout);
-        r = r < 0 ? r : hear_line(a, line);
-        r = r < 0 ? r : send_text(a, "SET FORMAT json\n"); /* an error before 2.28.7, which then
-                                                              answers in text */
-        r = r < 0 ? r : hear_line(a, line);
-        r = r < 0 ? r : send_text(a, "VERBOSE STATUS\n");
+        r = r ?: exchange_line(a, timeout, line);
+        /* an error before 2.28.7, which then answers in text */
+        r = r ?: exchange_line(a, "SET FORMAT json\n", line);
+        r = r ?: (int)move_bytes(a, true, last, strlen(last));
         return r < 0 ? r : hear_all(a, text);
 }
 
