@@ -17,17 +17,19 @@ static bool ended_badly(const struct capo_hang_process *p)
         return p->ending == CAPO_HANG_BY_KILL || p->exit_status > 0;
 }
 
-/* The only process that exited with an error among those that ended within HANG_TOGETHER_NS of
- * @first_ns. NONE: no such process, or several. */
-static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first_ns)
+typedef bool is_process(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                        uint32_t process, uint64_t first_ns);
+
+/* The only process for which @is holds among those that ended within HANG_TOGETHER_NS of @first_ns.
+ * NONE: no such process, or several. */
+static uint32_t find_only(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                          is_process *is, uint64_t first_ns)
 {
         uint32_t found = CAPO_HANG_NONE, n = 0;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                if (p->ending == CAPO_HANG_BY_EXIT && p->exit_status > 0 &&
-                    p->end_ns <= first_ns + HANG_TOGETHER_NS) {
+                if (job->processes[i].end_ns <= first_ns + HANG_TOGETHER_NS &&
+                    is(job, v, i, first_ns)) {
                         found = i;
                         n++;
                 }
@@ -35,26 +37,28 @@ static uint32_t find_failed_exit(const struct capo_hang_job *job, uint64_t first
         return n == 1 ? found : CAPO_HANG_NONE;
 }
 
+static bool is_failed_exit(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                           uint32_t process, uint64_t first_ns)
+{
+        return job->processes[process].ending == CAPO_HANG_BY_EXIT &&
+               job->processes[process].exit_status > 0;
+}
+
 /* The only killed one, if all others ended after its last sign of life, by exit() with an error or
  * killed during their exit. (Ending a job kills more than one process; these failed because of its
- * death.) NONE: no such process. */
-static uint32_t find_only_kill(const struct capo_hang_job *job)
+ * death.) */
+static bool is_only_kill(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                         uint32_t process, uint64_t first_ns)
 {
-        uint32_t found = CAPO_HANG_NONE, killed = 0, exits = 0;
+        bool only = job->processes[process].ending == CAPO_HANG_BY_KILL && job->n_processes > 2;
 
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (job->processes[i].ending == CAPO_HANG_BY_KILL) {
-                        found = i;
-                        killed++;
-                }
-        }
-        for (uint32_t i = 0; i < job->n_processes && killed == 1; i++) {
+        for (uint32_t i = 0; i < job->n_processes && only; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
 
-                exits += p->ending == CAPO_HANG_BY_EXIT && p->exit_status != 0 &&
-                         p->end_ns > job->processes[found].end_ns;
+                only = i == process || (p->ending == CAPO_HANG_BY_EXIT && p->exit_status != 0 &&
+                                        p->end_ns > job->processes[process].end_ns);
         }
-        return killed == 1 && exits >= 2 && exits + 1 == job->n_processes ? found : CAPO_HANG_NONE;
+        return only;
 }
 
 /* Is the exit of @process with an error recorded, and was every other process alive after it? */
@@ -68,48 +72,50 @@ static bool exited_before_all(const struct capo_hang_job *job, uint32_t process)
         return first;
 }
 
-/* Of those that ended together, the only one that others had waited for, if it ended before them.
- * When a whole job is cancelled, the rank that was late then is no cause. A short wait counts for a
+/* When a whole job is cancelled, the rank that was late then is no cause. A short wait counts for a
  * rank that exited before all. */
+static bool is_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                       uint32_t process, uint64_t first_ns)
+{
+        return v->accused[process] && (v->still_ns >= WAITED_NS || exited_before_all(job, process));
+}
+
+/* Of those that ended together, the only one that others had waited for, if it ended before them. */
 static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                              uint64_t first_ns)
 {
-        uint32_t found = CAPO_HANG_NONE, n = 0;
+        uint32_t found = find_only(job, v, is_awaited, first_ns);
+        bool killed = found != CAPO_HANG_NONE && job->processes[found].ending == CAPO_HANG_BY_KILL;
 
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (v->accused[i] && job->processes[i].end_ns <= first_ns + HANG_TOGETHER_NS &&
-                    (v->still_ns >= WAITED_NS || exited_before_all(job, i))) {
-                        found = i;
-                        n++;
-                }
+        for (uint32_t i = 0; killed && i < job->n_processes; i++) {
+                if (i != found &&
+                    job->processes[i].end_ns < job->processes[found].end_ns + HEARTBEAT_NS)
+                        return CAPO_HANG_NONE;
         }
-        for (uint32_t i = 0; n == 1 && i < job->n_processes; i++)
-                n += i != found && job->processes[found].ending == CAPO_HANG_BY_KILL &&
-                     job->processes[i].end_ns < job->processes[found].end_ns + HEARTBEAT_NS;
-        return n == 1 ? found : CAPO_HANG_NONE;
+        return found;
 }
 
-/* Of those that ended together, the only one without a call that failed: the others failed, or
- * aborted a communicator, because of its end. */
-static uint32_t find_unfailed(const struct capo_hang_job *job, uint64_t first_ns)
+/* Has no call of it failed? Others fail, or abort a communicator, because of an end at @first_ns. */
+static bool has_not_failed(const struct capo_hang_process *p, uint64_t first_ns)
 {
-        uint32_t found = CAPO_HANG_NONE, n = 0, failed = 0;
-
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-                bool fails = false;
-
-                for (uint32_t k = 0; k < p->n_calls; k++)
-                        fails |= !capo_hang_taken(p->calls[k].result) ||
-                                 (p->calls[k].call == CAPO_CALL_COMMABORT &&
-                                  p->calls[k].begin_ns > first_ns);
-                failed += fails;
-                if (!fails && ended_badly(p) && p->end_ns <= first_ns + HANG_TOGETHER_NS) {
-                        found = i;
-                        n++;
-                }
+        for (uint32_t k = 0; k < p->n_calls; k++) {
+                if (!capo_hang_taken(p->calls[k].result) ||
+                    (p->calls[k].call == CAPO_CALL_COMMABORT && p->calls[k].begin_ns > first_ns))
+                        return false;
         }
-        return n == 1 && failed + 1 == job->n_processes ? found : CAPO_HANG_NONE;
+        return true;
+}
+
+/* The only one without a call that failed. */
+static bool is_unfailed(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
+                        uint32_t process, uint64_t first_ns)
+{
+        bool only = ended_badly(&job->processes[process]) &&
+                    has_not_failed(&job->processes[process], first_ns);
+
+        for (uint32_t i = 0; i < job->n_processes && only; i++)
+                only = i == process || !has_not_failed(&job->processes[i], first_ns);
+        return only;
 }
 
 /* May another process have ended before @found? @surely: its end is recorded, or it was silent for
@@ -131,6 +137,7 @@ static bool is_behind(const struct capo_hang_job *job, uint32_t found, bool sure
 static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_verdict *v,
                            enum capo_hang_sure *sure)
 {
+        static is_process *const evidence[] = {is_failed_exit, is_only_kill, is_unfailed};
         uint32_t first = CAPO_HANG_NONE, found;
         uint64_t next_ns = UINT64_MAX, first_ns;
         bool known;
@@ -160,11 +167,9 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
         if (v->together == 1 && ended_badly(&job->processes[first]))
                 return first;
         *sure = CAPO_HANG_LIKELY;
-        found = find_failed_exit(job, first_ns);
-        if (found == CAPO_HANG_NONE)
-                found = find_only_kill(job);
-        if (found == CAPO_HANG_NONE)
-                found = find_unfailed(job, first_ns);
+        found = CAPO_HANG_NONE;
+        for (size_t i = 0; i < N_ELEMENTS(evidence) && found == CAPO_HANG_NONE; i++)
+                found = find_only(job, v, evidence[i], first_ns);
         if (found == CAPO_HANG_NONE)
                 found = find_awaited(job, v, first_ns);
         return found != CAPO_HANG_NONE && is_behind(job, found, true) ? CAPO_HANG_NONE : found;

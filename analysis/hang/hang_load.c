@@ -48,20 +48,6 @@ static void keep_older(struct hang_last_calls *l, const struct capo_record *r)
         o->v[o->n++ % CAPO_HANG_OLDER] = *r;
 }
 
-/* Add the next call of the log. */
-static void hang_last_take(struct hang_last_calls *l, const struct capo_record *r, unsigned thread)
-{
-        struct capo_record *place = &l->v[l->n % CAPO_HANG_CALLS];
-
-        if (l->n >= CAPO_HANG_CALLS)
-                keep_older(l, place);
-        if (!l->n || r->t_begin < l->first_ns)
-                l->first_ns = r->t_begin;
-        *place = *r;
-        place->thread = (uint16_t)thread;
-        l->n++;
-}
-
 /* Walk the kept calls, older ones first. @at: starts with 0. NULL after the last. */
 static const struct capo_record *hang_last_next(const struct hang_last_calls *l, uint64_t *at)
 {
@@ -79,31 +65,12 @@ static const struct capo_record *hang_last_next(const struct hang_last_calls *l,
         return &l->v[(l->n - n + ((*at)++ - older)) % CAPO_HANG_CALLS];
 }
 
-/* Remove all, before the next log. */
-static void hang_last_clear(struct hang_last_calls *l)
-{
-        free(steal(&l->older));
-        l->n_older = 0;
-        l->n = l->first_ns = 0;
-}
-
-static void hang_last_finish(struct hang_last_calls *l)
-{
-        free(steal(&l->older));
-        free(steal(&l->v));
-}
-
 /* The last HANG frame of an incomplete log, or of a process that exited with an error, if it
  * recorded no call after it. */
 struct hang_moment {
         uint64_t at_ns;  /* since 1970; 0: none, or the log tells when it ended */
         uint64_t offset; /* 0: none */
 };
-
-static bool is_final(const struct capo_job_process *p, uint8_t known)
-{
-        return known != CAPO_HANG_BY_LOG || (p->has_end && p->end.clean);
-}
 
 /* Find the last HANG frame after which no call was recorded. */
 static void find_frame(const struct capo_job_process *jp, struct hang_moment *out)
@@ -124,15 +91,8 @@ static void find_frame(const struct capo_job_process *jp, struct hang_moment *ou
                 }
         }
         capo_log_park(log);
-        out->offset = t.at_ns ? out->offset : 0;
-        out->at_ns = t.at_ns ? jp->header.t0_real_ns + t.at_ns : 0;
-}
-
-static int exit_status_of(const struct capo_job_process *p)
-{
-        const char *text = capo_job_info(p, CAPO_INFO_EXIT);
-
-        return text ? atoi(text) : -1;
+        *out = t.at_ns ? (struct hang_moment){jp->header.t0_real_ns + t.at_ns, out->offset}
+                       : (struct hang_moment){0};
 }
 
 static void read_last_stop(const struct capo_job_process *jp, struct capo_hang_process *p)
@@ -148,8 +108,40 @@ static void read_last_stop(const struct capo_job_process *jp, struct capo_hang_p
         }
 }
 
-/* Fill life, ending and times of @out->processes, and the job's fields that
- * follow from them. @moments: zeroed array, by process; filled. */
+/* How a process lives or ended. @moment: filled. */
+static void tell_life(const struct capo_job *job, uint32_t i, uint8_t known, uint64_t now_ns,
+                      struct capo_hang_process *p, struct hang_moment *moment)
+{
+        const struct capo_job_process *jp = &job->processes[i];
+        const bool final = known != CAPO_HANG_BY_LOG || (jp->has_end && jp->end.clean);
+        const char *status = capo_job_info(jp, CAPO_INFO_EXIT);
+
+        p->rank = jp->rank;
+        p->exit_status = status ? atoi(status) : -1;
+        read_last_stop(jp, p);
+        if (!final || p->exit_status > 0)
+                find_frame(jp, moment);
+        if (final) /* only the calls that it was in are of use */
+                moment->at_ns = 0;
+        p->stale = !final && !moment->at_ns;
+        p->end_ns = jp->header.t0_real_ns + jp->last_ns;
+        if (known == CAPO_HANG_IS_ALIVE || known == CAPO_HANG_IS_STOPPED) {
+                p->life = known == CAPO_HANG_IS_ALIVE ? CAPO_HANG_ALIVE : CAPO_HANG_STOPPED;
+                p->end_ns = now_ns;
+        } else if (moment->at_ns) { /* it may be on another node; nothing newer is known */
+                p->end_ns = moment->at_ns;
+        } else {
+                bool ended = capo_process_ended(job, jp);
+
+                p->life = ended ? CAPO_HANG_EXITED : CAPO_HANG_KILLED;
+                p->ending = p->stale ? CAPO_HANG_RUNS
+                            : ended  ? CAPO_HANG_BY_EXIT
+                                     : CAPO_HANG_BY_KILL;
+        }
+}
+
+/* Fill the lives of @out->processes, and the job's fields that follow from them. @moments: zeroed
+ * array, by process; filled. */
 static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
                        struct capo_hang_job *out, struct hang_moment *moments)
 {
@@ -157,36 +149,10 @@ static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_
         uint64_t last = 0;
 
         for (uint32_t i = 0; i < out->n_processes; i++) {
-                const struct capo_job_process *jp = &job->processes[i];
                 struct capo_hang_process *p = &out->processes[i];
 
-                p->rank = jp->rank;
-                read_last_stop(jp, p);
-                if (!is_final(jp, known[i]) || exit_status_of(jp) > 0)
-                        find_frame(jp, &moments[i]);
-                if (is_final(jp, known[i])) /* only the calls that it was in are of use */
-                        moments[i].at_ns = 0;
-                p->stale = !is_final(jp, known[i]) && !moments[i].at_ns;
-                p->end_ns = jp->header.t0_real_ns + jp->last_ns;
-                p->life = known[i] == CAPO_HANG_IS_ALIVE     ? CAPO_HANG_ALIVE
-                          : known[i] == CAPO_HANG_IS_STOPPED ? CAPO_HANG_STOPPED
-                          : capo_process_ended(job, jp)      ? CAPO_HANG_EXITED
-                                                             : CAPO_HANG_KILLED;
-                p->ending = p->life == CAPO_HANG_EXITED   ? CAPO_HANG_BY_EXIT
-                            : p->life == CAPO_HANG_KILLED ? CAPO_HANG_BY_KILL
-                                                          : CAPO_HANG_RUNS;
-                p->exit_status = exit_status_of(jp);
-                if (p->stale)
-                        p->ending = CAPO_HANG_RUNS;
-                if (p->life <= CAPO_HANG_STOPPED) {
-                        p->end_ns = now_ns;
-                        alive = true;
-                }
-                if (moments[i].at_ns) { /* it may be on another node; nothing newer is known */
-                        p->life = CAPO_HANG_ALIVE;
-                        p->ending = CAPO_HANG_RUNS;
-                        p->end_ns = moments[i].at_ns;
-                }
+                tell_life(job, i, known[i], now_ns, p, &moments[i]);
+                alive |= known[i] == CAPO_HANG_IS_ALIVE || known[i] == CAPO_HANG_IS_STOPPED;
                 over &= p->ending != CAPO_HANG_RUNS;
                 if (!p->stale && p->end_ns > last)
                         last = p->end_ns;
@@ -250,9 +216,15 @@ static struct known_comm *comm_of(const struct reader *rd, uint32_t process, uin
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
-        struct reader *rd = arg;
+        struct hang_last_calls *l = &((struct reader *)arg)->last;
+        struct capo_record *place = &l->v[l->n % CAPO_HANG_CALLS];
 
-        hang_last_take(&rd->last, r, thread);
+        if (l->n >= CAPO_HANG_CALLS)
+                keep_older(l, place);
+        if (!l->n++ || r->t_begin < l->first_ns)
+                l->first_ns = r->t_begin;
+        *place = *r;
+        place->thread = (uint16_t)thread;
         return 0;
 }
 
@@ -272,6 +244,13 @@ static int take_cell(struct reader *rd, const struct capo_log_frame *f)
         return 0;
 }
 
+static bool is_message(uint8_t call)
+{
+        enum capo_call_kind kind = capo_call_kind(call);
+
+        return kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA;
+}
+
 static void count_cell(struct reader *rd, uint32_t process, struct cell c)
 {
         struct known_comm *k = c.count ? comm_of(rd, process, c.comm) : NULL;
@@ -279,7 +258,7 @@ static void count_cell(struct reader *rd, uint32_t process, struct cell c)
 
         if (!k || !capo_hang_taken(c.result))
                 return;
-        if (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA)
+        if (is_message(c.call))
                 k->p2p += c.count;
         else if (kind != CAPO_KIND_OTHER && kind != CAPO_KIND_GROUP)
                 k->collectives += c.count;
@@ -339,13 +318,6 @@ static void take_running(struct capo_hang_process *p, const struct capo_hang_cal
         p->gpu_timed = true;
 }
 
-static bool is_message(const struct capo_hang_call *c)
-{
-        enum capo_call_kind kind = capo_call_kind(c->call);
-
-        return kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA;
-}
-
 /* State of the stream of a communicator's last call. A state older than its newest call is ignored.
  */
 static void take_stream(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
@@ -360,7 +332,8 @@ static void take_stream(struct reader *rd, uint32_t process, const struct capo_u
 
                 if (c->comm != k->comm || c->member != k->member || !c->seq)
                         continue;
-                if (idle && c->seq > (is_message(c) ? (uint32_t)u->record.peer : u->record.seq))
+                if (idle &&
+                    c->seq > (is_message(c->call) ? (uint32_t)u->record.peer : u->record.seq))
                         return;
                 if (!last || c->begin_ns >= last->begin_ns)
                         last = c;
@@ -462,15 +435,11 @@ static void refuse_group(struct reader *rd, uint32_t process, const struct capo_
                 c->result = group->result;
                 for (uint32_t k = 0; k < rd->n_comms; k++) {
                         struct known_comm *of = &rd->comms[k];
-                        enum capo_call_kind kind = capo_call_kind(c->call);
+                        uint64_t *n = is_message(c->call) ? &of->p2p : &of->collectives;
 
-                        if (of->process != process || of->comm != c->comm ||
-                            of->member != c->member)
-                                continue;
-                        if ((kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) && of->p2p)
-                                of->p2p--;
-                        else if (kind != CAPO_KIND_P2P && kind != CAPO_KIND_RMA && of->collectives)
-                                of->collectives--;
+                        if (of->process == process && of->comm == c->comm &&
+                            of->member == c->member)
+                                *n -= *n > 0;
                 }
         }
 }
@@ -489,17 +458,15 @@ static void take_calls(struct reader *rd, uint32_t process, const struct capo_lo
                 xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
                 p->calls[p->n_calls++] = call_of(rd, process, c);
         }
-        /* the time of a group applies to its members */
         for (at = 0; (c = hang_last_next(&rd->last, &at));) {
-                for (uint32_t n = 0;
-                     c->call == CAPO_CALL_GROUP && c->clock == CAPO_CLOCK_EVENT && n < p->n_calls;
-                     n++) {
+                if (c->call != CAPO_CALL_GROUP)
+                        continue;
+                /* the time of a group applies to its members */
+                for (uint32_t n = 0; c->clock == CAPO_CLOCK_EVENT && n < p->n_calls; n++) {
                         if (p->calls[n].group == c->seq)
                                 p->calls[n].gpu = CAPO_HANG_GPU_ENDED;
                 }
-        }
-        for (at = 0; (c = hang_last_next(&rd->last, &at));) {
-                if (c->call == CAPO_CALL_GROUP && !capo_hang_taken(c->result))
+                if (!capo_hang_taken(c->result))
                         refuse_group(rd, process, c);
         }
         p->known_ns = rd->last.n ? rd->t0 + rd->last.first_ns : 0;
@@ -525,7 +492,8 @@ static int read_log(struct reader *rd, uint32_t process)
         int r = 0;
 
         rd->t0 = jp->header.t0_real_ns;
-        hang_last_clear(&rd->last);
+        free(rd->last.older);
+        rd->last = (struct hang_last_calls){.v = rd->last.v};
         rd->n_cells = 0;
         free(steal(&rd->cells));
         while (r == 0 && capo_log_next(log, &f) > 0)
@@ -627,11 +595,10 @@ static void tell_members(struct reader *rd)
                 m->splits += (uint32_t)k->splits;
                 for (uint32_t n = 0; n < p->n_calls; n++) {
                         const struct capo_hang_call *c = &p->calls[n];
-                        enum capo_call_kind kind = capo_call_kind(c->call);
 
-                        p2p += (kind == CAPO_KIND_P2P || kind == CAPO_KIND_RMA) &&
-                               c->comm == k->comm && c->member == k->member &&
-                               c->where == CAPO_HANG_RETURNED && capo_hang_taken(c->result);
+                        p2p += is_message(c->call) && c->comm == k->comm &&
+                               c->member == k->member && c->where == CAPO_HANG_RETURNED &&
+                               capo_hang_taken(c->result);
                 }
                 m->whole_p2p = p2p == k->p2p;
                 for (uint32_t n = 0; parent != CAPO_NO_COMM && n < rd->out->comms[parent].n_members;
@@ -674,11 +641,7 @@ int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t no
         if (r == 0)
                 tell_members(&rd);
         capo_log_calls_free(rd.shapes);
-        free(rd.cells);
-        free(rd.grown);
-        hang_last_finish(&rd.last);
-        free(rd.comms);
-        free(rd.frames);
+        xfree(rd.cells, rd.grown, rd.last.older, rd.last.v, rd.comms, rd.frames);
         return r;
 }
 

@@ -310,9 +310,8 @@ struct capo_hang_verdict {
         bool unordered;    /* ENDED: a process without a recorded end may have ended before it */
 };
 
-/** capo_hang_judge() - make the verdict. Return: 0; -ENOMEM. Call capo_hang_verdict_finish() in any
- * case. */
-int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *out);
+/** capo_hang_judge() - make the verdict. Call capo_hang_verdict_finish(). */
+void capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *out);
 void capo_hang_verdict_finish(struct capo_hang_verdict *v);
 
 /** capo_hang_kind_name()    - "missing"

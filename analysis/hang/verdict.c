@@ -73,15 +73,11 @@ static void accuse_absent(struct capo_hang_verdict *v, const struct hang_graph *
                           const struct hang_node *n, uint32_t place)
 {
         const struct hang_missed *on = &n->on[place];
+        int32_t rank = hang_member_rank(g->job, n->comm, on->member);
         const struct capo_hang_call *call;
-        enum capo_hang_why why;
-        bool several = n->comm != CAPO_HANG_NONE && g->several[n->comm];
-        uint32_t member = several ? on->member : CAPO_HANG_NONE;
-        int32_t rank = hang_member_rank(g->job, n->comm, member);
+        enum capo_hang_why why = why_absent(&g->job->processes[on->process], n, on,
+                                            rank < 0 ? CAPO_HANG_NONE : on->member, &call);
 
-        if (rank < 0)
-                member = CAPO_HANG_NONE;
-        why = why_absent(&g->job->processes[on->process], n, on, member, &call);
         hang_accuse_rank(v, on->process, rank, why, call);
 }
 
@@ -370,18 +366,10 @@ static const struct hang_node *node_about(const struct hang_graph *g)
         return best;
 }
 
-static void waited_elsewhere(struct capo_hang_culprit *who, const struct hang_node *n)
-{
-        who->elsewhere = true;
-        who->comm = n->comm;
-        who->seq = n->seq;
-        who->missing = n->call ? n->call->call : 0;
-        who->n_waiting = n->n_in;
-}
-
 static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
         const struct hang_node *n = node_about(g);
+        struct capo_hang_culprit *who;
 
         if (accuse_wrong_peer(g, v))
                 return;
@@ -401,8 +389,14 @@ static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v
 
                         if (other != n && other->n_in && capo_hang_ends(g, other->on[i].process))
                                 accuse_absent(v, g, other, i);
-                        if (v->n_culprits > before)
-                                waited_elsewhere(&v->culprits[before], other);
+                        if (v->n_culprits == before)
+                                continue;
+                        who = &v->culprits[before];
+                        who->elsewhere = true;
+                        who->comm = other->comm;
+                        who->seq = other->seq;
+                        who->missing = other->call ? other->call->call : 0;
+                        who->n_waiting = other->n_in;
                 }
         }
 }
@@ -583,7 +577,7 @@ static struct capo_hang_pair find_disagreed(const struct capo_hang_verdict *v)
         return (struct capo_hang_pair){0};
 }
 
-int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
+void capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         struct capo_hang_pair disagreed;
         bool unknown;
@@ -617,7 +611,6 @@ int capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v
         name_stop(job, v);
         hang_doubt(job, v);
         hang_sort_culprits(job, v);
-        return 0;
 }
 
 void capo_hang_verdict_finish(struct capo_hang_verdict *v)

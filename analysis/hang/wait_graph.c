@@ -402,30 +402,13 @@ static void drop_young(struct hang_graph *g, uint64_t until_ns)
         g->n_nodes = n;
 }
 
-static void find_shared(struct hang_graph *g)
-{
-        const struct capo_hang_job *job = g->job;
-        _cleanup_free_ uint32_t *seen = xcalloc(job->n_processes, sizeof *seen);
-
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                for (uint32_t i = 0; i < job->comms[c].n_members; i++) {
-                        uint32_t *in = &seen[job->comms[c].members[i].process];
-
-                        g->several[c] |= *in == c + 1;
-                        *in = c + 1;
-                }
-        }
-}
-
 void capo_hang_graph(const struct capo_hang_job *job, bool lenient, uint64_t until_ns,
                      struct hang_graph *g)
 {
         *g = (struct hang_graph){.job = job,
                                  .waits_for = xcalloc(job->n_processes + 1, sizeof(bool)),
                                  .wanted = xcalloc(job->n_processes + 1, sizeof(bool)),
-                                 .leads_out = xcalloc(job->n_processes + 1, sizeof(bool)),
-                                 .several = xcalloc(job->n_comms, sizeof(bool))};
-        find_shared(g);
+                                 .leads_out = xcalloc(job->n_processes + 1, sizeof(bool))};
         capo_hang_play(job, lenient, &g->waits);
         for (uint32_t i = 0; i < job->n_comms; i++)
                 add_front(g, i);
@@ -442,7 +425,7 @@ void capo_hang_graph_finish(struct hang_graph *g)
                 free(g->nodes[k].in);
                 free(g->nodes[k].on);
         }
-        xfree(g->nodes, g->waits_for, g->wanted, g->leads_out, g->several);
+        xfree(g->nodes, g->waits_for, g->wanted, g->leads_out);
         capo_hang_waits_finish(&g->waits);
         *g = (struct hang_graph){0};
 }

@@ -37,7 +37,6 @@ struct hang_graph {
         bool *waits_for; /* by process: it waits for something other than ranks without a log */
         bool *wanted;    /* another process waits for it */
         bool *leads_out; /* the chain of waiting from it ends at a process that waits for nothing */
-        bool *several;   /* by communicator: a process has several members of it */
 };
 
 /** capo_hang_graph() - of waits whose last rank began to wait at @until_ns or before. Call

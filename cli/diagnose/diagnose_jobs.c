@@ -218,10 +218,10 @@ void diagnose_flight(struct diagnose_inputs *in)
                 return;
         job = capo_job_new();
         r = capo_hang_flight(in->flight.v, in->flight.n, job, &hang, why, sizeof why);
-        r = r ?: capo_hang_judge(&hang, &v);
         if (r < 0) {
                 capo_warn("flight recorder dumps left out: %s", why);
         } else if (is_dumped(&hang)) {
+                capo_hang_judge(&hang, &v);
                 f = capo_evidence_finding(&in->evidence);
                 tell_verdict(job, &hang, &v, f);
                 accuse_absent(&hang, &v, f);

@@ -60,11 +60,11 @@ struct hang_page {
         bool stacks; /* --stacks: of culprits that run here */
 };
 
-/** hang_page_read() - load page->logs as a job; prints errors. Return: 0; -ENOENT: none can be
- * read; -ENOMEM. Call hang_page_finish() in any case. */
+/** hang_page_read() - load page->logs as a job, and make the verdict; prints errors. Return: 0;
+ * -ENOENT: none can be read. Call hang_page_finish() in any case. */
 int hang_page_read(struct hang_page *page);
 
-/** hang_page_judge() - make the verdict and find late ranks */
+/** hang_page_judge() - find late ranks */
 void hang_page_judge(struct hang_page *page);
 void hang_page_finish(struct hang_page *page);
 

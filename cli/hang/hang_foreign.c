@@ -70,6 +70,8 @@ int hang_flight(struct hang_page *page, int n, char **words)
                 r = capo_hang_flight(files.v, files.n, page->job, &page->hang, why, sizeof why);
                 if (r < 0)
                         capo_error("%s", why);
+                else
+                        capo_hang_judge(&page->hang, &page->verdict);
         }
         page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);
         return r;
@@ -101,8 +103,10 @@ int hang_ras(struct hang_page *page, const char *where, double timeout_s)
                         continue;
                 r = query_ras(where, timeout_s, &second);
         }
-        if (r == 0)
+        if (r == 0) {
                 ras_job(&first, second.at_ns ? &second : &first, page->job, &page->hang);
+                capo_hang_judge(&page->hang, &page->verdict);
+        }
         ras_snapshot_finish(&first);
         ras_snapshot_finish(&second);
         page->known = xcalloc(page->job->n_processes + 1, sizeof *page->known);

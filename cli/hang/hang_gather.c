@@ -298,7 +298,6 @@ static int find_stuck_job(void)
                 struct hang_page page = {.logs = &jobs[i], .hang.after_ns = STUCK_NS};
 
                 if (jobs[i].live && hang_page_read(&page) == 0 &&
-                    capo_hang_judge(&page.hang, &page.verdict) == 0 &&
                     capo_hang_kind_exit(page.verdict.kind) == 1)
                         pid = (int)page.job->processes[0].header.pid;
                 hang_page_finish(&page);

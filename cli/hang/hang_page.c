@@ -77,7 +77,7 @@ static void recall_stops(struct hang_page *page)
 int hang_page_read(struct hang_page *page)
 {
         struct capo_log_paths *paths = &page->logs->paths;
-        char why[512] = "no memory";
+        char why[512];
         int used = 0, r;
 
         page->job = capo_job_new();
@@ -105,12 +105,13 @@ int hang_page_read(struct hang_page *page)
         capo_job_finish(page->job);
         r = capo_hang_read(page->job, page->known, now_of_calls(page), &page->hang, &page->n_stale);
         recall_stops(page);
+        if (r == 0)
+                capo_hang_judge(&page->hang, &page->verdict);
         return r;
 }
 
 void hang_page_judge(struct hang_page *page)
 {
-        capo_hang_judge(&page->hang, &page->verdict);
         page->late.job = page->job;
         page->late.clocks_now = page->logs->live ? clocks_now : NULL;
         capo_judge_waits(&page->late);

