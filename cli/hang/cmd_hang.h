@@ -87,9 +87,6 @@ void hang_heading(const struct hang_page *page, FILE *out);
 /** hang_headline() - the second line: the verdict, @gap, how certain it is. free() it. */
 char *hang_headline(const struct hang_page *page, const char *gap);
 
-/** hang_ending() - how a process ended, "exit status 1". */
-const char *hang_ending(const struct hang_page *page, uint32_t process, char text[96]);
-
 /** hang_next_end() - in a job that ended, the process that ended next after @after (CAPO_HANG_NONE:
  * the first); CAPO_HANG_NONE: no more. hang_ends() prints a line for each. */
 uint32_t hang_next_end(const struct hang_page *page, uint32_t after);

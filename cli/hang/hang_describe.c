@@ -12,13 +12,36 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
 
-char *hang_who(const struct hang_page *page, uint32_t process, char *text)
+char *hang_room(void)
 {
-        if (page->hang.processes[process].rank >= 0)
-                snprintf(text, 32, "rank %d", page->hang.processes[process].rank);
-        else
-                snprintf(text, 32, "pid %u", page->job->processes[process].header.pid);
+        static char rooms[32][HANG_ROOM];
+        static unsigned next;
+
+        return rooms[next++ % N_ELEMENTS(rooms)];
+}
+
+const char *hang_print(const char *format, ...)
+{
+        char *text = hang_room();
+        va_list args;
+
+        va_start(args, format);
+        vsnprintf(text, HANG_ROOM, format, args);
+        va_end(args);
         return text;
+}
+
+const char *hang_who(const struct hang_page *page, uint32_t process)
+{
+        int32_t rank = page->hang.processes[process].rank;
+
+        return rank >= 0 ? hang_print("rank %d", rank)
+                         : hang_print("pid %u", page->job->processes[process].header.pid);
+}
+
+const char *hang_clock(uint64_t real_ns)
+{
+        return capo_text_when(real_ns, "%H:%M:%S", hang_room());
 }
 
 bool hang_lives_here(const struct hang_page *page, uint32_t process)
@@ -28,22 +51,21 @@ bool hang_lives_here(const struct hang_page *page, uint32_t process)
                 page->known[process] == CAPO_HANG_IS_STOPPED);
 }
 
-char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text)
+const char *hang_call(const struct hang_page *page, const struct capo_hang_call *call)
 {
-        char seq[32];
+        bool messages = call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P;
+        const char *of = call->comm != CAPO_HANG_NONE ? page->hang.comms[call->comm].name : NULL;
 
-        snprintf(text, 256, "%s",
-                 page->hang.any_kind && call->seq ? "a collective" : capo_call_name(call->call));
-        if (call->seq && page->hang.counted) /* RAS counts all kinds together */
-                capo_append(text, 256, ", operation #%s", capo_text_count(call->seq, seq));
-        else if (call->seq)
-                capo_append(text, 256, " #%s", capo_text_count(call->seq, seq));
-        if (call->peer >= 0 && capo_call_kind(call->call) == CAPO_KIND_P2P)
-                capo_append(text, 256, " %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",
-                            call->peer);
-        if (call->comm != CAPO_HANG_NONE)
-                capo_append(text, 256, " of %.150s", page->hang.comms[call->comm].name);
-        return text;
+        return hang_print(
+                "%s%s%s%s%s%s%.150s",
+                page->hang.any_kind && call->seq ? "a collective" : capo_call_name(call->call),
+                /* RAS counts all kinds together */
+                call->seq && page->hang.counted ? ", operation" : "", call->seq ? " #" : "",
+                call->seq ? capo_text_count(call->seq, hang_room()) : "",
+                messages ? hang_print(" %s rank %d", call->call == CAPO_CALL_SEND ? "to" : "from",
+                                      call->peer)
+                         : "",
+                of ? " of " : "", of ?: "");
 }
 
 char *hang_site(const struct hang_page *page, uint32_t process, const struct capo_hang_call *call)
@@ -64,9 +86,7 @@ char *hang_site(const struct hang_page *page, uint32_t process, const struct cap
                         continue;
                 free(found);
                 found = xstrndup(text, site.text_size);
-                for (char *c = found; c && *c;
-                     c++) /* text from a log must not control the terminal */
-                        *c = (unsigned char)*c < ' ' && *c != '\n' ? '?' : *c;
+                capo_plain(found, strlen(found), false, true);
         }
         capo_log_park(log);
         return found;
@@ -176,99 +196,89 @@ int32_t hang_absent(const struct hang_page *page, int32_t after)
         return -1;
 }
 
-/* ": rank 2, 5", the first eight without a log; "" where that is not known. @text: 120 bytes.
- * Return: how many; 0: not known. */
-static uint32_t list_missing(const struct hang_page *page, char *text)
+/* The ranks without a log, the first eight of them by number where that is known. */
+static const char *tell_unseen(const struct hang_page *page)
 {
+        const struct capo_hang_call *call = page->verdict.call;
+        char *which = hang_room();
         uint32_t n = 0;
 
-        *text = 0;
+        *which = 0;
         for (int32_t r = -1; (r = hang_absent(page, r)) >= 0; n++) {
                 if (n < 8)
-                        capo_append(text, 120, "%s%d", n ? ", " : ": rank ", r);
+                        capo_append(which, HANG_ROOM, "%s%d", n ? ", " : ": rank ", r);
         }
-        return n;
+        n = n ?: page->verdict.unseen - page->n_stale;
+        return hang_print("%u rank%s of the communicator %s in no log that could be read%s%s", n,
+                          n > 1 ? "s" : "", n > 1 ? "are" : "is", which,
+                          !call || call->call != CAPO_CALL_COMMINIT ? ""
+                          : n > 1 ? ": they never called NCCL, ran without capo, or log elsewhere"
+                                  : ": it never called NCCL, ran without capo, or logs elsewhere");
 }
 
-static void tell_order(const struct hang_page *page, char *text)
+static const char *tell_order(const struct hang_page *page)
 {
+        char *text = hang_room();
         uint32_t n = 0;
-        char who[32];
 
-        snprintf(text, 400, "which rank ended first");
+        snprintf(text, HANG_ROOM, "which rank ended first");
         for (uint32_t i = 0; i < page->hang.n_processes; i++) {
                 if (page->hang.processes[i].ending == CAPO_HANG_BY_KILL && n++ < 8)
-                        capo_append(text, 400, "%s%s", n == 1 ? ": no end is recorded of " : ", ",
-                                    hang_who(page, i, who));
+                        capo_append(text, HANG_ROOM, "%s%s",
+                                    n == 1 ? ": no end is recorded of " : ", ", hang_who(page, i));
         }
         if (n > 8)
-                capo_append(text, 400, " and %u more", n - 8);
-        capo_append(text, 400, "; look for the first error in the job's output");
+                capo_append(text, HANG_ROOM, " and %u more", n - 8);
+        return capo_append(text, HANG_ROOM, "; look for the first error in the job's output");
 }
 
-const char *hang_missing(const struct hang_page *page, unsigned i, char *text)
+const char *hang_missing(const struct hang_page *page, unsigned i)
 {
         const struct capo_hang_verdict *v = &page->verdict;
-        char n[32], missing[120];
-        uint32_t absent = list_missing(page, missing);
+        const bool counted = page->hang.counted, unordered = v->together || v->unordered,
+                   unseen = v->unseen > page->n_stale;
+        const struct {
+                bool applies;
+                const char *text;
+        } items[] = {
+                {page->n_stale,
+                 hang_print(
+                         "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo report --recover "
+                         "there when it is gone",
+                         page->n_stale, page->n_stale > 1 ? "s are" : " is")},
+                {unseen, unseen ? tell_unseen(page) : NULL},
+                {page->hang.dropped,
+                 hang_print(
+                         "the last calls of all ranks: %s call%s dropped, so numbers of calls may be too low",
+                         capo_text_count(page->hang.dropped, hang_room()),
+                         page->hang.dropped > 1 ? "s were" : " was")},
+                {v->queued,
+                 "whether the GPUs make progress: between the last call that was seen to end and the next that is timed are others"},
+                {v->p2p_unknown,
+                 hang_print(
+                         "which send belongs to which receive: of a process the last %u calls are looked at, "
+                         "and there were more",
+                         CAPO_HANG_CALLS)},
+                {v->graphs_unknown,
+                 "what was launched from CUDA graphs: of captured calls nobody sees when they run"},
+                {page->hang.partial,
+                 "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ"},
+                {v->gpu_unknown,
+                 counted ? "whether calls have ended: RAS counts those that were launched"
+                         : "whether the GPUs have ended the last calls of all ranks"},
+                {v->quiet,
+                 "what the ranks' host code does: it may compute, or ranks may wait for each other outside of NCCL (Gloo, MPI, a file, a lock)"},
+                {v->works_on && !page->hang.over,
+                 hang_print("whether %s to this call later: only the program knows",
+                            v->n_culprits > 1 ? "these ranks come" : "this rank comes")},
+                {unordered, unordered ? tell_order(page) : NULL},
+        };
 
-        if (!absent && v->unseen > page->n_stale)
-                absent = v->unseen - page->n_stale;
-        if (page->n_stale && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "%u log%s not final and the process cannot be looked at: capo hang on its node, or capo report --recover "
-                        "there when it is gone",
-                        page->n_stale, page->n_stale > 1 ? "s are" : " is");
-        else if (v->unseen > page->n_stale && i-- == 0)
-                snprintf(text, 400,
-                         "%u rank%s of the communicator %s in no log that could be read%s%s",
-                         absent, absent > 1 ? "s" : "", absent > 1 ? "are" : "is", missing,
-                         !v->call || v->call->call != CAPO_CALL_COMMINIT ? ""
-                         : absent > 1
-                                 ? ": they never called NCCL, ran without capo, or log elsewhere"
-                                 : ": it never called NCCL, ran without capo, or logs elsewhere");
-        else if (page->hang.dropped && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "the last calls of all ranks: %s call%s dropped, so numbers of calls may be too low",
-                        capo_text_count(page->hang.dropped, n),
-                        page->hang.dropped > 1 ? "s were" : " was");
-        else if (v->queued && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "whether the GPUs make progress: between the last call that was seen to end and the next that is timed are others");
-        else if (v->p2p_unknown && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "which send belongs to which receive: of a process the last %u calls are looked at, "
-                        "and there were more",
-                        CAPO_HANG_CALLS);
-        else if (v->graphs_unknown && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "what was launched from CUDA graphs: of captured calls nobody sees when they run");
-        else if (page->hang.partial && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "how many calls each rank has launched: NCCL before 2.28.7 tells it where few differ");
-        else if (page->hang.counted && v->gpu_unknown && i-- == 0)
-                snprintf(text, 400,
-                         "whether calls have ended: RAS counts those that were launched");
-        else if (!page->hang.counted && v->gpu_unknown && i-- == 0)
-                snprintf(text, 400, "whether the GPUs have ended the last calls of all ranks");
-        else if (v->quiet && i-- == 0)
-                snprintf(
-                        text, 400,
-                        "what the ranks' host code does: it may compute, or ranks may wait for each other outside of NCCL (Gloo, MPI, a file, a lock)");
-        else if (v->works_on && !page->hang.over && i-- == 0)
-                snprintf(text, 400, "whether %s to this call later: only the program knows",
-                         v->n_culprits > 1 ? "these ranks come" : "this rank comes");
-        else if ((v->together || v->unordered) && i-- == 0)
-                tell_order(page, text);
-        else
-                return NULL;
-        return text;
+        for (size_t k = 0; k < N_ELEMENTS(items); k++) {
+                if (items[k].applies && i-- == 0)
+                        return items[k].text;
+        }
+        return NULL;
 }
 
 const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)

@@ -4,11 +4,20 @@
 
 #include "cli/hang/cmd_hang.h"
 
-/** hang_who() - "rank 3"; "pid 77" without a rank. @text: 32 bytes. */
-char *hang_who(const struct hang_page *page, uint32_t process, char *text);
+/** hang_room() - one of 32 texts of HANG_ROOM bytes: the 32nd call after this one gives it again.
+ * hang_print() - printf() into one. The texts below are such ones where they are not to be freed. */
+enum { HANG_ROOM = 1024 };
+char *hang_room(void);
+const char *hang_print(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/** hang_call() - "AllReduce #12 of dp". @text: 256 bytes. */
-char *hang_call(const struct hang_page *page, const struct capo_hang_call *call, char *text);
+/** hang_who() - "rank 3"; "pid 77" without a rank. hang_call() - "AllReduce #12 of dp". hang_clock() -
+ * "14:02:11". */
+const char *hang_who(const struct hang_page *page, uint32_t process);
+const char *hang_call(const struct hang_page *page, const struct capo_hang_call *call);
+const char *hang_clock(uint64_t real_ns);
+
+/** hang_ending() - how a process ended, "exit status 1". */
+const char *hang_ending(const struct hang_page *page, uint32_t process);
 
 /** hang_lives_here() - does that process run on this machine, with a pid that is valid here? */
 bool hang_lives_here(const struct hang_page *page, uint32_t process);
@@ -36,8 +45,8 @@ char *hang_native(const struct hang_page *page, uint32_t process, uint64_t *at_n
 int32_t hang_absent(const struct hang_page *page, int32_t after);
 
 /** hang_missing() - item @i of what is not known and would help to decide. Return: NULL after the
- * last. @text: 400 bytes. */
-const char *hang_missing(const struct hang_page *page, unsigned i, char *text);
+ * last. */
+const char *hang_missing(const struct hang_page *page, unsigned i);
 
 /** hang_late() - the @i-th communicator with a late rank to name (capo_wait_is_sure()), most costly
  * first; NULL after the last. */

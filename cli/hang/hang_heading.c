@@ -13,21 +13,16 @@
 enum { ENDS_SHOWN = 8, MOMENT_NS = 1000000000 };
 
 /* The user named no job: print which one it is, and whose. */
-static void print_newest(const struct hang_page *p, FILE *out)
+static void print_newest(const struct hang_page *p, const struct capo_job_process *first, FILE *out)
 {
-        const char *path, *slash, *uid;
-        const struct passwd *user;
+        const char *slash = strrchr(first->path, '/'), *uid = capo_job_info(first, CAPO_INFO_UID);
+        const struct passwd *user = uid ? getpwuid((uid_t)strtoul(uid, NULL, 10)) : NULL;
         char title[256];
 
-        if (!p->newest || !p->job->n_processes)
-                return;
-        path = p->job->processes[0].path;
-        slash = strrchr(path, '/');
-        uid = capo_job_info(&p->job->processes[0], CAPO_INFO_UID);
-        user = uid ? getpwuid((uid_t)strtoul(uid, NULL, 10)) : NULL;
-        if (!capo_job_info(&p->job->processes[0], CAPO_INFO_JOB))
+        if (!capo_job_info(first, CAPO_INFO_JOB))
                 fprintf(out, "  %s", capo_page_title(&p->late, title, sizeof title));
-        fprintf(out, "  in %.*s", slash ? (int)(slash - path) : 1, slash ? path : ".");
+        fprintf(out, "  in %.*s", slash ? (int)(slash - first->path) : 1,
+                slash ? first->path : ".");
         if (user)
                 fprintf(out, "  user %s", user->pw_name);
 }
@@ -48,45 +43,40 @@ static const char *since_words(const struct hang_page *p)
 void hang_heading(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        const char *id =
-                p->job->n_processes ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB) : NULL;
-        const char *name = p->job->n_processes
-                                   ? capo_job_info(&p->job->processes[0], CAPO_INFO_JOB_NAME)
-                                   : NULL;
+        const struct capo_job_process *first = p->job->n_processes ? p->job->processes : NULL;
+        const char *id = first ? capo_job_info(first, CAPO_INFO_JOB) : NULL,
+                   *name = first ? capo_job_info(first, CAPO_INFO_JOB_NAME) : NULL;
         /* ranks that RAS does not name may be on other nodes */
         uint32_t n_nodes = p->hang.n_nodes   ? p->hang.n_nodes
                            : p->hang.partial ? 0
                                              : p->job->n_nodes;
-        char at[32], time[32], ranks[120];
+        char ranks[120];
 
         fprintf(out, "capo hang%s%s%s%s", id ? "  job " : "", id ? id : "", name ? "  " : "",
                 name ? name : "");
-        print_newest(p, out);
+        if (p->newest && first)
+                print_newest(p, first, out);
         if (p->hang.over)
-                fprintf(out, "  ended at %s", capo_text_when(p->hang.now_ns, "%H:%M:%S", at));
+                fprintf(out, "  ended at %s", hang_clock(p->hang.now_ns));
         if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_ENDED && v->still_ns)
-                fprintf(out, "  %s since %s (%s)", since_words(p),
-                        capo_text_when(v->since_ns, "%H:%M:%S", at),
-                        capo_text_time((double)v->still_ns, time));
+                fprintf(out, "  %s since %s (%s)", since_words(p), hang_clock(v->since_ns),
+                        capo_text_time((double)v->still_ns, hang_room()));
         if (p->job->n_ranks)
                 fprintf(out, "  %s", capo_job_ranks_text(p->job, n_nodes, ranks));
         fputc('\n', out);
 }
 
-const char *hang_ending(const struct hang_page *p, uint32_t process, char text[96])
+const char *hang_ending(const struct hang_page *p, uint32_t process)
 {
         const struct capo_hang_process *h = &p->hang.processes[process];
 
-        if (h->ending == CAPO_HANG_BY_KILL && capo_process_of_here(&p->job->processes[process]) &&
-            capo_pid_oom((int)p->job->processes[process].header.pid))
-                snprintf(text, 96, "killed by the kernel, which was out of memory");
-        else if (h->ending == CAPO_HANG_BY_KILL)
-                snprintf(text, 96, "killed by a signal, or ended without exit()");
-        else if (h->exit_status >= 0)
-                snprintf(text, 96, "exit status %d", h->exit_status);
-        else
-                snprintf(text, 96, "exit(), status not known");
-        return text;
+        if (h->ending == CAPO_HANG_BY_KILL)
+                return capo_process_of_here(&p->job->processes[process]) &&
+                                       capo_pid_oom((int)p->job->processes[process].header.pid)
+                               ? "killed by the kernel, which was out of memory"
+                               : capo_hang_why_meaning(CAPO_HANG_WHY_GONE);
+        return h->exit_status >= 0 ? hang_print("exit status %d", h->exit_status)
+                                   : "exit(), status not known";
 }
 
 /* Is its end listed, so that readers can judge the order? */
@@ -116,7 +106,6 @@ uint32_t hang_next_end(const struct hang_page *p, uint32_t after)
 void hang_ends(const struct hang_page *p, FILE *out)
 {
         uint32_t n = 0, all = 0, i = CAPO_HANG_NONE;
-        char who[32], at[32], how[96];
 
         for (uint32_t k = 0; k < p->hang.n_processes; k++)
                 all += is_end_listed(p, k);
@@ -126,8 +115,8 @@ void hang_ends(const struct hang_page *p, FILE *out)
                 fprintf(out, "  %s %s.%03u %s: %s\n",
                         p->hang.processes[i].ending == CAPO_HANG_BY_KILL ? "last sign of life"
                                                                          : "ended at",
-                        capo_text_when(end_ns, "%H:%M:%S", at), (unsigned)(end_ns / 1000000 % 1000),
-                        hang_who(p, i, who), hang_ending(p, i, how));
+                        hang_clock(end_ns), (unsigned)(end_ns / 1000000 % 1000), hang_who(p, i),
+                        hang_ending(p, i));
                 n++;
         }
         if (all > 1 && n < all)

@@ -19,10 +19,11 @@ static uint32_t n_named(const struct capo_hang_verdict *v)
 }
 
 /* "RANK 37", "RANKS 3, 5 AND 2 MORE". */
-static const char *named_text(const struct hang_page *p, char text[256])
+static const char *named_text(const struct hang_page *p)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         uint32_t n = n_named(v);
+        char *text = hang_room();
         bool ranks = true;
 
         for (uint32_t i = 0; i < n; i++)
@@ -35,90 +36,84 @@ static const char *named_text(const struct hang_page *p, char text[256])
                             ranks ? capo_hang_culprit_rank(&p->hang, c)
                                   : (int)p->job->processes[c->process].header.pid);
         }
-        if (n > 8)
-                capo_append(text, 256, " AND %u MORE", n - 8);
-        return text;
+        return n > 8 ? capo_append(text, 256, " AND %u MORE", n - 8) : text;
 }
 
 /* Where the others are: "AllReduce #12 of dp (25.0 MiB)". */
-static const char *call_text(const struct hang_page *p, char text[320])
+static const char *call_text(const struct hang_page *p)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char size[16], seq[32];
+        char size[16];
 
-        *text = 0;
         if (v->call)
-                hang_call(p, v->call, text);
-        else if (v->comm != CAPO_HANG_NONE)
-                snprintf(text, 320, "%s #%s of %s", p->hang.counted ? "operation" : "call",
-                         capo_text_count(v->seq, seq), p->hang.comms[v->comm].name);
-        if (v->call && v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER)
-                capo_append(text, 320, " (%s)", capo_size_print(v->call->bytes, size, sizeof size));
-        return text;
+                return v->call->bytes && capo_call_kind(v->call->call) != CAPO_KIND_OTHER
+                               ? hang_print("%s (%s)", hang_call(p, v->call),
+                                            capo_size_print(v->call->bytes, size, sizeof size))
+                               : hang_call(p, v->call);
+        return v->comm == CAPO_HANG_NONE
+                       ? ""
+                       : hang_print("%s #%s of %s", p->hang.counted ? "operation" : "call",
+                                    capo_text_count(v->seq, hang_room()),
+                                    p->hang.comms[v->comm].name);
 }
 
 /* "3 ranks wait", "1 rank waits" */
-static const char *waiting_text(uint32_t n, const char *one, const char *many, char text[64])
+static const char *waiting_text(uint32_t n, const char *one, const char *many)
 {
-        snprintf(text, 64, "%u rank%s %s", n, n == 1 ? "" : "s", n == 1 ? one : many);
-        return text;
+        return hang_print("%u rank%s %s", n, n == 1 ? "" : "s", n == 1 ? one : many);
 }
 
 /* For a job, or a rank, that has ended. */
-static void print_first_end(const struct hang_page *p, const char *who, const char *at, FILE *out)
+static const char *first_end_words(const struct hang_page *p, const char *who, const char *at)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char how[96], waited[64], there[64];
 
-        if (v->culprits[0].why == CAPO_HANG_WHY_MASKED) {
-                fprintf(out, "NCCL EP MASKED %s of %s: %s on that", who,
-                        p->hang.comms[v->comm].name,
-                        waiting_text(v->n_waiting, "ended", "ended", there));
-                return;
-        }
-        fprintf(out, "%s ENDED%s FIRST: %s", who, v->unordered ? ", PERHAPS" : "",
-                hang_ending(p, v->culprits[0].process, how));
-        if (*at)
-                fprintf(out, "; %s in %s", waiting_text(v->n_waiting, "waited", "waited", waited),
-                        at);
-        if (!p->hang.over)
-                fprintf(out, "; %s still there",
-                        waiting_text(p->job->n_processes - 1 - v->n_after, "is", "are", there));
+        if (v->culprits[0].why == CAPO_HANG_WHY_MASKED)
+                return hang_print("NCCL EP MASKED %s of %s: %s on that", who,
+                                  p->hang.comms[v->comm].name,
+                                  waiting_text(v->n_waiting, "ended", "ended"));
+        return hang_print(
+                "%s ENDED%s FIRST: %s%s%s", who, v->unordered ? ", PERHAPS" : "",
+                hang_ending(p, v->culprits[0].process),
+                *at ? hang_print("; %s in %s", waiting_text(v->n_waiting, "waited", "waited"), at)
+                    : "",
+                p->hang.over ? ""
+                             : hang_print("; %s still there",
+                                          waiting_text(p->job->n_processes - 1 - v->n_after, "is",
+                                                       "are")));
 }
 
-static void print_undecided(const struct hang_page *p, const char *who, const char *at, FILE *out)
+static const char *undecided_words(const struct hang_page *p, const char *who, const char *at)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         bool over = p->hang.over;
-        char time[32], waiting[64];
+        const char *waiting =
+                waiting_text(v->n_waiting, over ? "waited" : "waits", over ? "waited" : "wait");
 
-        waiting_text(v->n_waiting, over ? "waited" : "waits", over ? "waited" : "wait", waiting);
-        fputs("NOT DECIDED: ", out);
         if (v->together)
-                fprintf(out, "the job did not end well; %u processes ended within half a second",
+                return hang_print(
+                        "the job did not end well; %u processes ended within half a second",
                         v->together);
-        else if (p->hang.counted && !v->call)
-                fputs("RAS shows no rank behind the others, which is no proof", out);
-        else if (v->quiet)
-                fprintf(out, "no rank waits in a call of NCCL, and none has made one for %s",
-                        capo_text_time((double)v->still_ns, time));
-        else if (v->queued)
-                fputs("a rank makes no call, and its GPU may be working off earlier ones", out);
-        else if (v->lost)
-                fputs("ranks wait for one whose last calls were not recorded", out);
-        else if (v->works_on)
-                fprintf(out, "%s in %s for %s, which %s other calls", waiting, at, who,
-                        over             ? "made"
-                        : n_named(v) > 1 ? "make"
-                                         : "makes");
-        else if (v->call && v->unseen)
-                fprintf(out, "%s in %s, and not all ranks are known", waiting, at);
-        else if (v->still_ns < p->hang.after_ns || (over && !v->call))
-                fputs("nothing is seen to hang, but not all ranks are known", out);
-        else if (v->call)
-                fprintf(out, "no progress in %s", at);
-        else
-                fputs("no rank makes progress, and none is seen to wait for another", out);
+        if (p->hang.counted && !v->call)
+                return "RAS shows no rank behind the others, which is no proof";
+        if (v->quiet)
+                return hang_print("no rank waits in a call of NCCL, and none has made one for %s",
+                                  capo_text_time((double)v->still_ns, hang_room()));
+        if (v->queued)
+                return "a rank makes no call, and its GPU may be working off earlier ones";
+        if (v->lost)
+                return "ranks wait for one whose last calls were not recorded";
+        if (v->works_on)
+                return hang_print("%s in %s for %s, which %s other calls", waiting, at, who,
+                                  over             ? "made"
+                                  : n_named(v) > 1 ? "make"
+                                                   : "makes");
+        if (v->call && v->unseen)
+                return hang_print("%s in %s, and not all ranks are known", waiting, at);
+        if (v->still_ns < p->hang.after_ns || (over && !v->call))
+                return "nothing is seen to hang, but not all ranks are known";
+        return v->call ? hang_print("no progress in %s", at)
+                       : "no rank makes progress, and none is seen to wait for another";
 }
 
 /* No rank makes progress because the process of one is stopped. */
@@ -128,92 +123,83 @@ static bool is_by_stop(const struct capo_hang_verdict *v)
                                                      v->culprits[0].why == CAPO_HANG_WHY_STOPPED);
 }
 
-static void print_stopped_ranks(const struct hang_page *p, const char *who, const char *at,
-                                FILE *out)
+static const char *stopped_words(const struct hang_page *p, const char *who, const char *at)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char waiting[64];
 
-        fprintf(out, "%s %s STOPPED", who, n_named(v) > 1 ? "ARE" : "IS");
-        if (v->kind == CAPO_HANG_SLOW)
-                fprintf(out, ", not hung (no progress for less than %g s)", p->after_s);
-        fputs(": ", out);
-        if (v->n_waiting && v->call)
-                fprintf(out, "%s in %s", waiting_text(v->n_waiting, "waits", "wait", waiting), at);
-        else
-                fputs("no rank makes progress", out);
+        return hang_print(
+                "%s %s STOPPED%s: %s%s%s", who, n_named(v) > 1 ? "ARE" : "IS",
+                v->kind == CAPO_HANG_SLOW
+                        ? hang_print(", not hung (no progress for less than %g s)", p->after_s)
+                        : "",
+                v->n_waiting && v->call ? waiting_text(v->n_waiting, "waits", "wait")
+                                        : "no rank makes progress",
+                v->n_waiting && v->call ? " in " : "", v->n_waiting && v->call ? at : "");
 }
 
-static void print_kind(const struct hang_page *p, const char *who, const char *at, FILE *out)
+static const char *healthy_words(const struct hang_page *p)
+{
+        const struct capo_job_member *masked;
+        char *text = hang_room();
+
+        snprintf(text, HANG_ROOM, "%s",
+                 p->hang.over ? "NOTHING HUNG: all ranks ended by exit()"
+                              : "NOTHING HANGS: no rank waits for another");
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                if (capo_job_masked(&p->job->comms[i], &masked))
+                        capo_append(text, HANG_ROOM, ", but NCCL EP masked a rank");
+        }
+        return text;
+}
+
+static const char *kind_words(const struct hang_page *p, const char *who, const char *at)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         bool many = n_named(v) > 1, was_left = v->call && v->call->result == CAPO_NCCL_REMOTE_ERROR;
-        const char *is = many ? "ARE" : "IS", *s = many ? "" : "S";
-        const struct capo_job_member *masked;
-        char waiting[64], late[32];
+        const char *is = many ? "ARE" : "IS", *s = many ? "" : "S",
+                   *waiting = was_left ? waiting_text(v->n_waiting, "waited", "waited")
+                                       : waiting_text(v->n_waiting, "waits", "wait");
 
         switch (v->kind) {
-        case CAPO_HANG_HEALTHY:
-                fputs(p->hang.over ? "NOTHING HUNG: all ranks ended by exit()"
-                                   : "NOTHING HANGS: no rank waits for another",
-                      out);
-                for (uint32_t i = 0; i < p->job->n_comms; i++) {
-                        if (capo_job_masked(&p->job->comms[i], &masked))
-                                fputs(", but NCCL EP masked a rank", out);
-                }
-                break;
-        case CAPO_HANG_ENDED: print_first_end(p, who, at, out); break;
+        case CAPO_HANG_HEALTHY: return healthy_words(p);
+        case CAPO_HANG_ENDED: return first_end_words(p, who, at);
         case CAPO_HANG_SLOW:
                 if (!v->n_culprits && v->unseen && hang_absent(p, -1) >= 0)
-                        snprintf(late, sizeof late, "RANK %d", hang_absent(p, -1)), who = late;
-                fprintf(out, "%s %s LATE, not hung (no progress for less than %g s)%s%s", who, is,
-                        p->after_s, v->call ? ": waited for in " : "", v->call ? at : "");
-                break;
+                        who = hang_print("RANK %d", hang_absent(p, -1));
+                return hang_print("%s %s LATE, not hung (no progress for less than %g s)%s%s", who,
+                                  is, p->after_s, v->call ? ": waited for in " : "",
+                                  v->call ? at : "");
         case CAPO_HANG_MISSING:
-                fprintf(out, "%s %s MISSING from %s: %u of %u ranks wait in it", who, is, at,
-                        v->n_waiting, v->n_ranks);
-                break;
+                return hang_print("%s %s MISSING from %s: %u of %u ranks wait in it", who, is, at,
+                                  v->n_waiting, v->n_ranks);
         case CAPO_HANG_MISMATCH:
                 if (v->n_culprits && v->culprits[0].why == CAPO_HANG_WHY_SIZE)
-                        fprintf(out, "%s DIFFER in the size of %s", who, at);
-                else
-                        fprintf(out, "%s DIFFER%s from the others in %s", who, s, at);
-                break;
+                        return hang_print("%s DIFFER in the size of %s", who, at);
+                return hang_print("%s DIFFER%s from the others in %s", who, s, at);
         case CAPO_HANG_ORDER:
-                fprintf(out, "%s WAIT FOR EACH OTHER in %u calls", who, v->n_steps);
-                break;
+                return hang_print("%s WAIT FOR EACH OTHER in %u calls", who, v->n_steps);
         case CAPO_HANG_TUNED:
-                fprintf(out, "%s %s TUNED DIFFERENTLY from the others in %s", who, is, at);
-                break;
-        case CAPO_HANG_P2P: fprintf(out, "%s MAKE%s NO OTHER HALF to %s", who, s, at); break;
+                return hang_print("%s %s TUNED DIFFERENTLY from the others in %s", who, is, at);
+        case CAPO_HANG_P2P: return hang_print("%s MAKE%s NO OTHER HALF to %s", who, s, at);
         case CAPO_HANG_CREATION:
-                fprintf(out, "%s TAKE%s NO PART in %s: %s in it%s", who, s, at,
-                        was_left ? waiting_text(v->n_waiting, "waited", "waited", waiting)
-                                 : waiting_text(v->n_waiting, "waits", "wait", waiting),
-                        was_left ? " until a process was gone (ncclRemoteError)" : "");
-                break;
+                return hang_print("%s TAKE%s NO PART in %s: %s in it%s", who, s, at, waiting,
+                                  was_left ? " until a process was gone (ncclRemoteError)" : "");
         case CAPO_HANG_INSIDE:
-                fprintf(out, "%s STAND%s INSIDE NCCL in %s, which all have entered", who, s, at);
-                break;
+                return hang_print("%s STAND%s INSIDE NCCL in %s, which all have entered", who, s,
+                                  at);
         case CAPO_HANG_RUNNING:
-                fprintf(out, "NOT ENDED ON THE GPU of %s: %s, which all have entered%s", who, at,
-                        v->busy ? ", or work around it on its stream" : "");
-                break;
-        default: print_undecided(p, who, at, out);
+                return hang_print("NOT ENDED ON THE GPU of %s: %s, which all have entered%s", who,
+                                  at, v->busy ? ", or work around it on its stream" : "");
+        default: return hang_print("NOT DECIDED: %s", undecided_words(p, who, at));
         }
 }
 
 char *hang_headline(const struct hang_page *p, const char *gap)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char who[256], at[320], *text = NULL;
-        size_t size;
-        FILE *out = xmemstream(&text, &size);
+        bool sure = v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED;
 
-        (is_by_stop(v) ? print_stopped_ranks : print_kind)(p, named_text(p, who), call_text(p, at),
-                                                           out);
-        if (v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED)
-                fprintf(out, "%s%s", gap, capo_hang_sure_name(v->sure));
-        xmemclose(out);
-        return text;
+        return xprintf("%s%s%s",
+                       (is_by_stop(v) ? stopped_words : kind_words)(p, named_text(p), call_text(p)),
+                       sure ? gap : "", sure ? capo_hang_sure_name(v->sure) : "");
 }

@@ -290,31 +290,31 @@ static json_t *bugs_json(const struct hang_page *p)
                 i++, cli_json_bug(bugs[i].bug, bugs[i].match == CAPO_BUG_FITS ? "fits" : "maybe"));
 }
 
-#define PAGE_FIELDS(F)                                                                         \
-        F("capo_hang", COUNT, 1)                                                               \
-        F("verdict", WORD, capo_hang_kind_name(of->verdict.kind))                              \
-        F("certainty", WORD, capo_hang_sure_name(of->verdict.sure))                            \
-        F("live", FLAG, of->logs->live)                                                        \
-        F("since", EXACT, (double)of->verdict.since_ns / 1e9)                                  \
-        F("still_s", EXACT, (double)of->verdict.still_ns / 1e9)                                \
-        F("communicator", TEXT, comm_name(of, of->verdict.comm))                               \
-        F("call", JSON, cli_entity_json(&call, of, of->verdict.call))                          \
-        F("waiting", COUNT, of->verdict.n_waiting)                                             \
-        F("ranks", COUNT, of->job->n_ranks)                                                    \
-        F("culprits", JSON, culprits_json(of))                                                 \
-        F("circle", JSON, CLI_ENTITIES(wait_step, of, of->verdict.steps, of->verdict.n_steps)) \
-        F("late", JSON,                                                                        \
-          CLI_EACH(uint32_t k = 0; hang_late(of, k);                                           \
-                   k++, cli_entity_json(&late_rank, of, hang_late(of, k))))                    \
-        F("machine", JSON, machine_json(of))                                                   \
-        F("not_known", JSON,                                                                   \
-          CLI_EACH(uint32_t k = 0; hang_missing(of, k, room); k++, cli_json_text(room)))       \
-        F("disagreed_and_ended", COUNT,                                                        \
-          of->verdict.disagreed.call ? of->verdict.disagreed.call->seq : of->verdict.differed) \
-        F("known_bugs", JSON, bugs_json(of))                                                   \
-        F("ends", JSON,                                                                        \
-          CLI_EACH(uint32_t k = hang_next_end(of, CAPO_HANG_NONE); k != CAPO_HANG_NONE;        \
-                   k = hang_next_end(of, k),                                                   \
+#define PAGE_FIELDS(F)                                                                            \
+        F("capo_hang", COUNT, 1)                                                                  \
+        F("verdict", WORD, capo_hang_kind_name(of->verdict.kind))                                 \
+        F("certainty", WORD, capo_hang_sure_name(of->verdict.sure))                               \
+        F("live", FLAG, of->logs->live)                                                           \
+        F("since", EXACT, (double)of->verdict.since_ns / 1e9)                                     \
+        F("still_s", EXACT, (double)of->verdict.still_ns / 1e9)                                   \
+        F("communicator", TEXT, comm_name(of, of->verdict.comm))                                  \
+        F("call", JSON, cli_entity_json(&call, of, of->verdict.call))                             \
+        F("waiting", COUNT, of->verdict.n_waiting)                                                \
+        F("ranks", COUNT, of->job->n_ranks)                                                       \
+        F("culprits", JSON, culprits_json(of))                                                    \
+        F("circle", JSON, CLI_ENTITIES(wait_step, of, of->verdict.steps, of->verdict.n_steps))    \
+        F("late", JSON,                                                                           \
+          CLI_EACH(uint32_t k = 0; hang_late(of, k);                                              \
+                   k++, cli_entity_json(&late_rank, of, hang_late(of, k))))                       \
+        F("machine", JSON, machine_json(of))                                                      \
+        F("not_known", JSON,                                                                      \
+          CLI_EACH(uint32_t k = 0; hang_missing(of, k); k++, cli_json_text(hang_missing(of, k)))) \
+        F("disagreed_and_ended", COUNT,                                                           \
+          of->verdict.disagreed.call ? of->verdict.disagreed.call->seq : of->verdict.differed)    \
+        F("known_bugs", JSON, bugs_json(of))                                                      \
+        F("ends", JSON,                                                                           \
+          CLI_EACH(uint32_t k = hang_next_end(of, CAPO_HANG_NONE); k != CAPO_HANG_NONE;           \
+                   k = hang_next_end(of, k),                                                      \
                    cli_entity_json(&ending, NULL, &of->hang.processes[k])))
 CLI_ENTITY(verdict, struct hang_page, void, PAGE_FIELDS);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines about an unfinished call below NCCL: streams, and the rank's network. */
 #include "cli/hang/hang_describe.h"
-#include "core/base/text.h"
 #include "analysis/hang/hang_network.h"
 #include "analysis/job/figures.h"
 
@@ -37,8 +36,6 @@ static const char *name_of(const struct capo_hang_nic *nic)
 
 static void one_nic(const struct hang_page *p, const struct capo_hang_nic *nic, FILE *out)
 {
-        char n[32], at[32], ago[32];
-
         fprintf(out, "    network %s%s%s%s: ", name_of(nic), *nic->pci ? " (" : "", nic->pci,
                 *nic->pci ? ")" : "");
         if (nic->unsure)
@@ -47,24 +44,25 @@ static void one_nic(const struct hang_page *p, const struct capo_hang_nic *nic, 
                 fputs("nothing posted to leave is outstanding", out);
         else
                 fprintf(out, "%s operation%s posted and not completed",
-                        capo_text_count(nic->outstanding, n), nic->outstanding == 1 ? "" : "s");
+                        capo_text_count(nic->outstanding, hang_room()),
+                        nic->outstanding == 1 ? "" : "s");
         if (nic->completed_ns)
-                fprintf(out, ", the last completion %s, %s ago",
-                        capo_text_when(nic->completed_ns, "%H:%M:%S", at),
-                        capo_text_time(p->hang.now_ns > nic->completed_ns
-                                               ? (double)(p->hang.now_ns - nic->completed_ns)
-                                               : 0,
-                                       ago));
+                fprintf(out, ", the last completion %s, %s ago", hang_clock(nic->completed_ns),
+                        capo_text_time((double)(p->hang.now_ns > nic->completed_ns
+                                                        ? p->hang.now_ns - nic->completed_ns
+                                                        : 0),
+                                       hang_room()));
         else
                 fputs(", no completion so far", out);
         if (nic->receives)
-                fprintf(out, "; %s receive%s wait%s", capo_text_count(nic->receives, n),
+                fprintf(out, "; %s receive%s wait%s", capo_text_count(nic->receives, hang_room()),
                         nic->receives == 1 ? "" : "s", nic->receives == 1 ? "s" : "");
         if (nic->refused)
                 fprintf(out, "; refused for the moment so far: %s",
-                        capo_text_count(nic->refused, n));
+                        capo_text_count(nic->refused, hang_room()));
         if (nic->errors)
-                fprintf(out, "; errors: %s (%s)", capo_text_count(nic->errors, n), nic->error);
+                fprintf(out, "; errors: %s (%s)", capo_text_count(nic->errors, hang_room()),
+                        nic->error);
         fputc('\n', out);
 }
 
@@ -72,29 +70,25 @@ void hang_text_below(const struct hang_page *p, const struct capo_hang_culprit *
 {
         _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
         const struct capo_hang_call *call;
-        char text[256], at[32];
 
         if (!below_nccl(c))
                 return;
         for (uint32_t i = 0; i < STREAMS && (call = hang_stream(p, c->process, i)); i++)
-                fprintf(out, "    on its GPU: %s, stream %x, handed over %s\n",
-                        hang_call(p, call, text), call->stream,
-                        capo_text_when(call->begin_ns, "%H:%M:%S", at));
+                fprintf(out, "    on its GPU: %s, stream %x, handed over %s\n", hang_call(p, call),
+                        call->stream, hang_clock(call->begin_ns));
         capo_hang_network(&p->job->processes[c->process], &net);
         for (uint32_t i = 0; i < net.n_nics && i < NICS; i++)
                 one_nic(p, &net.nics[i], out);
         if (net.n_nics > NICS)
                 fprintf(out, "    and %u more network interfaces (--json)\n", net.n_nics - NICS);
         if (net.n_nics && net.at_ns + SEEN_LATE_NS < p->hang.now_ns)
-                fprintf(out, "    that of the network was seen at %s\n",
-                        capo_text_when(net.at_ns, "%H:%M:%S", at));
+                fprintf(out, "    that of the network was seen at %s\n", hang_clock(net.at_ns));
 }
 
 void hang_text_network(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
         uint32_t asked = 0, found = 0;
-        char who[32], n[32];
 
         for (uint32_t i = 0; i < v->n_culprits; i++) {
                 _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
@@ -110,8 +104,8 @@ void hang_text_network(const struct hang_page *p, FILE *out)
                 fprintf(out, "%s%s (%s: %s)",
                         found == 1 ? "  the network does not complete what these have posted: "
                                    : ", ",
-                        hang_who(p, v->culprits[i].process, who), name_of(&net.nics[0]),
-                        capo_text_count(net.nics[0].outstanding, n));
+                        hang_who(p, v->culprits[i].process), name_of(&net.nics[0]),
+                        capo_text_count(net.nics[0].outstanding, hang_room()));
         }
         if (found > RANKS)
                 fprintf(out, " and %u more", found - RANKS);

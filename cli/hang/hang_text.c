@@ -17,8 +17,6 @@ enum { SHOWN = 4, LATE = 3, PIDS = 8 };
 /* Stopped processes that the verdict does not name, and those that run again since a short time. */
 static void print_other_stopped(const struct hang_page *p, FILE *out)
 {
-        char who[32], at[32];
-
         for (uint32_t i = 0; !p->hang.over && i < p->hang.n_processes; i++) {
                 const struct capo_hang_process *of = &p->hang.processes[i];
                 bool stopped = of->life == CAPO_HANG_STOPPED && !p->verdict.accused[i];
@@ -26,43 +24,31 @@ static void print_other_stopped(const struct hang_page *p, FILE *out)
                 if (!stopped && (of->life != CAPO_HANG_ALIVE || !of->resumed_ns ||
                                  of->resumed_ns + p->hang.after_ns < p->hang.now_ns))
                         continue;
-                fprintf(out, "  %s: %s pid %u: ", hang_who(p, i, who), p->job->processes[i].host,
-                        p->job->processes[i].header.pid);
-                if (stopped)
-                        fprintf(out, "%s\n", capo_hang_why_meaning(CAPO_HANG_WHY_STOPPED));
-                else
-                        fprintf(out, "did not run until %s: it was stopped, or had no processor\n",
-                                capo_text_when(of->resumed_ns, "%H:%M:%S", at));
+                fprintf(out, "  %s: %s pid %u: %s\n", hang_who(p, i), p->job->processes[i].host,
+                        p->job->processes[i].header.pid,
+                        stopped ? capo_hang_why_meaning(CAPO_HANG_WHY_STOPPED)
+                                : hang_print(
+                                          "did not run until %s: it was stopped, or had no processor",
+                                          hang_clock(of->resumed_ns)));
         }
-}
-
-/* Which of the @n processes @first has the same host as @process; @n: none. */
-static uint32_t find_host(const struct capo_job *job, const uint32_t *first, uint32_t n,
-                          uint32_t process)
-{
-        uint32_t i = 0;
-
-        while (i < n && strcmp(job->processes[first[i]].host, job->processes[process].host) != 0)
-                i++;
-        return i;
 }
 
 /* Nobody is late: what the machine says of the ranks and nodes meanwhile. */
 static void print_seen(const struct hang_page *p, FILE *out)
 {
-        char text[32], at[32];
-
         for (uint32_t i = 0, n = 0; i < p->late.n_causes; i++) {
                 const struct capo_causes *c = &p->late.causes[i];
 
                 for (unsigned k = 0; k < c->n && n < LATE; k++, n++) {
+                        int32_t rank = capo_why_rank(p->job, &c->found[k]);
+
                         fprintf(out, "  machine: ");
                         if (c->longer > 0)
                                 fprintf(out, "steps take %s longer since %s: ",
-                                        capo_text_percent(c->longer, text),
-                                        capo_text_when(c->since_ns, "%H:%M:%S", at));
-                        if (capo_why_rank(p->job, &c->found[k]) >= 0)
-                                fprintf(out, "rank %d: ", capo_why_rank(p->job, &c->found[k]));
+                                        capo_text_percent(c->longer, hang_room()),
+                                        hang_clock(c->since_ns));
+                        if (rank >= 0)
+                                fprintf(out, "rank %d: ", rank);
                         fprintf(out, "%s\n", c->found[k].text);
                 }
         }
@@ -72,41 +58,32 @@ static void print_seen(const struct hang_page *p, FILE *out)
 static void print_processes(const struct hang_page *p, FILE *out)
 {
         const struct capo_job_process *of = p->job->processes;
-        uint32_t first[SHOWN], n_hosts = 0, elsewhere = 0;
+        uint32_t elsewhere = 0;
 
-        for (uint32_t i = 0; i < p->job->n_processes; i++) {
-                if (!of[i].header.pid || find_host(p->job, first, n_hosts, i) < n_hosts)
-                        continue;
-                if (n_hosts < SHOWN)
-                        first[n_hosts++] = i;
-                else
-                        elsewhere++;
-        }
-        for (uint32_t host = 0; host < n_hosts; host++) {
-                uint32_t pids = 0;
+        for (uint32_t node = 0; node < p->job->n_nodes && node < SHOWN; node++) {
+                uint32_t n = 0;
 
-                fprintf(out, "  %s: pid", of[first[host]].host);
-                for (uint32_t i = first[host]; i < p->job->n_processes; i++) {
-                        if (of[i].header.pid && !strcmp(of[i].host, of[first[host]].host) &&
-                            ++pids <= PIDS)
-                                fprintf(out, "%s %u", pids > 1 ? "," : "", of[i].header.pid);
+                for (uint32_t i = 0; i < p->job->n_processes; i++) {
+                        if (of[i].header.pid && of[i].node == node && n++ < PIDS)
+                                fprintf(out, "%s%s %u",
+                                        n > 1 ? "" : hang_print("  %s: pid", of[i].host),
+                                        n > 1 ? "," : "", of[i].header.pid);
                 }
-                if (pids > PIDS)
-                        fprintf(out, " and %u more", pids - PIDS);
-                fputc('\n', out);
+                fprintf(out, "%s%s", n > PIDS ? hang_print(" and %u more", n - PIDS) : "",
+                        n ? "\n" : "");
         }
+        for (uint32_t i = 0; i < p->job->n_processes; i++)
+                elsewhere += of[i].header.pid && of[i].node >= SHOWN;
         if (elsewhere)
                 fprintf(out, "  and %s on other nodes\n",
                         capo_text_plural(elsewhere, "process", "processes"));
 }
 
 /* A call of which only its number is known. */
-static char *name_call(const struct hang_page *p, uint8_t call, uint32_t seq, uint32_t comm,
-                       char text[256])
+static const char *name_call(const struct hang_page *p, uint8_t call, uint32_t seq, uint32_t comm)
 {
         return hang_call(
-                p, &(struct capo_hang_call){.call = call, .seq = seq, .comm = comm, .peer = -1},
-                text);
+                p, &(struct capo_hang_call){.call = call, .seq = seq, .comm = comm, .peer = -1});
 }
 
 /* Where the call was made: the innermost frame; in Python the innermost line of the program's own
@@ -125,23 +102,23 @@ static void print_life(const struct hang_page *p, const struct capo_hang_culprit
 {
         const struct capo_hang_process *h = &p->hang.processes[c->process];
         uint64_t active_ns = capo_hang_active_ns(h);
-        char text[300] = "", at[32], how[96];
-        const char *ending = hang_ending(p, c->process, how);
+        const char *ending = hang_ending(p, c->process);
         bool is_said = !strcmp(ending, capo_hang_why_meaning(c->why));
+        char waits[300] = "";
 
         if (h->ending != CAPO_HANG_RUNS)
                 fprintf(out, "    %s at %s%s%s\n",
                         h->ending == CAPO_HANG_BY_KILL ? "last sign of life" : "it ended",
-                        capo_text_when(h->end_ns, "%H:%M:%S", at), is_said ? "" : ": ",
-                        is_said ? "" : ending);
+                        hang_clock(h->end_ns), is_said ? "" : ": ", is_said ? "" : ending);
         if (h->ending != CAPO_HANG_RUNS || p->known[c->process] != CAPO_HANG_IS_ALIVE)
                 return;
         if (hang_lives_here(p, c->process))
-                capo_pid_waits((int)p->job->processes[c->process].header.pid, text, sizeof text);
-        fprintf(out, "    alive%s%s; last in a call at %s", *text ? ": " : "", text,
-                capo_text_when(active_ns, "%H:%M:%S", at));
+                capo_pid_waits((int)p->job->processes[c->process].header.pid, waits, sizeof waits);
+        fprintf(out, "    alive%s%s; last in a call at %s", *waits ? ": " : "", waits,
+                hang_clock(active_ns));
         if (h->end_ns > active_ns)
-                fprintf(out, ", %s ago", capo_text_time((double)(h->end_ns - active_ns), how));
+                fprintf(out, ", %s ago",
+                        capo_text_time((double)(h->end_ns - active_ns), hang_room()));
         fputc('\n', out);
 }
 
@@ -195,73 +172,73 @@ static bool may_wait_for_gpu(const struct hang_page *p, uint32_t process)
                capo_call_kind(last->call) != CAPO_KIND_OTHER;
 }
 
+static const char *culprit_words(const struct hang_page *p, const struct capo_hang_culprit *c)
+{
+        if (p->hang.counted && c->why == CAPO_HANG_WHY_HOST) /* RAS does not know where it is */
+                return "it has not launched this operation";
+        if (!c->call && c->why == CAPO_HANG_WHY_HOST && may_wait_for_gpu(p, c->process))
+                return "in no call of NCCL; it may wait for its GPU";
+        if (p->hang.over && c->why == CAPO_HANG_WHY_STOPPED)
+                return "the process was stopped (a signal, a debugger)";
+        return capo_hang_why_meaning(c->why);
+}
+
+/* Its call, in the words that its reason needs. */
+static void print_its_call(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
+{
+        const struct capo_hang_call *call = c->call;
+        const char *name = hang_call(p, call),
+                   *size = capo_size_print(call->bytes, hang_room(), HANG_ROOM);
+
+        if (c->why == CAPO_HANG_WHY_SIZE)
+                fprintf(out, "    its call: %s, %s\n", name, size);
+        else if (c->why == CAPO_HANG_WHY_PEER)
+                fprintf(out, "    its call: %s\n", name);
+        else if (c->why == CAPO_HANG_WHY_DIFFERS)
+                fprintf(out, "    its call: %s, %s, %s, %s%s%s%s%s\n", name, size,
+                        capo_type_name(call->type), capo_op_name(call->op),
+                        call->peer >= 0 ? hang_print(", root %d", call->peer) : "",
+                        c->differs ? "; another " : "", c->differs ?: "",
+                        c->skipped
+                                ? "; the others make this one next: it seems to have left one out"
+                                : "");
+        else if (p->hang.counted)
+                fprintf(out,
+                        "    the last call that it has launched: %s; whether it returned is not known\n",
+                        name);
+        else if (call->end_ns)
+                fprintf(out, "    its last call%s: %s, returned %s%s\n",
+                        p->hang.processes[c->process].lost ? " that was recorded" : "", name,
+                        hang_clock(call->end_ns),
+                        is_behind_verdict(p, call)
+                                ? hang_print(": only enqueued, behind #%s which has not ended",
+                                             capo_text_count(p->verdict.seq, hang_room()))
+                                : "");
+        else
+                fprintf(out, "    it is in %s since %s\n", name, hang_clock(call->begin_ns));
+        print_call_site(p, c->process, call, out);
+}
+
 static void print_culprit(const struct hang_page *p, const struct capo_hang_culprit *c, FILE *out)
 {
         const struct capo_job_process *jp = &p->job->processes[c->process];
-        char who[32], call[256], size[32], at[32];
 
-        fprintf(out, "  %s: %s", hang_who(p, c->process, who), jp->host);
-        if (jp->header.pid)
-                fprintf(out, " pid %u", jp->header.pid);
-        fprintf(out, ": %s%s\n",
-                p->hang.counted && c->why == CAPO_HANG_WHY_HOST /* RAS does not know where it is */
-                        ? "it has not launched this operation"
-                        : !c->call && c->why == CAPO_HANG_WHY_HOST &&
-                                          may_wait_for_gpu(p, c->process)
-                                  ? "in no call of NCCL; it may wait for its GPU"
-                          : p->hang.over && c->why == CAPO_HANG_WHY_STOPPED
-                                  ? "the process was stopped (a signal, a debugger)"
-                                  : capo_hang_why_meaning(c->why),
+        fprintf(out, "  %s: %s%s: %s%s\n", hang_who(p, c->process), jp->host,
+                jp->header.pid ? hang_print(" pid %u", jp->header.pid) : "", culprit_words(p, c),
                 c->works_on && c->why != CAPO_HANG_WHY_OTHER_CALLS
                         ? " (the thread that uses this communicator; other threads call NCCL)"
                         : "");
         if (c->elsewhere)
                 fprintf(out, "    missing from %s: %u rank%s in it\n",
-                        c->missing ? name_call(p, c->missing, c->seq, c->comm, call)
-                                   : "an older call",
+                        c->missing ? name_call(p, c->missing, c->seq, c->comm) : "an older call",
                         c->n_waiting, c->n_waiting > 1 ? "s wait" : " waits");
         print_life(p, c, out);
         hang_text_threads(p, c->process, out);
         hang_text_below(p, c, out);
         if (c->why == CAPO_HANG_WHY_TUNED)
                 print_nccl_choice(p, c, out);
-        if (!c->call)
-                return;
-        if (c->why == CAPO_HANG_WHY_SIZE) {
-                fprintf(out, "    its call: %s, %s\n", hang_call(p, c->call, call),
-                        capo_size_print(c->call->bytes, size, sizeof size));
-        } else if (c->why == CAPO_HANG_WHY_PEER) {
-                fprintf(out, "    its call: %s\n", hang_call(p, c->call, call));
-        } else if (c->why == CAPO_HANG_WHY_DIFFERS) {
-                fprintf(out, "    its call: %s, %s, %s, %s", hang_call(p, c->call, call),
-                        capo_size_print(c->call->bytes, size, sizeof size),
-                        capo_type_name(c->call->type), capo_op_name(c->call->op));
-                if (c->call->peer >= 0)
-                        fprintf(out, ", root %d", c->call->peer);
-                if (c->differs)
-                        fprintf(out, "; another %s", c->differs);
-                fprintf(out, "%s\n",
-                        c->skipped
-                                ? "; the others make this one next: it seems to have left one out"
-                                : "");
-        } else if (p->hang.counted) {
-                fprintf(out,
-                        "    the last call that it has launched: %s; whether it returned is not known\n",
-                        hang_call(p, c->call, call));
-        } else if (c->call->end_ns) {
-                fprintf(out, "    its last call%s: %s, returned %s",
-                        p->hang.processes[c->process].lost ? " that was recorded" : "",
-                        hang_call(p, c->call, call),
-                        capo_text_when(c->call->end_ns, "%H:%M:%S", at));
-                if (is_behind_verdict(p, c->call))
-                        fprintf(out, ": only enqueued, behind #%s which has not ended",
-                                capo_text_count(p->verdict.seq, size));
-                fputc('\n', out);
-        } else {
-                fprintf(out, "    it is in %s since %s\n", hang_call(p, c->call, call),
-                        capo_text_when(c->call->begin_ns, "%H:%M:%S", at));
-        }
-        print_call_site(p, c->process, c->call, out);
+        if (c->call)
+                print_its_call(p, c, out);
 }
 
 /* The running process with the next rank after that of process @after; CAPO_HANG_NONE: the first
@@ -322,12 +299,11 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
 
         for (uint32_t i = 0; i < v->n_steps; i++) {
                 const struct capo_hang_step *s = &v->steps[i];
-                uint32_t next = v->steps[(i + 1) % v->n_steps].process;
-                char who[32], whom[32], call[256];
 
-                fprintf(out, "  %s waits in %s%s for %s\n", hang_who(p, s->process, who),
-                        name_call(p, s->call, s->seq, s->comm, call),
-                        s->comm == CAPO_HANG_NONE ? " of a new one" : "", hang_who(p, next, whom));
+                fprintf(out, "  %s waits in %s%s for %s\n", hang_who(p, s->process),
+                        name_call(p, s->call, s->seq, s->comm),
+                        s->comm == CAPO_HANG_NONE ? " of a new one" : "",
+                        hang_who(p, v->steps[(i + 1) % v->n_steps].process));
         }
 }
 
@@ -335,7 +311,6 @@ static void print_wait_cycle(const struct hang_page *p, FILE *out)
 static void print_one_waiting(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        char who[32], call[256];
 
         for (uint32_t i = 0; v->call && v->n_culprits && i < p->hang.n_processes; i++) {
                 const struct capo_hang_process *h = &p->hang.processes[i];
@@ -343,8 +318,8 @@ static void print_one_waiting(const struct hang_page *p, FILE *out)
                 if (!h->n_calls || v->call < h->calls || v->call >= h->calls + h->n_calls ||
                     v->accused[i] || !v->call->site)
                         continue;
-                fprintf(out, "  %s %s in %s\n", hang_who(p, i, who),
-                        p->hang.over ? "waited" : "waits", hang_call(p, v->call, call));
+                fprintf(out, "  %s %s in %s\n", hang_who(p, i), p->hang.over ? "waited" : "waits",
+                        hang_call(p, v->call));
                 print_call_site(p, i, v->call, out);
         }
 }
@@ -394,46 +369,25 @@ static void print_found_alive(const struct hang_page *p, const char *headline, F
                 fprintf(out, "  while it lived, capo watch found: %s (hang.txt)\n", verdict);
 }
 
-int hang_text(const struct hang_page *p, FILE *to)
+/* What else was seen, a line each. */
+static void print_notes(const struct hang_page *p, FILE *out)
 {
-        FILE *out = cli_screen_begin(to);
         const struct capo_hang_verdict *v = &p->verdict;
         const struct capo_page_wait *late;
-        char text[400], call[256], who[32], at[32], next[CAPO_HANG_NEXT];
-        _cleanup_free_ char *headline = hang_headline(p, "       ");
+        const char *text;
 
-        hang_heading(p, out);
-        fprintf(out, "%s\n", headline);
-        if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
-                fprintf(out,
-                        "  before that no rank had made a call for %s: the job may have hung\n",
-                        capo_text_time((double)v->quiet_ns, at));
-        print_found_alive(p, headline, out);
-        print_wait_cycle(p, out);
-        for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
-                print_culprit(p, &v->culprits[i], out);
-        if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
-                fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
-        if (!print_quiet_ranks(p, out) && !v->n_culprits)
-                print_processes(p, out);
-        print_other_stopped(p, out);
-        print_one_waiting(p, out);
-        hang_ends(p, out);
-        hang_text_network(p, out);
         if (v->failure && v->kind != CAPO_HANG_HEALTHY)
                 fprintf(out, "  the first call that failed: %s of %s at %s, ncclResult_t %d\n",
-                        hang_call(p, v->failure, call), hang_who(p, v->failed, who),
-                        capo_text_when(capo_hang_failed_ns(v->failure), "%H:%M:%S", at),
-                        v->failure->result);
+                        hang_call(p, v->failure), hang_who(p, v->failed),
+                        hang_clock(capo_hang_failed_ns(v->failure)), v->failure->result);
         if (v->disagreed.call)
                 fprintf(out, "  before the end, %s disagreed with the others on %s: another %s\n",
-                        hang_who(p, v->disagreed.process, who),
-                        hang_call(p, v->disagreed.unlike, call),
+                        hang_who(p, v->disagreed.process), hang_call(p, v->disagreed.unlike),
                         capo_hang_differs(v->disagreed.unlike, v->disagreed.call));
         if (v->behind)
                 fprintf(out,
                         "  that call ended all the same; the ranks wait in %s, and differ by one since\n",
-                        hang_call(p, v->behind, call));
+                        hang_call(p, v->behind));
         if (v->differed)
                 fprintf(out,
                         "  beside that: the ranks of %s did not agree on what its call #%u is, and it ended all the same\n",
@@ -453,19 +407,50 @@ int hang_text(const struct hang_page *p, FILE *to)
                 fprintf(out, "  late: %s\n", late->text);
         if (!p->hang.over && !hang_late(p, 0))
                 print_seen(p, out);
-        for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && hang_missing(p, i, text); i++)
+        for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && (text = hang_missing(p, i)); i++)
                 fprintf(out, "  not known: %s\n", text);
         print_bugs(p, out);
-        if (v->n_culprits &&
-            (v->kind != CAPO_HANG_SLOW || v->culprits[0].why == CAPO_HANG_WHY_STOPPED) &&
-            v->kind != CAPO_HANG_UNDECIDED)
-                fprintf(out, "NEXT  %s\n",
-                        p->hang.over && v->culprits[0].why == CAPO_HANG_WHY_HOST
-                                ? "what its host code did then: data loading, a lock, a file "
-                                  "system, a barrier of another library. Or it took another branch "
-                                  "and never made this call"
-                        : p->hang.over && v->culprits[0].why == CAPO_HANG_WHY_STOPPED
-                                ? "who stopped it: a debugger, a signal, a frozen container"
-                                : capo_hang_next(p->job, v, next));
+}
+
+/* What to look at next. */
+static const char *next_words(const struct hang_page *p, char text[CAPO_HANG_NEXT])
+{
+        if (p->hang.over && p->verdict.culprits[0].why == CAPO_HANG_WHY_HOST)
+                return "what its host code did then: data loading, a lock, a file system, a barrier of "
+                       "another library. Or it took another branch and never made this call";
+        if (p->hang.over && p->verdict.culprits[0].why == CAPO_HANG_WHY_STOPPED)
+                return "who stopped it: a debugger, a signal, a frozen container";
+        return capo_hang_next(p->job, &p->verdict, text);
+}
+
+int hang_text(const struct hang_page *p, FILE *to)
+{
+        FILE *out = cli_screen_begin(to);
+        const struct capo_hang_verdict *v = &p->verdict;
+        char next[CAPO_HANG_NEXT];
+        _cleanup_free_ char *headline = hang_headline(p, "       ");
+
+        hang_heading(p, out);
+        fprintf(out, "%s\n", headline);
+        if ((v->kind == CAPO_HANG_ENDED || v->together) && v->quiet_ns >= p->hang.after_ns)
+                fprintf(out,
+                        "  before that no rank had made a call for %s: the job may have hung\n",
+                        capo_text_time((double)v->quiet_ns, hang_room()));
+        print_found_alive(p, headline, out);
+        print_wait_cycle(p, out);
+        for (uint32_t i = 0; i < v->n_culprits && i < SHOWN && v->kind != CAPO_HANG_ORDER; i++)
+                print_culprit(p, &v->culprits[i], out);
+        if (v->n_culprits > SHOWN && v->kind != CAPO_HANG_ORDER)
+                fprintf(out, "  and %u more\n", v->n_culprits - SHOWN);
+        if (!print_quiet_ranks(p, out) && !v->n_culprits)
+                print_processes(p, out);
+        print_other_stopped(p, out);
+        print_one_waiting(p, out);
+        hang_ends(p, out);
+        hang_text_network(p, out);
+        print_notes(p, out);
+        if (v->n_culprits && v->kind != CAPO_HANG_UNDECIDED &&
+            (v->kind != CAPO_HANG_SLOW || v->culprits[0].why == CAPO_HANG_WHY_STOPPED))
+                fprintf(out, "NEXT  %s\n", next_words(p, next));
         return fflush(out) || ferror(out) ? -EIO : 0;
 }

@@ -34,20 +34,15 @@ bool hang_text_stacks(int pid, FILE *out)
         return text;
 }
 
-/* "main thread: ", "thread 2: ", "thread 2 (NAME, TID): " from "NUMBER" or "NUMBER TID NAME". */
-static void put_thread(const char *line, FILE *out)
+/* "main thread:", "thread 2:", "thread 2 (NAME, TID):" from "NUMBER" or "NUMBER TID NAME". */
+static const char *thread_words(const char *line)
 {
         unsigned nth = 0, tid = 0;
-        int name = 0;
+        int name = 0, n = sscanf(line, "%u %u %n", &nth, &tid, &name);
 
-        if (sscanf(line, "%u %u %n", &nth, &tid, &name) < 2)
-                name = 0;
-        if (nth == 0)
-                fputs("main thread:", out);
-        else if (name)
-                fprintf(out, "thread %u (%s, %u):", nth, line + name, tid);
-        else
-                fprintf(out, "thread %u:", nth);
+        return nth == 0 ? "main thread:"
+               : n == 2 ? hang_print("thread %u (%s, %u):", nth, line + name, tid)
+                        : hang_print("thread %u:", nth);
 }
 
 /* Is it a frame of the program's own Python code? capo_py_say() prints files of packages and of the
@@ -93,7 +88,6 @@ static void print_python_stacks(const char *text, uint64_t at_ns, FILE *out)
 {
         enum { THREADS = 3, FRAMES = 4 };
         unsigned threads = 0;
-        char at[32];
 
         while (text && *text) {
                 char line[512];
@@ -101,9 +95,8 @@ static void print_python_stacks(const char *text, uint64_t at_ns, FILE *out)
                 if (*text == ' ' && threads <= THREADS) {
                         hang_text_frames(&text, " ", FRAMES, out);
                 } else if (next_frame(&text, false, line) && *line != ' ' && ++threads <= THREADS) {
-                        fprintf(out, "%s    Python at %s, ", threads > 1 ? "\n" : "",
-                                capo_text_when(at_ns, "%H:%M:%S", at));
-                        put_thread(line, out);
+                        fprintf(out, "%s    Python at %s, %s", threads > 1 ? "\n" : "",
+                                hang_clock(at_ns), thread_words(line));
                 }
         }
         if (threads > THREADS)
@@ -130,7 +123,7 @@ static void print_native_stacks(const struct hang_page *p, uint32_t process, FIL
         _cleanup_free_ char *text =
                 p->stacks && hang_lives_here(p, process) ? NULL : hang_native(p, process, &at_ns);
         unsigned threads = 0, frames = 0, tid = 0;
-        char at[32], wait[64] = "", thread[32];
+        char wait[64] = "";
 
         for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
                 if (*line != ' ') {
@@ -142,12 +135,12 @@ static void print_native_stacks(const struct hang_page *p, uint32_t process, FIL
                 if (!strncmp(line, " as ", 4) || (!frames && ++threads > THREADS) ||
                     frames++ >= FRAMES)
                         continue;
-                snprintf(thread, sizeof thread, "thread %u", tid);
                 if (frames == 1)
                         fprintf(out, "%s    native at %s, %s (%s):", threads > 1 ? "\n" : "",
-                                capo_text_when(at_ns, "%H:%M:%S", at),
-                                tid == p->job->processes[process].header.pid ? "main thread"
-                                                                             : thread,
+                                hang_clock(at_ns),
+                                tid == p->job->processes[process].header.pid
+                                        ? "main thread"
+                                        : hang_print("thread %u", tid),
                                 wait);
                 fprintf(out, "%s%.*s", frames > 1 ? " <-" : "", (int)(1 + strcspn(line + 1, " ")),
                         line);
