@@ -4,6 +4,7 @@
 
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
+#include "core/base/among.h"
 
 /* Was a member of @comm killed, and has no other member's GPU completed a call since? @in: the call
  * that one of these is in. */
@@ -128,11 +129,8 @@ static bool may_be_by_stop(const struct capo_hang_job *job, const struct capo_ha
 {
         if (v->kind == CAPO_HANG_HEALTHY)
                 return hang_last_calls_unknown(job);
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                if (!may_only_wait(job, &v->culprits[i]))
-                        return false;
-        }
-        return v->n_culprits || v->kind == CAPO_HANG_UNDECIDED;
+        return (v->n_culprits || v->kind == CAPO_HANG_UNDECIDED) &&
+               ALL_OF(c, v->culprits, v->n_culprits, may_only_wait(job, c));
 }
 
 static void accuse_stopped(const struct capo_hang_job *job, struct capo_hang_verdict *v)
@@ -171,10 +169,10 @@ void hang_judge_stopped(const struct capo_hang_job *job, struct capo_hang_verdic
                 v->sure = CAPO_HANG_LIKELY;
                 v->n_waiting -= waiting < v->n_waiting ? waiting : v->n_waiting;
         }
-        for (uint32_t i = 0; i < job->n_processes && !known; i++) {
+        for (uint32_t i = 0; i < job->n_processes && !known; i++) { /* no process makes a call */
                 uint64_t t = capo_hang_active_ns(&job->processes[i]);
 
-                v->since_ns = t > v->since_ns ? t : v->since_ns; /* no process makes a call */
+                v->since_ns = t > v->since_ns ? t : v->since_ns;
         }
         accuse_stopped(job, v);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "analysis/hang/culprits.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -7,12 +8,10 @@
 void hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t rank,
                       enum capo_hang_why why, const struct capo_hang_call *call)
 {
-        for (uint32_t i = 0; v->accused[process] && i < v->n_culprits; i++) {
-                const struct capo_hang_culprit *c = &v->culprits[i];
-
-                if (c->process == process && (rank < 0 || c->rank < 0 || c->rank == rank))
-                        return;
-        }
+        if (v->accused[process] &&
+            ANY_OF(c, v->culprits, v->n_culprits,
+                   c->process == process && (rank < 0 || c->rank < 0 || c->rank == rank)))
+                return;
         xarray_room(&v->culprits, v->n_culprits, sizeof *v->culprits);
         v->culprits[v->n_culprits++] = (struct capo_hang_culprit){
                 .process = process, .rank = rank, .why = why, .call = call};
@@ -29,11 +28,11 @@ int32_t hang_member_rank(const struct capo_hang_job *job, uint32_t comm, uint32_
 {
         const struct capo_hang_comm *c = comm != CAPO_HANG_NONE ? &job->comms[comm] : NULL;
 
-        for (uint32_t i = 0; c && c->several && member != CAPO_HANG_NONE && i < c->n_members; i++) {
-                if (i != member && c->members[i].process == c->members[member].process)
-                        return c->members[member].job_rank;
-        }
-        return -1;
+        return c && c->several && member != CAPO_HANG_NONE &&
+                               COUNT_OF(m, c->members, c->n_members,
+                                        m->process == c->members[member].process) > 1
+                       ? c->members[member].job_rank
+                       : -1;
 }
 
 void hang_acquit(struct capo_hang_verdict *v)
@@ -63,48 +62,35 @@ void hang_sort_culprits(const struct capo_hang_job *job, struct capo_hang_verdic
 bool hang_is_of(const struct capo_hang_process *p, const struct capo_hang_call *call, uint32_t comm,
                 uint32_t member)
 {
-        bool its = member == CAPO_HANG_NONE || (call->comm == comm && call->member == member);
-
-        for (uint32_t i = 0; i < p->n_calls && !its && call->comm != comm; i++)
-                its = p->calls[i].comm == comm && p->calls[i].member == member &&
-                      p->calls[i].thread == call->thread;
-        return its;
+        return member == CAPO_HANG_NONE ||
+               (call->comm == comm ? call->member == member
+                                   : ANY_OF(c, p->calls, p->n_calls,
+                                            c->comm == comm && c->member == member &&
+                                                    c->thread == call->thread));
 }
 
 const struct capo_hang_call *hang_last_of(const struct capo_hang_process *p, uint32_t comm,
                                           uint32_t member)
 {
-        for (uint32_t i = p->n_calls; i-- > 0;) {
-                if (hang_is_of(p, &p->calls[i], comm, member))
-                        return &p->calls[i];
-        }
-        return NULL;
+        return LAST_OF(c, p->calls, p->n_calls, hang_is_of(p, c, comm, member));
 }
 
 const struct capo_hang_call *hang_running_of(const struct capo_hang_process *p, uint32_t comm,
                                              uint32_t member)
 {
-        const struct capo_hang_call *busy = NULL;
+        const struct capo_hang_call *runs =
+                FIRST_OF(c, p->calls, p->n_calls,
+                         c->gpu == CAPO_HANG_GPU_RUNNING && hang_is_of(p, c, comm, member));
 
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                const struct capo_hang_call *c = &p->calls[i];
-
-                if (c->gpu < CAPO_HANG_GPU_RUNNING || !hang_is_of(p, c, comm, member))
-                        continue;
-                if (c->gpu == CAPO_HANG_GPU_RUNNING)
-                        return c;
-                busy = busy ? busy : c;
-        }
-        return busy;
+        return runs
+                       ?: FIRST_OF(c, p->calls, p->n_calls,
+                                   c->gpu == CAPO_HANG_GPU_BUSY && hang_is_of(p, c, comm, member));
 }
 
 const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
                                           uint32_t seq)
 {
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].comm == comm && p->calls[i].seq == seq &&
-                    capo_call_kind(p->calls[i].call) != CAPO_KIND_P2P)
-                        return &p->calls[i];
-        }
-        return NULL;
+        return FIRST_OF(c, p->calls, p->n_calls,
+                        c->comm == comm && c->seq == seq &&
+                                capo_call_kind(c->call) != CAPO_KIND_P2P);
 }

@@ -7,6 +7,7 @@
  */
 #include "capo/call_ids.h"
 #include "analysis/hang/hang_judge.h"
+#include "core/base/among.h"
 
 #define SURE_NS      1000000000 /* the order of ends this far apart is certain */
 #define HEARTBEAT_NS 50000000   /* the order of signs of life that are closer is chance */
@@ -50,34 +51,25 @@ static bool is_failed_exit(const struct capo_hang_job *job, const struct capo_ha
 static bool is_only_kill(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                          uint32_t process, uint64_t first_ns)
 {
-        bool only = job->processes[process].ending == CAPO_HANG_BY_KILL && job->n_processes > 2;
-
-        for (uint32_t i = 0; i < job->n_processes && only; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                only = i == process || (p->ending == CAPO_HANG_BY_EXIT && p->exit_status != 0 &&
-                                        p->end_ns > job->processes[process].end_ns);
-        }
-        return only;
-}
-
-/* Is the exit of @process with an error recorded, and was every other process alive after it? */
-static bool exited_before_all(const struct capo_hang_job *job, uint32_t process)
-{
         const struct capo_hang_process *of = &job->processes[process];
-        bool first = of->ending == CAPO_HANG_BY_EXIT && of->exit_status > 0;
 
-        for (uint32_t i = 0; i < job->n_processes && first; i++)
-                first = i == process || job->processes[i].end_ns > of->end_ns;
-        return first;
+        return of->ending == CAPO_HANG_BY_KILL && job->n_processes > 2 &&
+               ALL_OF(p, job->processes, job->n_processes,
+                      p == of || (p->ending == CAPO_HANG_BY_EXIT && p->exit_status != 0 &&
+                                  p->end_ns > of->end_ns));
 }
 
 /* When a whole job is cancelled, the rank that was late then is no cause. A short wait counts for a
- * rank that exited before all. */
+ * rank whose exit with an error is recorded, before the end of all others. */
 static bool is_awaited(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                        uint32_t process, uint64_t first_ns)
 {
-        return v->accused[process] && (v->still_ns >= WAITED_NS || exited_before_all(job, process));
+        const struct capo_hang_process *of = &job->processes[process];
+
+        return v->accused[process] &&
+               (v->still_ns >= WAITED_NS ||
+                (of->ending == CAPO_HANG_BY_EXIT && of->exit_status > 0 &&
+                 ALL_OF(p, job->processes, job->n_processes, p == of || p->end_ns > of->end_ns)));
 }
 
 /* Of those that ended together, the only one that others had waited for, if it ended before them. */
@@ -85,52 +77,45 @@ static uint32_t find_awaited(const struct capo_hang_job *job, const struct capo_
                              uint64_t first_ns)
 {
         uint32_t found = find_only(job, v, is_awaited, first_ns);
-        bool killed = found != CAPO_HANG_NONE && job->processes[found].ending == CAPO_HANG_BY_KILL;
+        const struct capo_hang_process *f = found != CAPO_HANG_NONE ? &job->processes[found] : NULL;
 
-        for (uint32_t i = 0; killed && i < job->n_processes; i++) {
-                if (i != found &&
-                    job->processes[i].end_ns < job->processes[found].end_ns + HEARTBEAT_NS)
-                        return CAPO_HANG_NONE;
-        }
-        return found;
+        return f && f->ending == CAPO_HANG_BY_KILL &&
+                               ANY_OF(p, job->processes, job->n_processes,
+                                      p != f && p->end_ns < f->end_ns + HEARTBEAT_NS)
+                       ? CAPO_HANG_NONE
+                       : found;
 }
 
 /* Has no call of it failed? Others fail, or abort a communicator, because of an end at @first_ns. */
 static bool has_not_failed(const struct capo_hang_process *p, uint64_t first_ns)
 {
-        for (uint32_t k = 0; k < p->n_calls; k++) {
-                if (!capo_hang_taken(p->calls[k].result) ||
-                    (p->calls[k].call == CAPO_CALL_COMMABORT && p->calls[k].begin_ns > first_ns))
-                        return false;
-        }
-        return true;
+        return ALL_OF(c, p->calls, p->n_calls,
+                      capo_hang_taken(c->result) &&
+                              (c->call != CAPO_CALL_COMMABORT || c->begin_ns <= first_ns));
 }
 
 /* The only one without a call that failed. */
 static bool is_unfailed(const struct capo_hang_job *job, const struct capo_hang_verdict *v,
                         uint32_t process, uint64_t first_ns)
 {
-        bool only = ended_badly(&job->processes[process]) &&
-                    has_not_failed(&job->processes[process], first_ns);
+        const struct capo_hang_process *of = &job->processes[process];
 
-        for (uint32_t i = 0; i < job->n_processes && only; i++)
-                only = i == process || !has_not_failed(&job->processes[i], first_ns);
-        return only;
+        return ended_badly(of) && has_not_failed(of, first_ns) &&
+               ALL_OF(p, job->processes, job->n_processes, p == of || !has_not_failed(p, first_ns));
 }
 
 /* May another process have ended before @found? @surely: its end is recorded, or it was silent for
  * two heartbeats by then. A process that is killed or leaves by _exit() records no end. */
 static bool is_behind(const struct capo_hang_job *job, uint32_t found, bool surely)
 {
-        const struct capo_hang_process *f = &job->processes[found], *p;
-        uint64_t in_f = !surely && f->ending == CAPO_HANG_BY_KILL ? 2 * HEARTBEAT_NS : 0, in_p;
-        bool behind = false;
+        const struct capo_hang_process *f = &job->processes[found];
+        const uint64_t silent = 2 * HEARTBEAT_NS;
+        uint64_t end_ns = f->end_ns + (!surely && f->ending == CAPO_HANG_BY_KILL ? silent : 0);
 
-        for (p = job->processes; p < job->processes + job->n_processes; p++) {
-                in_p = surely && p->ending == CAPO_HANG_BY_KILL ? 2 * HEARTBEAT_NS : 0;
-                behind |= p != f && ended_badly(p) && p->end_ns + in_p < f->end_ns + in_f;
-        }
-        return behind;
+        return ANY_OF(p, job->processes, job->n_processes,
+                      p != f && ended_badly(p) &&
+                              p->end_ns + (surely && p->ending == CAPO_HANG_BY_KILL ? silent : 0) <
+                                      end_ns);
 }
 
 /* The process that ended first, and how certain that is; NONE: not known. */
@@ -179,17 +164,13 @@ static uint32_t find_first(const struct capo_hang_job *job, struct capo_hang_ver
  * which can take long, this was a failure and not a hang. */
 static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
-        uint32_t killed = 0, failed = CAPO_HANG_NONE;
+        const struct capo_hang_process *failed =
+                FIRST_OF(p, job->processes, job->n_processes, p->ending != CAPO_HANG_BY_KILL);
 
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                if (p->ending == CAPO_HANG_BY_KILL)
-                        killed++;
-                else if (p->exit_status > 0 && p->end_ns + job->after_ns > job->now_ns)
-                        failed = i;
-        }
-        return failed != CAPO_HANG_NONE && v->accused[failed] && killed + 1 == job->n_processes;
+        return failed && v->accused[failed - job->processes] && failed->exit_status > 0 &&
+               failed->end_ns + job->after_ns > job->now_ns &&
+               COUNT_OF(p, job->processes, job->n_processes, p->ending == CAPO_HANG_BY_KILL) + 1 ==
+                       job->n_processes;
 }
 
 /* Keeps the call in which the others waited for @process if the verdict names that call. If calls
@@ -197,11 +178,9 @@ static bool ended_by_failure(const struct capo_hang_job *job, const struct capo_
 static void keep_call(const struct capo_hang_job *job, struct capo_hang_verdict *v,
                       uint32_t process)
 {
-        for (uint32_t i = 0; i < v->n_culprits && !job->dropped; i++) {
-                if (v->culprits[i].process == process && !v->culprits[i].elsewhere &&
-                    v->kind != CAPO_HANG_MISMATCH && v->kind != CAPO_HANG_ORDER)
-                        return;
-        }
+        if (!job->dropped && v->kind != CAPO_HANG_MISMATCH && v->kind != CAPO_HANG_ORDER &&
+            ANY_OF(c, v->culprits, v->n_culprits, c->process == process && !c->elsewhere))
+                return;
         v->call = NULL;
         v->comm = CAPO_HANG_NONE;
         v->seq = v->n_waiting = 0;
@@ -218,15 +197,12 @@ static uint64_t find_quiet(const struct capo_hang_job *job)
         }
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
+                uint64_t t = MOST_OF(c, p->calls, p->n_calls,
+                                     c->end_ns <= end_ns && c->end_ns > c->begin_ns ? c->end_ns
+                                     : c->begin_ns <= end_ns                        ? c->begin_ns
+                                                                                    : 0);
 
-                for (uint32_t k = 0; k < p->n_calls; k++) {
-                        const struct capo_hang_call *c = &p->calls[k];
-
-                        if (c->begin_ns <= end_ns && c->begin_ns > last_ns)
-                                last_ns = c->begin_ns;
-                        if (c->end_ns <= end_ns && c->end_ns > last_ns)
-                                last_ns = c->end_ns;
-                }
+                last_ns = t > last_ns ? t : last_ns;
         }
         return last_ns && end_ns != UINT64_MAX ? end_ns - last_ns : 0;
 }
@@ -235,23 +211,13 @@ static uint64_t find_quiet(const struct capo_hang_job *job)
  * with ncclCommShrink(). */
 static bool goes_on(const struct capo_hang_job *job)
 {
-        uint64_t end_ns = 0;
-        uint32_t left = 0;
+        uint64_t end_ns =
+                MOST_OF(p, job->processes, job->n_processes, ended_badly(p) ? p->end_ns : 0);
 
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (ended_badly(&job->processes[i]) && job->processes[i].end_ns > end_ns)
-                        end_ns = job->processes[i].end_ns;
-        }
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                if (p->ending != CAPO_HANG_RUNS)
-                        continue;
-                if (capo_hang_active_ns(p) < end_ns + HANG_MOMENT_NS)
-                        return false;
-                left++;
-        }
-        return left > 0;
+        return ANY_OF(p, job->processes, job->n_processes, p->ending == CAPO_HANG_RUNS) &&
+               ALL_OF(p, job->processes, job->n_processes,
+                      p->ending != CAPO_HANG_RUNS ||
+                              capo_hang_active_ns(p) >= end_ns + HANG_MOMENT_NS);
 }
 
 /* NCCL EP masked a rank, and the ranks that were told (ncclEpGetAsyncError) ended on that: their
@@ -292,21 +258,20 @@ void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict 
         const struct capo_hang_process *p;
         const struct capo_hang_call *in;
         enum capo_hang_sure sure;
-        uint32_t first, n_bad = 0;
+        uint32_t first;
+        bool bad = ANY_OF(of, job->processes, job->n_processes, ended_badly(of));
 
-        for (uint32_t i = 0; i < job->n_processes; i++)
-                n_bad += ended_badly(&job->processes[i]);
-        if (n_bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
+        if (bad && v->n_culprits && v->kind != CAPO_HANG_SLOW && !v->works_on &&
             v->still_ns >= job->after_ns && !ended_by_failure(job, v))
                 return;
-        if (n_bad && v->kind == CAPO_HANG_UNDECIDED && v->call && v->unseen &&
+        if (bad && v->kind == CAPO_HANG_UNDECIDED && v->call && v->unseen &&
             v->still_ns >=
                     job->after_ns) /* ranks had waited for long, perhaps for an unknown one */
                 return;
         v->n_steps = 0;
-        if (n_bad && !job->over && goes_on(job))
+        if (bad && !job->over && goes_on(job))
                 return;
-        if (!n_bad) {
+        if (!bad) {
                 v->works_on = false;
                 hang_acquit(v);
                 if (job->over)
@@ -347,8 +312,8 @@ void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict 
         v->sure = sure;
         v->unordered = is_behind(job, first, false);
         v->together = 0;
-        for (uint32_t i = 0; i < job->n_processes; i++)
-                v->n_after += i != first && job->processes[i].ending != CAPO_HANG_RUNS;
+        v->n_after = COUNT_OF(of, job->processes, job->n_processes,
+                              of != p && of->ending != CAPO_HANG_RUNS);
         v->since_ns = p->end_ns;
         v->still_ns = job->now_ns > p->end_ns ? job->now_ns - p->end_ns : 0;
         hang_accuse(v, first,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/gpu_ended.h"
 
@@ -7,10 +8,10 @@
 
 static struct capo_hang_ended *entry_of(struct capo_hang_process *p, uint32_t comm)
 {
-        for (uint32_t i = 0; i < p->n_ended; i++) {
-                if (p->ended[i].comm == comm)
-                        return &p->ended[i];
-        }
+        struct capo_hang_ended *found = FIRST_OF(e, p->ended, p->n_ended, e->comm == comm);
+
+        if (found)
+                return found;
         xarray_room(&p->ended, p->n_ended, sizeof *p->ended);
         p->ended[p->n_ended] = (struct capo_hang_ended){.comm = comm};
         return &p->ended[p->n_ended++];
@@ -35,38 +36,19 @@ void hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,
         }
 }
 
-/* Does the GPU have calls of @comm on that stream? */
-static bool is_on_stream(const struct capo_hang_process *p, uint32_t comm, uint32_t stream)
-{
-        for (uint32_t i = p->n_calls; i-- > 0;) {
-                if (p->calls[i].comm == comm)
-                        return p->calls[i].stream == stream;
-        }
-        return false;
-}
-
 uint64_t hang_ended_ns(const struct capo_hang_process *p, uint32_t comm)
 {
-        uint64_t last = 0;
+        const struct capo_hang_call *last = LAST_OF(c, p->calls, p->n_calls, c->comm == comm);
 
-        for (uint32_t i = 0; i < p->n_ended; i++) {
-                const struct capo_hang_ended *e = &p->ended[i];
-
-                if (e->at_ns > last && (e->comm == comm || is_on_stream(p, comm, e->stream)))
-                        last = e->at_ns;
-        }
-        return last;
+        return MOST_OF(e, p->ended, p->n_ended,
+                       e->comm == comm || (last && last->stream == e->stream) ? e->at_ns : 0);
 }
 
 bool hang_may_go_on(const struct capo_hang_process *p, uint32_t comm, uint64_t now_ns)
 {
-        for (uint32_t i = 0; i < p->n_ended; i++) {
-                const struct capo_hang_ended *e = &p->ended[i];
-                double left = (double)e->next_seq - (double)e->seq;
+        const struct capo_hang_ended *e =
+                FIRST_OF(of, p->ended, p->n_ended, of->comm == comm && of->at_ns);
+        double left = e ? (double)e->next_seq - (double)e->seq : 0;
 
-                if (e->comm == comm && e->at_ns && left > 1 &&
-                    (double)e->at_ns + SLOWER * left * (double)e->each_ns > (double)now_ns)
-                        return true;
-        }
-        return false;
+        return left > 1 && (double)e->at_ns + SLOWER * left * (double)e->each_ns > (double)now_ns;
 }

@@ -11,6 +11,7 @@
 #include "analysis/report/job_judge.h"
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
@@ -384,16 +385,10 @@ static void take_one(struct reader *rd, uint32_t process, const struct capo_unfi
 /* Is no call of a thread known that is younger than the last one of it that was not recorded? */
 static bool has_lost_last(const struct reader *rd, const struct capo_hang_process *p)
 {
-        for (uint32_t i = 0; i < rd->n_lost; i++) {
-                bool younger = false;
-
-                for (uint32_t k = 0; k < p->n_calls && !younger; k++)
-                        younger = p->calls[k].thread == rd->lost[i].thread &&
-                                  p->calls[k].begin_ns > rd->lost[i].begin_ns;
-                if (!younger)
-                        return true;
-        }
-        return rd->n_lost == N_ELEMENTS(rd->lost); /* and perhaps of more */
+        return rd->n_lost == N_ELEMENTS(rd->lost) /* and perhaps of more */ ||
+               ANY_OF(of, rd->lost, rd->n_lost,
+                      !ANY_OF(c, p->calls, p->n_calls,
+                              c->thread == of->thread && c->begin_ns > of->begin_ns));
 }
 
 /* Unfinished calls: from the HANG frame or, for a killed process, from the lines that recovery
@@ -589,18 +584,14 @@ static void tell_members(struct reader *rd)
                 struct capo_hang_member *m = &rd->out->comms[k->comm].members[k->member];
                 const struct capo_hang_process *p = &rd->out->processes[k->process];
                 uint32_t parent = rd->job->comms[k->comm].parent;
-                uint64_t p2p = 0;
 
                 m->issued = (uint32_t)k->collectives;
                 m->splits += (uint32_t)k->splits;
-                for (uint32_t n = 0; n < p->n_calls; n++) {
-                        const struct capo_hang_call *c = &p->calls[n];
-
-                        p2p += is_message(c->call) && c->comm == k->comm &&
-                               c->member == k->member && c->where == CAPO_HANG_RETURNED &&
-                               capo_hang_taken(c->result);
-                }
-                m->whole_p2p = p2p == k->p2p;
+                m->whole_p2p =
+                        COUNT_OF(c, p->calls, p->n_calls,
+                                 is_message(c->call) && c->comm == k->comm &&
+                                         c->member == k->member && c->where == CAPO_HANG_RETURNED &&
+                                         capo_hang_taken(c->result)) == k->p2p;
                 for (uint32_t n = 0; parent != CAPO_NO_COMM && n < rd->out->comms[parent].n_members;
                      n++) {
                         if (rd->out->comms[parent].members[n].process == k->process)

@@ -2,6 +2,7 @@
 /* Prepares the replay: sorts the last calls of each process by stream and those of each member by
  * number, and pairs each send with its receive. */
 #include "capo/call_ids.h"
+#include "core/base/among.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
@@ -198,10 +199,11 @@ static uint32_t stream_of(const struct capo_hang_call *c)
 static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t process,
                                    uint32_t stream)
 {
-        for (uint32_t i = first; i < p->n_queues; i++) {
-                if (p->queues[i].stream == stream)
-                        return &p->queues[i];
-        }
+        struct play_queue *found =
+                FIRST_OF(q, p->queues + first, p->n_queues - first, q->stream == stream);
+
+        if (found)
+                return found;
         xarray_room(&p->queues, p->n_queues, sizeof *p->queues);
         p->queues[p->n_queues] = (struct play_queue){.process = process, .stream = stream};
         return &p->queues[p->n_queues++];
@@ -243,15 +245,11 @@ struct half {
         uint32_t comm, from, to; /* comm; from and to are ranks */
         bool receives;
         uint32_t call;
+        uint64_t bytes;
 };
 
 CAPO_ORDERED(by_pair, struct half, CAPO_ORDER(a->comm, b->comm), CAPO_ORDER(a->from, b->from),
              CAPO_ORDER(a->to, b->to), a->receives - b->receives, CAPO_ORDER(a->call, b->call));
-
-static uint64_t bytes_of(const struct play *p, const struct half *h)
-{
-        return p->call[h->call]->bytes;
-}
 
 /* Pair the nth send of a rank to another with the nth receive there; if the numbers differ by a
  * few, sizes decide which is the extra one. */
@@ -278,35 +276,29 @@ static void pair_up(struct play *p)
                                       .from = (uint32_t)(c->call == CAPO_CALL_SEND ? me : c->peer),
                                       .to = (uint32_t)(c->call == CAPO_CALL_SEND ? c->peer : me),
                                       .receives = c->call == CAPO_CALL_RECV,
-                                      .call = i};
+                                      .call = i,
+                                      .bytes = c->bytes};
         }
         if (n)
                 qsort(half, n, sizeof *half, by_pair);
         for (uint32_t i = 0; i < n;) {
-                uint32_t s = i, r, end;
+                uint32_t s = i, r = i, end;
 
-                for (r = s; r < n && half[r].comm == half[s].comm && half[r].from == half[s].from &&
-                            half[r].to == half[s].to && !half[r].receives;)
-                        r++;
-                for (end = r; end < n && half[end].comm == half[i].comm &&
+                for (end = i; end < n && half[end].comm == half[i].comm &&
                               half[end].from == half[i].from && half[end].to == half[i].to;)
-                        end++;
+                        r += !half[end++].receives;
                 for (uint32_t to = r; s < r && to < end;) {
-                        if (bytes_of(p, &half[s]) !=
-                            bytes_of(p, &half[to])) { /* is one of them the extra one? */
-                                if (s + 1 < r &&
-                                    bytes_of(p, &half[s + 1]) == bytes_of(p, &half[to])) {
-                                        s++;
-                                        continue;
-                                }
-                                if (to + 1 < end &&
-                                    bytes_of(p, &half[s]) == bytes_of(p, &half[to + 1])) {
-                                        to++;
-                                        continue;
-                                }
+                        uint64_t sent = half[s].bytes, received = half[to].bytes;
+
+                        /* is one of them the extra one? */
+                        if (sent != received && s + 1 < r && half[s + 1].bytes == received) {
+                                s++;
+                        } else if (sent != received && to + 1 < end && half[to + 1].bytes == sent) {
+                                to++;
+                        } else {
+                                p->mate[half[s].call] = half[to].call;
+                                p->mate[half[to++].call] = half[s++].call;
                         }
-                        p->mate[half[s].call] = half[to].call;
-                        p->mate[half[to++].call] = half[s++].call;
                 }
                 i = end;
         }
@@ -332,16 +324,15 @@ static void make_room(struct play *p)
                         p->process[n] = i;
                 }
         }
-        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+        for (uint32_t i = 0; i < p->job->n_comms; i++)
                 p->comms[i].members =
                         xcalloc(p->job->comms[i].n_members + 1, sizeof(struct play_member));
-        }
 }
 
 void capo_play_tear_down(struct play *p)
 {
-        for (uint32_t i = 0; p->comms && i < p->job->n_comms; i++) {
-                for (uint32_t k = 0; p->comms[i].members && k < p->job->comms[i].n_members; k++)
+        for (uint32_t i = 0; i < p->job->n_comms; i++) {
+                for (uint32_t k = 0; k < p->job->comms[i].n_members; k++)
                         free(p->comms[i].members[k].of);
                 free(p->comms[i].members);
         }

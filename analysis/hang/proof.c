@@ -5,6 +5,7 @@
  * each other outside of NCCL, or compute: calls cannot tell. */
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
+#include "core/base/among.h"
 
 uint32_t hang_count_unseen(const struct capo_hang_job *job)
 {
@@ -22,74 +23,51 @@ uint32_t hang_count_unseen(const struct capo_hang_job *job)
         return unseen;
 }
 
-/* Has it made collectives or messages on communicator @comm, as far as known? */
-static bool has_calls(const struct capo_hang_process *p, const struct capo_hang_member *m,
-                      uint32_t comm)
-{
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].comm == comm &&
-                    (is_collective(&p->calls[i]) || is_p2p(&p->calls[i])))
-                        return true;
-        }
-        return m->issued > 0;
-}
-
 /* Is the last call of @p on communicator @comm known to have ended on the GPU? A later one on its
  * stream proves it too. */
 static bool last_call_ended(const struct capo_hang_process *p, uint32_t comm)
 {
-        const struct capo_hang_call *last = NULL;
+        const struct capo_hang_call *last = LAST_OF(
+                c, p->calls, p->n_calls,
+                c->comm == comm && (is_collective(c) || is_p2p(c)) && capo_hang_taken(c->result));
 
-        for (uint32_t i = p->n_calls; i-- > 0 && !last;) {
-                const struct capo_hang_call *c = &p->calls[i];
-
-                if (c->comm == comm && (is_collective(c) || is_p2p(c)) &&
-                    capo_hang_taken(c->result))
-                        last = c;
-        }
-        for (const struct capo_hang_call *c = last; c && c < p->calls + p->n_calls; c++) {
-                if (c->stream == last->stream && c->gpu == CAPO_HANG_GPU_ENDED)
-                        return true;
-        }
-        return last && last->captured; /* reported as a graph */
+        return last && (last->captured /* reported as a graph */ ||
+                        ANY_OF(c, last, p->calls + p->n_calls - last,
+                               c->stream == last->stream && c->gpu == CAPO_HANG_GPU_ENDED));
 }
 
 bool hang_last_calls_unknown(const struct capo_hang_job *job)
 {
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                const struct capo_hang_comm *c = &job->comms[i];
+                const struct capo_hang_comm *comm = &job->comms[i];
 
-                for (uint32_t k = 0; k < c->n_members; k++) {
-                        const struct capo_hang_member *m = &c->members[k];
+                for (uint32_t k = 0; k < comm->n_members; k++) {
+                        const struct capo_hang_member *m = &comm->members[k];
                         const struct capo_hang_process *p = &job->processes[m->process];
 
                         if (p->life <= CAPO_HANG_STOPPED && !m->dead && !m->idle &&
-                            has_calls(p, m, i) && !last_call_ended(p, i))
+                            (m->issued ||
+                             ANY_OF(c, p->calls, p->n_calls,
+                                    c->comm == i && (is_collective(c) || is_p2p(c)))) &&
+                            !last_call_ended(p, i))
                                 return true;
                 }
         }
         return false;
 }
 
-static bool has_captured_calls(const struct capo_hang_job *job)
+static bool has_captured(const struct capo_hang_process *p)
 {
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                const struct capo_hang_process *p = &job->processes[i];
-
-                for (uint32_t k = 0; k < p->n_calls; k++) {
-                        if (p->calls[k].captured)
-                                return true;
-                }
-        }
-        return false;
+        return ANY_OF(c, p->calls, p->n_calls, c->captured);
 }
 
 bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        bool stale = false, unknown;
+        bool stale = ANY_OF(p, job->processes, job->n_processes, p->stale), unknown;
 
         v->gpu_unknown = !job->over && hang_last_calls_unknown(job);
-        v->graphs_unknown = !job->over && has_captured_calls(job);
+        v->graphs_unknown =
+                !job->over && ANY_OF(p, job->processes, job->n_processes, has_captured(p));
         if (v->kind == CAPO_HANG_SLOW && job->cut) { /* the time of the state is not known */
                 v->kind = CAPO_HANG_UNDECIDED;
                 v->sure = CAPO_HANG_UNSURE;
@@ -97,8 +75,6 @@ bool hang_prove_healthy(const struct capo_hang_job *job, struct capo_hang_verdic
         }
         if (v->kind != CAPO_HANG_HEALTHY)
                 return false;
-        for (uint32_t i = 0; i < job->n_processes; i++)
-                stale |= job->processes[i].stale;
         v->unseen = hang_count_unseen(job);
         unknown = !job->over && v->still_ns >= job->after_ns &&
                   (v->gpu_unknown || v->p2p_unknown || v->graphs_unknown || job->partial);
@@ -130,42 +106,19 @@ static void find_first_failure(const struct capo_hang_job *job, struct capo_hang
         }
 }
 
-/* A culprit "in host code" with captured calls may be waiting in the launch of a graph. */
-static bool may_be_in_graph(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
-{
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
-
-                for (uint32_t k = 0; v->culprits[i].why == CAPO_HANG_WHY_HOST && k < p->n_calls;
-                     k++) {
-                        if (p->calls[k].captured)
-                                return true;
-                }
-        }
-        return false;
-}
-
 /* Does the verdict say of a rank that it has not come, and that rank's last calls are not known? */
 static bool has_lost_calls(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
-        if (v->kind == CAPO_HANG_INSIDE || v->kind == CAPO_HANG_ENDED)
-                return false;
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                enum capo_hang_why why = v->culprits[i].why;
-
-                if (job->processes[v->culprits[i].process].lost &&
-                    (why == CAPO_HANG_WHY_HOST || why == CAPO_HANG_WHY_CALL ||
-                     why == CAPO_HANG_WHY_OTHER_CALLS || v->kind == CAPO_HANG_MISMATCH ||
-                     v->kind == CAPO_HANG_ORDER))
-                        return true;
-        }
-        return false;
+        return v->kind != CAPO_HANG_INSIDE && v->kind != CAPO_HANG_ENDED &&
+               ANY_OF(c, v->culprits, v->n_culprits,
+                      job->processes[c->process].lost &&
+                              (c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_CALL ||
+                               c->why == CAPO_HANG_WHY_OTHER_CALLS ||
+                               v->kind == CAPO_HANG_MISMATCH || v->kind == CAPO_HANG_ORDER));
 }
 
 void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        bool others = false;
-
         find_first_failure(job, v);
         v->queued = v->kind != CAPO_HANG_SLOW && hang_may_be_queued(job, v);
         v->lost = v->kind != CAPO_HANG_SLOW && has_lost_calls(job, v);
@@ -176,10 +129,12 @@ void hang_doubt(const struct capo_hang_job *job, struct capo_hang_verdict *v)
                 v->n_steps = 0;
                 hang_acquit(v);
         }
-        for (uint32_t i = 0; i < v->n_culprits; i++)
-                others |= v->culprits[i].works_on;
-        if ((job->counted || job->dropped || others ||
-             (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) || may_be_in_graph(job, v)) &&
-            v->sure == CAPO_HANG_CERTAIN)
+        if (v->sure == CAPO_HANG_CERTAIN &&
+            (job->counted || job->dropped ||
+             (v->failed != CAPO_HANG_NONE && !v->accused[v->failed]) ||
+             /* in host code it may be waiting in the launch of a graph */
+             ANY_OF(c, v->culprits, v->n_culprits,
+                    c->works_on || (c->why == CAPO_HANG_WHY_HOST &&
+                                    has_captured(&job->processes[c->process])))))
                 v->sure = CAPO_HANG_LIKELY;
 }

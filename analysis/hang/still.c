@@ -4,23 +4,16 @@
  * wait for on a communicator, only threads that have made calls there count. */
 #include "analysis/hang/gpu_ended.h"
 #include "analysis/hang/hang_judge.h"
+#include "core/base/among.h"
 
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread)
 {
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (p->calls[i].comm == comm && p->calls[i].thread == thread)
-                        return true;
-        }
-        return false;
+        return ANY_OF(c, p->calls, p->n_calls, c->comm == comm && c->thread == thread);
 }
 
 bool hang_knows_threads(const struct capo_hang_process *p, uint32_t comm)
 {
-        for (uint32_t i = 0; i < p->n_calls && comm != CAPO_HANG_NONE; i++) {
-                if (p->calls[i].comm == comm)
-                        return true;
-        }
-        return false;
+        return comm != CAPO_HANG_NONE && ANY_OF(c, p->calls, p->n_calls, c->comm == comm);
 }
 
 /* When the threads of @p that make calls on @comm last began or ended any call. If no such thread
@@ -36,14 +29,9 @@ static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
         for (uint32_t i = p->n_calls; i-- > 0;) {
                 const struct capo_hang_call *c = &p->calls[i];
                 uint64_t at = c->end_ns > c->begin_ns ? c->end_ns : c->begin_ns;
-                bool known = false;
 
-                if (at <= t)
-                        continue;
-                for (uint32_t k = 0; k < n_seen && !known; k++)
-                        known = seen[k] == c->thread; /* a call on another communicator */
-                if (known)
-                        continue;
+                if (at <= t || ANY_OF(of, seen, n_seen, *of == c->thread))
+                        continue; /* or a call on another communicator */
                 if (hang_uses(p, comm, c->thread))
                         t = at;
                 else if (n_seen < N_ELEMENTS(seen))
@@ -52,15 +40,15 @@ static uint64_t moved_ns(const struct capo_hang_process *p, uint32_t comm)
         return t;
 }
 
-/* The communicator in which the others wait for culprit @i, or in which it is stuck itself. */
-static uint32_t comm_of_culprit(const struct capo_hang_verdict *v, uint32_t i)
+/* The communicator in which the others wait for culprit @c, or in which it is stuck itself. */
+static uint32_t comm_of_culprit(const struct capo_hang_verdict *v,
+                                const struct capo_hang_culprit *c)
 {
-        const struct capo_hang_culprit *c = &v->culprits[i];
+        const struct capo_hang_step *step =
+                FIRST_OF(s, v->steps, v->n_steps, s->process == c->process);
 
-        for (uint32_t k = 0; k < v->n_steps; k++) {
-                if (v->steps[k].process == c->process)
-                        return v->steps[k].comm;
-        }
+        if (step)
+                return step->comm;
         if (c->elsewhere)
                 return c->comm;
         if ((v->kind == CAPO_HANG_INSIDE || v->kind == CAPO_HANG_RUNNING) && c->call)
@@ -92,19 +80,19 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_hang_process *p = &job->processes[i];
-                uint64_t t = capo_hang_active_ns(p);
+                uint64_t called = capo_hang_active_ns(p),
+                         ended = MOST_OF(e, p->ended, p->n_ended, e->at_ns);
 
-                active = t > active ? t : active;
-                for (uint32_t k = 0; k < p->n_ended; k++)
-                        active = p->ended[k].at_ns > active ? p->ended[k].at_ns : active;
+                active = called > active ? called : active;
+                active = ended > active ? ended : active;
         }
         v->waits_ns = v->since_ns;
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                const struct capo_hang_process *p = &job->processes[v->culprits[i].process];
-                uint32_t comm = comm_of_culprit(v, i);
+        for (struct capo_hang_culprit *c = v->culprits; c < v->culprits + v->n_culprits; c++) {
+                const struct capo_hang_process *p = &job->processes[c->process];
+                uint32_t comm = comm_of_culprit(v, c);
                 uint64_t t = moved_ns(p, comm), ended = hang_ended_ns(p, comm);
 
-                v->culprits[i].works_on = capo_hang_active_ns(p) >= t + HANG_MOMENT_NS;
+                c->works_on = capo_hang_active_ns(p) >= t + HANG_MOMENT_NS;
                 t = ended > t ? ended : t;
                 v->since_ns = t > v->since_ns ? t : v->since_ns;
         }
@@ -120,14 +108,10 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
 /* A rank whose GPU may still work off calls that are not timed is not known to stand. */
 bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                const struct capo_hang_culprit *c = &v->culprits[i];
-
-                if ((c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_GPU) &&
-                    hang_may_go_on(&job->processes[c->process], comm_of_culprit(v, i), job->now_ns))
-                        return true;
-        }
-        return false;
+        return ANY_OF(c, v->culprits, v->n_culprits,
+                      (c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_GPU) &&
+                              hang_may_go_on(&job->processes[c->process], comm_of_culprit(v, c),
+                                             job->now_ns));
 }
 
 /* Whether a rank that makes other calls meanwhile will come cannot be known. */
@@ -137,14 +121,11 @@ bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verd
 
         if (job->cut || job->counted || !v->waits_ns || v->waits_ns + job->after_ns > job->now_ns)
                 return false;
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                struct capo_hang_culprit *c = &v->culprits[i];
-
-                if (c->why != CAPO_HANG_WHY_HOST && c->why != CAPO_HANG_WHY_CALL &&
-                    c->why != CAPO_HANG_WHY_GPU)
-                        continue;
-                if (moved_ns(&job->processes[c->process], comm_of_culprit(v, i)) + job->after_ns >
-                    job->now_ns) {
+        for (struct capo_hang_culprit *c = v->culprits; c < v->culprits + v->n_culprits; c++) {
+                if ((c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_CALL ||
+                     c->why == CAPO_HANG_WHY_GPU) &&
+                    moved_ns(&job->processes[c->process], comm_of_culprit(v, c)) + job->after_ns >
+                            job->now_ns) {
                         c->why = CAPO_HANG_WHY_OTHER_CALLS;
                         found = true;
                 }

@@ -2,19 +2,10 @@
 /* All ranks have entered a call and it does not end: did NCCL run it the same way on all? NCCL
  * chooses algorithm, protocol and channels on each rank from that rank's tuner and settings, and
  * never compares them. Ranks with different choices send data that no rank receives. */
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
-
-/* The property in which two choices differ; NULL: no known one. */
-static const char *choice_difference(const struct capo_hang_call *a, const struct capo_hang_call *b)
-{
-        if (!a || !b || !a->algo_proto || !b->algo_proto)
-                return NULL;
-        if (a->algo_proto != b->algo_proto)
-                return a->algo_proto >> 4 != b->algo_proto >> 4 ? "algorithm" : "protocol";
-        return a->channels && b->channels && a->channels != b->channels ? "channels" : NULL;
-}
 
 /* The members' calls with one number on a communicator, and what decided them. */
 struct choices {
@@ -24,17 +15,22 @@ struct choices {
         bool profiles;                      /* compare profiles and settings instead of choices */
 };
 
+/* The property in which the choices of two members differ; NULL: no known one. */
 static const char *members_differ(const struct choices *c, uint32_t a, uint32_t b)
 {
         const struct capo_hang_process *pa = &c->job->processes[c->comm->members[a].process],
                                        *pb = &c->job->processes[c->comm->members[b].process];
+        const struct capo_hang_call *ca = c->call[a], *cb = c->call[b];
 
-        if (!c->profiles)
-                return choice_difference(c->call[a], c->call[b]);
-        if (pa->tuned && pb->tuned && strcmp(pa->tuned, pb->tuned) != 0)
+        if (c->profiles && pa->tuned && pb->tuned && strcmp(pa->tuned, pb->tuned) != 0)
                 return "profile";
-        return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0 ? "settings"
-                                                                                       : NULL;
+        if (c->profiles)
+                return pa->settings && pb->settings && strcmp(pa->settings, pb->settings) != 0
+                               ? "settings"
+                               : NULL;
+        if (ca->algo_proto != cb->algo_proto)
+                return ca->algo_proto >> 4 != cb->algo_proto >> 4 ? "algorithm" : "protocol";
+        return ca->channels && cb->channels && ca->channels != cb->channels ? "channels" : NULL;
 }
 
 static bool member_counts(const struct choices *c, uint32_t i)
@@ -90,66 +86,53 @@ static uint32_t newest_ended_seq(const struct capo_hang_job *job, uint32_t comm)
 
         for (uint32_t i = 0; i < c->n_members; i++) {
                 const struct capo_hang_process *p = &job->processes[c->members[i].process];
-                uint32_t seq = 0;
+                uint32_t seq = (uint32_t)MOST_OF(call, p->calls, p->n_calls,
+                                                 call->comm == comm && is_collective(call) &&
+                                                                 call->gpu == CAPO_HANG_GPU_ENDED
+                                                         ? call->seq
+                                                         : 0);
 
-                for (uint32_t k = 0; k < p->n_calls; k++) {
-                        const struct capo_hang_call *call = &p->calls[k];
-
-                        if (call->comm == comm && call->gpu == CAPO_HANG_GPU_ENDED &&
-                            is_collective(call) && call->seq > seq)
-                                seq = call->seq;
-                }
                 least = seq < least ? seq : least;
         }
         return least;
 }
 
+/* Compare the choices for call @seq of @comm or, with @profiles, what decides them if the choices are
+ * not known. */
+static bool judge_number(const struct capo_hang_job *job, uint32_t comm, uint32_t seq,
+                         bool profiles, struct capo_hang_verdict *v)
+{
+        const struct capo_hang_comm *of = &job->comms[comm];
+        _cleanup_free_ const struct capo_hang_call **calls =
+                xcalloc(of->n_members + 1, sizeof(*calls));
+        const struct choices c = {job, of, calls, profiles};
+
+        for (uint32_t i = 0; i < of->n_members; i++)
+                calls[i] = hang_made_as(&job->processes[of->members[i].process], comm, seq);
+        return !(profiles && ALL_OF(call, calls, of->n_members, *call && (*call)->algo_proto)) &&
+               accuse_few(&c, v);
+}
+
 /* The first call of @comm that may be stuck and whose choices differ. */
 static bool first_of(const struct capo_hang_job *job, uint32_t comm, struct capo_hang_verdict *v)
 {
-        struct choices c = {.job = job, .comm = &job->comms[comm]};
-        const uint32_t n = c.comm->n_members, after = newest_ended_seq(job, comm);
-        _cleanup_free_ const struct capo_hang_call **calls = xcalloc(n + 1, sizeof(*calls));
+        const struct capo_hang_comm *of = &job->comms[comm];
+        const uint32_t after = newest_ended_seq(job, comm);
         const struct capo_hang_process *first =
-                n ? &job->processes[c.comm->members[0].process] : NULL;
-        bool found = false;
+                of->n_members ? &job->processes[of->members[0].process] : NULL;
+        const struct capo_hang_call *found =
+                first ? FIRST_OF(call, first->calls, first->n_calls,
+                                 call->comm == comm && is_collective(call) && !call->captured &&
+                                         call->seq > after &&
+                                         judge_number(job, comm, call->seq, false, v))
+                      : NULL;
 
-        c.call = calls;
-        for (uint32_t i = 0; first && i < first->n_calls && !found; i++) {
-                const struct capo_hang_call *call = &first->calls[i];
-
-                if (call->comm != comm || !is_collective(call) || call->captured ||
-                    call->seq <= after)
-                        continue;
-                for (uint32_t k = 0; k < n; k++)
-                        calls[k] = hang_made_as(&job->processes[c.comm->members[k].process], comm,
-                                                call->seq);
-                found = accuse_few(&c, v);
-                if (found) {
-                        v->comm = comm;
-                        v->seq = call->seq;
-                        v->sure = CAPO_HANG_CERTAIN;
-                }
+        if (found) {
+                v->comm = comm;
+                v->seq = found->seq;
+                v->sure = CAPO_HANG_CERTAIN;
         }
         return found;
-}
-
-/* The choices for the stuck call are not known: compare profiles and settings. */
-static void by_profile(const struct capo_hang_job *job, struct capo_hang_verdict *v)
-{
-        struct choices c = {.job = job, .comm = &job->comms[v->comm], .profiles = true};
-        const uint32_t n = c.comm->n_members;
-        _cleanup_free_ const struct capo_hang_call **calls = xcalloc(n + 1, sizeof(*calls));
-        bool known = n > 0;
-
-        c.call = calls;
-        for (uint32_t k = 0; k < n; k++) {
-                calls[k] =
-                        hang_made_as(&job->processes[c.comm->members[k].process], v->comm, v->seq);
-                known &= calls[k] && calls[k]->algo_proto;
-        }
-        if (!known && accuse_few(&c, v))
-                v->sure = CAPO_HANG_LIKELY;
 }
 
 void hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict *v)
@@ -159,8 +142,8 @@ void hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict 
 
         for (uint32_t i = 0; i < job->n_comms && !found; i++)
                 found = (!runs || i == v->comm) && first_of(job, i, v);
-        if (found && !runs)
+        if (found ? !runs
+                  : runs && v->comm != CAPO_HANG_NONE &&
+                            judge_number(job, v->comm, v->seq, true, v))
                 v->sure = CAPO_HANG_LIKELY;
-        if (!found && runs && v->comm != CAPO_HANG_NONE)
-                by_profile(job, v);
 }

@@ -4,6 +4,7 @@
  * assuming that a root and a small send wait like all others, once assuming that they never wait,
  * because NCCL may already have buffered their data. A result of both is reported. If they differ,
  * no rank is accused. */
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
@@ -12,13 +13,10 @@
 static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p,
                                                       uint32_t comm, uint32_t member)
 {
-        for (uint32_t i = p->n_calls; i-- > 0;) {
-                const struct capo_hang_call *c = &p->calls[i];
+        const struct capo_hang_call *last =
+                LAST_OF(c, p->calls, p->n_calls, c->comm == comm && hang_is_of(p, c, comm, member));
 
-                if (c->comm == comm && hang_is_of(p, c, comm, member))
-                        return capo_hang_taken(c->result) ? NULL : c;
-        }
-        return NULL;
+        return last && !capo_hang_taken(last->result) ? last : NULL;
 }
 
 /* The call that its host is in, on a thread that makes calls on @comm; if no such thread is known,
@@ -30,13 +28,9 @@ static const struct capo_hang_call *find_call_inside(const struct capo_hang_proc
 
         if (!in || !hang_knows_threads(p, comm))
                 return in;
-        for (uint32_t i = p->n_calls; i-- > 0;) {
-                in = &p->calls[i];
-                if ((in->where == CAPO_HANG_HOST || in->where == CAPO_HANG_ENDING) &&
-                    hang_uses(p, comm, in->thread) && hang_is_of(p, in, comm, member))
-                        return in;
-        }
-        return NULL;
+        return LAST_OF(c, p->calls, p->n_calls,
+                       (c->where == CAPO_HANG_HOST || c->where == CAPO_HANG_ENDING) &&
+                               hang_uses(p, comm, c->thread) && hang_is_of(p, c, comm, member));
 }
 
 static enum capo_hang_why why_absent(const struct capo_hang_process *p, const struct hang_node *n,
@@ -154,15 +148,6 @@ static void accuse_unlike(struct capo_hang_verdict *v, const struct capo_hang_pa
         hang_accuse(v, pair->peer, CAPO_HANG_WHY_SIZE, pair->unlike);
 }
 
-/* Both ended, but they are the last calls of both ranks. */
-static bool is_unlike_last(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
-{
-        const struct capo_hang_pair *u = &v->unlike;
-
-        return u->call && hang_last(&job->processes[u->process]) == u->call &&
-               hang_last(&job->processes[u->peer]) == u->unlike;
-}
-
 static void judge_mismatch(const struct hang_graph *g, const struct hang_node *n,
                            struct capo_hang_verdict *v)
 {
@@ -224,17 +209,16 @@ static bool parted_at_last(const struct capo_hang_job *job, const struct capo_ha
 
 static const struct hang_node *next_of(const struct hang_graph *g, uint32_t process, uint32_t *on)
 {
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                const struct hang_node *n = &g->nodes[k];
-                bool is_in = false;
+        for (const struct hang_node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+                const struct hang_missed *next =
+                        ANY_OF(in, n->in, n->n_in, *in == process)
+                                ? FIRST_OF(m, n->on, n->n_on,
+                                           g->waits_for[m->process] && !g->leads_out[m->process])
+                                : NULL;
 
-                for (uint32_t i = 0; i < n->n_in && !is_in; i++)
-                        is_in = n->in[i] == process;
-                for (uint32_t i = 0; i < n->n_on && is_in; i++) {
-                        if (g->waits_for[n->on[i].process] && !g->leads_out[n->on[i].process]) {
-                                *on = n->on[i].process;
-                                return n;
-                        }
+                if (next) {
+                        *on = next->process;
+                        return n;
                 }
         }
         return NULL;
@@ -245,17 +229,15 @@ static const struct hang_node *next_of(const struct hang_graph *g, uint32_t proc
 static const struct hang_node *find_wrong_peer(const struct hang_graph *g,
                                                const struct hang_node *n)
 {
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                const struct hang_node *o = &g->nodes[k];
-
-                if (n->kind == CAPO_HANG_P2P && o->kind == CAPO_HANG_P2P && n->n_in && n->n_on &&
-                    o->n_in && o->n_on && o->comm == n->comm && o->call->call != n->call->call &&
-                    o->call->bytes == n->call->bytes && o->on[0].process == n->in[0] &&
-                    o->in[0] != n->on[0].process && o->on[0].stand == CAPO_STAND_MISSING &&
-                    n->on[0].stand == CAPO_STAND_MISSING)
-                        return o;
-        }
-        return NULL;
+        if (n->kind != CAPO_HANG_P2P || !n->n_in || !n->n_on ||
+            n->on[0].stand != CAPO_STAND_MISSING)
+                return NULL;
+        return FIRST_OF(o, g->nodes, g->n_nodes,
+                        o->kind == CAPO_HANG_P2P && o->n_in && o->n_on && o->comm == n->comm &&
+                                o->call->call != n->call->call &&
+                                o->call->bytes == n->call->bytes && o->on[0].process == n->in[0] &&
+                                o->in[0] != n->on[0].process &&
+                                o->on[0].stand == CAPO_STAND_MISSING);
 }
 
 /* Messages have no other half, because one rank names the wrong peers. False: not so, or several do. */
@@ -263,13 +245,13 @@ static bool accuse_wrong_peer(const struct hang_graph *g, struct capo_hang_verdi
 {
         const struct hang_node *n = NULL, *waits = NULL, *found;
 
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                if (!(found = find_wrong_peer(g, &g->nodes[k])))
+        for (const struct hang_node *of = g->nodes; of < g->nodes + g->n_nodes; of++) {
+                if (!(found = find_wrong_peer(g, of)))
                         continue;
-                if (n && n->in[0] != g->nodes[k].in[0])
+                if (n && n->in[0] != of->in[0])
                         return false;
-                n = n ? n : &g->nodes[k];
-                waits = waits ? waits : found;
+                n = n ?: of;
+                waits = waits ?: found;
         }
         if (!n)
                 return false;
@@ -313,7 +295,7 @@ static void judge_circle(const struct hang_graph *g, uint32_t process, struct ca
 {
         _cleanup_free_ bool *seen = xcalloc(g->job->n_processes + 1, sizeof *seen);
         const struct hang_node *n, *main = NULL;
-        bool one_comm = true, messages = true;
+        bool one_comm, messages;
         uint32_t on;
 
         while (!seen[process] && next_of(g, process, &on)) { /* walk into the circle */
@@ -336,10 +318,8 @@ static void judge_circle(const struct hang_graph *g, uint32_t process, struct ca
         }
         if (!main)
                 return;
-        for (uint32_t i = 0; i < v->n_steps; i++) {
-                one_comm &= v->steps[i].comm == v->steps[0].comm;
-                messages &= capo_call_kind(v->steps[i].call) == CAPO_KIND_P2P;
-        }
+        one_comm = ALL_OF(of, v->steps, v->n_steps, of->comm == v->steps->comm);
+        messages = ALL_OF(of, v->steps, v->n_steps, capo_call_kind(of->call) == CAPO_KIND_P2P);
         for (uint32_t i = 0; i < v->n_culprits && one_comm; i++)
                 v->culprits[i].why = messages ? CAPO_HANG_WHY_RING : CAPO_HANG_WHY_APART;
         set_subject(v, g->job, main);
@@ -350,29 +330,18 @@ static void judge_circle(const struct hang_graph *g, uint32_t process, struct ca
 
 /* ---- missing ranks ---- */
 
-static const struct hang_node *node_about(const struct hang_graph *g)
-{
-        const struct hang_node *best = NULL;
-
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                const struct hang_node *n = &g->nodes[k];
-
-                for (uint32_t i = 0; i < n->n_on; i++) {
-                        if (capo_hang_ends(g, n->on[i].process) && n->n_in &&
-                            (!best || n->n_in > best->n_in))
-                                best = n;
-                }
-        }
-        return best;
-}
-
 static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v)
 {
-        const struct hang_node *n = node_about(g);
+        const struct hang_node *n = NULL;
         struct capo_hang_culprit *who;
 
         if (accuse_wrong_peer(g, v))
                 return;
+        for (const struct hang_node *of = g->nodes; of < g->nodes + g->n_nodes; of++) {
+                if (of->n_in && (!n || of->n_in > n->n_in) &&
+                    ANY_OF(m, of->on, of->n_on, capo_hang_ends(g, m->process)))
+                        n = of;
+        }
         set_subject(v, g->job, n);
         v->kind = n->kind;
         v->sure = n->unseen || n->kind != CAPO_HANG_MISSING ? CAPO_HANG_LIKELY : CAPO_HANG_CERTAIN;
@@ -381,9 +350,7 @@ static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v
                         accuse_absent(v, g, n, i);
         }
         /* the ranks that keep the culprit away, or that block others */
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                const struct hang_node *other = &g->nodes[k];
-
+        for (const struct hang_node *other = g->nodes; other < g->nodes + g->n_nodes; other++) {
                 for (uint32_t i = 0; i < other->n_on; i++) {
                         uint32_t before = v->n_culprits;
 
@@ -405,16 +372,16 @@ static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v
 
 static uint64_t needed_still_ns(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
-        bool gone = v->n_culprits > 0, proven = v->n_culprits > 0;
+        bool gone = v->n_culprits &&
+                    ALL_OF(c, v->culprits, v->n_culprits,
+                           c->why == CAPO_HANG_WHY_GONE || c->why == CAPO_HANG_WHY_EXITED ||
+                                   c->why == CAPO_HANG_WHY_FAILED);
+        bool proven =
+                v->n_culprits &&
+                ALL_OF(c, v->culprits, v->n_culprits,
+                       c->why != CAPO_HANG_WHY_HOST && c->why != CAPO_HANG_WHY_CALL &&
+                               c->why != CAPO_HANG_WHY_GPU && c->why != CAPO_HANG_WHY_STOPPED);
 
-        for (uint32_t i = 0; i < v->n_culprits; i++) {
-                enum capo_hang_why why = v->culprits[i].why;
-
-                gone &= why == CAPO_HANG_WHY_GONE || why == CAPO_HANG_WHY_EXITED ||
-                        why == CAPO_HANG_WHY_FAILED;
-                proven &= why != CAPO_HANG_WHY_HOST && why != CAPO_HANG_WHY_CALL &&
-                          why != CAPO_HANG_WHY_GPU && why != CAPO_HANG_WHY_STOPPED;
-        }
         if (v->kind == CAPO_HANG_INSIDE && v->call && capo_hang_is_lifecycle(v->call))
                 return job->after_ns * HANG_LONG;
         return gone ? 0 : proven ? job->after_ns / HANG_SHORT : job->after_ns;
@@ -476,10 +443,9 @@ static void compare_readings(struct capo_hang_verdict *strict,
 {
         /* without the sends, the circle is smaller, and who is wrong in it not known */
         bool circle = strict->kind == CAPO_HANG_P2P && lenient->kind == CAPO_HANG_ORDER;
-        bool within = strict->kind == lenient->kind || circle;
+        bool within = (strict->kind == lenient->kind || circle) &&
+                      ALL_OF(c, strict->culprits, strict->n_culprits, lenient->accused[c->process]);
 
-        for (uint32_t i = 0; i < strict->n_culprits && within; i++)
-                within = lenient->accused[strict->culprits[i].process];
         if (within && strict->n_culprits == lenient->n_culprits)
                 return;
         if (within || lenient->kind == CAPO_HANG_HEALTHY) {
@@ -495,12 +461,10 @@ static void name_stop(const struct capo_hang_job *job, struct capo_hang_verdict 
 {
         bool waits = v->kind == CAPO_HANG_MISSING || v->kind == CAPO_HANG_P2P ||
                      v->kind == CAPO_HANG_CREATION;
-        bool all = v->n_culprits && (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE ||
+        bool may = v->n_culprits && (v->kind == CAPO_HANG_RUNNING || v->kind == CAPO_HANG_INSIDE ||
                                      v->kind == CAPO_HANG_UNDECIDED || (waits && !job->counted));
 
-        for (uint32_t i = 0; i < v->n_culprits; i++)
-                all &= v->culprits[i].why == CAPO_HANG_WHY_STOPPED;
-        if (!all)
+        if (!may || !ALL_OF(c, v->culprits, v->n_culprits, c->why == CAPO_HANG_WHY_STOPPED))
                 return;
         v->kind = CAPO_HANG_STOPPED_RANK;
         if (v->sure == CAPO_HANG_UNSURE)
@@ -543,38 +507,38 @@ static void judge_long_waits(const struct capo_hang_job *job, struct capo_hang_v
         capo_hang_verdict_finish(&longer);
 }
 
-/* Has no rank waited in a call, and none made one for long, now or before the job was ended? */
-static bool stood_quiet(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
-{
-        return !v->n_culprits && v->kind == CAPO_HANG_UNDECIDED &&
-               (v->quiet || (job->over && v->quiet_ns >= job->after_ns));
-}
-
-/* The last thing that the ranks did can be the reason. */
+/* No rank has waited in a call, and none made one for long, now or before the job was ended: the last
+ * thing that the ranks did can be the reason. */
 static void explain_quiet(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        if (is_unlike_last(job, v)) {
+        const struct capo_hang_pair *u = &v->unlike;
+
+        if (v->n_culprits || v->kind != CAPO_HANG_UNDECIDED ||
+            !(v->quiet || (job->over && v->quiet_ns >= job->after_ns)))
+                return;
+        if (u->call && hang_last(&job->processes[u->process]) == u->call &&
+            hang_last(&job->processes[u->peer]) == u->unlike) { /* both ended */
                 v->together = 0;
-                accuse_unlike(v, &v->unlike);
-                return;
+                accuse_unlike(v, u);
+        } else if (v->differed && parted_at_last(job, v)) {
+                v->together = 0;
+                judge_differed(job, v);
         }
-        if (!v->differed || !parted_at_last(job, v))
-                return;
-        v->together = 0;
-        judge_differed(job, v);
 }
 
 /* The first culprit whose call is not that of the others. */
 static struct capo_hang_pair find_disagreed(const struct capo_hang_verdict *v)
 {
-        for (uint32_t i = 0; v->kind == CAPO_HANG_MISMATCH && i < v->n_culprits; i++) {
-                const struct capo_hang_culprit *c = &v->culprits[i];
+        const struct capo_hang_culprit *c =
+                v->kind == CAPO_HANG_MISMATCH
+                        ? FIRST_OF(of, v->culprits, v->n_culprits,
+                                   of->why == CAPO_HANG_WHY_DIFFERS && of->differs)
+                        : NULL;
 
-                if (c->why == CAPO_HANG_WHY_DIFFERS && c->differs)
-                        return (struct capo_hang_pair){
-                                .process = c->process, .call = c->call, .unlike = v->call};
-        }
-        return (struct capo_hang_pair){0};
+        return c ? (struct capo_hang_pair){.process = c->process,
+                                           .call = c->call,
+                                           .unlike = v->call}
+                 : (struct capo_hang_pair){0};
 }
 
 void capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *v)
@@ -606,8 +570,7 @@ void capo_hang_judge(const struct capo_hang_job *job, struct capo_hang_verdict *
         hang_judge_pause(job, v);
         if (unknown || v->kind == CAPO_HANG_RUNNING)
                 hang_judge_tuned(job, v);
-        if (stood_quiet(job, v))
-                explain_quiet(job, v);
+        explain_quiet(job, v);
         name_stop(job, v);
         hang_doubt(job, v);
         hang_sort_culprits(job, v);

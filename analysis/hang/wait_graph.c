@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/call_ids.h"
+#include "core/base/among.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/culprits.h"
@@ -8,24 +9,13 @@
 
 uint64_t capo_hang_active_ns(const struct capo_hang_process *p)
 {
-        uint64_t t = 0;
-
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                uint64_t at = p->calls[i].end_ns > p->calls[i].begin_ns ? p->calls[i].end_ns
-                                                                        : p->calls[i].begin_ns;
-
-                t = at > t ? at : t;
-        }
-        return t;
+        return MOST_OF(c, p->calls, p->n_calls, c->end_ns > c->begin_ns ? c->end_ns : c->begin_ns);
 }
 
 const struct capo_hang_call *capo_hang_inside(const struct capo_hang_process *p)
 {
-        for (uint32_t i = p->n_calls; i-- > 0;) {
-                if (p->calls[i].where == CAPO_HANG_HOST || p->calls[i].where == CAPO_HANG_ENDING)
-                        return &p->calls[i];
-        }
-        return NULL;
+        return LAST_OF(c, p->calls, p->n_calls,
+                       c->where == CAPO_HANG_HOST || c->where == CAPO_HANG_ENDING);
 }
 
 bool capo_hang_gone(const struct capo_hang_job *job, uint32_t process)
@@ -120,19 +110,11 @@ static void add_front(struct hang_graph *g, uint32_t comm)
         }
 }
 
-static uint32_t member_with(const struct capo_hang_comm *c, int32_t rank)
-{
-        for (uint32_t i = 0; i < c->n_members; i++) {
-                if (c->members[i].rank == rank)
-                        return i;
-        }
-        return CAPO_HANG_NONE;
-}
-
 static void add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
 {
         const struct capo_hang_comm *c = &g->job->comms[pair->call->comm];
-        uint32_t member = member_with(c, pair->call->peer);
+        const struct capo_hang_member *m =
+                FIRST_OF(of, c->members, c->n_members, of->rank == pair->call->peer);
         struct hang_node *n;
 
         if (capo_hang_gone(g->job, pair->process))
@@ -149,17 +131,8 @@ static void add_pair(struct hang_graph *g, const struct capo_hang_pair *pair)
                 node_in(g, n, pair->peer, pair->unlike);
         if (pair->peer == CAPO_HANG_NONE || pair->unlike)
                 return;
-        node_on(n, pair->peer, member, pair->stand,
-                member != CAPO_HANG_NONE && c->members[member].dead);
-}
-
-/* Do both calls create or destroy the same thing? The same call on the same communicator, or the
- * same id. */
-static bool same_lifecycle(const struct capo_hang_call *a, const struct capo_hang_call *b)
-{
-        if (a->comm != b->comm || a->call != b->call)
-                return false;
-        return a->comm != CAPO_HANG_NONE || (a->stream && a->stream == b->stream);
+        node_on(n, pair->peer, m ? (uint32_t)(m - c->members) : CAPO_HANG_NONE, pair->stand,
+                m && m->dead);
 }
 
 bool capo_hang_is_lifecycle(const struct capo_hang_call *c)
@@ -196,17 +169,14 @@ static bool *who_has(const struct capo_hang_job *job, uint32_t key)
  */
 static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
 {
-        for (uint32_t i = p->n_calls; i-- > 0;) {
-                const struct capo_hang_call *c = &p->calls[i];
-                bool ends = c->call == CAPO_CALL_COMMFINALIZE || c->call == CAPO_CALL_COMMDESTROY ||
-                            c->call == CAPO_CALL_COMMABORT;
+        const struct capo_hang_call *last =
+                LAST_OF(c, p->calls, p->n_calls,
+                        c->call != CAPO_CALL_COMMFINALIZE && c->call != CAPO_CALL_COMMDESTROY &&
+                                c->call != CAPO_CALL_COMMABORT);
 
-                if (!ends)
-                        return capo_hang_is_lifecycle(c) && c->result == CAPO_NCCL_REMOTE_ERROR
-                                       ? c
-                                       : NULL;
-        }
-        return NULL;
+        return last && capo_hang_is_lifecycle(last) && last->result == CAPO_NCCL_REMOTE_ERROR
+                       ? last
+                       : NULL;
 }
 
 /* Its last call began to make a communicator and did not wait for it, and not all ranks have. */
@@ -254,11 +224,7 @@ static bool is_absent(const struct hang_graph *g, const struct hang_node *n,
 
 static bool is_member(const struct capo_hang_comm *c, uint32_t process)
 {
-        bool found = false;
-
-        for (uint32_t i = 0; i < c->n_members; i++)
-                found |= c->members[i].process == process;
-        return found;
+        return ANY_OF(m, c->members, c->n_members, m->process == process);
 }
 
 /* Processes that are not in @c->comm have to take part, too: newcomers, or all that are left. Where
@@ -291,7 +257,6 @@ static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
         const struct capo_hang_job *job = g->job;
         _cleanup_free_ bool *has = NULL;
         const struct capo_hang_comm *comm = c->comm != CAPO_HANG_NONE ? &job->comms[c->comm] : NULL;
-        uint32_t absent = 0;
 
         if (!comm &&
             c->bytes != job->n_processes) { /* which processes should take part is not known */
@@ -306,9 +271,8 @@ static void add_absent_ranks(struct hang_graph *g, struct hang_node *n,
                 else if (!takes_part(n, i) && !has[i])
                         node_on(n, i, CAPO_HANG_NONE, CAPO_STAND_MISSING, false);
         }
-        for (uint32_t i = 0; comm && i < comm->n_members; i++)
-                absent += is_absent(g, n, c, &comm->members[i]);
-        if (comm && c->call == CAPO_CALL_COMMSHRINK && c->bytes && absent + n->n_in > c->bytes)
+        if (comm && c->call == CAPO_CALL_COMMSHRINK && c->bytes &&
+            COUNT_OF(m, comm->members, comm->n_members, is_absent(g, n, c, m)) + n->n_in > c->bytes)
                 return;
         for (uint32_t i = 0; comm && i < comm->n_members; i++) {
                 if (is_absent(g, n, c, &comm->members[i]))
@@ -329,17 +293,21 @@ static void add_lifecycle_calls(struct hang_graph *g)
 
         for (uint32_t i = 0; i < g->job->n_processes; i++) {
                 const struct capo_hang_call *c = lifecycle_call_of(g->job, i);
-                struct hang_node *n = NULL;
+                struct hang_node *n;
 
-                for (uint32_t k = first; c && k < g->n_nodes && !n; k++)
-                        n = same_lifecycle(c, g->nodes[k].call) ? &g->nodes[k] : NULL;
-                if (c && !n) {
+                if (!c)
+                        continue;
+                /* the same call on the same communicator, or the same id */
+                n = FIRST_OF(of, g->nodes + first, g->n_nodes - first,
+                             of->call->comm == c->comm && of->call->call == c->call &&
+                                     (c->comm != CAPO_HANG_NONE ||
+                                      (c->stream && c->stream == of->call->stream)));
+                if (!n) {
                         n = node_new(g);
                         n->kind = CAPO_HANG_CREATION;
                         n->comm = c->comm;
                 }
-                if (c)
-                        node_in(g, n, i, c);
+                node_in(g, n, i, c);
         }
         for (uint32_t k = first; k < g->n_nodes; k++)
                 add_absent_ranks(g, &g->nodes[k], g->nodes[k].call);
@@ -347,38 +315,26 @@ static void add_lifecycle_calls(struct hang_graph *g)
 
 /* ---- the graph ---- */
 
-/* Does the node wait for @process too? A process with several GPUs can be in the call with one and
- * owe it with another: then it is what the call waits for. */
-static bool is_owed_by(const struct hang_node *n, uint32_t process)
-{
-        for (uint32_t i = 0; i < n->n_on; i++) {
-                if (n->on[i].process == process)
-                        return true;
-        }
-        return false;
-}
-
 static void mark_waits(struct hang_graph *g)
 {
         bool changed = true;
 
-        for (uint32_t k = 0; k < g->n_nodes; k++) {
-                for (uint32_t i = 0; i < g->nodes[k].n_in && g->nodes[k].n_on; i++) {
-                        if (!is_owed_by(&g->nodes[k], g->nodes[k].in[i]))
-                                g->waits_for[g->nodes[k].in[i]] = true;
+        for (const struct hang_node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+                /* A process with several GPUs can be in the call with one and owe it with another:
+                 * then it is what the call waits for. */
+                for (uint32_t i = 0; i < n->n_in && n->n_on; i++) {
+                        if (!ANY_OF(on, n->on, n->n_on, on->process == n->in[i]))
+                                g->waits_for[n->in[i]] = true;
                 }
-                for (uint32_t i = 0; i < g->nodes[k].n_on && g->nodes[k].n_in; i++)
-                        g->wanted[g->nodes[k].on[i].process] = true;
+                for (uint32_t i = 0; i < n->n_on && n->n_in; i++)
+                        g->wanted[n->on[i].process] = true;
         }
         while (changed) {
                 changed = false;
-                for (uint32_t k = 0; k < g->n_nodes; k++) {
-                        const struct hang_node *n = &g->nodes[k];
-                        bool out = false;
+                for (const struct hang_node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+                        bool out = ANY_OF(on, n->on, n->n_on,
+                                          !g->waits_for[on->process] || g->leads_out[on->process]);
 
-                        for (uint32_t i = 0; i < n->n_on && !out; i++)
-                                out = !g->waits_for[n->on[i].process] ||
-                                      g->leads_out[n->on[i].process];
                         for (uint32_t i = 0; i < n->n_in && out; i++) {
                                 changed |= !g->leads_out[n->in[i]];
                                 g->leads_out[n->in[i]] = true;

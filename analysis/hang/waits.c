@@ -4,6 +4,7 @@
  * can go on is stuck, for whatever reason: a missing rank, a different order, a different call.
  * Waiting of hosts is not modelled: a rank waits if its stream does. */
 #include "capo/call_ids.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_play.h"
 
@@ -155,8 +156,8 @@ static void play_queues(struct play *p)
 
         while (changed) {
                 changed = false;
-                for (uint32_t i = 0; i < p->n_queues; i++)
-                        advance_queue(p, &p->queues[i], &changed);
+                for (struct play_queue *q = p->queues; q < p->queues + p->n_queues; q++)
+                        advance_queue(p, q, &changed);
                 for (uint32_t i = 0; i < p->job->n_comms; i++) {
                         while (retire_seq(p, i))
                                 changed = true;
@@ -174,8 +175,7 @@ static uint32_t number_of(const struct play *p, uint32_t process, const struct c
 /* Is call @i not done, with nothing before it on its stream? */
 static bool is_at_head(const struct play *p, uint32_t i)
 {
-        for (uint32_t k = 0; k < p->n_queues; k++) {
-                const struct play_queue *q = &p->queues[k];
+        for (const struct play_queue *q = p->queues; q < p->queues + p->n_queues; q++) {
                 uint32_t group;
 
                 if (q->process != p->process[i] || q->at == q->n)
@@ -271,66 +271,38 @@ static void front_of(const struct play *p, uint32_t comm, struct capo_hang_front
         }
 }
 
-/* State of a half for which a call of another process waits. */
-static enum capo_hang_stand half_stand(const struct play *p, uint32_t i)
-{
-        return i == CAPO_HANG_NONE                   ? CAPO_STAND_MISSING
-               : p->call[i]->where == CAPO_HANG_OPEN ? CAPO_STAND_OPENED
-                                                     : CAPO_STAND_BEHIND;
-}
-
-static const struct capo_hang_call *unlike_half(const struct play *p, uint32_t i)
-{
-        uint32_t mate = p->mate[i];
-
-        return mate != CAPO_HANG_NONE && (p->state[mate] & STATE) != IDLE && differ_in_size(p, i)
-                       ? p->call[mate]
-                       : NULL;
-}
-
-static uint32_t process_at(const struct play *p, uint32_t comm, int32_t rank)
-{
-        const struct capo_hang_comm *c = &p->job->comms[comm];
-
-        for (uint32_t i = 0; i < c->n_members; i++) {
-                if (c->members[i].rank == rank)
-                        return c->members[i].process;
-        }
-        return CAPO_HANG_NONE;
-}
-
-static const struct capo_hang_call *done_unlike(const struct play *p, uint32_t i)
-{
-        uint32_t mate = p->mate[i];
-
-        return mate != CAPO_HANG_NONE && (p->state[i] & p->state[mate] & ENDED) &&
-                               p->call[i]->bytes != p->call[mate]->bytes
-                       ? p->call[mate]
-                       : NULL;
-}
-
 static void collect_leftovers(const struct play *p, struct capo_hang_waits *w)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
-                const struct capo_hang_call *c = p->call[i], *unlike;
+                const struct capo_hang_call *c = p->call[i];
+                uint32_t mate = p->mate ? p->mate[i] : CAPO_HANG_NONE;
+                const struct capo_hang_call *half = mate != CAPO_HANG_NONE ? p->call[mate] : NULL;
+                const struct capo_hang_member *peer;
 
                 if (call_is_taken(c) && is_p2p(c) && !p->comms[c->comm].whole_p2p)
                         w->p2p_unknown = true;
-                if (c->call == CAPO_CALL_RECV && (unlike = done_unlike(p, i)) &&
+                if (c->call == CAPO_CALL_RECV && half && half->bytes != c->bytes &&
+                    (p->state[i] & p->state[mate] & ENDED) &&
                     (!w->unlike.call || c->begin_ns > w->unlike.call->begin_ns))
                         w->unlike = (struct capo_hang_pair){.process = p->process[i],
-                                                            .peer = p->process[p->mate[i]],
+                                                            .peer = p->process[mate],
                                                             .call = c,
-                                                            .unlike = unlike};
+                                                            .unlike = half};
                 if (!call_is_played(p, c) || !is_p2p(c) || (p->state[i] & STATE) != ACTIVE)
                         continue;
+                peer = FIRST_OF(m, p->job->comms[c->comm].members, p->job->comms[c->comm].n_members,
+                                m->rank == c->peer);
                 xarray_room(&w->pairs, w->n_pairs, sizeof *w->pairs);
-                w->pairs[w->n_pairs++] =
-                        (struct capo_hang_pair){.process = p->process[i],
-                                                .peer = process_at(p, c->comm, c->peer),
-                                                .call = c,
-                                                .unlike = unlike_half(p, i),
-                                                .stand = half_stand(p, p->mate[i])};
+                w->pairs[w->n_pairs++] = (struct capo_hang_pair){
+                        .process = p->process[i],
+                        .peer = peer ? peer->process : CAPO_HANG_NONE,
+                        .call = c,
+                        .unlike = half && (p->state[mate] & STATE) != IDLE && differ_in_size(p, i)
+                                          ? half
+                                          : NULL,
+                        .stand = !half                           ? CAPO_STAND_MISSING
+                                 : half->where == CAPO_HANG_OPEN ? CAPO_STAND_OPENED
+                                                                 : CAPO_STAND_BEHIND};
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++)
                 front_of(p, i, &w->fronts[i]);
@@ -350,11 +322,10 @@ void capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_h
 
 void capo_hang_waits_finish(struct capo_hang_waits *w)
 {
-        for (uint32_t i = 0; w->fronts && i < w->n_comms; i++) {
+        for (uint32_t i = 0; i < w->n_comms; i++) {
                 free(w->fronts[i].stand);
                 free(w->fronts[i].call);
         }
-        free(w->fronts);
-        free(w->pairs);
+        xfree(w->fronts, w->pairs);
         *w = (struct capo_hang_waits){0};
 }

@@ -10,6 +10,8 @@
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
+#include "analysis/process/proc_pid.h"
+#include "analysis/report/job_judge.h"
 #include "analysis/report/waits_causes.h"
 
 char *hang_room(void)
@@ -42,6 +44,19 @@ const char *hang_who(const struct hang_page *page, uint32_t process)
 const char *hang_clock(uint64_t real_ns)
 {
         return capo_text_when(real_ns, "%H:%M:%S", hang_room());
+}
+
+const char *hang_ending(const struct hang_page *p, uint32_t process)
+{
+        const struct capo_hang_process *h = &p->hang.processes[process];
+
+        if (h->ending == CAPO_HANG_BY_KILL)
+                return capo_process_of_here(&p->job->processes[process]) &&
+                                       capo_pid_oom((int)p->job->processes[process].header.pid)
+                               ? "killed by the kernel, which was out of memory"
+                               : capo_hang_why_meaning(CAPO_HANG_WHY_GONE);
+        return h->exit_status >= 0 ? hang_print("exit status %d", h->exit_status)
+                                   : "exit(), status not known";
 }
 
 bool hang_lives_here(const struct hang_page *page, uint32_t process)

@@ -2,7 +2,6 @@
 /* The heading: which job it is, and how its processes ended. */
 #include <pwd.h>
 
-#include "analysis/process/proc_pid.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
@@ -64,19 +63,6 @@ void hang_heading(const struct hang_page *p, FILE *out)
         if (p->job->n_ranks)
                 fprintf(out, "  %s", capo_job_ranks_text(p->job, n_nodes, ranks));
         fputc('\n', out);
-}
-
-const char *hang_ending(const struct hang_page *p, uint32_t process)
-{
-        const struct capo_hang_process *h = &p->hang.processes[process];
-
-        if (h->ending == CAPO_HANG_BY_KILL)
-                return capo_process_of_here(&p->job->processes[process]) &&
-                                       capo_pid_oom((int)p->job->processes[process].header.pid)
-                               ? "killed by the kernel, which was out of memory"
-                               : capo_hang_why_meaning(CAPO_HANG_WHY_GONE);
-        return h->exit_status >= 0 ? hang_print("exit status %d", h->exit_status)
-                                   : "exit(), status not known";
 }
 
 /* Is its end listed, so that readers can judge the order? */
