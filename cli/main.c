@@ -66,8 +66,21 @@ static int fail_group(const struct cli_verb *verb, const char *word)
                          verb->name, names, word ? word : "nothing", verb->name);
 }
 
-/* Earlier names of verbs: accepted, but not listed. */
-static const struct cli_verb recover = {.name = "recover", .command = &recover_command};
+/* capo recover is the earlier name of capo report --recover, and its --list of --recover-list. */
+static int run_recover(int argc, char **argv)
+{
+        _cleanup_free_ char **words = xcalloc((size_t)argc + 2, sizeof *words);
+
+        words[0] = xstrdup("report");
+        words[1] = xstrdup("--recover");
+        for (int i = 1; i < argc; i++) {
+                bool old = !strcmp(argv[i], "--list") || !strcmp(argv[i], "--all") ||
+                           !strcmp(argv[i], "--drop");
+
+                words[i + 1] = old ? xprintf("--recover-%s", argv[i] + 2) : argv[i];
+        }
+        return cli_run(cli_verb_find("report", NULL), argc + 1, words);
+}
 
 static int run_verb(int argc, char **argv)
 {
@@ -76,8 +89,8 @@ static int run_verb(int argc, char **argv)
 
         if (sub)
                 return cli_run(sub, argc - 1, argv + 1);
-        if (!verb && !strcmp(argv[0], recover.name))
-                return cli_run(&recover, argc, argv);
+        if (!strcmp(argv[0], "recover"))
+                return run_recover(argc, argv);
         if (!verb)
                 return cli_fail_verb(argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))

@@ -8,8 +8,6 @@
 #define VERB(group, name, help)   extern const struct cli_command name##_command;
 #define SUBVERB(verb, name, help) extern const struct cli_command verb##_##name##_command;
 #include "cli/base/verbs.def"
-/* The earlier name of capo report --recover: accepted, but not listed. */
-extern const struct cli_command recover_command;
 
 #ifndef CAPO_VERSION
 #define CAPO_VERSION "unknown"

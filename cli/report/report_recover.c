@@ -59,25 +59,6 @@ struct run {
         unsigned n, failed, homeless;
 };
 
-/* The folder of its log no longer exists. */
-static void visit_homeless(const struct capo_segment_info *info, struct run *run)
-{
-        bool drop = run->what == REPORT_RECOVER_DROP;
-        int r = drop ? capo_segment_drop(info->path) : 0;
-
-        if (drop && r == 0) {
-                printf("pid %d: %llu calls dropped, their folder is gone: %s\n", info->pid,
-                       (unsigned long long)info->records, info->log_path);
-        } else if (drop && r != -ESTALE) {
-                capo_error("%s (pid %d): %s", info->path, info->pid, strerror(-r));
-                run->failed++;
-        } else if (!drop) {
-                capo_warn("%s (pid %d): the folder of its log is gone: %s", info->path, info->pid,
-                          info->log_path);
-                run->homeless++;
-        }
-}
-
 /* Is the log in the folder, or in a subfolder of it? A folder of jobs has one subfolder per job. */
 static bool is_below(const char *log, const char *folder)
 {
@@ -89,10 +70,11 @@ static bool is_below(const char *log, const char *folder)
 static int visit_segment(const struct capo_segment_info *info, void *arg)
 {
         struct run *run = arg;
-        struct capo_segment_info done = {0};
+        bool drop = run->what == REPORT_RECOVER_DROP;
+        struct capo_segment_info done = *info;
         int r;
 
-        if (run->folder && !is_below(info->log_path, run->folder))
+        if ((run->folder && !is_below(info->log_path, run->folder)) || (drop && !info->homeless))
                 return 0;
         if (run->what == REPORT_RECOVER_LIST) {
                 run->n++;
@@ -101,20 +83,20 @@ static int visit_segment(const struct capo_segment_info *info, void *arg)
                        info->homeless ? "  (folder is gone)" : "");
                 return 0;
         }
-        if (run->what == REPORT_RECOVER_DROP && !info->homeless)
-                return 0;
-        if (info->homeless) {
+        if (info->homeless && !drop) {
                 run->n++;
-                visit_homeless(info, run);
+                run->homeless++;
+                capo_warn("%s (pid %d): the folder of its log is gone: %s", info->path, info->pid,
+                          info->log_path);
                 return 0;
         }
-        r = capo_segment_recover(info->path, NULL, &done);
-        if (r == -ESTALE) /* another command recovered it meanwhile */
+        r = drop ? capo_segment_drop(info->path) : capo_segment_recover(info->path, NULL, &done);
+        if (r == -ESTALE) /* another command took it meanwhile */
                 return 0;
         run->n++;
         if (r == 0) {
-                printf("pid %d: %llu calls -> %s\n", info->pid, (unsigned long long)done.records,
-                       done.log_path);
+                printf("pid %d: %llu calls %s %s\n", info->pid, (unsigned long long)done.records,
+                       drop ? "dropped, their folder is gone:" : "->", done.log_path);
         } else {
                 capo_error("%s (pid %d): %s", info->path, info->pid, strerror(-r));
                 run->failed++;
@@ -148,37 +130,3 @@ int report_recover_only(enum report_recover what, const char *dir)
                           capo_text_plural(run.homeless, "process", "processes"));
         return run.failed ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
-
-/* ---- capo recover, the earlier name ---- */
-
-static int recover_run(void *options, int n, char **words)
-{
-        return report_recover_only(*(enum report_recover *)options, n ? words[0] : NULL);
-}
-
-struct recover_options {
-        enum report_recover what;
-};
-
-static const struct recover_options defaults = {REPORT_RECOVER_ONLY};
-
-static const struct cli_option options[] = {
-        {"list", CLI_SET(struct recover_options, what, REPORT_RECOVER_LIST), "only show them"},
-        {"all", CLI_SET(struct recover_options, what, REPORT_RECOVER_ALL),
-         "without DIR as root: those of every job"},
-        {"drop", CLI_SET(struct recover_options, what, REPORT_RECOVER_DROP),
-         "only remove what belongs to logs whose folder is gone"},
-        CLI_WIDE,
-        {0}};
-
-const struct cli_command recover_command = {
-        .usage = "[--list] [--drop] [--all | DIR]",
-        .about = "The earlier name of capo report --recover [DIR].",
-        .options = options,
-        .status =
-                "0, also when there was nothing; 1 DIR or /dev/shm cannot be read, or a log cannot be written, 2 wrong command line.",
-        .most = 1,
-        .size = sizeof(struct recover_options),
-        .defaults = &defaults,
-        .run = recover_run,
-};
