@@ -195,21 +195,6 @@ struct capo_page_link {
         unsigned n_notes;
 };
 
-enum capo_page_sort {
-        CAPO_SORT_TIME,
-        CAPO_SORT_COUNT,
-        CAPO_SORT_SIZE,
-        CAPO_SORT_P50,
-        CAPO_SORT_P95,
-        CAPO_SORT_P99,
-        CAPO_SORT_MAX,
-        CAPO_SORT_ALGBW,
-        CAPO_SORT_BUSBW,
-        CAPO_SORT_COMM,
-        CAPO_SORT_CALL,
-        CAPO_SORTS,
-};
-
 struct capo_page {
         /* given by the caller, who keeps pointers valid until capo_page_finish(); that frees those
          * marked owned */
@@ -218,10 +203,11 @@ struct capo_page {
         const char *what;               /* the folder or file, for commands in the text */
         const char *only_comm;          /* shell pattern for communicator names; NULL: all */
         unsigned only_call;             /* enum capo_call_id, 0 all */
-        enum capo_page_sort sort;       /* of rows */
         bool exact; /* one row per size and communicator; else many sizes are merged to ranges, and
                        many similar communicators to one */
         bool all;   /* leave nothing out for brevity */
+        bool bytes; /* pages print sizes in bytes */
+        bool notes; /* pages also print how numbers were obtained */
         struct capo_page_ceiling *ceiling; /* by communicator; NULL: no topology; owned */
         struct capo_page_near *near;       /* by fabric->links; NULL: no topology; owned */
         struct capo_page_allocation allocation;

@@ -287,49 +287,21 @@ static void rate_job(struct capo_page *r)
                 r->gpu_share = -1;
 }
 
-static double sort_value(const struct capo_page_row *row, enum capo_page_sort key)
+/* Rows without a share come last. */
+static double cost_of(const struct capo_page_row *row)
 {
-        const struct capo_hist *h = &row->row.time[row->clock];
-        struct capo_sampled s = capo_job_row_sampled(&row->row);
-
-        switch (key) {
-        case CAPO_SORT_COUNT: return (double)row->row.count;
-        case CAPO_SORT_SIZE: return (double)row->row.bytes;
-        case CAPO_SORT_P50: return capo_sampled_quantile(&s, 0.5);
-        case CAPO_SORT_P95: return capo_sampled_quantile(&s, 0.95);
-        case CAPO_SORT_P99: return capo_sampled_quantile(&s, 0.99);
-        case CAPO_SORT_MAX: return (double)h->max_ns;
-        case CAPO_SORT_ALGBW: return row->has_algbw ? row->algbw : -1;
-        case CAPO_SORT_BUSBW: return row->has_bandwidth ? row->busbw : -1;
-        case CAPO_SORT_COMM:
-        case CAPO_SORT_CALL: return 0;
-        default:
-                return row->share >= 0
-                               ? row->share
-                               : row->total_ns / 1e30 - 1; /* rows without a share come last */
-        }
+        return row->share >= 0 ? row->share : row->total_ns / 1e30 - 1;
 }
 
-static enum capo_page_sort sorting_by;
-
-/* Largest first; names and sizes ascending if sorted by these, and for ties. */
-static int by_key(const void *a, const void *b)
-{
-        const struct capo_page_row *x = a, *y = b;
-        double vx = sort_value(x, sorting_by), vy = sort_value(y, sorting_by);
-
-        if (vx != vy)
-                return (vx > vy ? -1 : 1) * (sorting_by == CAPO_SORT_SIZE ? -1 : 1);
-        if (sorting_by == CAPO_SORT_CALL && x->row.call != y->row.call)
-                return x->row.call - y->row.call;
-        return CAPO_ORDER(x->row.comm, y->row.comm) ?: CAPO_ORDER(x->row.call, y->row.call) ?:
-               CAPO_ORDER(x->row.bytes, y->row.bytes) ?: CAPO_ORDER(x->row.algo_proto, y->row.algo_proto) ?:
-               CAPO_ORDER(x->row.channels, y->row.channels) ?: CAPO_ORDER(x->row.flags, y->row.flags);
-}
+CAPO_ORDERED(by_cost, struct capo_page_row, CAPO_ORDER(cost_of(b), cost_of(a)),
+             CAPO_ORDER(a->row.comm, b->row.comm), CAPO_ORDER(a->row.call, b->row.call),
+             CAPO_ORDER(a->row.bytes, b->row.bytes),
+             CAPO_ORDER(a->row.algo_proto, b->row.algo_proto),
+             CAPO_ORDER(a->row.channels, b->row.channels), CAPO_ORDER(a->row.flags, b->row.flags));
 
 /* Make one list of rows: communicators merged by class_of, sizes merged to ranges or not. */
 static void choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
-                        bool ranges, enum capo_page_sort sort, struct capo_page_rows *rows)
+                        bool ranges, struct capo_page_rows *rows)
 {
         bool hide_members = rows == &r->rows && !r->exact && groups_are_known(r);
         uint32_t n = 0, end;
@@ -350,13 +322,11 @@ static void choose_rows(struct capo_page *r, struct place *places, const uint32_
                 struct gathering g = {.rows = rows, .first = rows->n};
 
                 g.ranges = count_sizes(places, n, i, &end) > MANY_SIZES && ranges;
-                for (uint32_t k = i; k < end; k++) {
+                for (uint32_t k = i; k < end; k++)
                         add_row(&g, &places[k]);
-                }
         }
         rate_rows(r, rows);
-        sorting_by = sort;
-        qsort(rows->row, rows->n, sizeof *rows->row, by_key);
+        qsort(rows->row, rows->n, sizeof *rows->row, by_cost);
 }
 
 /* Calls that move no data, unmerged. */
@@ -404,8 +374,8 @@ void capo_judge_rows(struct capo_page *r)
                 r->collectives += row->count;
                 r->moved_bytes += row->count * row->bytes;
         }
-        choose_rows(r, places, together, true, CAPO_SORT_TIME, &r->judged);
-        choose_rows(r, places, r->class_of, !r->exact, r->sort, &r->rows);
+        choose_rows(r, places, together, true, &r->judged);
+        choose_rows(r, places, r->class_of, !r->exact, &r->rows);
         rate_job(r);
         choose_others(r, places);
 }

@@ -21,10 +21,6 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"
 
-static const char *const sort_names[CAPO_SORTS + 1] = {"time",  "count", "size", "p50",
-                                                       "p95",   "p99",   "max",  "algbw",
-                                                       "busbw", "comm",  "call", NULL};
-
 /* ---- reading ---- */
 
 struct progress {
@@ -78,65 +74,59 @@ static void read_logs(struct capo_page *r, struct capo_log_paths *paths)
 #define TOGETHER false
 #define EXACT    true
 static const struct {
-        int (*write)(const struct report_view *view, FILE *out);
+        void (*write)(const struct capo_page *r, FILE *out);
         bool exact;
 } formats[REPORT_FORMATS] = {
 #define REPORT_FORMAT(name, where, rows, help) [REPORT_FORMAT_##name] = {report_##name, rows},
 #include "cli/report/report_formats.def"
 };
 
-/* Print the existing names once each, after a wrong one was given. */
-static void say_names(const char *what, const char *asked, const struct capo_job *job, bool calls)
+static void add_name(char text[400], const char *name)
 {
-        char text[400] = "";
-
-        for (uint32_t i = 0;
-             i < (calls ? job->n_rows : job->n_comms) && strlen(text) < sizeof text - 64; i++) {
-                const char *name = calls ? capo_call_name(job->rows[i].call) : job->comms[i].name;
-                bool said = false;
-
-                for (uint32_t k = 0; k < i && calls && !said; k++)
-                        said = job->rows[k].call == job->rows[i].call;
-                if (!said)
-                        capo_append(text, sizeof text, "%s%.60s", *text ? ", " : "", name);
-        }
-        capo_error("%s: no %s \"%s\"; there %s: %s", what, calls ? "call" : "communicator", asked,
-                   strchr(text, ',') ? "are" : "is", *text ? text : "none");
+        if (strlen(text) < 400 - 64)
+                capo_append(text, 400, "%s%.60s", *text ? ", " : "", name);
 }
 
-/* A filter without a match is an error, not an empty page. */
+/* A filter without a match is an error, not an empty page: print the names that there are. */
 static int check_filter(const struct capo_page *r)
 {
-        bool comm = !r->only_comm, call = !r->only_call;
+        bool comm = !r->only_comm, call = !r->only_call, said[UINT8_MAX + 1] = {false};
+        char comms[400] = "", calls[400] = "", *names;
 
-        for (uint32_t i = 0; i < r->job->n_comms && !comm; i++)
-                comm = fnmatch(r->only_comm, r->job->comms[i].name, 0) == 0;
-        for (uint32_t i = 0; i < r->job->n_rows && !call; i++)
-                call = r->job->rows[i].call == r->only_call;
-        if (!comm)
-                say_names(r->what, r->only_comm, r->job, false);
-        else if (!call)
-                say_names(r->what, capo_call_name(r->only_call), r->job, true);
-        return comm && call ? 0 : -ENOENT;
+        for (uint32_t i = 0; i < r->job->n_comms && r->only_comm; i++) {
+                comm |= fnmatch(r->only_comm, r->job->comms[i].name, 0) == 0;
+                add_name(comms, r->job->comms[i].name);
+        }
+        for (uint32_t i = 0; i < r->job->n_rows; i++) {
+                uint8_t id = r->job->rows[i].call;
+
+                call |= id == r->only_call;
+                if (!said[id])
+                        add_name(calls, capo_call_name(id));
+                said[id] = true;
+        }
+        if (comm && call)
+                return 0;
+        names = comm ? calls : comms;
+        return capo_fail(-ENOENT, "%s: no %s \"%s\"; there %s: %s", r->what,
+                         comm ? "call" : "communicator",
+                         comm ? capo_call_name(r->only_call) : r->only_comm,
+                         strchr(names, ',') ? "are" : "is", *names ? names : "none");
 }
 
-static int make_page(struct capo_page *r, const struct report_options *o,
+static int make_page(struct capo_page *r, const struct report_options *o, const char *word,
                      struct capo_log_paths *paths)
 {
         r->job = capo_job_new();
-        r->what = paths->n_folders == 1 ? paths->folder[0] : o->args[0];
-        r->all = o->all;
-        r->exact = o->all || formats[o->format].exact;
-        r->only_comm = o->comm;
-        r->only_call = o->call;
-        r->sort = o->sort;
+        r->what = paths->n_folders == 1 ? paths->folder[0] : word;
+        r->exact = r->all || formats[o->format].exact;
         read_logs(r, paths);
         if (!r->job->n_processes) {
                 if (!paths->n)
                         capo_error(
                                 "report: %s holds no logs (*.capo): no process called NCCL or libfabric, or LD_PRELOAD did "
                                 "not reach it (setuid, container, ssh); " CAPO_TRY_VERBOSE,
-                                o->args[0]);
+                                word);
                 else
                         capo_error("none of %s is a log that can be read",
                                    capo_text_plural(paths->n, "file", NULL));
@@ -153,7 +143,7 @@ static int make_page(struct capo_page *r, const struct report_options *o,
 }
 
 /* The page of a job that is stuck says so first. */
-static void add_verdict(struct capo_page *r, const struct report_options *o,
+static void add_verdict(struct capo_page *r, char **words, int n,
                         const struct capo_log_paths *paths)
 {
         _cleanup_free_ char *verdict = NULL;
@@ -161,9 +151,7 @@ static void add_verdict(struct capo_page *r, const struct report_options *o,
 
         for (size_t i = 0; i < paths->n; i++)
                 lives |= paths->log[i] && capo_log_in_memory(paths->log[i]);
-        if (lives)
-                verdict = hang_of_running(o->n_args, o->args);
-        if (verdict)
+        if (lives && (verdict = hang_of_running(n, words)))
                 PROBLEM(r, HANGS, verdict);
 }
 
@@ -191,23 +179,11 @@ static int refuse_several_jobs(struct capo_log_paths *paths)
                          n, paths->path[first], paths->path[other]);
 }
 
-static int write_beside(const struct report_view *view, const char *path,
-                        int (*write)(const struct report_view *, FILE *))
-{
-        struct cli_output file;
-        int e = cli_output_open(&file, path);
-
-        e = e < 0 ? e : cli_output_close(&file, write(view, file.file));
-        if (e == 0)
-                capo_info("wrote %s", path);
-        return e;
-}
-
 /* Find the logs, or print why there are none. */
-static int find_logs(const struct report_options *o, struct capo_log_paths *paths)
+static int find_logs(char **words, int n, struct capo_log_paths *paths)
 {
         char why[512];
-        int r = capo_log_find(o->args, (size_t)o->n_args, paths, why, sizeof why);
+        int r = capo_log_find(words, (size_t)n, paths, why, sizeof why);
 
         return r < 0 ? capo_fail(r, "%s", why) : 0;
 }
@@ -215,12 +191,11 @@ static int find_logs(const struct report_options *o, struct capo_log_paths *path
 static int report_run(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
-        _cleanup_(capo_page_finish) struct capo_page r = {0};
         struct report_options *o = options;
-        struct report_view view = {.page = &r, .bytes = o->bytes, .notes = o->notes};
+        _cleanup_(capo_page_finish) struct capo_page r = o->page;
         int e = 0;
 
-        if (o->bytes)
+        if (r.bytes)
                 cli_fields_exact();
         if (o->recover >= REPORT_RECOVER_ONLY)
                 return n > 1 ? capo_fail(CAPO_EXIT_USAGE,
@@ -229,31 +204,35 @@ static int report_run(void *options, int n, char **words)
         if (n < 1)
                 return capo_fail(CAPO_EXIT_USAGE, "report: which logs? expected a folder or files; "
                                                   "capo report --help");
-        o->args = words;
-        o->n_args = n;
-        if (find_logs(o, &paths) < 0)
+        if (find_logs(words, n, &paths) < 0)
                 return CAPO_EXIT_FAIL;
         if (o->recover == REPORT_RECOVER_FIRST && report_recover_first(&paths)) {
                 capo_log_paths_finish(&paths);
-                if (find_logs(o, &paths) < 0)
+                if (find_logs(words, n, &paths) < 0)
                         return CAPO_EXIT_FAIL;
         }
-        if (o->n_args > 1 && refuse_several_jobs(&paths) < 0)
+        if (n > 1 && refuse_several_jobs(&paths) < 0)
                 return CAPO_EXIT_FAIL;
         e = capo_live_logs_take(&paths);
         if (e < 0)
                 capo_warn("the memory of living processes cannot be read: %s", strerror(-e));
-        add_verdict(&r, o, &paths);
-        if (make_page(&r, o, &paths) < 0)
+        add_verdict(&r, words, n, &paths);
+        if (make_page(&r, o, words[0], &paths) < 0)
                 return CAPO_EXIT_FAIL;
-        e = formats[o->format].write(&view, stdout);
-        if (e < 0 && e != -EPIPE && !ferror(stdout))
-                capo_error("report: cannot write: %s", strerror(-e));
-        for (size_t i = 0; i < REPORT_FORMATS && e == 0; i++) {
-                if (o->beside[i])
-                        e = write_beside(&view, o->beside[i], formats[i].write);
+        formats[o->format].write(&r, stdout);
+        for (size_t i = 0; i < REPORT_FORMATS; i++) {
+                struct cli_output file;
+
+                if (!o->beside[i])
+                        continue;
+                if (cli_output_open(&file, o->beside[i]) < 0)
+                        return CAPO_EXIT_FAIL;
+                formats[i].write(&r, file.file);
+                if (cli_output_close(&file, 0) < 0)
+                        return CAPO_EXIT_FAIL;
+                capo_info("wrote %s", o->beside[i]);
         }
-        return e < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        return CAPO_EXIT_OK;
 }
 
 static const char *take_call(void *call, const char *value)
@@ -263,16 +242,14 @@ static const char *take_call(void *call, const char *value)
 }
 
 static const struct cli_option options[] = {
-        {"all", CLI_FLAG(struct report_options, all),
+        {"all", CLI_FLAG(struct report_options, page.all),
          "every row and every exact size (else the rows that cost most, many sizes as ranges)"},
-        {"notes", CLI_FLAG(struct report_options, notes),
+        {"notes", CLI_FLAG(struct report_options, page.notes),
          "also how each number was obtained, and all caveats"},
-        {"bytes", CLI_FLAG(struct report_options, bytes), "sizes in bytes"},
-        {"sort", CLI_CHOICE(struct report_options, sort, "KEY", sort_names),
-         "time (default), count, size, p50, p95, p99, max, algbw, busbw, comm or call"},
-        {"comm", CLI_TEXT(struct report_options, comm, "NAME"),
+        {"bytes", CLI_FLAG(struct report_options, page.bytes), "sizes in bytes"},
+        {"comm", CLI_TEXT(struct report_options, page.only_comm, "NAME"),
          "only communicators of this name; * and ? match as in the shell"},
-        {"call", CLI_TAKE(struct report_options, call, "NAME", take_call),
+        {"call", CLI_TAKE(struct report_options, page.only_call, "NAME", take_call),
          "only this call: AllReduce, allreduce and ncclAllReduce are the same",
          .example = "AllReduce"},
 #define OPTION_PAGE(name, help) \

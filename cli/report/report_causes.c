@@ -70,10 +70,9 @@ static void add_found(const struct capo_page *r, const struct capo_causes *c, st
         }
 }
 
-void report_causes(const struct report_view *view, struct cli_page *page)
+void report_causes(const struct capo_page *r, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
-        const struct capo_page *r = view->page;
         struct cli_section *s;
 
         if (!r->n_causes)

@@ -5,6 +5,6 @@
 #include "cli/report/report_formats.h"
 
 /** report_causes() - the section CAUSES; none where nothing was found. */
-void report_causes(const struct report_view *view, struct cli_page *page);
+void report_causes(const struct capo_page *r, struct cli_page *page);
 
 extern const struct cli_entity report_cause, report_seen;

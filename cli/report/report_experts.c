@@ -157,9 +157,8 @@ static bool find_tokens(const struct capo_job *job, uint32_t comm, struct tokens
         F("high_share", REAL, of->mean > 0 ? of->high.mean / of->mean : NAN, "x mean", "r")
 CLI_ENTITY(report_tokens_row, struct tokens, struct capo_page, TOKEN_FIELDS);
 
-void report_tokens(const struct report_view *view, struct cli_page *page)
+void report_tokens(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_page *r = view->page;
         struct cli_section *s = cli_page_entity(page, "TOKENS", &report_tokens_row);
         struct tokens t;
 

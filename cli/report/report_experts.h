@@ -9,7 +9,7 @@
 struct cli_page;
 
 /** report_tokens() - the section; empty without EP groups. */
-void report_tokens(const struct report_view *view, struct cli_page *page);
+void report_tokens(const struct capo_page *r, struct cli_page *page);
 
 /** report_json_tokens() - the same; empty without EP groups. */
 json_t *report_json_tokens(const struct capo_page *page);

@@ -59,11 +59,10 @@ static void put_steps(const struct capo_page *r, const struct capo_timeline *t, 
 }
 
 /* The ranks over time, as a picture that can be zoomed with mouse, touch
- * or keys. @about: struct report_view. */
+ * or keys. @about: struct capo_page. */
 static void chart_timeline(const void *about, FILE *out)
 {
-        const struct report_view *view = about;
-        const struct capo_page *r = view->page;
+        const struct capo_page *r = about;
         struct capo_timeline t;
 
         capo_timeline_make(r->job, PARTS, CELLS, &t);
@@ -176,10 +175,10 @@ static void write_wait_bars(const struct capo_page *r, const struct capo_page_wa
                 fprintf(out, "<p>%u of %u ranks.</p>\n", n, c->n_members);
 }
 
-/* Per communicator, the waiting that each rank caused. @about: struct report_view. */
+/* Per communicator, the waiting that each rank caused. @about: struct capo_page. */
 static void chart_waiting(const void *about, FILE *out)
 {
-        const struct capo_page *r = ((const struct report_view *)about)->page;
+        const struct capo_page *r = about;
 
         for (uint32_t i = 0; i < r->n_waits && i < MOST_COMMS; i++) {
                 cli_html_text(out, "<h3>Waiting that each rank of ",
@@ -228,24 +227,23 @@ static const char script[] =
         "[...b.rows].sort((x,y)=>{const p=x.cells[i].textContent,q=y.cells[i].textContent,v=V(p),w=V(q);"
         "return d*(isNaN(v)||isNaN(w)?p.localeCompare(q):w-v)}).forEach(r=>b.append(r))});\n";
 
-int report_html(const struct report_view *view, FILE *out)
+void report_html(const struct capo_page *r, FILE *out)
 {
-        struct cli_page *page = report_page(view);
+        struct cli_page *page = report_page(r);
         char title[1200];
 
         for (unsigned i = 0; i < page->n_sections; i++) {
-                page->section[i]->about = view;
+                page->section[i]->about = r;
                 if (!strcmp(page->section[i]->title, "WAITING"))
                         page->section[i]->picture = chart_waiting;
         }
         page->picture = chart_timeline;
-        page->about = view;
+        page->about = r;
         cli_html_text(out,
                       "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"/>"
                       "<meta name=\"viewport\" content=\"width=device-width\"/><title>capo report ",
-                      capo_page_title(view->page, title, sizeof title), "</title>\n<style>\n");
+                      capo_page_title(r, title, sizeof title), "</title>\n<style>\n");
         cli_html_text(out, style, page->title, "</h1>\n");
         cli_page_html(page, out);
         fprintf(out, "<script>\n%s%s</script></body></html>\n", script, timeline_script);
-        return 0;
 }

@@ -80,9 +80,8 @@ static json_t *ranks_json(const struct capo_problem *p)
         json_t *ranks = json_array();
 
         for (uint32_t i = 0; i < p->n_runs; i++) {
-                for (uint32_t k = 0; k < p->runs[i].n; k++)
-                        json_array_append_new(ranks,
-                                              json_integer(p->runs[i].first + (json_int_t)k));
+                for (json_int_t k = 0; k < p->runs[i].n; k++)
+                        json_array_append_new(ranks, json_integer(p->runs[i].first + k));
         }
         return ranks;
 }
@@ -126,7 +125,7 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("creation", JSON, cli_entity_json(&creation, NULL, &of->creation))                      \
         F("steps", JSON, report_json_steps(of))                                                   \
         F("comms", JSON, CLI_ENTITIES(report_comm, of, of->job->comms, of->job->n_comms))         \
-        F("rows", JSON, report_json_rows(in))                                                     \
+        F("rows", JSON, CLI_ENTITIES(report_row, of, of->rows.row, of->rows.n))                   \
         F("tokens", JSON, report_json_tokens(of))                                                 \
         F("other_calls", JSON, CLI_ENTITIES(report_other, of, of->others.row, of->others.n))      \
         F("sites", JSON, CLI_ENTITIES(site, NULL, of->job->sites, of->job->n_sites))              \
@@ -151,10 +150,10 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("records", COUNT, of->job->n_records)                                                   \
         F("dropped", COUNT, of->job->dropped)                                                     \
         F("capo_cost_ns", REAL, of->job->cost_ns > 0 ? of->job->cost_ns : NAN)
-CLI_ENTITY(report, struct capo_page, struct report_view, PAGE_FIELDS);
+CLI_ENTITY(report, struct capo_page, void, PAGE_FIELDS);
 
-int report_json(const struct report_view *view, FILE *out)
+void report_json(const struct capo_page *r, FILE *out)
 {
-        return cli_json_print(out, cli_entity_json(&report, view, view->page),
-                              JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        cli_json_print(out, cli_entity_json(&report, NULL, r),
+                       JSON_INDENT(1) | JSON_REAL_PRECISION(9));
 }

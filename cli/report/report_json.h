@@ -9,7 +9,7 @@
 
 /* What the pages for people have, too, in JSON. */
 extern const struct cli_entity report_comm, report_wait, report_unknown, report_place, report_rule,
-        report_next, report_other, report_allocated;
+        report_next, report_other, report_allocated, report_row;
 
 static inline int64_t report_comm_number(uint32_t comm)
 {
@@ -22,7 +22,6 @@ static inline const char *report_call_name(uint8_t call)
         return call ? capo_call_name(call) : NULL;
 }
 
-json_t *report_json_rows(const struct report_view *view);
 json_t *report_json_steps(const struct capo_page *page);
 
 /** report_json_fabric() - one object per rank and domain; empty without libfabric. */

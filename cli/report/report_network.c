@@ -114,27 +114,11 @@ CLI_ENTITY(registrations, struct capo_fabric_domain, void, MR_FIELDS);
         F("idle", FLAG, of->nearer_idle)
 CLI_ENTITY(nearer_nic, struct capo_page_near, void, NEARER_FIELDS);
 
-/* A row: a link, and what the page knows of it. */
-struct nic {
-        const struct capo_fabric_link *link;
-        const struct capo_fabric_domain *domain;
-        const struct capo_job_process *process;
-        const struct capo_page_link *notes;
-        const struct capo_page_near *near; /* NULL: no topology */
-        struct capo_fabric *fabric;
-};
-
-static struct nic make_nic(const struct capo_page *r, size_t i)
-{
-        const struct capo_fabric_link *l = &r->fabric->links[i];
-
-        return (struct nic){l,
-                            l->domain,
-                            &r->job->processes[l->process],
-                            &r->links[i],
-                            r->near ? &r->near[i] : NULL,
-                            r->fabric->process[l->process]};
-}
+/* Of item @of of in->fabric->links. */
+#define NTH      (of - in->fabric->links)
+#define PROCESS  (&in->job->processes[of->process])
+#define OF_NOTES (&in->links[NTH])
+#define NEAR     (in->near ? &in->near[NTH] : NULL) /* NULL: no topology */
 
 static const char *rank_text(const struct capo_job_process *p, char *text)
 {
@@ -170,58 +154,52 @@ static const char *notes_text(const struct capo_page_link *notes, char *text)
         return text;
 }
 
-#define NIC_FIELDS(F)                                                                              \
-        F(NULL, TEXT, rank_text(of->process, room), "rank", "l")                                   \
-        F("rank", RANK, of->process->rank)                                                         \
-        F("host", TEXT, of->process->host)                                                         \
-        F("pid", RANK, of->process->header.pid)                                                    \
-        F("libfabric", TEXT, capo_job_info(of->process, CAPO_INFO_FABRIC_VERSION))                 \
-        F("provider", TEXT, of->domain->provider, "provider", "l")                                 \
-        F("fabric", TEXT, of->domain->fabric)                                                      \
-        F("domain", TEXT, of->domain->name)                                                        \
-        F("nic", TEXT, *of->domain->nic ? of->domain->nic : NULL)                                  \
-        F(NULL, TEXT, device_text(of->domain), "NIC", "l")                                         \
-        F("numa", RANK, of->domain->numa)                                                          \
-        F("near_gpu", FLAG, capo_fabric_link_near(of->link))                                       \
-        F("gpu_path", JSON, of->near ? cli_json_text(of->near->path) : NULL)                       \
-        F("nearer_nic", JSON,                                                                      \
-          !of->near           ? NULL                                                               \
-          : *of->near->nearer ? cli_entity_json(&nearer_nic, NULL, of->near)                       \
-                              : json_null())                                                       \
-        F("speed_gbps", EXACT, of->domain->speed_bps ? (double)of->domain->speed_bps / 1e9 : NAN)  \
-        F("sharers", COUNT, of->link->sharers)                                                     \
-        F("sent_bytes", BYTES, of->link->sent, "sent", "r")                                        \
-        F("recv_bytes", BYTES, of->link->received)                                                 \
-        F("recv_exact", FLAG, of->link->received_exact)                                            \
-        F(NULL, TEXT, most_text(!of->link->received_exact, of->link->received, room), "recv", "r") \
-        F(NULL, COUNT, of->link->ops, "ops", "r/c")                                                \
-        F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r")                                  \
-        F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r/d")                                \
-        COUNTS_FIELDS(F, &of->domain->n)                                                           \
-        F("latency_us", JSON, LATENCY(&of->domain->tx))                                            \
-        F("recv_wait_us", JSON, LATENCY(&of->domain->rx))                                          \
-        F("mr", JSON, cli_entity_json(&registrations, NULL, of->domain))                           \
-        F(NULL, COUNT, of->domain->mr_count, "MR", "r/b")                                          \
-        F("notes", JSON, CLI_ENTITIES(nic_note, NULL, of->notes->note, of->notes->n_notes))        \
-        F(NULL, TEXT, notes_text(of->notes, room), "note", "l~")                                   \
-        F("objects", JSON, objects_json(of->fabric, of->domain->id))
-CLI_ENTITY(nic, struct nic, void, NIC_FIELDS);
+#define NIC_FIELDS(F)                                                                             \
+        F(NULL, TEXT, rank_text(PROCESS, room), "rank", "l")                                      \
+        F("rank", RANK, PROCESS->rank)                                                            \
+        F("host", TEXT, PROCESS->host)                                                            \
+        F("pid", RANK, PROCESS->header.pid)                                                       \
+        F("libfabric", TEXT, capo_job_info(PROCESS, CAPO_INFO_FABRIC_VERSION))                    \
+        F("provider", TEXT, of->domain->provider, "provider", "l")                                \
+        F("fabric", TEXT, of->domain->fabric)                                                     \
+        F("domain", TEXT, of->domain->name)                                                       \
+        F("nic", TEXT, *of->domain->nic ? of->domain->nic : NULL)                                 \
+        F(NULL, TEXT, device_text(of->domain), "NIC", "l")                                        \
+        F("numa", RANK, of->domain->numa)                                                         \
+        F("near_gpu", FLAG, capo_fabric_link_near(of))                                            \
+        F("gpu_path", JSON, NEAR ? cli_json_text(NEAR->path) : NULL)                              \
+        F("nearer_nic", JSON,                                                                     \
+          !NEAR           ? NULL                                                                  \
+          : *NEAR->nearer ? cli_entity_json(&nearer_nic, NULL, NEAR)                              \
+                          : json_null())                                                          \
+        F("speed_gbps", EXACT, of->domain->speed_bps ? (double)of->domain->speed_bps / 1e9 : NAN) \
+        F("sharers", COUNT, of->sharers)                                                          \
+        F("sent_bytes", BYTES, of->sent, "sent", "r")                                             \
+        F("recv_bytes", BYTES, of->received)                                                      \
+        F("recv_exact", FLAG, of->received_exact)                                                 \
+        F(NULL, TEXT, most_text(!of->received_exact, of->received, room), "recv", "r")            \
+        F(NULL, COUNT, of->ops, "ops", "r/c")                                                     \
+        F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r")                                 \
+        F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r/d")                               \
+        COUNTS_FIELDS(F, &of->domain->n)                                                          \
+        F("latency_us", JSON, LATENCY(&of->domain->tx))                                           \
+        F("recv_wait_us", JSON, LATENCY(&of->domain->rx))                                         \
+        F("mr", JSON, cli_entity_json(&registrations, NULL, of->domain))                          \
+        F(NULL, COUNT, of->domain->mr_count, "MR", "r/b")                                         \
+        F("notes", JSON, CLI_ENTITIES(nic_note, NULL, OF_NOTES->note, OF_NOTES->n_notes))         \
+        F(NULL, TEXT, notes_text(OF_NOTES, room), "note", "l~")                                   \
+        F("objects", JSON, objects_json(in->fabric->process[of->process], of->domain->id))
+CLI_ENTITY(nic, struct capo_fabric_link, struct capo_page, NIC_FIELDS);
 
 json_t *report_json_fabric(const struct capo_page *r)
 {
-        json_t *list = json_array();
-
-        for (size_t i = 0; r->fabric && i < r->fabric->n_links; i++) {
-                struct nic row = make_nic(r, i);
-
-                json_array_append_new(list, cli_entity_json(&nic, NULL, &row));
-        }
-        return list;
+        return r->fabric ? CLI_ENTITIES(nic, r, r->fabric->links, r->fabric->n_links)
+                         : json_array();
 }
 
-static void add_links(const struct report_view *view, struct cli_page *page)
+static void add_links(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_fabric_job *f = view->page->fabric;
+        const struct capo_fabric_job *f = r->fabric;
         struct cli_section *s = cli_page_entity(page, "NETWORK", &nic);
         unsigned sample = 1, shown = 0;
 
@@ -229,15 +207,15 @@ static void add_links(const struct report_view *view, struct cli_page *page)
                  "completion, on the host's clock. retries: posts that found a full queue. empty: "
                  "queue reads that found nothing. MR: memory registrations.";
         for (size_t i = 0; i < f->n_links; i++) {
-                struct nic row = make_nic(view->page, i);
+                const struct capo_fabric_link *l = &f->links[i];
 
-                sample = row.domain->sample ? row.domain->sample : sample;
-                if (!row.link->ops && !view->page->all && !strcmp(row.domain->provider, "shm"))
+                sample = l->domain->sample ?: sample;
+                if (!l->ops && !r->all && !strcmp(l->domain->provider, "shm"))
                         continue; /* an opened but unused domain of shared memory is no idle NIC */
-                if (shown++ < LINKS_SHOWN || view->page->all)
-                        cli_section_entity(s, NULL, &row);
+                if (shown++ < LINKS_SHOWN || r->all)
+                        cli_section_entity(s, r, l);
         }
-        if (shown > LINKS_SHOWN && !view->page->all)
+        if (shown > LINKS_SHOWN && !r->all)
                 cli_section_line(s, "%u more: --all", shown - LINKS_SHOWN);
         if (shown && sample > 1)
                 cli_section_note(page, s, "times: of 1 send in %u", sample);
@@ -320,9 +298,9 @@ static void add_guess_note(const struct capo_job *job, const struct capo_fabric_
                                  capo_sample_advice(job));
 }
 
-static void add_shares(const struct report_view *view, struct cli_page *page)
+static void add_shares(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_fabric_job *f = view->page->fabric;
+        const struct capo_fabric_job *f = r->fabric;
         struct cli_section *s = cli_page_entity(page, "NETWORK BY CALL", &traffic);
         bool any = false;
 
@@ -336,16 +314,16 @@ static void add_shares(const struct report_view *view, struct cli_page *page)
                 "calling thread inside the call.";
         for (size_t i = 0; i < f->n_shares; i++) {
                 if (!capo_page_share_empty(&f->shares[i]))
-                        cli_section_entity(s, view->page, &f->shares[i]);
+                        cli_section_entity(s, r, &f->shares[i]);
         }
-        add_guess_note(view->page->job, f, page, s);
+        add_guess_note(r->job, f, page, s);
 }
 
-void report_network(const struct report_view *view, struct cli_page *page)
+void report_network(const struct capo_page *r, struct cli_page *page)
 {
-        if (!view->page->fabric)
+        if (!r->fabric)
                 return;
-        add_links(view, page);
-        if (view->page->all)
-                add_shares(view, page);
+        add_links(r, page);
+        if (r->all)
+                add_shares(r, page);
 }

@@ -71,14 +71,13 @@ static void add_cost(const struct capo_page *r, struct cli_section *s,
 }
 
 /* ALLOCATION, for uneven or reduced ones. */
-static void report_allocation(const struct report_view *view, struct cli_page *page)
+static void report_allocation(const struct capo_page *r, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{"", "l"},
                                                     {"GPUs", "l"},
                                                     {"best possible", "r"},
                                                     {"reached", "r"},
                                                     {"NCCL ran", "l"}};
-        const struct capo_page *r = view->page;
         const struct capo_page_allocation *a = &r->allocation;
         const struct capo_page_row *row;
         struct cli_section *s;
@@ -114,23 +113,15 @@ static void report_allocation(const struct report_view *view, struct cli_page *p
 CLI_ENTITY(other_layout, __typeof__(((struct capo_page_allocation *)0)->others[0]), void,
            LAYOUT_FIELDS);
 
-static json_t *advice_json(const struct capo_page_allocation *a)
-{
-        json_t *list = json_array();
-
-        for (unsigned i = 0; i < a->n_advice; i++)
-                json_array_append_new(list, json_string(a->advice[i]));
-        return list;
-}
-
-#define ALLOCATION_FIELDS(F)                                      \
-        F("layout", TEXT, of->layout)                             \
-        F("class", TEXT, of->class)                               \
-        F("uneven", FLAG, of->uneven)                             \
-        F("reduced", FLAG, of->reduced)                           \
-        F("best_busbw_gbs", EXACT, of->best > 0 ? of->best : NAN) \
-        F("experiment", TEXT, of->experiment)                     \
-        F("advice", JSON, advice_json(of))                        \
+#define ALLOCATION_FIELDS(F)                                                           \
+        F("layout", TEXT, of->layout)                                                  \
+        F("class", TEXT, of->class)                                                    \
+        F("uneven", FLAG, of->uneven)                                                  \
+        F("reduced", FLAG, of->reduced)                                                \
+        F("best_busbw_gbs", EXACT, of->best > 0 ? of->best : NAN)                      \
+        F("experiment", TEXT, of->experiment)                                          \
+        F("advice", JSON,                                                              \
+          CLI_EACH(unsigned k = 0; k < of->n_advice; k++, json_string(of->advice[k]))) \
         F("instead", JSON, CLI_ENTITIES(other_layout, NULL, of->others, of->n_others))
 CLI_ENTITY_SHARED(report_allocated, struct capo_page_allocation, void, ALLOCATION_FIELDS);
 
@@ -329,9 +320,8 @@ static void add_creation(const struct capo_page *r, struct cli_page *page)
                       text);
 }
 
-static void add_facts(const struct report_view *view, struct cli_page *page)
+static void add_facts(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         double per_rank = job->n_processes ? (double)job->calls / job->n_processes : 0;
         double share =
@@ -344,7 +334,7 @@ static void add_facts(const struct report_view *view, struct cli_page *page)
         cli_page_fact(page, NULL, " ");
         cli_page_fact(page, "collectives", "%s",
                       !r->collectives && is_cut(job) ? "not known" : TEXT_COUNT(r->collectives));
-        if (view->bytes)
+        if (r->bytes)
                 cli_page_fact(page, "data", "%s B", TEXT_COUNT(r->moved_bytes));
         else
                 cli_page_fact(page, "data", "%s", TEXT_SIZE(r->moved_bytes));
@@ -485,56 +475,41 @@ static void add_other_calls(const struct capo_page *r, struct cli_page *page)
                 cli_section_entity(s, r, &r->others.row[i]);
 }
 
-struct cli_page *report_page(const struct report_view *view)
+struct cli_page *report_page(const struct capo_page *r)
 {
-        const struct capo_page *r = view->page;
         struct cli_page *page = cli_page_new();
         struct cli_section *rows;
 
-        page->all_notes = view->notes;
+        page->all_notes = r->notes;
         set_title(r, page);
         set_setup(r, page);
         set_filter(r, page);
-        add_facts(view, page);
+        add_facts(r, page);
         for (uint32_t i = 0; i < r->n_problems; i++)
                 cli_page_problem(page, "%s", r->problems[i].text);
-        rows = report_rows(view, page);
+        rows = report_rows(r, page);
         note_gpu_times(r, page, rows);
         note_upper_bound(r, page, rows);
-        report_allocation(view, page);
-        report_ceiling_rows(view, page);
+        report_allocation(r, page);
+        report_ceiling_rows(r, page);
         add_other_calls(r, page);
-        report_tokens(view, page);
-        report_steps(view, page);
-        report_waits(view, page);
-        report_causes(view, page);
-        report_network(view, page);
+        report_tokens(r, page);
+        report_steps(r, page);
+        report_waits(r, page);
+        report_causes(r, page);
+        report_network(r, page);
         add_places(r, page);
-        report_comms(view, page);
-        report_members(view, page);
+        report_comms(r, page);
+        report_members(r, page);
         add_rules(r, page);
-        report_trials(view, page);
+        report_trials(r, page);
         add_next(r, page);
         return page;
 }
 
-/* Print the page with @print. */
-static void print_page(const struct report_view *view, FILE *out,
-                       void (*print)(const struct cli_page *, FILE *))
-{
-        struct cli_page *page = report_page(view);
+void report_text(const struct capo_page *r, FILE *out) { cli_page_text(report_page(r), out); }
 
-        print(page, out);
-}
-
-int report_text(const struct report_view *view, FILE *out)
+void report_markdown(const struct capo_page *r, FILE *out)
 {
-        print_page(view, out, cli_page_text);
-        return 0;
-}
-
-int report_markdown(const struct report_view *view, FILE *out)
-{
-        print_page(view, out, cli_page_markdown);
-        return 0;
+        cli_page_markdown(report_page(r), out);
 }

@@ -6,35 +6,35 @@
 #include "cli/report/report_formats.h"
 
 /** report_page() - the whole page. */
-struct cli_page *report_page(const struct report_view *view);
+struct cli_page *report_page(const struct capo_page *r);
 
 /* Its sections; each is empty if there is nothing to report. */
 
 /** report_rows() - TIME BY CALL. */
-struct cli_section *report_rows(const struct report_view *view, struct cli_page *page);
+struct cli_section *report_rows(const struct capo_page *r, struct cli_page *page);
 
 /** report_ceiling_rows() - CEILINGS. */
-void report_ceiling_rows(const struct report_view *view, struct cli_page *page);
+void report_ceiling_rows(const struct capo_page *r, struct cli_page *page);
 
 /** report_waits() - WAITING. */
-void report_waits(const struct report_view *view, struct cli_page *page);
+void report_waits(const struct capo_page *r, struct cli_page *page);
 
 /** report_steps() - STEPS. */
-void report_steps(const struct report_view *view, struct cli_page *page);
+void report_steps(const struct capo_page *r, struct cli_page *page);
 
 /** report_members() - MEMBERS of the communicators that --comm names. */
-void report_members(const struct report_view *view, struct cli_page *page);
+void report_members(const struct capo_page *r, struct cli_page *page);
 
 /** report_comms() - COMMUNICATORS. */
-void report_comms(const struct report_view *view, struct cli_page *page);
+void report_comms(const struct capo_page *r, struct cli_page *page);
 
 /** report_network() - NETWORK, NETWORK BY CALL. */
-void report_network(const struct report_view *view, struct cli_page *page);
+void report_network(const struct capo_page *r, struct cli_page *page);
 
 /** report_trials() - TRIALS: rows compared with NCCL's own choice. */
-void report_trials(const struct report_view *view, struct cli_page *page);
+void report_trials(const struct capo_page *r, struct cli_page *page);
 
 /** report_size() - the size of a row; exact if requested, or if another row of its call would print
  * the same. */
-char *report_size(const struct report_view *view, const struct capo_page_row *row, char *text,
+char *report_size(const struct capo_page *r, const struct capo_page_row *row, char *text,
                   size_t room);

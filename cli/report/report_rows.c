@@ -42,13 +42,13 @@ static char *size_at(const struct capo_page_row *row, int decimals, char *text, 
         return fine_size(row->row.bytes, decimals, text, room);
 }
 
-char *report_size(const struct report_view *view, const struct capo_page_row *row, char *text,
+char *report_size(const struct capo_page *r, const struct capo_page_row *row, char *text,
                   size_t room)
 {
-        const struct capo_page_rows *rows = &view->page->rows;
+        const struct capo_page_rows *rows = &r->rows;
         int decimals = 1;
 
-        if (view->bytes)
+        if (r->bytes)
                 return exact_size(row, text, room);
         for (uint32_t i = 0; i < rows->n && rows->n <= ROWS_COMPARED && decimals < 5; i++) {
                 const struct capo_page_row *other = &rows->row[i];
@@ -66,48 +66,34 @@ char *report_size(const struct report_view *view, const struct capo_page_row *ro
 
 /* ---- the fields of a row ---- */
 
-struct row {
-        const struct report_view *view;
-        const struct capo_page *page;
-        const struct capo_page_row *row;
-        const struct capo_job_row *cell;
-        const struct capo_hist *times; /* by its clock; NULL: none */
-        struct capo_sampled sampled;
-};
-
-static struct row make_row(const struct report_view *view, const struct capo_page_row *row)
+/* The times of the row by its clock; NULL: none. */
+static const struct capo_hist *times_of(const struct capo_page_row *row)
 {
-        return (struct row){view,
-                            view->page,
-                            row,
-                            &row->row,
-                            row->clock == CAPO_CLOCK_NONE ? NULL : &row->row.time[row->clock],
-                            capo_job_row_sampled(&row->row)};
+        return row->clock == CAPO_CLOCK_NONE ? NULL : &row->row.time[row->clock];
 }
 
 /* For rows timed by NCCL's kernels that report it: how long they waited before they moved data. */
-static const struct capo_hist *waited_hist(const struct row *r)
+static const struct capo_hist *waited_hist(const struct capo_page_row *row)
 {
-        return r->cell->time[CAPO_TIMES_WAITED].count ? &r->cell->time[CAPO_TIMES_WAITED] : NULL;
+        return row->row.time[CAPO_TIMES_WAITED].count ? &row->row.time[CAPO_TIMES_WAITED] : NULL;
 }
 
-static double waited_mean(const struct row *r)
+static double waited_mean(const struct capo_page_row *row)
 {
-        return waited_hist(r) ? capo_hist_mean(waited_hist(r)) : -1;
+        return waited_hist(row) ? capo_hist_mean(waited_hist(row)) : -1;
 }
 
 /* Without a topology there is no such key. */
-static json_t *ceiling_json(const struct row *r, double value)
+static json_t *ceiling_json(const struct capo_page *r, double value)
 {
-        return !r->page->ceiling ? NULL : value >= 0 ? cli_json_number(value) : json_null();
+        return !r->ceiling ? NULL : value >= 0 ? cli_json_number(value) : json_null();
 }
 
-static json_t *ceiling_on_json(const struct row *r)
+static json_t *ceiling_on_json(const struct capo_page *r, const struct capo_page_row *row)
 {
-        return !r->page->ceiling ? NULL
-               : r->row->ceiling > 0
-                       ? json_string(r->page->ceiling[r->cell->comm].on[r->cell->call])
-                       : json_null();
+        return !r->ceiling        ? NULL
+               : row->ceiling > 0 ? json_string(r->ceiling[row->row.comm].on[row->row.call])
+                                  : json_null();
 }
 
 static const char *ran_text(uint16_t algo_proto, char *text)
@@ -120,87 +106,78 @@ static const char *ran_text(uint16_t algo_proto, char *text)
         return text;
 }
 
-static int64_t count_channels(const struct row *r)
+static double quantile_of(const struct capo_page_row *row, double q)
 {
-        unsigned n = capo_call_channels(r->cell->call, r->cell->channels);
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
 
-        return n ? (int64_t)n : -1;
+        return times_of(row) ? capo_sampled_quantile(&s, q) : -1;
 }
 
-#define QUANTILE(q) (of->times ? capo_sampled_quantile(&of->sampled, q) : -1)
-#define HOST        (&of->cell->time[CAPO_CLOCK_HOST])
+/* @of: capo_sampled_mean(), capo_sampled_cov(). */
+static double figure_of(const struct capo_page_row *row, double (*of)(const struct capo_sampled *))
+{
+        struct capo_sampled s = capo_job_row_sampled(&row->row);
 
-#define ROW_FIELDS(F)                                                                              \
-        F(NULL, TEXT, capo_page_comm_label(of->page, of->cell->comm, room, CLI_ROOM), "comm", "l") \
-        F(NULL, TEXT, capo_page_comm(of->page, of->cell->comm), NULL, NULL, "comm")                \
-        F("comm", RANK, report_comm_number(of->cell->comm))                                        \
-        F(NULL, COUNT,                                                                             \
-          of->cell->comm == CAPO_NO_COMM ? 0 : of->page->job->comms[of->cell->comm].n_ranks, NULL, \
-          NULL, "ranks")                                                                           \
-        F("call", WORD, capo_call_name(of->cell->call), NULL, NULL, "call")                        \
-        F(NULL, TEXT, capo_page_call(of->cell, room, CLI_ROOM), "call", "l~")                      \
-        F("bytes", BYTES, of->cell->bytes, NULL, NULL, "size_B")                                   \
-        F(NULL, TEXT, report_size(of->view, of->row, room, CLI_ROOM), "size", "r")                 \
-        F("count", COUNT, of->cell->count, "calls", "r", "count")                                  \
-        F("share", SHARE, of->row->share, "time", "r", "share")                                    \
-        F("p50_us", DURATION, QUANTILE(0.50), "p50", "r", "p50_us")                                \
-        F("p95_us", DURATION, QUANTILE(0.95), "p95", "r/d", "p95_us")                              \
-        F("p99_us", DURATION, QUANTILE(0.99), "p99", "r/f", "p99_us")                              \
-        F("max_us", DURATION, of->times ? (double)of->times->max_ns : -1, "max", "r/d", "max_us")  \
-        F(NULL, DURATION, of->row->clock == CAPO_CLOCK_KERNEL ? waited_mean(of) : -1, "waited",    \
-          "r/c")                                                                                   \
-        F("algbw_gbs", RATE, of->row->has_algbw ? of->row->algbw : -1, "algbw", "r/b",             \
-          "algbw_GBs")                                                                             \
-        F("busbw_gbs", RATE, of->row->has_bandwidth ? of->row->busbw : -1, "busbw", "r",           \
-          "busbw_GBs")                                                                             \
-        F("ceiling_busbw_gbs", JSON,                                                               \
-          ceiling_json(of, of->row->ceiling > 0 ? of->row->ceiling : -1))                          \
-        F("ceiling_on", JSON, ceiling_on_json(of))                                                 \
-        F("reached", JSON, ceiling_json(of, of->row->reached))                                     \
-        F(NULL, WORD, ran_text(of->cell->algo_proto, room), "algorithm", "l/e")                    \
-        F("algo", WORD, capo_ran_algo(of->cell->algo_proto), NULL, NULL, "algo")                   \
-        F("proto", WORD, capo_ran_proto(of->cell->algo_proto), NULL, NULL, "proto")                \
-        F("channels", COUNT, count_channels(of), "ch", "r/b", "channels")                          \
-        F("?group_of", WORD, capo_page_group_of(of->cell))                                         \
-        F("clock", WORD, capo_clock_name(of->row->clock), "clock", "l/a", "clock")                 \
-        F("mean_us", DURATION, of->times ? capo_sampled_mean(&of->sampled) : -1, NULL, NULL,       \
-          "mean_us")                                                                               \
-        F("cov", REAL, of->times ? capo_sampled_cov(&of->sampled) : NAN, NULL, NULL, "cov")        \
-        F("calls", COUNT, of->cell->calls, NULL, NULL, "calls")                                    \
-        F("timed", COUNT, of->cell->time[of->row->clock].count, NULL, NULL, "timed")               \
-        F("in_group", FLAG, of->cell->flags &CAPO_RECORD_MEMBER, NULL, NULL, "in_group")           \
-        F("captured", FLAG, of->cell->flags &CAPO_RECORD_CAPTURED, NULL, NULL, "captured")         \
-        F("failed", COUNT, of->cell->failed, NULL, NULL, "failed")                                 \
-        F("timed_us", DURATION, of->times ? (double)of->times->sum_ns : -1)                        \
-        F("min_us", DURATION, of->times ? (double)of->times->min_ns : -1)                          \
-        F("host_p50_us", DURATION, HOST->count ? capo_hist_quantile(HOST, 0.5) : -1)               \
-        F("?waited_calls", COUNT, waited_hist(of) ? (int64_t)waited_hist(of)->count : -1)          \
-        F("?waited_mean_us", DURATION, waited_mean(of))                                            \
-        F("?waited_p95_us", DURATION,                                                              \
+        return times_of(row) ? of(&s) : NAN;
+}
+
+static int64_t count_channels(const struct capo_job_row *row)
+{
+        return (int64_t)capo_call_channels(row->call, row->channels) ?: -1;
+}
+
+#define TIMES times_of(of)
+#define HOST  (&of->row.time[CAPO_CLOCK_HOST])
+
+#define ROW_FIELDS(F)                                                                             \
+        F(NULL, TEXT, capo_page_comm_label(in, of->row.comm, room, CLI_ROOM), "comm", "l")        \
+        F(NULL, TEXT, capo_page_comm(in, of->row.comm), NULL, NULL, "comm")                       \
+        F("comm", RANK, report_comm_number(of->row.comm))                                         \
+        F(NULL, COUNT, of->row.comm == CAPO_NO_COMM ? 0 : in->job->comms[of->row.comm].n_ranks,   \
+          NULL, NULL, "ranks")                                                                    \
+        F("call", WORD, capo_call_name(of->row.call), NULL, NULL, "call")                         \
+        F(NULL, TEXT, capo_page_call(&of->row, room, CLI_ROOM), "call", "l~")                     \
+        F("bytes", BYTES, of->row.bytes, NULL, NULL, "size_B")                                    \
+        F(NULL, TEXT, report_size(in, of, room, CLI_ROOM), "size", "r")                           \
+        F("count", COUNT, of->row.count, "calls", "r", "count")                                   \
+        F("share", SHARE, of->share, "time", "r", "share")                                        \
+        F("p50_us", DURATION, quantile_of(of, 0.50), "p50", "r", "p50_us")                        \
+        F("p95_us", DURATION, quantile_of(of, 0.95), "p95", "r/d", "p95_us")                      \
+        F("p99_us", DURATION, quantile_of(of, 0.99), "p99", "r/f", "p99_us")                      \
+        F("max_us", DURATION, TIMES ? (double)TIMES->max_ns : -1, "max", "r/d", "max_us")         \
+        F(NULL, DURATION, of->clock == CAPO_CLOCK_KERNEL ? waited_mean(of) : -1, "waited", "r/c") \
+        F("algbw_gbs", RATE, of->has_algbw ? of->algbw : -1, "algbw", "r/b", "algbw_GBs")         \
+        F("busbw_gbs", RATE, of->has_bandwidth ? of->busbw : -1, "busbw", "r", "busbw_GBs")       \
+        F("ceiling_busbw_gbs", JSON, ceiling_json(in, of->ceiling > 0 ? of->ceiling : -1))        \
+        F("ceiling_on", JSON, ceiling_on_json(in, of))                                            \
+        F("reached", JSON, ceiling_json(in, of->reached))                                         \
+        F(NULL, WORD, ran_text(of->row.algo_proto, room), "algorithm", "l/e")                     \
+        F("algo", WORD, capo_ran_algo(of->row.algo_proto), NULL, NULL, "algo")                    \
+        F("proto", WORD, capo_ran_proto(of->row.algo_proto), NULL, NULL, "proto")                 \
+        F("channels", COUNT, count_channels(&of->row), "ch", "r/b", "channels")                   \
+        F("?group_of", WORD, capo_page_group_of(&of->row))                                        \
+        F("clock", WORD, capo_clock_name(of->clock), "clock", "l/a", "clock")                     \
+        F("mean_us", DURATION, figure_of(of, capo_sampled_mean), NULL, NULL, "mean_us")           \
+        F("cov", REAL, figure_of(of, capo_sampled_cov), NULL, NULL, "cov")                        \
+        F("calls", COUNT, of->row.calls, NULL, NULL, "calls")                                     \
+        F("timed", COUNT, of->row.time[of->clock].count, NULL, NULL, "timed")                     \
+        F("in_group", FLAG, of->row.flags &CAPO_RECORD_MEMBER, NULL, NULL, "in_group")            \
+        F("captured", FLAG, of->row.flags &CAPO_RECORD_CAPTURED, NULL, NULL, "captured")          \
+        F("failed", COUNT, of->row.failed, NULL, NULL, "failed")                                  \
+        F("timed_us", DURATION, TIMES ? (double)TIMES->sum_ns : -1)                               \
+        F("min_us", DURATION, TIMES ? (double)TIMES->min_ns : -1)                                 \
+        F("host_p50_us", DURATION, HOST->count ? capo_hist_quantile(HOST, 0.5) : -1)              \
+        F("?waited_calls", COUNT, waited_hist(of) ? (int64_t)waited_hist(of)->count : -1)         \
+        F("?waited_mean_us", DURATION, waited_mean(of))                                           \
+        F("?waited_p95_us", DURATION,                                                             \
           waited_hist(of) ? capo_hist_quantile(waited_hist(of), 0.95) : -1)
-CLI_ENTITY(report_row, struct row, void, ROW_FIELDS);
+CLI_ENTITY_SHARED(report_row, struct capo_page_row, struct capo_page, ROW_FIELDS);
 
-json_t *report_json_rows(const struct report_view *view)
+void report_csv(const struct capo_page *r, FILE *out)
 {
-        json_t *list = json_array();
-
-        for (uint32_t i = 0; i < view->page->rows.n; i++) {
-                struct row row = make_row(view, &view->page->rows.row[i]);
-
-                json_array_append_new(list, cli_entity_json(&report_row, NULL, &row));
-        }
-        return list;
-}
-
-int report_csv(const struct report_view *view, FILE *out)
-{
-        cli_entity_csv(&report_row, NULL, NULL, out);
-        for (uint32_t i = 0; i < view->page->rows.n; i++) {
-                struct row row = make_row(view, &view->page->rows.row[i]);
-
-                cli_entity_csv(&report_row, NULL, &row, out);
-        }
-        return 0;
+        cli_entity_csv(&report_row, r, NULL, out);
+        for (uint32_t i = 0; i < r->rows.n; i++)
+                cli_entity_csv(&report_row, r, &r->rows.row[i], out);
 }
 
 /* ---- TIME BY CALL ---- */
@@ -220,10 +197,9 @@ static bool is_whole(const struct capo_job *job, bool *running)
         return whole;
 }
 
-struct cli_section *report_rows(const struct report_view *view, struct cli_page *page)
+struct cli_section *report_rows(const struct capo_page *r, struct cli_page *page)
 {
         struct cli_section *s = cli_page_entity(page, "TIME BY CALL", &report_row);
-        const struct capo_page *r = view->page;
         uint32_t shown = r->all || r->rows.n <= ROWS_SHOWN + 2 ? r->rows.n : ROWS_SHOWN;
         bool host = false, several = false, waited = false, running = false, whole;
         char text[256];
@@ -257,10 +233,8 @@ struct cli_section *report_rows(const struct report_view *view, struct cli_page 
                 cli_section_of(s, "%s, bandwidth in GB/s",
                                capo_page_comm_label(r, r->rows.row[0].row.comm, text, sizeof text));
         for (uint32_t i = 0; i < shown; i++) {
-                struct row row = make_row(view, &r->rows.row[i]);
-
-                cli_section_entity(s, NULL, &row);
-                host |= row.row->clock == CAPO_CLOCK_HOST;
+                cli_section_entity(s, r, &r->rows.row[i]);
+                host |= r->rows.row[i].clock == CAPO_CLOCK_HOST;
         }
         if (shown < r->rows.n)
                 cli_section_line(s, "%u more rows: --all", r->rows.n - shown);

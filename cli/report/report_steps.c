@@ -137,10 +137,9 @@ static void add_what_if(const struct capo_page *r, struct cli_section *s)
                                  100 * w.share, floor(100 * w.is.low), ceil(100 * w.is.high));
 }
 
-void report_steps(const struct report_view *view, struct cli_page *page)
+void report_steps(const struct capo_page *r, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
-        const struct capo_page *r = view->page;
         const struct capo_job_steps *j = &r->steps;
         struct cli_section *s = cli_page_section(page, "STEPS", columns, N_ELEMENTS(columns));
         uint32_t shown = r->all ? j->n_slow : j->n_slow < 2 ? j->n_slow : 2;

@@ -118,9 +118,8 @@ CLI_ENTITY(comm_skew, struct capo_job_comm, struct capo_job, SKEW_FIELDS);
         F("skew", JSON, cli_entity_json(&comm_skew, in->job, of->skew ? of : NULL))
 CLI_ENTITY_SHARED(report_comm, struct capo_job_comm, struct capo_page, COMM_FIELDS);
 
-void report_comms(const struct report_view *view, struct cli_page *page)
+void report_comms(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         uint32_t shown = 0, n_classes = 0, limit;
         struct cli_section *s;
@@ -153,9 +152,8 @@ void report_comms(const struct report_view *view, struct cli_page *page)
 CLI_ENTITY(member, struct capo_job_member, struct members, MEMBER_FIELDS);
 
 /* For communicators that --comm names: which job rank is which of their ranks. */
-void report_members(const struct report_view *view, struct cli_page *page)
+void report_members(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_page *r = view->page;
         const struct capo_job *job = r->job;
         struct cli_section *s;
         uint32_t n = 0;
@@ -237,10 +235,9 @@ CLI_ENTITY_SHARED(report_wait, struct capo_page_wait, struct capo_page, WAIT_FIE
         F("why", TEXT, of->why)
 CLI_ENTITY_SHARED(report_unknown, struct capo_page_unknown, void, UNKNOWN_FIELDS);
 
-void report_waits(const struct report_view *view, struct cli_page *page)
+void report_waits(const struct capo_page *r, struct cli_page *page)
 {
         static const struct cli_column columns[] = {{NULL, "l~"}};
-        const struct capo_page *r = view->page;
         uint32_t shown = r->all || r->n_waits <= COMMS_SHOWN ? r->n_waits : COMMS_SHOWN;
         uint32_t unknown = r->all || r->n_unknown <= 2 ? r->n_unknown : 2;
         struct cli_section *s = cli_page_section(page, "WAITING", columns, N_ELEMENTS(columns));
@@ -290,19 +287,18 @@ static const char *ceiling_text(const struct capo_page *r, const struct capo_pag
         return strcat(room, beside_nvlink(r->ceiling[row->row.comm].on[row->row.call]));
 }
 
-#define CEILING_FIELDS(F)                                                                        \
-        F(NULL, TEXT, capo_page_comm_label(in->page, of->row.comm, room, CLI_ROOM), "comm", "l") \
-        F(NULL, TEXT, in->page->ceiling[of->row.comm].class, "class", "l/a")                     \
-        F(NULL, TEXT, capo_page_call(&of->row, room, CLI_ROOM), "call", "l")                     \
-        F(NULL, TEXT, report_size(in, of, room, CLI_ROOM), "size", "r")                          \
-        F(NULL, RATE, of->busbw, "busbw", "r")                                                   \
-        F(NULL, TEXT, ceiling_text(in->page, of, room), "ceiling", "r")                          \
+#define CEILING_FIELDS(F)                                                                  \
+        F(NULL, TEXT, capo_page_comm_label(in, of->row.comm, room, CLI_ROOM), "comm", "l") \
+        F(NULL, TEXT, in->ceiling[of->row.comm].class, "class", "l/a")                     \
+        F(NULL, TEXT, capo_page_call(&of->row, room, CLI_ROOM), "call", "l")               \
+        F(NULL, TEXT, report_size(in, of, room, CLI_ROOM), "size", "r")                    \
+        F(NULL, RATE, of->busbw, "busbw", "r")                                             \
+        F(NULL, TEXT, ceiling_text(in, of, room), "ceiling", "r")                          \
         F(NULL, TEXT, capo_text_percent(of->reached, room), "reached", "r")
-CLI_ENTITY(ceiling_row, struct capo_page_row, struct report_view, CEILING_FIELDS);
+CLI_ENTITY(ceiling_row, struct capo_page_row, struct capo_page, CEILING_FIELDS);
 
-void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
+void report_ceiling_rows(const struct capo_page *r, struct cli_page *page)
 {
-        const struct capo_page *r = view->page;
         const char *beyond = NULL; /* kind of the exceeded ceilings: NVLink alone, or more */
         struct cli_section *s;
         bool adding = false;
@@ -322,7 +318,7 @@ void report_ceiling_rows(const struct report_view *view, struct cli_page *page)
                 if (row->row.comm == CAPO_NO_COMM || !*r->ceiling[row->row.comm].class ||
                     row->reached < 0)
                         continue;
-                cli_section_entity(s, view, row);
+                cli_section_entity(s, r, row);
                 on = r->ceiling[row->row.comm].on[row->row.call];
                 adding |= strstr(on, "+NVLS") != NULL;
                 if (row->reached > 1 && (!beyond || *beyond))

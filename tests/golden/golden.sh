@@ -50,7 +50,7 @@ expect symk-fit.md "$capo" fit --markdown symk2 symk
 expect uneven.txt "$capo" report uneven
 expect uneven.json "$capo" report --json uneven
 expect uneven.csv "$capo" report --csv uneven
-expect uneven-call.txt "$capo" report --call allreduce --comm 'd*' --sort size uneven
+expect uneven-call.txt "$capo" report --call allreduce --comm 'd*' uneven
 expect host.txt "$capo" report host
 expect killed.txt "$capo" report killed
 expect killed-hang.md "$capo" hang --markdown killed
@@ -63,7 +63,7 @@ expect mixed-all.txt "$capo" report --all mixed
 expect mixed-notes.txt "$capo" report --notes --bytes --wide mixed
 expect mixed.md "$capo" report --markdown mixed
 expect mixed.json "$capo" report --json mixed
-expect mixed.csv "$capo" report --csv --sort call mixed
+expect mixed.csv "$capo" report --csv mixed
 "$capo" report --html page.html mixed >/dev/null
 expect mixed.html cat page.html
 expect dump.txt "$capo" dump --records host/node-a0.3000.capo
