@@ -31,23 +31,16 @@ const struct cli_verb *cli_verb_find(const char *name, const char *sub)
         return NULL;
 }
 
-int cli_fail_verb(const char *name)
+static int fail_verb(const char *name)
 {
-        const char *nearest = NULL;
-        unsigned least = 3;
+        struct cli_near_word near = {0};
 
-        for (const struct cli_verb *v = cli_verbs; v->name; v++) {
-                unsigned d = cli_count_edits(name, v->name);
-
-                if (d < least && 2 * d <= strlen(name)) {
-                        least = d;
-                        nearest = v->name;
-                }
-        }
-        if (nearest)
+        for (const struct cli_verb *v = cli_verbs; v->name; v++)
+                cli_near_word_try(&near, name, v->name);
+        if (near.word && 2 * near.edits <= strlen(name))
                 return capo_fail(CAPO_EXIT_USAGE,
                                  "unknown verb \"%s\", is it %s? capo --help lists them", name,
-                                 nearest);
+                                 near.word);
         return capo_fail(CAPO_EXIT_USAGE, "unknown verb \"%s\"; capo --help lists them", name);
 }
 
@@ -92,7 +85,7 @@ static int run_verb(int argc, char **argv)
         if (!strcmp(argv[0], "recover"))
                 return run_recover(argc, argv);
         if (!verb)
-                return cli_fail_verb(argv[0]);
+                return fail_verb(argv[0]);
         if (!verb->command->run && (argc < 2 || argv[1][0] != '-'))
                 return fail_group(verb, argv[1]);
         return cli_run(verb, argc, argv);
@@ -113,7 +106,7 @@ static int print_help(int argc, char **argv)
         else if (verb)
                 cli_help(stdout, verb, false);
         else
-                cli_fail_verb(argv[1]);
+                fail_verb(argv[1]);
         return argc < 2 || verb || argv[1][0] == '-' ? CAPO_EXIT_OK : CAPO_EXIT_USAGE;
 }
 

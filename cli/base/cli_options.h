@@ -152,10 +152,6 @@ struct cli_verb { /* a row of cli/base/verbs.def */
 /** cli_verbs - all verbs; a group is followed by its members. Ends with a row without name. */
 extern const struct cli_verb cli_verbs[];
 
-/** cli_fail_verb() - print that there is no verb @name, with a similar one. Return:
- * CAPO_EXIT_USAGE. */
-int cli_fail_verb(const char *name);
-
 /** cli_verb_find() - find "topo", or "topo capture" (@sub NULL: no second word). Return: NULL:
  * none. */
 const struct cli_verb *cli_verb_find(const char *name, const char *sub);
