@@ -288,10 +288,12 @@ enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo
 
                 m = other > m ? other : m;
         }
-        if (m == CAPO_BUG_MAYBE &&
-            (capo_verdict_decides(v) || (!(hangs && bug->effect == CAPO_BUG_HANG) &&
-                                         !(crashed && bug->effect == CAPO_BUG_CRASH) &&
-                                         !(slow && bug->effect == CAPO_BUG_SLOW))))
+        if (m == CAPO_BUG_MAYBE && (capo_verdict_decides(v) ||
+                                    (bug->of == CAPO_BUG_OFI &&
+                                     capo_evidence_has("aws-ofi-nccl initialization failed", e)) ||
+                                    (!(hangs && bug->effect == CAPO_BUG_HANG) &&
+                                     !(crashed && bug->effect == CAPO_BUG_CRASH) &&
+                                     !(slow && bug->effect == CAPO_BUG_SLOW))))
                 return CAPO_BUG_NO;
         if (m == CAPO_BUG_FITS && capo_verdict_decides(v) &&
             (slow ? bug->effect != CAPO_BUG_SLOW : bug->of == CAPO_BUG_MACHINE))

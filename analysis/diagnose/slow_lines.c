@@ -221,15 +221,17 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                             (unsigned long long)run->r.bytes);
                 SAY(f->next, "is its bandwidth normal? capo expect %s --platform NAME",
                     name_file(e->texts[run->r.text].name));
-        } else if (capo_evidence_has(": Test CUDA failure ", e)) { /* which says more */
+        } else if (capo_evidence_has(": Test CUDA failure ", e) ||
+                   capo_evidence_has(": Test NCCL failure ", e)) { /* which says more */
                 capo_finding_is(f, CAPO_RANK_NOTE, "undecided", "certain");
                 SAY(f->headline, "NCCL-TESTS STOPPED AT AN ERROR");
         } else {
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
                 SAY(f->headline, "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
-                SAY(f->missing, "the same run with NCCL_DEBUG=INFO");
+                if (!capo_evidence_has("NCCL INFO", e))
+                        SAY(f->missing, "the same run with NCCL_DEBUG=INFO");
                 SAY(f->next,
-                    "NCCL_DEBUG=INFO, then NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
+                    "where it hangs: the last line of each rank with NCCL_DEBUG=INFO, its stack (gdb -p PID). One GPU on each host: NCCL_IB_DISABLE=1, NCCL_SOCKET_IFNAME; several: NCCL_P2P_DISABLE=1 and NCCL_NVLS_ENABLE=0 one by one");
         }
 }
 
