@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stories that the records tell, one per job and attempt, and of all findings the one that
  * explains the rest. */
+#include "analysis/diagnose/prose.h"
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
@@ -387,6 +388,20 @@ static void name_vendor(struct capo_evidence *e)
         }
 }
 
+/* In a text about a hang the way that NCCL's lines show is no verdict. */
+static void hush_slow(struct capo_evidence *e)
+{
+        bool hangs = !e->n_runs && capo_prose_topic(e) == CAPO_TOPIC_HANG;
+
+        for (uint32_t i = 0; i < e->n_findings && hangs; i++) {
+                struct capo_diagnose_finding *f = &e->findings[i];
+
+                if (f->rank == CAPO_RANK_SLOW && f->n_marks &&
+                    e->texts[f->marks[0].text].n[CAPO_EVIDENCE_DEBUG])
+                        f->rank = CAPO_RANK_NOTE;
+        }
+}
+
 void capo_evidence_judge(struct capo_evidence *e)
 {
         const struct capo_diagnose_finding *verdict;
@@ -413,10 +428,12 @@ void capo_evidence_judge(struct capo_evidence *e)
                 capo_last_errors_read(e);
         capo_torchrun_read(e, find_failure(e));
         order_findings(e);
+        hush_slow(e);
         read_bugs(e);
         verdict = capo_evidence_verdict(e);
         if (!verdict || verdict->rank <= CAPO_RANK_SLOW)
                 capo_words_read(e);
+        capo_prose_read(e, capo_evidence_verdict(e));
         name_vendor(e);
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 struct capo_evidence_text *t = &e->texts[i];

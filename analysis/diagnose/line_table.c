@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lines of failures, by tables: node_lines.def, error_lines.def and nccl_lines.def have whole
  * lines, nccl_warns.def NCCL's warnings, line_words.def the words of all other programs. */
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/prose.h"
 
 /* ---- the tables ---- */
 
@@ -571,6 +571,8 @@ void capo_lines_read(struct capo_evidence *e, bool weak)
 void capo_words_read(struct capo_evidence *e)
 {
         struct capo_diagnose_finding *f = NULL;
+        bool written =
+                capo_prose_topic(e) != CAPO_TOPIC_NONE; /* by a person, who may say "error" */
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])
@@ -582,7 +584,8 @@ void capo_words_read(struct capo_evidence *e)
                 for (uint32_t k = 0; k < records->n && !has_ended_well(e, i); k++) {
                         const char *line = records->text + records->v[k].begin;
 
-                        if (!records->v[k].known && is_failure(line, strcspn(line, "\n"), false))
+                        if (!records->v[k].known && !(written && capo_line_is_prose(line)) &&
+                            is_failure(line, strcspn(line, "\n"), false))
                                 take_failure(e, &f,
                                              (struct capo_evidence_mark){i, records->v[k].line},
                                              line);

@@ -8,6 +8,7 @@
 #include "core/base/nccl_release.h"
 #include "core/base/plain_text.h"
 #include "core/base/xalloc.h"
+#include "analysis/diagnose/prose.h"
 #include "analysis/diagnose/recorded_bugs.h"
 
 enum { BUGS_SHOWN = 2, OTHERS_SHOWN = 3, SEEN_SHOWN = 3 };
@@ -173,7 +174,8 @@ static void add_seen(const struct capo_evidence_text *t, struct cli_section *s)
         size_t size = t->text ? strlen(t->text) : 0, from;
         char text[400], line[240];
 
-        while (size && strchr(" \r\n\t", t->text[size - 1]))
+        while (size && !isalnum((unsigned char)t->text[size - 1]) &&
+               strchr(" \r\n\t`|-=*#", t->text[size - 1]))
                 size--;
         if (!size) {
                 if (t->text)
@@ -268,7 +270,7 @@ static void add_others(const struct capo_evidence *e, const struct capo_diagnose
         }
 }
 
-static void add_advice(const struct diagnose_inputs *in, const struct capo_diagnose_finding *v,
+static void add_advice(struct diagnose_inputs *in, const struct capo_diagnose_finding *v,
                        struct cli_page *page)
 {
         struct cli_section *missing = cli_page_section(page, "MISSING", sentence, 1),
@@ -283,10 +285,7 @@ static void add_advice(const struct diagnose_inputs *in, const struct capo_diagn
                 cli_section_cell(next, "are these rates normal? capo expect %s",
                                  in->evidence.texts[0].name);
         } else if (!v) {
-                cli_section_cell(
-                        next,
-                        "if it failed: the output of all ranks with NCCL_DEBUG=INFO; if it hangs: stacks of all ranks "
-                        "(py-spy dump --pid PID); if it is slow: the same under capo run, then capo report");
+                cli_section_cell(next, "%s", capo_prose_ask(&in->evidence));
         }
         if (in->logs.n)
                 cli_section_cell(next, "capo hang %s%s: %s", in->logs.v[0],

@@ -172,6 +172,12 @@ EOF
 export ASAN_OPTIONS="${ASAN_OPTIONS:+$ASAN_OPTIONS:}intercept_strstr=0"
 expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 
+# no line decides: where the job stops, and what the person says
+expect 3 'THE LAST LINES OF THE RANKS DIFFER.*batch 87 Loss.*batch 88 start' -- "$reports/validation-one-batch-more"
+expect 3 'STOPS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
+expect 3 'to the speed.*zero0.*ZeRO-3 gathers all parameters' -- "$reports/zero3-over-10g"
+expect 3 'WHERE THE SERVER CREATES.*NVLINK_MODE=force_off.*NCCL_P2P_DISABLE=1 once' -- "$reports/two-5090-nccl-stop"
+
 # two ranks failed: each line says which
 printf '%s\n' '[rank5]: torch.OutOfMemoryError: CUDA out of memory.' '[rank6]: CUDA error: an illegal memory access was encountered' >two.txt
 expect 1 'A GPU RAN OUT OF MEMORY (rank 5), likely' -- two.txt
