@@ -63,7 +63,7 @@ Test(diagnose, errors_that_programs_quote)
                "memory", -1, "A GPU RAN OUT OF MEMORY");
         expect("ncclRemoteError: x\nLast error:\nConnection closed by remote peer a\n", "undecided",
                -1, "another rank closed its connection");
-        expect("NCCL communicator was aborted on rank 2.\n", "error", -1, "was aborted");
+        expect("NCCL communicator was aborted on rank 2.\n", "undecided", -1, "was aborted");
         expect("RuntimeError: NCCL error: unhandled system error\n", "error", -1, "system error");
         expect(WATCH(3, 18446744073709551615, "BROADCAST", 8), "undecided", -1, "timed out");
         expect("wrapper: Watchdog caught collective operation timeout\n", "undecided", -1,
