@@ -30,12 +30,11 @@ static const struct {
 #include "analysis/diagnose/node_lines.def"
 };
 
-/* What a line means: WARN_CLASS() and MEANING() are one list. */
+/* What a line means: WARN_CLASS() and WORD_MEANING() are one list. */
 enum meaning {
 #define WARN_CLASS(id, rank, kind, sure, headline, next) MEANS_##id,
 #define NCCL_WARN(class, words)
 #include "analysis/diagnose/nccl_warns.def"
-#define MEANING(id, rank, kind, sure, headline, next) MEANS_##id,
 #define LINE_WORDS(id, from, words)
 #define WORD_MEANING(id, from, words, rank, kind, sure, headline, next) MEANS_##id,
 #include "analysis/diagnose/line_words.def"
@@ -47,11 +46,9 @@ static const struct error_row meanings[] = {
         {"", CAPO_EVIDENCE_DEBUG, CAPO_RANK_##rank, kind, sure, headline, next},
 #define NCCL_WARN(class, words)
 #include "analysis/diagnose/nccl_warns.def"
-#define MEANING(id, rank, kind, sure, headline, next) \
-        {"", CAPO_EVIDENCE_PROGRAM, CAPO_RANK_##rank, kind, sure, headline, next},
 #define LINE_WORDS(id, from, words)
 #define WORD_MEANING(id, from, words, rank, kind, sure, headline, next) \
-        MEANING(id, rank, kind, sure, headline, next)
+        {"", CAPO_EVIDENCE_PROGRAM, CAPO_RANK_##rank, kind, sure, headline, next},
 #include "analysis/diagnose/line_words.def"
 };
 
@@ -73,7 +70,6 @@ static const struct {
 #define WARN_CLASS(id, rank, kind, sure, headline, next)
 #define NCCL_WARN(class, words) {MEANS_##class, FROM_NCCL, words},
 #include "analysis/diagnose/nccl_warns.def"
-#define MEANING(id, rank, kind, sure, headline, next)
 #define LINE_WORDS(id, from, words)                                     {MEANS_##id, FROM_##from, words},
 #define WORD_MEANING(id, from, words, rank, kind, sure, headline, next) LINE_WORDS(id, from, words)
 #include "analysis/diagnose/line_words.def"
@@ -483,7 +479,8 @@ enum {
 
 static bool is_warning(const char *line)
 {
-        return !capo_line_has(line, "NCCL WARN|FailedScheduling") &&
+        return !capo_line_has(line,
+                              "NCCL WARN|FailedScheduling|Warning  ") && /* kubectl's events */
                capo_line_has(line, "arning|WARN|[W");
 }
 
