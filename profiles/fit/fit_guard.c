@@ -40,17 +40,6 @@ static void sum_samples(const struct capo_samples *set, struct seen *seen)
         }
 }
 
-static __attribute__((format(printf, 2, 3))) void leave_out(struct capo_trial *t,
-                                                            const char *format, ...)
-{
-        va_list ap;
-
-        va_start(ap, format);
-        vsnprintf(t->why, sizeof t->why, format, ap);
-        va_end(ap);
-        t->left_out = true;
-}
-
 static int by_sum(const void *a, const void *b, void *seen)
 {
         uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
@@ -76,8 +65,8 @@ static void drop_identical(struct capo_samples *set, const struct seen *seen)
                     capo_trial_order(a, &set->runs[order[i]]))
                         first = i;
                 else if (y->n >= LEAST && !set->runs[order[i]].left_out)
-                        leave_out(&set->runs[order[i]], "the same times as %.60s:%u", a->source,
-                                  a->line);
+                        capo_trial_leave_out(&set->runs[order[i]], "the same times as %.60s:%u",
+                                             a->source, a->line);
         }
 }
 
@@ -141,8 +130,9 @@ static void same_settings(struct capo_samples *set, const struct seen *seen)
                         struct capo_trial *t = &set->runs[order[x]];
 
                         if (strcmp(usual, t->settings))
-                                leave_out(t, "other settings (%.50s) than NCCL's own choice",
-                                          t->settings[0] ? t->settings : "none");
+                                capo_trial_leave_out(
+                                        t, "other settings (%.50s) than NCCL's own choice",
+                                        t->settings[0] ? t->settings : "none");
                 }
         }
 }
@@ -184,16 +174,16 @@ static void one_place(struct capo_samples *set, const struct seen *seen, size_t 
 
                 if (!t->left_out && seen[i].n_forced && !seen[i].n_default &&
                     has_comparable_run(set, seen, t, of, true) == 0)
-                        leave_out(t, "NCCL's own choice was measured %s than %.40s", what,
-                                  (const char *)t + of);
+                        capo_trial_leave_out(t, "NCCL's own choice was measured %s than %.40s",
+                                             what, (const char *)t + of);
         }
         for (size_t i = 0; i < set->n_runs; i++) {
                 struct capo_trial *t = &set->runs[i];
 
                 if (!t->left_out && seen[i].n_default && !seen[i].n_forced &&
                     has_comparable_run(set, seen, t, of, false) == 0)
-                        leave_out(t, "the candidates were measured %s than %.40s", what,
-                                  (const char *)t + of);
+                        capo_trial_leave_out(t, "the candidates were measured %s than %.40s", what,
+                                             (const char *)t + of);
         }
 }
 
@@ -224,7 +214,8 @@ static void known_order(struct capo_samples *set)
                 struct capo_trial *t = &set->runs[i];
 
                 if (!t->left_out && strstr(t->layout, CAPO_LAYOUT_ANY))
-                        leave_out(t, "the order of its nodes is not known: --layout tells it");
+                        capo_trial_leave_out(
+                                t, "the order of its nodes is not known: --layout tells it");
         }
 }
 
@@ -323,18 +314,6 @@ static uint8_t usual_choice(const struct ballot *b)
         return 0;
 }
 
-static void other_choice(struct capo_trial *t, const struct capo_sample *s, uint8_t usual)
-{
-        char size[16];
-
-        capo_size_print(s->bytes, size, sizeof size);
-        snprintf(t->why, sizeof t->why,
-                 "NCCL chose %s %s at %s, %s %s in most runs: forced, and nobody says so?",
-                 capo_ran_algo(s->ran), capo_ran_proto(s->ran), size, capo_ran_algo(usual),
-                 capo_ran_proto(usual));
-        t->left_out = true;
-}
-
 static void count_sample(const struct usual *usual, struct capo_samples *set,
                          const struct capo_sample *s, struct suspect *x)
 {
@@ -349,7 +328,12 @@ static void count_sample(const struct usual *usual, struct capo_samples *set,
         }
         if (usual->choice && !t->left_out && !s->want && !s->want_channels && s->ran &&
             s->ran != usual->choice)
-                other_choice(t, s, usual->choice);
+                capo_trial_leave_out(
+                        t,
+                        "NCCL chose %s %s at %s, %s %s in most runs: forced, and nobody says so?",
+                        capo_ran_algo(s->ran), capo_ran_proto(s->ran),
+                        capo_size_print(s->bytes, (char[16]){0}, 16), capo_ran_algo(usual->choice),
+                        capo_ran_proto(usual->choice));
 }
 
 /* The vote on the question of each sample. */
@@ -402,10 +386,9 @@ static void leave_odd_runs(struct capo_samples *set)
 
                 if (t->left_out || x->odd < LEAST || x->odd <= x->sound)
                         continue;
-                snprintf(t->why, sizeof t->why,
-                         "mixed units? most of its times are %s those of the other runs",
-                         x->apart > 0 ? "more than ten times" : "less than a tenth of");
-                t->left_out = true;
+                capo_trial_leave_out(
+                        t, "mixed units? most of its times are %s those of the other runs",
+                        x->apart > 0 ? "more than ten times" : "less than a tenth of");
         }
 }
 

@@ -18,7 +18,6 @@
 #define FAR   0.25 /* ln: the same between protocols */
 #define TWICE 0.7  /* ln: as FAR, for Simple and LL128 by trend and LL and LL128 at small sizes */
 #define BOUND 0.7  /* part of a doubling of the time at a doubling of the size */
-enum { HUGE_SIZE = 128 << 20, SMALL = 16 << 10 };
 
 /* Mean ln us of the blocks that are labelled @c at point @p; NAN: there are none. */
 static double labelled_time(const struct capo_fit_series *s, int p, int c)
@@ -33,23 +32,6 @@ static double labelled_time(const struct capo_fit_series *s, int p, int c)
                 n++;
         }
         return n ? sum / n : NAN;
-}
-
-/* By how much forcing @c takes another time where NCCL ran it: the median over the sizes; 0: not
- * known at two. @v: room for all points. */
-static double own_apart(const struct capo_fit_series *s, int c, double *v)
-{
-        size_t n = 0;
-
-        for (int p = 0; p < s->n_points; p++) {
-                double apart = capo_fit_cell_of(s, p, c)->is_default
-                                       ? labelled_time(s, p, c) - labelled_time(s, p, 0)
-                                       : NAN;
-
-                if (!isnan(apart))
-                        v[n++] = apart;
-        }
-        return n > 1 ? fabs(capo_median(v, n)) : 0;
 }
 
 /* The candidate with @algo and @proto, and NCCL's number of channels; 0: there is none. */
@@ -72,34 +54,53 @@ static bool carries_bytes(const struct capo_fit_series *s, int p, int c)
         return p && labelled_time(s, p, c) - labelled_time(s, p - 1, c) > BOUND * log(ratio);
 }
 
-/* Is @fast slower than @slow at most of the sizes where bandwidth decides for both? */
-static bool rate_contradicts(const struct capo_fit_series *s, int fast, int slow, double *v)
+/* The sizes at which two times are compared. */
+enum sizes {
+        ALL,
+        SMALL,       /* up to 16 KiB */
+        HUGE_SIZES,  /* from 128 MiB on */
+        CARRIED,     /* where bandwidth decides for both */
+        OWN_CARRIED, /* the same, and NCCL's own choice is not known to be LL */
+        OWN_RAN,     /* where NCCL ran the first by itself */
+};
+
+static bool counts(const struct capo_fit_series *s, int p, int a, int b, enum sizes sizes)
 {
-        size_t n = 0;
+        const struct capo_fit_point *q = &s->points[p];
 
-        for (int p = 1; fast && slow && p < s->n_points; p++) {
-                double apart = labelled_time(s, p, fast) - labelled_time(s, p, slow);
-
-                if (!isnan(apart) && carries_bytes(s, p, fast) && carries_bytes(s, p, slow))
-                        v[n++] = apart;
+        switch (sizes) {
+        case SMALL: return q->bytes <= 16 << 10;
+        case HUGE_SIZES: return q->bytes >= 128 << 20;
+        case OWN_CARRIED:
+        case CARRIED:
+                return (sizes == CARRIED || CAPO_PROTO_OF(q->default_ran) != CAPO_PROTO_LL) &&
+                       carries_bytes(s, p, a) && carries_bytes(s, p, b);
+        case OWN_RAN: return capo_fit_cell_of(s, p, a)->is_default;
+        default: return true;
         }
-        return n && capo_median(v, n) > FAR + 4 * s->noise;
 }
 
-/* Is @c, labelled LL, as fast as NCCL's own choice at the sizes where bandwidth decides for both and
- * that choice is not known to be LL? */
-static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
+/* Put into @v by how much the times of @a exceed those of @b, by rising size. Return: how many. */
+static size_t list_apart(const struct capo_fit_series *s, int a, int b, enum sizes sizes, double *v)
 {
         size_t n = 0;
 
-        for (int p = 1; p < s->n_points; p++) {
-                double apart = labelled_time(s, p, 0) - labelled_time(s, p, c);
+        for (int p = 0; p < s->n_points; p++) {
+                double apart = labelled_time(s, p, a) - labelled_time(s, p, b);
 
-                if (!isnan(apart) && CAPO_PROTO_OF(s->points[p].default_ran) != CAPO_PROTO_LL &&
-                    carries_bytes(s, p, 0) && carries_bytes(s, p, c))
+                if (!isnan(apart) && counts(s, p, a, b, sizes))
                         v[n++] = apart;
         }
-        return n > 1 && capo_median(v, n) > 4 * s->noise - FAR;
+        return n;
+}
+
+/* Is @fast slower than @slow at most of these sizes, by more than @limit? 0 is no candidate. */
+static bool is_slower(const struct capo_fit_series *s, int fast, int slow, enum sizes sizes,
+                      double limit, double *v)
+{
+        size_t n = fast && slow ? list_apart(s, fast, slow, sizes, v) : 0;
+
+        return n && capo_median(v, n) > limit + 4 * s->noise;
 }
 
 /* Does the time of @low over that of @high fall from the smallest third of the sizes to the largest?
@@ -107,32 +108,10 @@ static bool own_contradicts(const struct capo_fit_series *s, int c, double *v)
 static bool trend_contradicts(const struct capo_fit_series *s, int low, int high, double limit,
                               double *v)
 {
-        size_t n = 0, third;
+        size_t n = low && high ? list_apart(s, low, high, ALL, v) : 0, third = (n + 2) / 3;
 
-        for (int p = 0; low && high && p < s->n_points; p++) {
-                double apart = labelled_time(s, p, low) - labelled_time(s, p, high);
-
-                if (!isnan(apart))
-                        v[n++] = apart;
-        }
-        third = (n + 2) / 3;
         return n > 2 &&
                capo_median(v, third) - capo_median(v + n - third, third) > limit + 4 * s->noise;
-}
-
-/* Is @fast slower than @slow at most of the sizes @from to @upto? */
-static bool order_contradicts(const struct capo_fit_series *s, int fast, int slow, uint64_t from,
-                              uint64_t upto, double limit, double *v)
-{
-        size_t n = 0;
-
-        for (int p = 0; fast && slow && p < s->n_points; p++) {
-                double apart = labelled_time(s, p, fast) - labelled_time(s, p, slow);
-
-                if (s->points[p].bytes >= from && s->points[p].bytes <= upto && !isnan(apart))
-                        v[n++] = apart;
-        }
-        return n && capo_median(v, n) > limit + 4 * s->noise;
 }
 
 /* Is it recorded that a forced run ran something else? */
@@ -156,25 +135,26 @@ void capo_fit_labels(struct capo_fit_series *s)
         s->labels_doubted = ran_contradicts(s);
         for (int c = 1; c < s->n_candidates; c++) {
                 const struct capo_fit_candidate *k = &s->candidates[c];
-                double apart = own_apart(s, c, v);
+                size_t n = list_apart(s, c, 0, OWN_RAN, v);
+                double apart = n > 1 ? fabs(capo_median(v, n)) : 0;
                 int simple = find_pair(s, k->algo, CAPO_PROTO_SIMPLE),
                     ll128 = find_pair(s, k->algo, CAPO_PROTO_LL128);
 
                 if (s->turns != CAPO_FIT_IN_TURN)
                         s->apart = fmax(s->apart, apart);
-                s->labels_doubted |=
-                        apart > APART + 4 * s->noise ||
-                        (c == simple &&
-                         (order_contradicts(s, c, ll128, HUGE_SIZE, UINT64_MAX, FAR, v) ||
-                          order_contradicts(s, ll128, c, 0, SMALL, FAR, v) ||
-                          trend_contradicts(s, ll128, c, TWICE, v)));
+                s->labels_doubted |= apart > APART + 4 * s->noise ||
+                                     (c == simple && (is_slower(s, c, ll128, HUGE_SIZES, FAR, v) ||
+                                                      is_slower(s, ll128, c, SMALL, FAR, v) ||
+                                                      trend_contradicts(s, ll128, c, TWICE, v)));
                 if (k->proto != CAPO_PROTO_LL || k->channels || k->chunk)
                         continue;
-                s->labels_doubted |= rate_contradicts(s, simple, c, v) ||
-                                     own_contradicts(s, c, v) ||
-                                     order_contradicts(s, c, ll128, 0, SMALL, TWICE, v) ||
-                                     rate_contradicts(s, ll128, c, v) ||
-                                     order_contradicts(s, c, simple, 0, SMALL, FAR, v) ||
+                /* LL as fast as NCCL's own choice where that is not LL */
+                n = list_apart(s, 0, c, OWN_CARRIED, v);
+                s->labels_doubted |= (n > 1 && capo_median(v, n) > 4 * s->noise - FAR) ||
+                                     is_slower(s, simple, c, CARRIED, FAR, v) ||
+                                     is_slower(s, c, ll128, SMALL, TWICE, v) ||
+                                     is_slower(s, ll128, c, CARRIED, FAR, v) ||
+                                     is_slower(s, c, simple, SMALL, FAR, v) ||
                                      trend_contradicts(s, c, simple, FAR, v) ||
                                      trend_contradicts(s, c, ll128, FAR, v);
         }

@@ -48,8 +48,7 @@ struct capo_trial {
         char hosts[64];  /* by name, shortened with a check sum where there are many */
         char driver[32]; /* "CUDA 12.4", what the GPU driver supports at most; or as the user named
                             it to a store */
-        char settings[128]; /* "KEY=VALUE ..." as struct capo_settings has them
-                             */
+        char settings[128]; /* "KEY=VALUE ...", other NCCL_* */
         char tuner[32];     /* a tuner plugin that is neither NCCL's own nor capo's */
         struct capo_stamp {
                 int64_t at; /* seconds since 1970; 0 when not recorded */
@@ -57,8 +56,7 @@ struct capo_trial {
         } began;
         char job[48]; /* the launcher's id of the job; "" when not recorded */
         char uid[12]; /* number of the user; "" when not recorded */
-        /* How it is labelled: for capo fit --runs, and for the guards of profiles/fit/fit_guard.c.
-         */
+        /* How it is labelled: for capo fit --runs, and for profiles/fit/fit_guard.c. */
         char why[96]; /* who said what was forced, or why the run takes no part */
         bool left_out;
 };
@@ -165,8 +163,11 @@ int capo_import_end(struct capo_samples *set, char *error, size_t room);
 
 void capo_samples_free(struct capo_samples *set);
 
-/** capo_samples_run() - append a run; returns its index, or UINT32_MAX when there is no memory.
- * @run is copied, its source duplicated. */
+/** capo_trial_leave_out() - the run takes no part, and why. */
+void capo_trial_leave_out(struct capo_trial *run, const char *format, ...)
+        __attribute__((format(printf, 2, 3)));
+
+/** capo_samples_run() - append a run; returns its index. @run is copied, its source duplicated. */
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run);
 
 /** capo_samples_add() - append a sample. */

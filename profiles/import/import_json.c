@@ -16,7 +16,6 @@
 static int parse_choice(struct capo_input *in, const json_t *root, struct capo_trial *run,
                         uint8_t *want, uint8_t *channels)
 {
-        struct capo_settings settings = {""};
         unsigned algo = 0, proto = 0;
         const char *tuner = "", *several = NULL;
         char name[48], value[64];
@@ -42,15 +41,12 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
                 }
                 if (sscanf(s, "%47[A-Z0-9_]=%63s", name, value) != 2)
                         continue;
-                if (capo_text_forces(name)
-                            ? strcmp(name, "NCCL_ALGO") && strcmp(name, "NCCL_PROTO") &&
-                                      strcmp(name, "NCCL_TUNER_PLUGIN")
-                            : false)
+                if (capo_text_forces(name) && strcmp(name, "NCCL_ALGO") &&
+                    strcmp(name, "NCCL_PROTO") && strcmp(name, "NCCL_TUNER_PLUGIN"))
                         several = s;
                 else
-                        capo_settings_add(&settings, name, value);
+                        capo_settings_add(run->settings, name, value);
         }
-        memcpy(run->settings, settings.text, sizeof run->settings);
         snprintf(run->why, sizeof run->why, "%s",
                  algo || proto ? "NCCL_ALGO, NCCL_PROTO of its environment"
                                : "its environment forces nothing");
@@ -73,16 +69,13 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
         }
         *want = CAPO_ALGO_PROTO(algo, proto);
         capo_input_tuner(run, tuner, *want);
-        if (several && !(in->label && (in->label->algo || in->label->proto))) {
-                snprintf(run->why, sizeof run->why, "%.60s does not say what ran", several);
-                run->left_out = true;
-        }
+        if (several && !(in->label && (in->label->algo || in->label->proto)))
+                capo_trial_leave_out(run, "%.60s does not say what ran", several);
         return 0;
 }
 
 /* @odd: set to why the run is useless, if it is. */
-static int parse_devices(struct capo_input *in, const json_t *config, struct capo_trial *run,
-                         const char **odd)
+static void parse_devices(const json_t *config, struct capo_trial *run, const char **odd)
 {
         const json_t *list = json_object_get(config, "devices"), *d;
         struct capo_layout layout = {0};
@@ -90,7 +83,6 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         const char *host;
         json_t *count;
         _cleanup_free_ const char **names = NULL;
-        char text[CAPO_LAYOUT_TEXT];
         int several = (int)(json_count(config, "ngpus", 1, INT16_MAX) *
                             json_count(config, "nthreads", 1, INT16_MAX));
         size_t i, n = 0;
@@ -114,21 +106,16 @@ static int parse_devices(struct capo_input *in, const json_t *config, struct cap
         json_object_foreach(hosts, host, count)
         {
                 capo_layout_add(&layout, (uint32_t)json_integer_value(count), 1);
-                if (names)
-                        names[n++] = host;
+                names[n++] = host;
         }
-        if (names)
-                capo_input_hosts(run, names, n);
-        capo_layout_print(&layout, text, sizeof text);
-        if (strlen(text) < sizeof run->layout)
-                strcpy(run->layout, text);
+        capo_input_hosts(run, names, n);
+        capo_input_place(&layout, run);
         /* Without MPI, nccl-tests writes one entry of several lines, parsed as one (its
          * writeDeviceReport). */
         if (run->n_ranks == 1 && several > 1) {
                 run->n_ranks = several;
                 snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
         }
-        return 0;
 }
 
 static int parse_times(struct capo_input *in, unsigned line, const json_t *row,
@@ -187,7 +174,7 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
                         program ? program : "nothing");
         run.nccl = (uint32_t)capo_nccl_code((int)json_count(root, "nccl_version", 0, INT_MAX));
         run.iterations = (uint32_t)json_count(config, "iterations", 1, UINT32_MAX);
-        parse_devices(in, config, &run, &bad);
+        parse_devices(config, &run, &bad);
         run.began = capo_stamp_read(json_str(root, "start_time"));
         e = capo_input_label(in, &run);
         if (e == 0)
@@ -269,7 +256,7 @@ static size_t next_document(const struct capo_input *in, size_t at)
         return in->size;
 }
 
-/* Read one document of nccl-tests or Inspector. Return: 0; -EINVAL with the error set; -ENOMEM. */
+/* Read one document of nccl-tests or Inspector. Return: 0; -EINVAL with the error set. */
 static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o,
                           unsigned line)
 {
@@ -286,11 +273,11 @@ static int parse_document(struct capo_input *in, struct inspector *all, const js
 int capo_import_json(struct capo_input *in)
 {
         struct capo_late *late = capo_late_of(in);
-        struct inspector *all = late ? late->records : NULL;
-        size_t at = 0, before = in->set->n, kept = all ? all->n : 0;
+        struct inspector *all = late->records;
+        size_t at = 0, before = in->set->n, kept = all->n;
         unsigned line = 1;
         struct capo_input_faults faults = {0};
-        int e = all ? 0 : -ENOMEM;
+        int e = 0;
         json_auto_t *list = plain_list(in->text, in->size);
         char what[320];
 
@@ -323,14 +310,11 @@ int capo_import_json(struct capo_input *in)
                                                             line + (unsigned)why.line - 1)
                                          : capo_input_error(in, line, "%s", why.text);
                 }
-                if (e == -EINVAL) { /* concerns only this document */
+                if (e < 0) { /* concerns only this document */
                         capo_input_fault(in, &faults);
                         in->set->n = n;
-                        for (; runs < in->set->n_runs; runs++) {
-                                in->set->runs[runs].left_out = true;
-                                snprintf(in->set->runs[runs].why, sizeof in->set->runs[runs].why,
-                                         "rejected");
-                        }
+                        for (; runs < in->set->n_runs; runs++)
+                                capo_trial_leave_out(&in->set->runs[runs], "rejected");
                         e = 0;
                 }
                 for (; at < next; at++)

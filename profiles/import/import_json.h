@@ -21,11 +21,10 @@ struct inspector {
         } files, hosts;         /* referred to by index */
 };
 
-/** inspector_add() - keep record @o of @line. Return: 0; -EINVAL: not a record, with the error set;
- * -ENOMEM. */
+/** inspector_add() - keep record @o of @line. Return: 0; -EINVAL: not a record, with the error set. */
 int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line);
 
 /** inspector_samples() - convert the kept records to samples, one per call. Return: 0; -EINVAL with
- * the error set; -ENOMEM. */
+ * the error set. */
 int inspector_samples(struct capo_input *in, struct inspector *all);
 void inspector_finish(struct inspector *all);

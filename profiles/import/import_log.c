@@ -233,13 +233,10 @@ static void leave_out_unknown(struct log_import *m)
         for (size_t k = 0; k < m->n; k++)
                 known[m->calls[k].run] |= !m->calls[k].unknown;
         for (size_t i = 0; i < m->n_runs; i++) {
-                struct capo_trial *t = &runs[m->runs[i].run];
-
-                if (known[m->runs[i].run])
-                        continue;
-                snprintf(t->why, sizeof t->why,
-                         "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
-                t->left_out = true;
+                if (!known[m->runs[i].run])
+                        capo_trial_leave_out(
+                                &runs[m->runs[i].run],
+                                "NCCL_ALGO or NCCL_PROTO is a list there: it does not say what ran");
         }
         for (size_t k = 0; k < m->n; k++) {
                 if (!m->calls[k].unknown || runs[m->calls[k].run].left_out)
@@ -257,11 +254,9 @@ static void make_samples(struct log_import *m)
         for (size_t i = 0, k; i < m->n; i = k) {
                 const struct log_call *c = &m->calls[i];
                 struct capo_sample s;
-                unsigned kind = capo_call_kind(c->call);
 
                 k = end_of_call(m, i);
-                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER &&
-                    kind != CAPO_KIND_REDUCESCATTER)
+                if (!capo_input_earliest(c->call))
                         c = &m->calls[k - 1];
                 s = (struct capo_sample){.bytes = c->bytes,
                                          .us = c->ns / 1e3,
@@ -336,9 +331,8 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
                         m->skipped_host = m->skipped_group = 0;
                 }
         }
-        if (e == 0)
-                e = log_runs_settle(m);
         if (e == 0) {
+                log_runs_settle(m);
                 make_samples(m);
                 e = say_empty(m);
         }

@@ -87,8 +87,15 @@ void capo_input_tuner(struct capo_trial *run, const char *value, bool forced);
 struct capo_stamp capo_stamp_read(const char *text);
 
 /** capo_input_layout() - put layout @text ("3+5", "10x8") with its ranks and nodes into @run.
- * Return: 0 or -EINVAL. */
+ * Return: 0 or -EINVAL. capo_input_place() - put @layout there, but not its numbers; nothing, if it is
+ * too long. capo_input_even() - put the layout of as many ranks on each node there, if that can be. */
 int capo_input_layout(const char *text, struct capo_trial *run);
+void capo_input_place(const struct capo_layout *layout, struct capo_trial *run);
+void capo_input_even(struct capo_trial *run);
+
+/** capo_input_earliest() - do all ranks end @call only after the last one has come, so that of their times
+ * the shortest is the transfer? If not, it is the longest. */
+bool capo_input_earliest(unsigned call);
 
 #define IMPORTER(name, whole, what)                             \
         bool capo_import_is_##name(const char *head, size_t n); \
@@ -103,15 +110,11 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
 
 enum { CAPO_TABLE_CALLS = 5 }; /* Broadcast, Reduce, AllGather, ReduceScatter, AllReduce */
 
-/* The NCCL_* variables of a run, sorted by name, without labels (NCCL_ALGO, ...) and without those
- * that do not affect times (NCCL_DEBUG, ...). */
-struct capo_settings {
-        char text[128];
-};
-
-/** capo_settings_add() - add a variable, unless it is one of those that struct capo_settings leaves
- * out. A name that is there already keeps its first value. */
-void capo_settings_add(struct capo_settings *settings, const char *name, const char *value);
+/** capo_settings_add() - add a variable to the settings of a run, unless it is a label (NCCL_ALGO, ...) or
+ * does not affect times (NCCL_DEBUG, ...). They are sorted by name; the first value counts.
+ * capo_settings_add_all() - the same for each of @text, "NCCL_A=1 NCCL_B=2". */
+void capo_settings_add(char settings[128], const char *name, const char *value);
+void capo_settings_add_all(char settings[128], const char *text);
 
 struct capo_decision {
         uint64_t bytes;
@@ -126,7 +129,7 @@ struct capo_nccl_log {
         int n_nodes;                 /* as NCCL counts them; 0: not known */
         char tuner[32];              /* the tuner plugin that NCCL loaded; "": none */
         char driver[32];             /* as in struct capo_trial */
-        struct capo_settings settings;
+        char settings[128];
         bool env_said;    /* it names the variables that NCCL obeys */
         bool env_several; /* a list or an exclusion: does not say what ran */
         float bw[CAPO_TABLE_CALLS][CAPO_NCCL_ALGOS + 1]

@@ -3,6 +3,7 @@
  * hosts, tuner and layout. */
 #include <math.h>
 
+#include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
 #include "profiles/import/import_private.h"
@@ -147,24 +148,46 @@ void capo_input_tuner(struct capo_trial *run, const char *value, bool forced)
             strcasestr(name, "capo"))
                 return;
         snprintf(run->tuner, sizeof run->tuner, "%.31s", name);
-        if (forced)
-                return;
-        snprintf(run->why, sizeof run->why, "another tuner plugin decided: %s", run->tuner);
-        run->left_out = true;
+        if (!forced)
+                capo_trial_leave_out(run, "another tuner plugin decided: %s", run->tuner);
 }
 
 int capo_input_layout(const char *text, struct capo_trial *run)
 {
         struct capo_layout layout;
-        char canonical[CAPO_LAYOUT_TEXT];
 
         if (capo_layout_parse(text, &layout, NULL) < 0)
                 return -EINVAL;
         run->n_ranks = (int)layout.n_ranks;
         run->n_nodes = (int)layout.n_nodes;
-        capo_layout_print(&layout, canonical, sizeof canonical);
         run->layout[0] = 0;
-        if (strlen(canonical) < sizeof run->layout)
-                memcpy(run->layout, canonical, strlen(canonical) + 1);
+        capo_input_place(&layout, run);
         return 0;
+}
+
+void capo_input_place(const struct capo_layout *layout, struct capo_trial *run)
+{
+        char text[CAPO_LAYOUT_TEXT];
+
+        capo_layout_print(layout, text, sizeof text);
+        if (strlen(text) < sizeof run->layout)
+                strcpy(run->layout, text);
+}
+
+void capo_input_even(struct capo_trial *run)
+{
+        struct capo_layout layout = {0};
+
+        if (run->n_nodes > 0 && run->n_ranks % run->n_nodes == 0 &&
+            capo_layout_add(&layout, (uint32_t)(run->n_ranks / run->n_nodes),
+                            (uint32_t)run->n_nodes) == 0)
+                capo_input_place(&layout, run);
+}
+
+bool capo_input_earliest(unsigned call)
+{
+        unsigned kind = capo_call_kind(call);
+
+        return kind == CAPO_KIND_ALLREDUCE || kind == CAPO_KIND_ALLGATHER ||
+               kind == CAPO_KIND_REDUCESCATTER;
 }

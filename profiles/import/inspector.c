@@ -59,7 +59,7 @@ static unsigned make_of(const char *source)
         return strstr(source, "cpu") ? CAPO_MAKE_HOST : CAPO_MAKE_UNKNOWN;
 }
 
-/* The index of @name in @names, added if new; UINT32_MAX: no memory. Most records have the same
+/* The index of @name in @names, added if new. Most records have the same
  * name as the one before. */
 static uint32_t name_of(struct inspector_names *names, const char *name)
 {
@@ -158,14 +158,9 @@ static int64_t add_run(struct capo_input *in, const struct inspector *all,
                                  .iterations = 1,
                                  .n_ranks = h->n_ranks,
                                  .n_nodes = h->n_nodes};
-        char text[24];
 
-        if (run.n_nodes == 1) {
-                snprintf(run.layout, sizeof run.layout, "%d", run.n_ranks);
-        } else if (run.n_nodes == run.n_ranks) {
-                snprintf(text, sizeof text, "%dx1", run.n_nodes);
-                capo_input_layout(text, &run);
-        }
+        if (run.n_nodes == 1 || run.n_nodes == run.n_ranks)
+                capo_input_even(&run);
         in->path = run.source;
         if (capo_input_label(in, &run) < 0)
                 return -EINVAL;
@@ -181,12 +176,10 @@ static int add_calls(struct capo_input *in, const struct inspector_call *v, size
         for (size_t i = 0, k; i < n; i = k) {
                 const struct inspector_call *h = &v[i];
                 struct capo_sample s;
-                unsigned kind = capo_call_kind(h->call);
 
                 for (k = i + 1; k < n && h->comm && !same_call(&v[k], h); k++)
                         ;
-                if (kind != CAPO_KIND_ALLREDUCE && kind != CAPO_KIND_ALLGATHER &&
-                    kind != CAPO_KIND_REDUCESCATTER)
+                if (!capo_input_earliest(h->call))
                         h = &v[k - 1];
                 s = (struct capo_sample){.bytes = h->bytes,
                                          .us = h->us,

@@ -20,18 +20,6 @@ static uint32_t read_release(const char *text)
                                               : capo_nccl_code(atoi(text)));
 }
 
-/* @text: "NCCL_A=1 NCCL_B=2" */
-static void read_settings(struct capo_settings *settings, const char *text)
-{
-        char name[48], setting[64];
-
-        for (int n = 0; sscanf(text, " %47[^= ]=%63s%n", name, setting, &n) == 2 && n;
-             text += n, n = 0) {
-                capo_settings_add(settings, name, setting);
-                n += (int)strcspn(text + n, " \n"); /* a longer value is cut */
-        }
-}
-
 static void read_rules(struct log_labels *labels, const char *rules)
 {
         struct capo_rules_row row;
@@ -64,10 +52,10 @@ void log_labels_read(struct log_labels *labels, const struct capo_job_process *p
         labels->env_algo = (uint8_t)capo_algo_find(algo);
         labels->env_proto = (uint8_t)capo_proto_find(proto);
         labels->env_several = (*algo && !labels->env_algo) || (*proto && !labels->env_proto);
-        labels->settings.text[0] = 0;
-        read_settings(&labels->settings, info_of(p, CAPO_INFO_NCCL_SETTINGS));
+        labels->settings[0] = 0;
+        capo_settings_add_all(labels->settings, info_of(p, CAPO_INFO_NCCL_SETTINGS));
         if (*net)
-                capo_settings_add(&labels->settings, "NCCL_NET_PLUGIN", net);
+                capo_settings_add(labels->settings, "NCCL_NET_PLUGIN", net);
         memset(labels->candidates, 0, labels->n_candidates * sizeof *labels->candidates);
         labels->n_candidates = 0;
         labels->sweep = false;

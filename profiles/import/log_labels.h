@@ -14,7 +14,7 @@ enum { LOG_RULES = UINT16_MAX + 1 };
 /* Labels of one process. Texts belong to the job; "" where the log has none. */
 struct log_labels {
         const char *layout, *gpu, *tuner, *driver, *job, *uid;
-        struct capo_settings settings;
+        char settings[128];
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO, when they name one */
         bool env_several;

@@ -21,7 +21,7 @@ static bool is_of_run(const struct log_run *run, const struct capo_job_comm *com
         return m->reported.n_ranks == run->n_ranks && copy_of(comm, m) == run->copy;
 }
 
-int log_runs_settle(struct log_import *m)
+void log_runs_settle(struct log_import *m)
 {
         _cleanup_free_ const char **names = xcalloc(m->job->n_nodes + 1, sizeof *names);
         _cleanup_free_ uint32_t *ranks_on = xcalloc(m->job->n_nodes + 1, sizeof *ranks_on);
@@ -56,15 +56,12 @@ int log_runs_settle(struct log_import *m)
                                  : t->n_nodes && t->n_nodes != (int)layout.n_nodes)
                         continue;
                 t->n_nodes = (int)layout.n_nodes;
-                capo_layout_print(&layout, text, sizeof text);
-                if (strlen(text) < sizeof t->layout)
-                        strcpy(t->layout, text);
+                capo_input_place(&layout, t);
         }
-        return 0;
 }
 
-/* Add a run for @c, whose communicator has none yet. Return: its index; UINT32_MAX: no memory, or
- * an error that in->error names. */
+/* Add a run for @c, whose communicator has none yet. Return: its index; UINT32_MAX: an error that
+ * in->error names. */
 static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t copy)
 {
         const struct log_labels *labels = &m->labels;
@@ -78,15 +75,12 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
                 .n_ranks = reported.n_ranks > 0 ? reported.n_ranks : 0,
                 .n_nodes = reported.n_nodes > 0 ? reported.n_nodes : 0};
         struct capo_layout world, layout;
-        char text[CAPO_LAYOUT_TEXT];
         bool have_world = labels->layout[0] && capo_layout_parse(labels->layout, &world, NULL) == 0;
 
         if (have_world && reported.n_nodes <= 0 && (int)world.n_ranks == reported.n_ranks)
                 run.n_nodes = reported.n_nodes = (int)world.n_nodes;
         if (capo_layout_of_comm(have_world ? &world : NULL, &reported, &layout, NULL) == 0) {
-                capo_layout_print(&layout, text, sizeof text);
-                if (strlen(text) < sizeof run.layout)
-                        strcpy(run.layout, text);
+                capo_input_place(&layout, &run);
                 run.n_nodes = (int)layout.n_nodes;
         }
         snprintf(run.gpu, sizeof run.gpu, "%.47s", labels->gpu);
@@ -94,7 +88,7 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
         snprintf(run.uid, sizeof run.uid, "%.11s", labels->uid);
         if (*labels->driver)
                 snprintf(run.driver, sizeof run.driver, "CUDA %.24s", labels->driver);
-        memcpy(run.settings, labels->settings.text, sizeof run.settings);
+        memcpy(run.settings, labels->settings, sizeof run.settings);
         if (labels->sweep || labels->n_candidates)
                 snprintf(run.why, sizeof run.why, "%s",
                          labels->sweep

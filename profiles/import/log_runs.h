@@ -49,10 +49,9 @@ struct log_import {
 };
 
 /** log_run_of() - the run of communicator @c of the process, added if new. Return: its index;
- * UINT32_MAX: no memory, or an error that in->error names. */
+ * UINT32_MAX: an error that in->error names. */
 uint32_t log_run_of(struct log_import *m, struct log_comm *c);
 
 /** log_runs_settle() - set the hosts of each run, and its nodes and layout if they are not known
- * yet, from the hosts of the logs. A run that lacks logs of some ranks stays as it is. Return: 0;
- * -ENOMEM. */
-int log_runs_settle(struct log_import *m);
+ * yet, from the hosts of the logs. A run that lacks logs of some ranks stays as it is. */
+void log_runs_settle(struct log_import *m);

@@ -132,7 +132,7 @@ static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line
         return false;
 }
 
-void capo_settings_add(struct capo_settings *settings, const char *name, const char *value)
+void capo_settings_add(char settings[128], const char *name, const char *value)
 {
         static const char *const other[] = {"NCCL_ALGO",           "NCCL_PROTO",
                                             "NCCL_MAX_NCHANNELS",  "NCCL_COMM_ID",
@@ -140,7 +140,8 @@ void capo_settings_add(struct capo_settings *settings, const char *name, const c
                                             "NCCL_VERSION",        "NCCL_TUNER_PLUGIN",
                                             "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
                                             "NCCL_HOME",           "NCCL_SOCKET_IFNAME"};
-        char old[sizeof settings->text], *out = settings->text, item[96];
+        enum { ROOM = sizeof((struct capo_trial *)0)->settings };
+        char old[ROOM], item[96];
         size_t n = strlen(name);
         bool done = false;
 
@@ -152,18 +153,29 @@ void capo_settings_add(struct capo_settings *settings, const char *name, const c
                         return;
         }
         snprintf(item, sizeof item, "%s=%s", name, value);
-        memcpy(old, settings->text, sizeof old);
-        *out = 0;
+        memcpy(old, settings, ROOM);
+        *settings = 0;
         for (char *save = NULL, *w = strtok_r(old, " ", &save);; w = strtok_r(NULL, " ", &save)) {
                 if (w && !strncmp(w, name, n) && w[n] == '=')
                         done = true;
                 if (!done && (!w || strcmp(w, item) > 0)) {
-                        capo_append(out, sizeof settings->text, "%s%s", *out ? " " : "", item);
+                        capo_append(settings, ROOM, "%s%s", *settings ? " " : "", item);
                         done = true;
                 }
                 if (!w)
                         return;
-                capo_append(out, sizeof settings->text, "%s%s", *out ? " " : "", w);
+                capo_append(settings, ROOM, "%s%s", *settings ? " " : "", w);
+        }
+}
+
+void capo_settings_add_all(char settings[128], const char *text)
+{
+        char name[48], value[64];
+
+        for (int n = 0; sscanf(text, " %47[^= ]=%63s%n", name, value, &n) == 2 && n;
+             text += n, n = 0) {
+                capo_settings_add(settings, name, value);
+                n += (int)strcspn(text + n, " \n"); /* a longer value is cut */
         }
 }
 
@@ -188,7 +200,7 @@ static void parse_environment(struct capo_nccl_log *log, const char *text)
         } else if (capo_text_forces(name)) {
                 found = 0;
         } else {
-                capo_settings_add(&log->settings, name, value);
+                capo_settings_add(log->settings, name, value);
                 return;
         }
         if (!found)

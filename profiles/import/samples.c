@@ -4,12 +4,22 @@
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
+void capo_trial_leave_out(struct capo_trial *run, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(run->why, sizeof run->why, format, ap);
+        va_end(ap);
+        run->left_out = true;
+}
+
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
 {
-        struct capo_trial copy = *run;
+        struct capo_trial copy = *run; /* it may be one of the set's */
 
-        xarray_room(&set->runs, set->n_runs, sizeof *set->runs);
         copy.source = xstrdup(run->source ? run->source : "-");
+        xarray_room(&set->runs, set->n_runs, sizeof *set->runs);
         set->runs[set->n_runs] = copy;
         return (uint32_t)set->n_runs++;
 }
@@ -46,15 +56,13 @@ void capo_samples_free(struct capo_samples *set)
         *set = (struct capo_samples){0};
 }
 
-static const char *const makes[CAPO_MAKES] = {
-        [CAPO_MAKE_UNKNOWN] = "clock not known",
-        [CAPO_MAKE_LOOP] = "nccl-tests loop",
-        [CAPO_MAKE_CPU] = "host enqueue time",
-        [CAPO_MAKE_GRAPH] = "nccl-tests loop of graph launches",
-        [CAPO_MAKE_EVENT] = "GPU events",
-        [CAPO_MAKE_KERNEL] = "GPU kernel stamps",
-        [CAPO_MAKE_HOST] = "host clock per call",
-        [CAPO_MAKE_REPORT] = "as reported",
-};
+const char *capo_make_name(unsigned make)
+{
+        static const char *const makes[CAPO_MAKES] = {
+                "clock not known",     "nccl-tests loop",
+                "host enqueue time",   "nccl-tests loop of graph launches",
+                "GPU events",          "GPU kernel stamps",
+                "host clock per call", "as reported"};
 
-const char *capo_make_name(unsigned make) { return makes[make < CAPO_MAKES ? make : 0]; }
+        return makes[make < CAPO_MAKES ? make : 0];
+}

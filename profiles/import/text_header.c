@@ -110,9 +110,9 @@ static int apply_label(struct reader *r, const char *key, const char *value, uns
         } else if (!strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
                 ; /* known, but irrelevant for what ran */
         } else if (!strncmp(key, "NCCL_", 5)) {
-                capo_settings_add(&b->settings, key, value);
+                capo_settings_add(b->run.settings, key, value);
         } else if (!strcasecmp(key, "MIN_NCHANNELS")) {
-                capo_settings_add(&b->settings, "NCCL_MIN_NCHANNELS", value);
+                capo_settings_add(b->run.settings, "NCCL_MIN_NCHANNELS", value);
         } else {
                 return 0;
         }
@@ -313,7 +313,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                         word += strncmp(word, "--export=", 9) ? 0 : 9;
                         eq = strchr(word, '=');
                         if (!eq && runs) /* its value is in the environment */
-                                capo_settings_add(&r->block.settings, word, "?");
+                                capo_settings_add(r->block.run.settings, word, "?");
                         if (!eq || eq == word || !eq[1])
                                 continue;
                         *eq = 0;

@@ -25,12 +25,11 @@ struct block {
                                   grammar */
         unsigned heading_line; /* "### LL128": names something that may be forced ... */
         uint8_t heading_algo, heading_proto; /* ... namely these; 0: not; CAPO_HEADING_SEVERAL */
-        char restricted_by[32];        /* a variable that restricts NCCL's choice; "": NCCL_ALGO,
+        char restricted_by[32]; /* a variable that restricts NCCL's choice; "": NCCL_ALGO,
                                           NCCL_PROTO */
-        bool inline_label;             /* its label is in its command line, and ends with it */
-        bool exported;                 /* its label is an export of the shell before it */
-        struct capo_settings settings; /* other NCCL_* of its labels and command line */
-        bool has_root;                 /* from the header */
+        bool inline_label;      /* its label is in its command line, and ends with it */
+        bool exported;          /* its label is an export of the shell before it */
+        bool has_root;          /* from the header */
         bool several; /* NCCL_ALGO or NCCL_PROTO is a list, which does not tell what ran */
         unsigned label_line;
         bool per_iteration, timestamp;

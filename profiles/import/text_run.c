@@ -143,7 +143,6 @@ static int settle_ranks(struct reader *r)
         struct block *b = &r->block;
         struct capo_trial *run = &b->run;
         struct capo_layout layout = {0};
-        char text[CAPO_LAYOUT_TEXT];
         int e, by_bandwidth;
         double factor, lo, hi;
 
@@ -160,17 +159,15 @@ static int settle_ranks(struct reader *r)
                                 run->n_ranks, b->n_devices);
                 run->n_ranks = b->n_devices;
                 run->n_nodes = b->n_hosts;
-                capo_layout_print(&layout, text, sizeof text);
-                if (strlen(text) < sizeof run->layout && layout.n_ranks == (uint32_t)b->n_devices)
-                        strcpy(run->layout, text);
+                if (layout.n_ranks == (uint32_t)b->n_devices)
+                        capo_input_place(&layout, run);
         }
         if (b->log.n_nodes && run->n_ranks && b->log.n_nodes != run->n_nodes &&
             run->n_ranks % b->log.n_nodes == 0) {
                 run->n_nodes =
                         b->log.n_nodes; /* NCCL counts the hosts of one NVLink domain as one node */
-                snprintf(text, sizeof text, "%dx%d", run->n_nodes, run->n_ranks / run->n_nodes);
-                if (capo_input_layout(text, run) < 0)
-                        run->layout[0] = 0;
+                run->layout[0] = 0;
+                capo_input_even(run);
         }
         if (b->n_devices && (!b->device_rank0 || b->last_rank >= b->n_devices) &&
             !(r->in->label && r->in->label->n_ranks))
@@ -206,7 +203,7 @@ static int settle_ranks(struct reader *r)
                                 run->n_ranks, by_bandwidth, factor, expected);
         }
         if (run->n_ranks > 0 && run->n_nodes == 1 && !run->layout[0])
-                snprintf(run->layout, sizeof run->layout, "%d", run->n_ranks);
+                capo_input_even(run);
         return 0;
 }
 
@@ -233,18 +230,6 @@ static void settle_call(struct reader *r)
                 b->call = factor >= 0.999 ? CAPO_CALL_ALLREDUCE : CAPO_CALL_REDUCESCATTER;
         else if (b->rows[0].sample[0].op != 255)
                 b->call = find_call(r);
-}
-
-/* It is not certain what was forced: the run is left out. */
-static __attribute__((format(printf, 2, 3))) void leave_out_run(struct block *b, const char *format,
-                                                                ...)
-{
-        va_list ap;
-
-        va_start(ap, format);
-        vsnprintf(b->run.why, sizeof b->run.why, format, ap);
-        va_end(ap);
-        b->run.left_out = true;
 }
 
 /* NCCL_ALGO or NCCL_PROTO restricted NCCL's choice to several. */
@@ -305,10 +290,12 @@ static int settle_choice(struct reader *r, uint8_t *want)
         if (user && (user->default_choice || user->algo || user->proto))
                 snprintf(b->run.why, sizeof b->run.why, "the command line");
         else if (b->unsure_line > b->label_line || (b->unsure_line && !algo && !proto))
-                leave_out_run(b, "line %u may say what was forced, or not", b->unsure_line);
+                capo_trial_leave_out(&b->run, "line %u may say what was forced, or not",
+                                     b->unsure_line);
         else if ((b->heading_algo && b->heading_algo != algo) ||
                  (b->heading_proto && b->heading_proto != proto))
-                leave_out_run(b, "line %u may say what was forced, or not", b->heading_line);
+                capo_trial_leave_out(&b->run, "line %u may say what was forced, or not",
+                                     b->heading_line);
         else if (algo || proto)
                 snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
         else if (is_choice_restricted(b))
@@ -321,15 +308,17 @@ static int settle_choice(struct reader *r, uint8_t *want)
         else if (b->log.env_said)
                 snprintf(b->run.why, sizeof b->run.why, "NCCL's lines about its environment");
         else if (r->standing_line)
-                leave_out_run(b, "line %u may hold for it too", r->standing_line);
+                capo_trial_leave_out(&b->run, "line %u may hold for it too", r->standing_line);
         else if (b->command)
                 snprintf(b->run.why, sizeof b->run.why, "its command line forces nothing");
         else if (r->labelled_line)
-                leave_out_run(b, "no label, and line %u labels another run", r->labelled_line);
+                capo_trial_leave_out(&b->run, "no label, and line %u labels another run",
+                                     r->labelled_line);
         else
-                leave_out_run(b, "nothing says whether something was forced; --default, if not");
+                capo_trial_leave_out(
+                        &b->run, "nothing says whether something was forced; --default, if not");
         if (!*want && *b->log.tuner)
-                leave_out_run(b, "another tuner plugin decided: %s", b->log.tuner);
+                capo_trial_leave_out(&b->run, "another tuner plugin decided: %s", b->log.tuner);
         if (b->algo || b->proto || b->several) {
                 r->labelled_line = b->label_line;
                 if (!b->inline_label)
@@ -337,11 +326,12 @@ static int settle_choice(struct reader *r, uint8_t *want)
         }
         if (is_choice_restricted(b) && !(algo && proto) && !(user && (user->algo || user->proto)) &&
             b->log.n_decisions == 0)
-                leave_out_run(b,
-                              *b->restricted_by
-                                      ? "%s is set there: it does not say what ran"
-                                      : "%s is a list there, or no name: it does not say what ran",
-                              *b->restricted_by ? b->restricted_by : "NCCL_ALGO or NCCL_PROTO");
+                capo_trial_leave_out(
+                        &b->run,
+                        *b->restricted_by
+                                ? "%s is set there: it does not say what ran"
+                                : "%s is a list there, or no name: it does not say what ran",
+                        *b->restricted_by ? b->restricted_by : "NCCL_ALGO or NCCL_PROTO");
         return 0;
 }
 
@@ -401,17 +391,7 @@ static int take_rows(struct reader *r, uint8_t want)
         uint32_t run;
 
         say_hosts(r);
-        for (const char *p = b->log.settings.text;
-             *p;) { /* NCCL's log, compared with the command line */
-                char name[48], value[64];
-                int n = 0;
-
-                if (sscanf(p, " %47[^=]=%63s%n", name, value, &n) != 2)
-                        break;
-                capo_settings_add(&b->settings, name, value);
-                p += n;
-        }
-        memcpy(b->run.settings, b->settings.text, sizeof b->run.settings);
+        capo_settings_add_all(b->run.settings, b->log.settings); /* the command line comes first */
         memcpy(b->run.tuner, b->log.tuner, sizeof b->run.tuner);
         memcpy(b->run.driver, b->log.driver, sizeof b->run.driver);
         run = capo_samples_run(r->in->set, &b->run);
@@ -425,8 +405,7 @@ static int take_rows(struct reader *r, uint8_t want)
                         e = fill_choice(r, &s, want);
                         if (e < 0) { /* then nothing of the run is used */
                                 r->in->set->n = first;
-                                r->in->set->runs[run].left_out = true;
-                                snprintf(r->in->set->runs[run].why, sizeof b->run.why, "rejected");
+                                capo_trial_leave_out(&r->in->set->runs[run], "rejected");
                                 return e;
                         }
                         if (e > 0)
@@ -454,7 +433,7 @@ int capo_text_next_table(struct reader *r, unsigned line)
         memcpy(on_host, r->on_host, (size_t)r->n_hosts * sizeof *on_host);
         next.run.line = line;
         next.run.left_out = false;
-        next.run.why[0] = 0;
+        next.run.why[0] = next.run.settings[0] = 0;
         next.run.nccl = b->log.version ? b->log.version : b->run.nccl;
         next.log.n_nodes = b->log.n_nodes;
         if (!b->label_line)

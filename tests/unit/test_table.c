@@ -71,7 +71,7 @@ Test(table, a_wrong_row_is_named_and_costs_only_itself)
                 {"allreduce,1024,best,default,-1,1,8,12.5", ":3: expected an algorithm"},
                 {"allreduce,1024,ring,fast,-1,1,8,12.5", ":3: expected a protocol"},
                 {"allreduce,1024,ring,ll,128,1,8,12.5", ":3: expected channels"},
-                {"allreduce,1024,ring,ll,-1,1,1,12.5", ":3: expected nodes and at least 2 ranks"},
+                {"allreduce,1024,ring,ll,-1,1,1,12.5", ":3: expected at least 2 ranks"},
                 {"allreduce,1024,ring,ll,-1,1,8,0",
                  ":3: expected a time in us above 0, found \"0\""},
                 {"allreduce,1024,ring,ll,-1,1,8,1e",
