@@ -22,7 +22,7 @@ bool capo_import_is_log(const char *head, size_t n)
 }
 
 /* Keep an open log for capo_import_end(), which reads the logs of one job together. */
-static int keep_log(struct capo_input *in, struct capo_log *log)
+static void keep_log(struct capo_input *in, struct capo_log *log)
 {
         struct capo_late *late = capo_late_of(in);
 
@@ -33,18 +33,16 @@ static int keep_log(struct capo_input *in, struct capo_log *log)
         xarray_room(&late->named, late->job->n_processes, sizeof *late->named);
         late->named[late->job->n_processes] = xstrdup(in->named ? in->named : in->path);
         capo_job_add(late->job, log, NULL, NULL);
-        return 0;
 }
 
 /* Note why this log is not used; the other logs of its job are. */
-static int leave_out(struct capo_input *in, const char *why)
+static void leave_out(struct capo_input *in, const char *why)
 {
         struct capo_late *late = capo_late_of(in);
 
         capo_samples_note(in->set, "left out %s: %s", in->path, why);
-        if (!late->unread && asprintf(&late->unread, "%s: %s", in->path, why) < 0)
-                late->unread = NULL;
-        return 0;
+        if (!late->unread)
+                late->unread = xprintf("%s: %s", in->path, why);
 }
 
 int capo_import_log(struct capo_input *in)
@@ -55,7 +53,11 @@ int capo_import_log(struct capo_input *in)
                            : capo_log_open_fd(in->fd, in->path, &log, why, sizeof why);
 
         in->fd = -1;
-        return r < 0 ? leave_out(in, why) : keep_log(in, log);
+        if (r < 0)
+                leave_out(in, why);
+        else
+                keep_log(in, log);
+        return 0;
 }
 
 /* ---- the formats ---- */
@@ -86,9 +88,9 @@ static int no_measurement(const struct capo_input *in, bool rejected)
 }
 
 /* A copy of a file counts once, or it would pass for a repetition. The hash is that of a whole text,
- * or of the beginning of a log, which has the start time and the process. Return: 1: a file of this
- * content was read before, and a note says so; 0: not. */
-static int read_before(struct capo_input *in, uint64_t file_size)
+ * or of the beginning of a log, which has the start time and the process. Return: was a file of
+ * this content read before? Then a note says so. */
+static bool read_before(struct capo_input *in, uint64_t file_size)
 {
         struct capo_samples *set = in->set;
         struct capo_samples_file file = {.size = file_size,
@@ -102,12 +104,18 @@ static int read_before(struct capo_input *in, uint64_t file_size)
                 capo_samples_note(set, "%s has the same content as %s: counted once", in->path,
                                   set->files[i].path);
                 set->n_again++;
-                return 1;
+                return true;
         }
         xarray_room(&set->files, set->n_known, sizeof *set->files);
         file.path = xstrdup(in->path);
         set->files[set->n_known++] = file;
-        return 0;
+        return false;
+}
+
+static int system_error(struct capo_input *in, int r)
+{
+        capo_input_error(in, 0, "%s", strerror(-r));
+        return r;
 }
 
 /* Read all of @fd, whose first bytes were read before. A pipe cannot be rewound: the rest is
@@ -161,20 +169,20 @@ static int take_head(void *input, const void *bytes, size_t n)
         return in->size == HEAD;
 }
 
-static int import_packed_log(struct capo_input *in, const char *pack,
-                             const struct capo_pack_entry *entry)
+static void import_packed_log(struct capo_input *in, const char *pack,
+                              const struct capo_pack_entry *entry)
 {
         struct capo_log *log;
         char why[512];
-        int r;
 
         capo_pack_unpack(pack, entry, take_head, in); /* capo_log_open_packed() reports damage */
         in->set->n_files++;
-        r = read_before(in, entry->size);
-        if (r)
-                return r < 0 ? r : 0;
-        r = capo_log_open_packed(pack, entry, &log, why, sizeof why);
-        return r < 0 ? leave_out(in, why) : keep_log(in, log);
+        if (read_before(in, entry->size))
+                return;
+        if (capo_log_open_packed(pack, entry, &log, why, sizeof why) < 0)
+                leave_out(in, why);
+        else
+                keep_log(in, log);
 }
 
 /* Read the logs in a file that capo pack wrote. */
@@ -190,18 +198,17 @@ static int import_pack(struct capo_input *in)
                 capo_samples_note(in->set,
                                   "%s: damaged: the %zu logs in it that can be read are used",
                                   in->path, list.n);
-        for (size_t i = 0; i < list.n && r == 0; i++) {
-                _cleanup_free_ char *path = NULL;
+        for (size_t i = 0; i < list.n; i++) {
+                _cleanup_free_ char *path = xprintf("%s/%s", in->path, list.v[i].name);
+                _cleanup_free_ char *head = xmalloc(HEAD);
                 struct capo_input sub = *in;
 
                 sub.size = 0;
-                sub.text = xmalloc(HEAD);
-                path = xprintf("%s/%s", in->path, list.v[i].name);
+                sub.text = head;
                 sub.path = path;
-                r = import_packed_log(&sub, in->path, &list.v[i]);
-                free(sub.text);
+                import_packed_log(&sub, in->path, &list.v[i]);
         }
-        return r;
+        return 0;
 }
 
 static int import_file(struct capo_input *in, uint64_t file_size)
@@ -214,12 +221,10 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         in->fd = open(in->path, O_RDONLY | O_CLOEXEC);
         r = in->fd < 0 ? -errno : capo_file_read_fd(in->fd, HEAD, &in->text, &in->size);
 
-        if (r < 0) {
-                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
-                return r;
-        }
+        if (r < 0)
+                return system_error(in, r);
         if (in->size == 0) {
-                snprintf(in->error, in->room, "%s: empty file", in->path);
+                capo_input_error(in, 0, "empty file");
                 return -ENODATA;
         }
         if (capo_pack_is(in->text, in->size))
@@ -229,21 +234,16 @@ static int import_file(struct capo_input *in, uint64_t file_size)
         in->set->n_files++;
         while (!format->known(in->text, in->size)) /* the last one accepts everything */
                 format++;
-        if (!format->whole) {
-                r = read_before(in, file_size);
-                return r ? (r < 0 ? r : 0) : format->read(in);
-        }
+        if (!format->whole)
+                return read_before(in, file_size) ? 0 : format->read(in);
         if (more && (r = read_whole(in, in->fd)) == 0)
                 strip_bom(in);
-        if (r < 0) {
-                snprintf(in->error, in->room, "%s: %s", in->path, strerror(-r));
-                return r;
-        }
+        if (r < 0)
+                return system_error(in, r);
         if (memchr(in->text, 0, in->size))
                 return capo_input_error(in, 0, "binary, and not a capo log");
-        r = read_before(in, in->size);
-        if (r)
-                return r < 0 ? r : 0;
+        if (read_before(in, in->size))
+                return 0;
         r = format->read(in);
         return r == 0 && count_measured(in) == before
                        ? no_measurement(in, in->set->n_rejected > rejected)
@@ -253,14 +253,8 @@ static int import_file(struct capo_input *in, uint64_t file_size)
 /* Skip hidden files, and what capo run and capo watch write beside the logs. */
 static int entry_is_input(const struct dirent *d)
 {
-        static const char *const others[] = {"topology-*.xml*", "hang.txt", "hang.before.txt",
-                                             "hang.json", "hang.watch"};
-
-        for (size_t i = 0; i < N_ELEMENTS(others); i++) {
-                if (fnmatch(others[i], d->d_name, 0) == 0)
-                        return 0;
-        }
-        return d->d_name[0] != '.';
+        return fnmatch("@(.*|topology-*.xml*|hang.@(txt|before.txt|json|watch))", d->d_name,
+                       FNM_EXTMATCH) != 0;
 }
 
 enum { MAX_DEPTH = 8 };
@@ -272,24 +266,19 @@ static int import_folder(struct capo_input *in, unsigned depth)
         int n = scandir(in->path, &names, entry_is_input, alphasort), r = 0;
         size_t before = count_measured(in) + in->set->n_again;
 
-        if (n < 0) {
-                snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
-                return -errno;
-        }
+        if (n < 0)
+                return system_error(in, -errno);
         for (int i = 0; i < n; i++) {
-                char *path = xprintf("%s/%s", in->path, names[i]->d_name);
+                _cleanup_free_ char *path = xprintf("%s/%s", in->path, names[i]->d_name);
                 struct capo_input sub = *in;
 
-                if (r >= 0) {
-                        sub.path = path;
-                        r = import_path(&sub, true, depth + 1);
-                }
-                free(path);
+                sub.path = path;
+                r = r < 0 ? r : import_path(&sub, true, depth + 1);
                 free(names[i]);
         }
         free(names);
         if (r >= 0 && count_measured(in) + in->set->n_again == before && depth == 0) {
-                snprintf(in->error, in->room, "%s: no measurement in this folder", in->path);
+                capo_input_error(in, 0, "no measurement in this folder");
                 return -ENODATA;
         }
         return r;
@@ -300,10 +289,8 @@ static int import_path(struct capo_input *in, bool in_folder, unsigned depth)
         struct stat st;
         int r;
 
-        if (stat(in->path, &st) < 0) {
-                snprintf(in->error, in->room, "%s: %s", in->path, strerror(errno));
-                return -errno;
-        }
+        if (stat(in->path, &st) < 0)
+                return system_error(in, -errno);
         if (S_ISDIR(st.st_mode) && depth == MAX_DEPTH)
                 capo_samples_note(in->set, "left out %s: more than %d folders deep", in->path,
                                   MAX_DEPTH);

@@ -16,6 +16,7 @@
 static int parse_choice(struct capo_input *in, const json_t *root, struct capo_trial *run,
                         uint8_t *want, uint8_t *channels)
 {
+        const struct capo_label *user = in->label;
         unsigned algo = 0, proto = 0;
         const char *tuner = "", *several = NULL;
         char name[48], value[64];
@@ -50,26 +51,22 @@ static int parse_choice(struct capo_input *in, const json_t *root, struct capo_t
         snprintf(run->why, sizeof run->why, "%s",
                  algo || proto ? "NCCL_ALGO, NCCL_PROTO of its environment"
                                : "its environment forces nothing");
-        if (in->label) {
-                if ((in->label->algo && algo && in->label->algo != algo) ||
-                    (in->label->default_choice && algo))
+        for (int k = 0; user && k < 2; k++) {
+                unsigned *found = k ? &proto : &algo, said = k ? user->proto : user->algo;
+
+                if (*found && *found != said && (said || user->default_choice))
                         return capo_input_error(
                                 in, run->line,
-                                "contradicting labels: --algo on the command line, NCCL_ALGO=%s in the file",
-                                capo_algo_name(algo));
-                if ((in->label->proto && proto && in->label->proto != proto) ||
-                    (in->label->default_choice && proto && in->label->proto != proto))
-                        return capo_input_error(
-                                in, run->line,
-                                "contradicting labels: --proto on the command line, NCCL_PROTO=%s in the file",
-                                capo_proto_name(proto));
-                algo = algo ? algo : in->label->algo;
-                proto = proto ? proto : in->label->proto;
-                *channels = in->label->channels ? in->label->channels : *channels;
+                                "contradicting labels: --%s on the command line, NCCL_%s=%s in the file",
+                                k ? "proto" : "algo", k ? "PROTO" : "ALGO",
+                                k ? capo_proto_name(proto) : capo_algo_name(algo));
+                *found = *found ? *found : said;
         }
+        if (user && user->channels)
+                *channels = user->channels;
         *want = CAPO_ALGO_PROTO(algo, proto);
         capo_input_tuner(run, tuner, *want);
-        if (several && !(in->label && (in->label->algo || in->label->proto)))
+        if (several && !(user && (user->algo || user->proto)))
                 capo_trial_leave_out(run, "%.60s does not say what ran", several);
         return 0;
 }

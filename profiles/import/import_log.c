@@ -25,13 +25,8 @@ static uint64_t match_of(const struct log_call *c)
         return (uint64_t)c->run << 33 | (uint64_t)c->alone << 32 | c->seq;
 }
 
-static int by_match(const void *a, const void *b)
-{
-        const struct log_call *x = a, *y = b;
-        uint64_t match_x = match_of(x), match_y = match_of(y);
-
-        return CAPO_ORDER(match_x, match_y) ?: CAPO_ORDER(x->ns, y->ns);
-}
+CAPO_ORDERED(by_match, struct log_call, CAPO_ORDER(match_of(a), match_of(b)),
+             CAPO_ORDER(a->ns, b->ns));
 
 /* One past the times of all ranks for the call at @i of the sorted calls. */
 static size_t end_of_call(const struct log_import *m, size_t i)
@@ -70,7 +65,7 @@ static void append_call(struct log_import *m, const struct log_call *c)
 }
 
 /* Convert a record of @calls calls. Return: 1: @c is set; 0: it is not used, and the calls may be
- * counted as skipped; negative errno. */
+ * counted as skipped; -EINVAL with the error set. */
 static int describe_call(struct log_import *m, const struct capo_record *r, uint64_t calls,
                          struct log_call *c)
 {
@@ -180,7 +175,8 @@ static int take_cell(const struct capo_log_cell *cell, const struct capo_log_his
         return 0;
 }
 
-static void list_comms(struct log_import *m, uint32_t process)
+/* Describe the communicators of @process in m->comms, or forget them. */
+static void list_comms(struct log_import *m, uint32_t process, bool known)
 {
         uint32_t n;
         const struct capo_job_use *use = capo_job_uses(m->job, process, &n);
@@ -189,17 +185,9 @@ static void list_comms(struct log_import *m, uint32_t process)
                 const struct capo_job_member *member =
                         &m->job->comms[use->comm].members[use->member];
 
-                m->comms[member->id] = (struct log_comm){.member = member, .comm = use->comm};
+                m->comms[member->id] =
+                        known ? (struct log_comm){member, use->comm, 0} : (struct log_comm){0};
         }
-}
-
-static void forget_comms(struct log_import *m, uint32_t process)
-{
-        uint32_t n;
-        const struct capo_job_use *use = capo_job_uses(m->job, process, &n);
-
-        for (; n--; use++)
-                m->comms[m->job->comms[use->comm].members[use->member].id] = (struct log_comm){0};
 }
 
 static int read_process(struct log_import *m, uint32_t process)
@@ -213,11 +201,11 @@ static int read_process(struct log_import *m, uint32_t process)
                                   p->path, (unsigned long long)p->health.n_damages);
         m->process = p;
         log_labels_read(&m->labels, p);
-        list_comms(m, process);
+        list_comms(m, process, true);
         if (e >= 0)
                 e = p->n_records ? capo_log_calls_each(log, take_record, m)
                                  : capo_log_cells_each(log, take_cell, m);
-        forget_comms(m, process);
+        list_comms(m, process, false);
         capo_log_park(log);
         return e < 0 ? e : 0;
 }
@@ -276,13 +264,6 @@ static void make_samples(struct log_import *m)
         }
 }
 
-/* An input had no call that is used: keep its name, and how many calls were skipped. */
-static void input_empty(struct log_import *m, const char *named)
-{
-        xarray_room(&m->empty, m->n_empty, sizeof *m->empty);
-        m->empty[m->n_empty++] = (struct log_empty){named, m->skipped_host, m->skipped_group};
-}
-
 /* Note each input without a call that is used. If there is no other input, the first one is the
  * error. */
 static int say_empty(struct log_import *m)
@@ -325,8 +306,11 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
                         e = 0;
                 } else if (e == 0 &&
                            (i + 1 == job->n_processes || strcmp(named[i], named[i + 1]))) {
-                        if (m->n_taken == before)
-                                input_empty(m, named[i]);
+                        if (m->n_taken == before) {
+                                xarray_room(&m->empty, m->n_empty, sizeof *m->empty);
+                                m->empty[m->n_empty++] = (struct log_empty){
+                                        named[i], m->skipped_host, m->skipped_group};
+                        }
                         before = m->n_taken;
                         m->skipped_host = m->skipped_group = 0;
                 }

@@ -17,13 +17,9 @@ static const uint8_t table_calls[CAPO_TABLE_CALLS] = {CAPO_CALL_BROADCAST, CAPO_
                                                       CAPO_CALL_ALLGATHER, CAPO_CALL_REDUCESCATTER,
                                                       CAPO_CALL_ALLREDUCE};
 
-static int compare_question(unsigned call, uint64_t bytes, const struct capo_decision *d)
-{
-        return CAPO_ORDER(call, d->call) ?: CAPO_ORDER(bytes, d->bytes);
-}
-
-CAPO_ORDERED(by_question, struct capo_decision, compare_question(a->call, a->bytes, b),
-             CAPO_ORDER(a->line, b->line));
+CAPO_ORDERED(same_question, struct capo_decision, CAPO_ORDER(a->call, b->call),
+             CAPO_ORDER(a->bytes, b->bytes));
+CAPO_ORDERED(by_question, struct capo_decision, same_question(a, b), CAPO_ORDER(a->line, b->line));
 
 /* Sort; keep each question once. */
 static void merge_decisions(struct capo_nccl_log *log)
@@ -37,7 +33,7 @@ static void merge_decisions(struct capo_nccl_log *log)
         for (size_t i = 0; i < log->n_decisions; i++) {
                 struct capo_decision *old = kept ? &v[kept - 1] : NULL;
 
-                if (!old || compare_question(v[i].call, v[i].bytes, old)) {
+                if (!old || same_question(&v[i], old)) {
                         v[kept++] = v[i];
                         continue;
                 }
@@ -134,24 +130,16 @@ static bool table_row(struct capo_nccl_log *log, const char *text, unsigned line
 
 void capo_settings_add(char settings[128], const char *name, const char *value)
 {
-        static const char *const other[] = {"NCCL_ALGO",           "NCCL_PROTO",
-                                            "NCCL_MAX_NCHANNELS",  "NCCL_COMM_ID",
-                                            "NCCL_HOSTID",         "NCCL_PROFILER_PLUGIN",
-                                            "NCCL_VERSION",        "NCCL_TUNER_PLUGIN",
-                                            "NCCL_TOPO_DUMP_FILE", "NCCL_GRAPH_DUMP_FILE",
-                                            "NCCL_HOME",           "NCCL_SOCKET_IFNAME"};
         enum { ROOM = sizeof((struct capo_trial *)0)->settings };
         char old[ROOM], item[96];
         size_t n = strlen(name);
         bool done = false;
 
-        if (strncmp(name, "NCCL_", 5) || !strncmp(name, "NCCL_DEBUG", 10) ||
-            !strncmp(name, "NCCL_INSPECTOR", 14))
+        if (!capo_word_is(name,
+                          "NCCL_!(DEBUG*|INSPECTOR*|ALGO|PROTO|MAX_NCHANNELS|COMM_ID|HOSTID|HOME"
+                          "|PROFILER_PLUGIN|VERSION|TUNER_PLUGIN|TOPO_DUMP_FILE|GRAPH_DUMP_FILE"
+                          "|SOCKET_IFNAME)"))
                 return;
-        for (size_t i = 0; i < N_ELEMENTS(other); i++) {
-                if (!strcmp(name, other[i]))
-                        return;
-        }
         snprintf(item, sizeof item, "%s=%s", name, value);
         memcpy(old, settings, ROOM);
         *settings = 0;
@@ -182,24 +170,20 @@ void capo_settings_add_all(char settings[128], const char *text)
 static void parse_environment(struct capo_nccl_log *log, const char *text)
 {
         char name[48], value[64];
-        unsigned found;
+        unsigned found = 0;
 
         if (sscanf(text, "%47[A-Z0-9_] set by environment to %63[^.\n\r]", name, value) != 2)
                 return;
         log->env_said = true;
         if (!strcmp(name, "NCCL_ALGO")) {
-                found = capo_algo_find(value);
-                log->env_algo = (uint8_t)found;
+                log->env_algo = (uint8_t)(found = capo_algo_find(value));
         } else if (!strcmp(name, "NCCL_PROTO")) {
-                found = capo_proto_find(value);
-                log->env_proto = (uint8_t)found;
+                log->env_proto = (uint8_t)(found = capo_proto_find(value));
         } else if (!strcmp(name, "NCCL_TUNER_PLUGIN")) {
                 if (strcasecmp(value, "none"))
                         snprintf(log->tuner, sizeof log->tuner, "%.31s", value);
                 return;
-        } else if (capo_text_forces(name)) {
-                found = 0;
-        } else {
+        } else if (!capo_text_forces(name)) {
                 capo_settings_add(log->settings, name, value);
                 return;
         }
@@ -232,27 +216,20 @@ static void parse_plugin(struct capo_nccl_log *log, const char *text)
         }
 }
 
-/* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": an NVLink domain counts as
- * one node. */
-static void parse_nodes(struct capo_nccl_log *log, const char *text)
-{
-        const char *p = strstr(text, " nNodes ");
-        int n_nodes, n_local;
-
-        if (p && sscanf(p, " nNodes %d localRanks %d", &n_nodes, &n_local) == 2 && n_nodes > 0)
-                log->n_nodes = n_nodes;
-}
-
 void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned line)
 {
         const char *p;
-        int driver;
+        int driver, n_nodes, n_local;
 
         if (parse_decision(log, text, line) || table_row(log, text, line))
                 return;
         parse_environment(log, text);
         parse_plugin(log, text);
-        parse_nodes(log, text);
+        /* "comm 0x55 rank 0 nRanks 8 nNodes 1 localRanks 8 localRank 0 MNNVL 0": an NVLink domain counts
+         * as one node */
+        p = strstr(text, " nNodes ");
+        if (p && sscanf(p, " nNodes %d localRanks %d", &n_nodes, &n_local) == 2 && n_nodes > 0)
+                log->n_nodes = n_nodes;
         p = strstr(text, "cudaDriverVersion ");
         if (p && sscanf(p + 18, "%d", &driver) == 1 && driver >= 1000)
                 snprintf(log->driver, sizeof log->driver, "CUDA %d.%d", driver / 1000,
@@ -265,26 +242,17 @@ void capo_nccl_log_line(struct capo_nccl_log *log, const char *text, unsigned li
 const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigned call,
                                               uint64_t bytes)
 {
-        static const unsigned nameless = 0; /* lines of 2.23 and older do not name the collective */
+        struct capo_decision *found = NULL;
 
         merge_decisions(log);
-        for (int pass = 0; pass < 2; pass++) {
-                unsigned want = pass ? nameless : call;
-                size_t lo = 0, hi = log->n_decisions;
+        /* lines of 2.23 and older do not name the collective */
+        for (int pass = 0; pass < 2 && !found && log->n_decisions; pass++) {
+                struct capo_decision want = {.call = pass ? 0 : (uint8_t)call, .bytes = bytes};
 
-                while (lo < hi) {
-                        size_t mid = (lo + hi) / 2;
-                        int c = compare_question(want, bytes, &log->decisions[mid]);
-
-                        if (c == 0)
-                                return &log->decisions[mid];
-                        if (c < 0)
-                                hi = mid;
-                        else
-                                lo = mid + 1;
-                }
+                found = bsearch(&want, log->decisions, log->n_decisions, sizeof want,
+                                same_question);
         }
-        return NULL;
+        return found;
 }
 
 unsigned capo_nccl_log_call(struct capo_nccl_log *log)
@@ -298,37 +266,27 @@ unsigned capo_nccl_log_call(struct capo_nccl_log *log)
 
 bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several)
 {
-        const float(*bw)[CAPO_PROTOS] = log->bw[CAPO_TABLE_CALLS - 1];
-        bool has[CAPO_ALGOS] = {false}, has_proto[CAPO_PROTOS] = {false};
-        unsigned n = 0, n_protos = 0, last = 0, algo = 0, proto = 0;
+        const unsigned both = 1u << CAPO_ALGO_RING | 1u << CAPO_ALGO_TREE,
+                       ends = 1u << CAPO_PROTO_LL | 1u << CAPO_PROTO_SIMPLE;
+        unsigned algos = 0, protos = 0; /* bits */
+        bool one_algo, one_proto;
 
-        if (!log->have_table)
-                return false;
-        for (unsigned a = 1; a < CAPO_ALGOS; a++) {
-                for (unsigned p = 1; p < CAPO_PROTOS; p++) {
-                        if (bw[a][p] > 0)
-                                has[a] = true;
-                        if (bw[a][p] > 0 && (a == CAPO_ALGO_RING || a == CAPO_ALGO_TREE))
-                                has_proto[p] = true;
-                }
-                n += has[a];
-                if (has[a])
-                        last = a;
+        for (unsigned i = CAPO_PROTOS; i < CAPO_ALGOS * CAPO_PROTOS; i++) {
+                unsigned algo = i / CAPO_PROTOS, proto = i % CAPO_PROTOS;
+
+                if (!proto || !(log->bw[CAPO_TABLE_CALLS - 1][algo][proto] > 0))
+                        continue;
+                algos |= 1u << algo;
+                protos |= both >> algo & 1 ? 1u << proto : 0;
         }
-        if (n == 0)
+        if (!log->have_table || !algos)
                 return false;
-        if (n == 1)
-                algo = last;
-        for (unsigned p = 1; p < CAPO_PROTOS; p++) {
-                n_protos += has_proto[p];
-                if (has_proto[p])
-                        proto = p;
-        }
-        if (n_protos > 1)
-                proto = 0;
-        *several = (n > 1 && !(has[CAPO_ALGO_RING] && has[CAPO_ALGO_TREE])) ||
-                   (n_protos > 1 && !(has_proto[CAPO_PROTO_LL] && has_proto[CAPO_PROTO_SIMPLE]));
-        *forced = CAPO_ALGO_PROTO(algo, proto);
+        one_algo = __builtin_popcount(algos) == 1;
+        one_proto = __builtin_popcount(protos) == 1;
+        *several = (!one_algo && (algos & both) != both) ||
+                   (__builtin_popcount(protos) > 1 && (protos & ends) != ends);
+        *forced = CAPO_ALGO_PROTO(one_algo ? __builtin_ctz(algos) : 0,
+                                  one_proto ? __builtin_ctz(protos) : 0);
         return true;
 }
 

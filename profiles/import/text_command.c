@@ -4,53 +4,43 @@
  * mention: if a mention is not understood, the run is unknown (docs/store.md, "Labels"). */
 #include "capo/env.h"
 #include "core/base/calls.h"
+#include "core/base/xalloc.h"
 #include "profiles/import/text_reader.h"
 #include "profiles/import/text_command.h"
 
 /* Variables that decide which algorithm and protocol run, in any release and fork of NCCL. */
-static const char *const forcing[] = {
-        CAPO_ENV_profile,       CAPO_ENV_conf,         "NCCL_ALGO",
-        "NCCL_PROTO",           "NCCL_TUNER_PLUGIN",   "NCCL_TUNER_CONFIG_FILE",
-        "NCCL_CONF_FILE",       "NCCL_TREE_THRESHOLD", "NCCL_LL_THRESHOLD",
-        "NCCL_LL128_THRESHOLD", "MSCCL_XML_FILES",     "NCCL_ENABLE_MSCCL",
-        "RCCL_MSCCL_ENABLE",    "RCCL_MSCCLPP_ENABLE", "RCCL_MSCCL_FORCE_ENABLE"};
+#define FORCING                                                                        \
+        "@(CAPO_@(PROFILE|CONF)|NCCL_ALGO|NCCL_PROTO|NCCL_TUNER_PLUGIN"                \
+        "|NCCL_TUNER_CONFIG_FILE|NCCL_CONF_FILE|NCCL_TREE_THRESHOLD|NCCL_LL_THRESHOLD" \
+        "|NCCL_LL128_THRESHOLD|MSCCL_XML_FILES|NCCL_ENABLE_MSCCL|RCCL_MSCCL_ENABLE"    \
+        "|RCCL_MSCCLPP_ENABLE|RCCL_MSCCL_FORCE_ENABLE)"
 
-static bool is_name(char c) { return isalnum((unsigned char)c) || c == '_'; }
-
-bool capo_text_forces(const char *key)
+static size_t name_length(const char *text)
 {
-        for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
-                if (!strcmp(key, forcing[i]))
-                        return true;
-        }
-        return false;
+        size_t n = 0;
+
+        while (isalnum((unsigned char)text[n]) || text[n] == '_')
+                n++;
+        return n;
 }
 
-/* Are the @n bytes at @name the name of one of them, also in lower case, which sets nothing but was
- * meant to? Or such a name after another, as in APPTAINERENV_NCCL_ALGO? */
-static bool means_forcing(const char *name, size_t n)
-{
-        for (size_t i = 0; i < N_ELEMENTS(forcing); i++) {
-                size_t k = strlen(forcing[i]);
-
-                if (n >= k && !strncasecmp(name + n - k, forcing[i], k) &&
-                    (n == k || name[n - k - 1] == '_'))
-                        return true;
-        }
-        return false;
-}
+bool capo_text_forces(const char *key) { return capo_word_is(key, FORCING); }
 
 unsigned capo_text_mentions(const char *text)
 {
         unsigned n = 0;
 
-        for (const char *p = text; *p;) {
-                size_t k = 0;
+        for (size_t k; *text; text += k ? k : 1) {
+                _cleanup_free_ char *name = NULL;
 
-                while (is_name(p[k]))
-                        k++;
-                n += (k > 8 && means_forcing(p, k)) || (k == 5 && !strncasecmp(p, "msccl", k));
-                p += k ? k : 1;
+                k = name_length(text);
+                if (k < 5)
+                        continue;
+                name = xstrndup(text, k);
+                /* also in lower case, which sets nothing but was meant to, and after another name, as in
+                 * APPTAINERENV_NCCL_ALGO */
+                n += (k > 8 && !fnmatch("?(*_)" FORCING, name, FNM_EXTMATCH | FNM_CASEFOLD)) ||
+                     !strcasecmp(name, "msccl");
         }
         return n;
 }
@@ -73,42 +63,19 @@ char *capo_text_prompt(char *text)
  * it, if that is an option; "" if not. */
 static bool word_hides(const char *word, const char *option)
 {
-        static const char *const ends[] = {".sh", ".bash", ".py"};
-        static const char *const names[] = {"capo", "eval", "xargs", "source", "."};
-        static const char *const options[] = {
-                "am",         "amca",        "app",         "appfile", "configfile",
-                "env-file",   "environment", "env-host",    "envfile", "export-file",
-                "multi-prog", "prolog",      "task-prolog", "tune"};
-        static const char *const parameters[] = {"mca_base_param_files", "mca_base_envar_file"};
-        static const char *const setters[] = {"-e", "-x", "-env", "-genv", "--env"};
-        size_t n = strlen(word), dashes = strspn(word, "-"), name = strcspn(word + dashes, "=");
+        const char *name = *word == '.' ? word : capo_base_name(word);
 
-        for (size_t i = 0; i < N_ELEMENTS(options) && dashes; i++) {
-                if (strlen(options[i]) == name && !strncmp(word + dashes, options[i], name))
-                        return true;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(parameters); i++) {
-                if (strstr(word, parameters[i]))
-                        return true;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(names) && (i == 0 || !*option); i++) {
-                if (!strcmp(word[0] == '.' ? word : capo_base_name(word), names[i]))
-                        return true;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(ends); i++) {
-                size_t k = strlen(ends[i]);
-
-                if (n > k && !strcmp(word + n - k, ends[i]))
-                        return true;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(setters); i++) {
-                if (strchr(word, '$') && !strcmp(option, setters[i]))
-                        return true;
-        }
-        if (strchr(word, '`') || strstr(word, "libcapo") || strstr(word, "$("))
-                return true;
-        return !*option &&
-               (!strncmp(word, "./", 2) || (*word == '$' && word[1] && !strchr(word, '/')));
+        return capo_word_is(
+                       word,
+                       "+(-)@(am|amca|app|appfile|configfile|env-file|environment|env-host|envfile"
+                       "|export-file|multi-prog|prolog|task-prolog|tune)?(=*)") ||
+               capo_word_is(word, "*mca_base_@(param_files|envar_file)*") ||
+               capo_word_is(word, "*?@(.sh|.bash|.py)") || !strcmp(name, "capo") ||
+               strchr(word, '`') || strstr(word, "libcapo") || strstr(word, "$(") ||
+               (strchr(word, '$') && capo_word_is(option, "@(-e|-x|-env|-genv|--env)")) ||
+               (!*option &&
+                (capo_word_is(name, "@(eval|xargs|source|.)") || !strncmp(word, "./", 2) ||
+                 (*word == '$' && word[1] && !strchr(word, '/'))));
 }
 
 char *capo_text_recorded(char *text)
@@ -137,27 +104,21 @@ bool capo_text_hides(const char *text)
 
 bool capo_text_drops(const char *text, bool set)
 {
-        static const char *const names[] = {"docker", "kubectl", "podman", "ssh"};
         char copy[sizeof((struct reader *)0)->joined], *save = NULL;
         const char *before = "";
-        bool last = false;
+        bool last = !strstr(text, "_perf");
 
-        if (!strstr(text, "_perf"))
-                return false;
         snprintf(copy, sizeof copy, "%s", text);
         for (char *w = strtok_r(copy, " \t\"'", &save); w && !last;
              w = strtok_r(NULL, " \t\"'", &save)) {
-                bool drops = (!strncmp(w, "--export=", 9) && strncmp(w + 9, "ALL", 3)) ||
+                bool drops = capo_word_is(w, "--export=!(ALL*)") ||
                              (!strcmp(before, "--export") && strncmp(w, "ALL", 3)) ||
-                             (!strcmp(before, "env") && (!strcmp(w, "-i") || !strcmp(w, "-") ||
-                                                         !strcmp(w, "--ignore-environment"))) ||
-                             (!strcmp(before, "sudo") && strcmp(w, "-E") &&
-                              strncmp(w, "--preserve-env", 14));
+                             (!strcmp(before, "env") &&
+                              capo_word_is(w, "@(-i|-|--ignore-environment)")) ||
+                             (!strcmp(before, "sudo") && !capo_word_is(w, "@(-E|--preserve-env*)"));
 
                 before = *w == '-' ? w : capo_base_name(w);
-                for (size_t i = 0; i < N_ELEMENTS(names); i++)
-                        drops |= !strcmp(before, names[i]);
-                if (drops && set)
+                if (set && (drops || capo_word_is(before, "@(docker|kubectl|podman|ssh)")))
                         return true;
                 set |= !strncmp(w, "NCCL_", 5) && strchr(w, '=');
                 last = strstr(w, "_perf") != NULL;
@@ -184,20 +145,14 @@ bool capo_text_heading(const char *text, uint8_t *algo, uint8_t *proto)
         }
         if (strstr(text, "NCCL ") || capo_text_mentions(text) || strstr(text, "_perf"))
                 return false;
-        for (const char *p = text; *p;) {
+        for (size_t k; *text; text += k ? k : 1) {
                 char name[32];
-                size_t k = 0;
 
-                while (is_name(p[k]))
-                        k++;
-                if (k && k < sizeof name) {
-                        memcpy(name, p, k);
-                        name[k] = 0;
-                        note_name(algo, capo_algo_find(name));
-                        note_name(proto, capo_proto_find(name));
-                }
+                k = name_length(text);
+                snprintf(name, sizeof name, "%.*s", k < sizeof name ? (int)k : 0, text);
+                note_name(algo, capo_algo_find(name));
+                note_name(proto, capo_proto_find(name));
                 n += k > 0;
-                p += k ? k : 1;
         }
         return (*algo || *proto) && n <= HEADING_WORDS;
 }
@@ -233,33 +188,28 @@ char *capo_text_join(struct reader *r, char *line, unsigned *n)
  * sets variables. Returns the begin of the value; NULL: none. */
 static char *find_value(const char *text, const char *name, char *p)
 {
-        static const char *const setters[] = {"-genv",  "--genv", "-env",    "--env",
-                                              "setenv", "-E",     "--setenv"};
         char *value = p + strspn(p, " \t");
-        const char *end = name;
+        const char *end = name, *word;
+        char setter[16];
 
         if ((*value == '=' || *value == ':') && (value > p || *value == ':' || value[1]))
                 return value + 1 + strspn(value + 1, " \t");
         while (end > text && isblank((unsigned char)end[-1]))
                 end--;
-        for (size_t i = 0; i < N_ELEMENTS(setters) && value > p && *value; i++) {
-                size_t n = strlen(setters[i]);
-
-                if ((size_t)(end - text) >= n && !memcmp(end - n, setters[i], n) &&
-                    ((size_t)(end - text) == n || isspace((unsigned char)end[-(long)n - 1])))
-                        return value;
-        }
-        return NULL;
+        for (word = end; word > text && !isspace((unsigned char)word[-1]);)
+                word--;
+        snprintf(setter, sizeof setter, "%.*s", (int)(end - word), word);
+        return value > p && *value && capo_word_is(setter, "@(?(-)-@(genv|env)|setenv|-E|--setenv)")
+                       ? value
+                       : NULL;
 }
 
 void capo_text_normalise(char *text)
 {
         for (char *p = text; *p;) {
                 char name[64], *value, *end;
-                size_t n = 0, k;
+                size_t n = name_length(p), k;
 
-                while (is_name(p[n]))
-                        n++;
                 snprintf(name, sizeof name, "%.*s", (int)n, p);
                 value = n > 8 && (capo_text_forces(name) || !strncmp(name, "NCCL_", 5))
                                 ? find_value(text, p, p + n)

@@ -2,10 +2,17 @@
 /* Command lines and prose that may say what was forced. */
 #pragma once
 
+#include <fnmatch.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 struct reader;
+
+/* Does @word fit @pattern, such as "@(ssh|docker)"? */
+static inline bool capo_word_is(const char *word, const char *pattern)
+{
+        return fnmatch(pattern, word, FNM_EXTMATCH) == 0;
+}
 
 /* Join @line with the lines before it that ended with a backslash; NULL: it ends with one itself,
  * and the command continues. @n: its number, or that of the first line (text_command.c). */

@@ -2,6 +2,8 @@
 /* Reads what comes before a run's rows: nccl-tests' header lines ("# nThread", "# Rank", column
  * heads), and labels that people write between runs. Both describe the current run, or begin
  * another one. */
+#include <regex.h>
+
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
@@ -13,144 +15,136 @@
 static unsigned call_of_program(const char *text)
 {
         const char *perf = strstr(text, "_perf");
-        char name[32];
         size_t n = 0;
+        char name[32];
 
         if (!perf)
                 return CAPO_CALL_NONE;
         while (perf - n > text && n < sizeof name - 1 &&
                (isalpha((unsigned char)perf[-1 - (long)n]) || perf[-1 - (long)n] == '_'))
                 n++;
-        memcpy(name, perf - n, n);
-        name[n] = 0;
-        if (!strcmp(name, "sendrecv"))
-                return CAPO_CALL_SEND;
-        return capo_call_find(name);
+        snprintf(name, sizeof name, "%.*s", (int)n, perf - n);
+        return !strcmp(name, "sendrecv") ? CAPO_CALL_SEND : capo_call_find(name);
 }
 
 /* ---- labels ---- */
 
-static int report_conflict(struct reader *r, unsigned line, const char *what, const char *a,
-                           const char *b)
+/* NCCL_ALGO or NCCL_PROTO is @value, which names @found; 0: no single word, but NCCL's own choice, or a
+ * list. */
+static int take_choice(struct reader *r, const char *value, unsigned found, bool algo,
+                       unsigned line)
 {
-        return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before", what, a,
-                                b);
+        struct block *b = &r->block;
+        uint8_t *before = algo ? &b->algo : &b->proto;
+        const char *(*name)(unsigned) = algo ? capo_algo_name : capo_proto_name;
+
+        if (found && *before && *before != found)
+                return capo_input_error(r->in, line, "contradicting labels: %s %s here, %s before",
+                                        algo ? "algorithm" : "protocol", name(found),
+                                        name(*before));
+        if (found) {
+                *before = (uint8_t)found;
+                b->label_line = line;
+        } else if (!strcasecmp(value, "auto") || !strcasecmp(value, "default")) {
+                b->auto_said = true;
+        } else {
+                b->several = true;
+        }
+        return 0;
 }
 
-/* NCCL_ALGO or NCCL_PROTO is no single word: NCCL's own choice, or a list. */
-static int not_one(struct block *b, const char *value)
+/* A number in a label, from @least to @most. */
+static int take_number(struct reader *r, const char *key, const char *value, const char *of,
+                       uint64_t least, uint64_t most, unsigned line)
 {
-        *(!strcasecmp(value, "auto") || !strcasecmp(value, "default") ? &b->auto_said
-                                                                      : &b->several) = true;
-        return 1;
+        uint64_t n;
+
+        if (capo_size_parse(value, &n) < 0 || n < least || n > most)
+                return capo_input_error(r->in, line, "%s: expected a number of %s, found \"%s\"",
+                                        key, of, value);
+        r->block.label_line = line;
+        return (int)n;
 }
 
-/* Apply one KEY=VALUE of a label line or a command line. Returns 1 if it was a known key. */
+static bool is_key(const char *key, const char *pattern)
+{
+        return fnmatch(pattern, key, FNM_EXTMATCH | FNM_CASEFOLD) == 0;
+}
+
+/* Apply one KEY=VALUE of a label line or a command line. Return: 0 or more; -EINVAL with the error set. */
 static int apply_label(struct reader *r, const char *key, const char *value, unsigned line)
 {
         struct block *b = &r->block;
-        uint64_t n;
+        const char *colon = strchr(value, ':');
+        unsigned found;
+        int n;
 
-        if (!strcmp(key, "NCCL_ALGO") || !strcasecmp(key, "ALGO")) {
-                unsigned algo = capo_algo_find(value);
-                const char *colon = strchr(value, ':');
-
-                if (!algo && colon && !strchr(value, ';'))
-                        algo = capo_algo_find(colon + 1); /* "allreduce:ring", from 2.24 on */
-                if (!algo)
-                        return not_one(b, value);
-                if (b->algo && b->algo != algo)
-                        return report_conflict(r, line, "algorithm", capo_algo_name(algo),
-                                               capo_algo_name(b->algo));
-                b->algo = (uint8_t)algo;
-        } else if (!strcmp(key, "NCCL_PROTO") || !strcasecmp(key, "PROTO")) {
-                unsigned proto = capo_proto_find(value);
-
-                if (!proto)
-                        return not_one(b, value);
-                if (b->proto && b->proto != proto)
-                        return report_conflict(r, line, "protocol", capo_proto_name(proto),
-                                               capo_proto_name(b->proto));
-                b->proto = (uint8_t)proto;
-        } else if (!strcasecmp(key, "CHANNELS") || !strcasecmp(key, "MAX_NCHANNELS") ||
-                   !strcasecmp(key, "NCCL_MAX_NCHANNELS")) {
-                if (capo_size_parse(value, &n) < 0 || n > 127)
-                        return capo_input_error(r->in, line,
-                                                "%s: expected a number of channels, found \"%s\"",
-                                                key, value);
-                b->channels = (uint8_t)n;
-        } else if (!strcasecmp(key, "GPUS") || !strcasecmp(key, "RANKS") ||
-                   !strcasecmp(key, "NRANKS")) {
-                if (capo_size_parse(value, &n) < 0 || n < 1 || n > 1000000)
-                        return capo_input_error(r->in, line,
-                                                "%s: expected a number of ranks, found \"%s\"", key,
-                                                value);
-                b->run.n_ranks = (int)n;
-        } else if (!strcasecmp(key, "NODES") || !strcasecmp(key, "NNODES")) {
-                if (capo_size_parse(value, &n) < 0 || n < 1 || n > 100000)
-                        return capo_input_error(r->in, line,
-                                                "%s: expected a number of nodes, found \"%s\"", key,
-                                                value);
-                b->run.n_nodes = (int)n;
-        } else if (!strcasecmp(key, "LAYOUT")) {
+        if (!strcmp(key, "NCCL_ALGO") || is_key(key, "ALGO")) {
+                found = capo_algo_find(value);
+                if (!found && colon && !strchr(value, ';'))
+                        found = capo_algo_find(colon + 1); /* "allreduce:ring", from 2.24 on */
+                return take_choice(r, value, found, true, line);
+        }
+        if (!strcmp(key, "NCCL_PROTO") || is_key(key, "PROTO"))
+                return take_choice(r, value, capo_proto_find(value), false, line);
+        if (is_key(key, "@(CHANNELS|?(NCCL_)MAX_NCHANNELS)")) {
+                n = take_number(r, key, value, "channels", 0, 127, line);
+                b->channels = (uint8_t)(n < 0 ? b->channels : n);
+                return n;
+        }
+        if (is_key(key, "@(GPUS|?(N)RANKS)")) {
+                n = take_number(r, key, value, "ranks", 1, 1000000, line);
+                b->run.n_ranks = n < 0 ? b->run.n_ranks : n;
+                return n;
+        }
+        if (is_key(key, "?(N)NODES")) {
+                n = take_number(r, key, value, "nodes", 1, 100000, line);
+                b->run.n_nodes = n < 0 ? b->run.n_nodes : n;
+                return n;
+        }
+        if (is_key(key, "LAYOUT")) {
                 if (capo_input_layout(value, &b->run) < 0)
                         return capo_input_error(
                                 r->in, line,
                                 "LAYOUT: expected ranks per node such as 3+5, found \"%s\"", value);
-        } else if (!strcasecmp(key, "NCCL") || !strcasecmp(key, "NCCL_VERSION")) {
+        } else if (is_key(key, "NCCL?(_VERSION)")) {
                 b->run.nccl = (uint32_t)capo_nccl_named(value);
-        } else if (!strcasecmp(key, "COLL") || !strcasecmp(key, "COLLECTIVE")) {
+        } else if (is_key(key, "COLL?(ECTIVE)")) {
                 b->call = (uint8_t)capo_call_find(value);
         } else if (!strcmp(key, "NCCL_TUNER_PLUGIN")) {
                 if (strcasecmp(value, "none"))
                         snprintf(b->log.tuner, sizeof b->log.tuner, "%.31s", value);
-        } else if (capo_text_forces(key) || !strcasecmp(key, "TREE_THRESHOLD")) {
+        } else if (capo_text_forces(key) || is_key(key, "TREE_THRESHOLD")) {
                 snprintf(b->restricted_by, sizeof b->restricted_by, "%s", key);
                 b->several = true; /* NCCL's choice was restricted, and what ran is not given */
-        } else if (!strcasecmp(key, "SIZE") || !strcasecmp(key, "REP")) {
-                ; /* known, but irrelevant for what ran */
-        } else if (!strncmp(key, "NCCL_", 5)) {
-                capo_settings_add(b->run.settings, key, value);
-        } else if (!strcasecmp(key, "MIN_NCHANNELS")) {
-                capo_settings_add(b->run.settings, "NCCL_MIN_NCHANNELS", value);
-        } else {
+        } else if (!strncmp(key, "NCCL_", 5) || is_key(key, "MIN_NCHANNELS")) {
+                capo_settings_add(b->run.settings, *key == 'N' ? key : "NCCL_MIN_NCHANNELS", value);
+        } else if (!is_key(key, "@(SIZE|REP)")) { /* known, but irrelevant for what ran */
                 return 0;
         }
         b->label_line = line;
-        return 1;
+        return 0;
 }
 
 /* Does the line describe a run? Then it begins the next one if there are already rows. */
 static bool has_label(const char *text)
 {
-        static const char *const keys[] = {
-                "ALGO=",  "PROTO=",  "CHANNELS=", "GPUS=",          "RANKS=",
-                "NODES=", "LAYOUT=", "COLL=",     "MIN_NCHANNELS=", "MAX_NCHANNELS="};
-        const char *nccl = text;
+        static regex_t label;
+        static bool made;
 
-        while ((nccl = strstr(nccl, "NCCL_"))) {
-                nccl += 5 + strspn(nccl + 5, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_");
-                if (*nccl == '=')
-                        return true;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(keys); i++) {
-                const char *p = strstr(text, keys[i]);
-
-                if (p && (p == text || !(isalnum((unsigned char)p[-1]) || p[-1] == '_')))
-                        return true;
-        }
-        return false;
+        if (!made)
+                made = !regcomp(
+                        &label,
+                        "NCCL_[A-Z0-9_]*=|(^|[^A-Za-z0-9_])(ALGO|PROTO|CHANNELS|GPUS|RANKS|NODES"
+                        "|LAYOUT|COLL|MIN_NCHANNELS|MAX_NCHANNELS)=",
+                        REG_EXTENDED | REG_NOSUB);
+        return regexec(&label, text, 0, NULL, 0) == 0;
 }
 
 /* Is it a label or a command line in the grammar of docs/store.md? Other lines that name a setting
  * are prose about an unknown run. */
 static bool is_label_or_command(const char *text)
 {
-        static const char *const said[] = {"rep",       "repeat", "run",  "trial",
-                                           "iteration", "round",  "size", "test"};
-        static const char *const launchers[] = {
-                "$",    "+",        "mpirun", "mpiexec", "mpiexec.hydra", "orterun", "prterun",
-                "srun", "torchrun", "env",    "export",  "setenv",        "sudo",    "time"};
         char copy[sizeof((struct reader *)0)->joined], *save = NULL;
         bool first = true, begun = false;
 
@@ -159,23 +153,20 @@ static bool is_label_or_command(const char *text)
         strcpy(copy, text);
         for (char *w = strtok_r(copy, " \t", &save); w; w = strtok_r(NULL, " \t", &save)) {
                 char *eq = strchr(w, '='), *end = w + strlen(w);
-                bool known;
 
                 while (end > w && end[-1] == ',')
                         *--end = 0;
-                known = !w[strspn(w, "#=-*>:")] ||
-                        (isdigit((unsigned char)*w) && !w[strspn(w, "0123456789./:xKMGB")]);
-
-                for (size_t i = 0; i < N_ELEMENTS(launchers) && first; i++) {
-                        if (!strcmp(capo_base_name(w), launchers[i]))
-                                return true;
-                }
-                for (size_t i = 0; i < N_ELEMENTS(said); i++)
-                        known |= !strncasecmp(w, said[i], strlen(said[i])) &&
-                                 !w[strlen(said[i]) + strspn(w + strlen(said[i]), "0123456789:#")];
+                if (first &&
+                    capo_word_is(
+                            capo_base_name(w),
+                            "@($|+|mpirun|mpiexec?(.hydra)|orterun|prterun|srun|torchrun|env|export"
+                            "|setenv|sudo|time)"))
+                        return true;
                 if (strstr(w, "_perf") && begun) /* assignments, then the program */
                         return true;
-                if (!known && !(eq && eq > w && eq[1]))
+                if (!(eq && eq > w && eq[1]) && !capo_word_is(w, "*([-#=*>:])") &&
+                    !capo_word_is(w, "[0-9]*([0-9./:xKMGB])") &&
+                    !is_key(w, "@(rep?(eat)|run|trial|iteration|round|size|test)*([0-9:#])"))
                         return false;
                 begun = true;
                 first &= eq && strstr(text, "_perf"); /* assignments before a launcher */
@@ -251,7 +242,7 @@ static int take_heading(struct reader *r, const char *text, unsigned line)
 
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
-        bool mark = *text == '#' || *text == '=', runs, exports;
+        bool mark = *text == '#' || *text == '=', runs, exports, label;
         unsigned call, mentions;
         int e = take_heading(r, text, line);
 
@@ -274,13 +265,13 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                 capo_text_normalise(text);
         runs = is_test_command(text);
         call = call_of_program(text);
-        if (!has_label(text) && !runs && !mentions && !(call && !is_block_used(&r->block)))
+        label = has_label(text) || mentions;
+        if (!label && !runs && !(call && !is_block_used(&r->block)))
                 return 0;
         /* A label line after rows, or one that repeats a known label (its run printed nothing),
          * begins a run. */
-        if ((has_label(text) || runs || mentions) &&
-            (is_block_used(&r->block) ||
-             (mark && r->block.label_line && r->block.n_devices == 0))) {
+        if ((label || runs) && (is_block_used(&r->block) ||
+                                (mark && r->block.label_line && r->block.n_devices == 0))) {
                 e = capo_text_run_end(r);
                 if (e < 0)
                         return e;
@@ -298,8 +289,7 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                         r->block.unsure_line = line;
         }
         /* Prose, or a script, which may set more than its line shows. */
-        if ((has_label(text) || mentions) && !runs &&
-            (!is_label_or_command(text) || (mentions && capo_text_hides(text)))) {
+        if (label && !runs && (!is_label_or_command(text) || (mentions && capo_text_hides(text)))) {
                 r->block.unsure_line = line;
                 return 0;
         }
@@ -334,40 +324,11 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
 
 /* ---- headers ---- */
 
-/* Parse "@word @value" at @p and return the rest; NULL: not there, or @p is NULL. */
-static const char *parse_numbered(const char *p, const char *word, int *value)
-{
-        size_t n = strlen(word);
-        char *end;
-
-        if (!p)
-                return NULL;
-        p += strspn(p, " \t");
-        if (strncmp(p, word, n))
-                return NULL;
-        *value = (int)strtol(p + n, &end, 10);
-        return end == p + n ? NULL : end;
-}
-
 bool capo_text_device(const char *line, int *rank, char host[HOST_ROOM])
 {
-        const char *p = parse_numbered(line + (*line == '#'), "Rank", rank), *group;
-        int other;
-        size_t n;
-
-        group = parse_numbered(p, "Group", &other); /* only in newer releases */
-        p = parse_numbered(group ? group : p, "Pid", &other);
-        if (!p)
-                return false;
-        p += strspn(p, " \t");
-        if (strncmp(p, "on", 2))
-                return false;
-        p += 2 + strspn(p + 2, " \t");
-        n = strcspn(p, " \t\r");
-        n = n < HOST_ROOM ? n : HOST_ROOM - 1;
-        memcpy(host, p, n);
-        host[n] = 0;
-        return n > 0;
+        line += *line == '#';
+        return sscanf(line, " Rank %d Group %*d Pid %*d on %63[^ \t\r\n]", rank, host) == 2 ||
+               sscanf(line, " Rank %d Pid %*d on %63[^ \t\r\n]", rank, host) == 2;
 }
 
 static int device_line(struct reader *r, const char *line, unsigned n, int rank, const char *host)
@@ -384,9 +345,7 @@ static int device_line(struct reader *r, const char *line, unsigned n, int rank,
                 size = strcspn(bracket, "\n\r");
                 while (size && isspace((unsigned char)bracket[size - 1]))
                         size--;
-                size = size < sizeof gpu ? size : sizeof gpu - 1;
-                memcpy(gpu, bracket, size);
-                gpu[size] = 0;
+                snprintf(gpu, sizeof gpu, "%.*s", (int)size, bracket);
         }
         if (rank == 0 && b->device_rank0++ > 0)
                 capo_text_reject(

@@ -12,39 +12,25 @@
 
 /* Derives the number of ranks and the collective from the two bandwidths of a run's rows. */
 
-/* The range of ranks that fit the bandwidths of row @r, by nccl-tests' convention. They are printed
- * with two decimals, so with few bytes or many ranks the range is wide. */
-static void narrow_ranks(const struct row *r, unsigned kind, double *lo, double *hi)
-{
-        double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw, at[2];
-
-        for (int i = 0; i < 2; i++) {
-                double x = i ? f + half : f - half;
-
-                if (kind == CAPO_KIND_ALLREDUCE)
-                        at[i] = x < 2 ? 2 / (2 - x) : INFINITY;
-                else
-                        at[i] = x < 1 ? 1 / (1 - x) : INFINITY;
-        }
-        *lo = fmax(*lo, at[0]);
-        *hi = fmin(*hi, at[1]);
-}
-
 /* The number of ranks from the bandwidths, if exactly one fits all rows (between @lo and @hi); else
  * 0, and *@factor is busbw/algbw of the fastest row if that is precise enough. */
 static int find_ranks(const struct block *b, unsigned call, double *factor, double *lo, double *hi)
 {
         unsigned kind = capo_call_kind(call);
+        const double two = kind == CAPO_KIND_ALLREDUCE ? 2 : 1;
         double best = 0;
 
         *factor = *lo = 0;
         *hi = INFINITY;
         for (size_t i = 0; i < b->n_rows; i++) {
                 const struct row *r = &b->rows[i];
+                double f = r->busbw / r->algbw, half = 0.0055 * (1 + f) / r->algbw;
 
                 if (r->algbw < 1 || r->busbw <= 0)
                         continue;
-                narrow_ranks(r, kind, lo, hi);
+                /* printed with two decimals: with few bytes or many ranks the range is wide */
+                *lo = fmax(*lo, f - half < two ? two / (two - (f - half)) : INFINITY);
+                *hi = fmin(*hi, f + half < two ? two / (two - (f + half)) : INFINITY);
                 if (r->algbw > best && r->algbw >= 5)
                         *factor = r->busbw / r->algbw;
                 best = fmax(best, r->algbw);
@@ -242,50 +228,39 @@ static int settle_choice(struct reader *r, uint8_t *want)
         struct block *b = &r->block;
         const struct capo_label *user = r->in->label;
         uint8_t table = 0;
-        bool several = false;
-        struct {
-                unsigned algo, proto;
+        bool several = false, by_table = b->call == CAPO_CALL_ALLREDUCE &&
+                                         capo_nccl_log_forced(&b->log, &table, &several);
+        const struct {
+                unsigned of[2]; /* algorithm, protocol */
                 const char *who;
         } say[] = {
-                {user ? user->algo : 0, user ? user->proto : 0, "the command line"},
-                {b->algo, b->proto, "its header"},
-                {b->log.env_algo, b->log.env_proto, "NCCL's line about its environment"},
-                {0, 0, "NCCL's tuning table"},
+                {{user ? user->algo : 0, user ? user->proto : 0}, "the command line"},
+                {{b->algo, b->proto}, "its header"},
+                {{b->log.env_algo, b->log.env_proto}, "NCCL's line about its environment"},
+                {{CAPO_ALGO_OF(table), CAPO_PROTO_OF(table)}, "NCCL's tuning table"},
         };
-        unsigned algo = 0, proto = 0;
-        const char *who_algo = "", *who_proto = "";
+        const char *(*const name[])(unsigned) = {capo_algo_name, capo_proto_name};
+        unsigned found[2] = {0, 0}, algo, proto;
+        const char *who[2] = {"", ""};
 
-        if (b->call == CAPO_CALL_ALLREDUCE && capo_nccl_log_forced(&b->log, &table, &several)) {
-                say[3].algo = CAPO_ALGO_OF(table);
-                say[3].proto = CAPO_PROTO_OF(table);
-                b->log.env_several |= several;
+        b->log.env_several |= by_table && several;
+        for (size_t i = 0; i < 2 * N_ELEMENTS(say); i++) {
+                unsigned k = i % 2, of = say[i / 2].of[k];
+
+                if (found[k] && of && found[k] != of)
+                        return capo_input_error(
+                                r->in, b->run.line, "contradicting labels: %s says %s, %s says %s",
+                                who[k], name[k](found[k]), say[i / 2].who, name[k](of));
+                who[k] = of ? say[i / 2].who : who[k];
+                found[k] = of ? of : found[k];
         }
-        for (size_t i = 0; i < N_ELEMENTS(say); i++) {
-                if (algo && say[i].algo && algo != say[i].algo)
-                        return capo_input_error(r->in, b->run.line,
-                                                "contradicting labels: %s says %s, %s says %s",
-                                                who_algo, capo_algo_name(algo), say[i].who,
-                                                capo_algo_name(say[i].algo));
-                if (proto && say[i].proto && proto != say[i].proto)
-                        return capo_input_error(r->in, b->run.line,
-                                                "contradicting labels: %s says %s, %s says %s",
-                                                who_proto, capo_proto_name(proto), say[i].who,
-                                                capo_proto_name(say[i].proto));
-                if (say[i].algo) {
-                        algo = say[i].algo;
-                        who_algo = say[i].who;
-                }
-                if (say[i].proto) {
-                        proto = say[i].proto;
-                        who_proto = say[i].who;
-                }
-        }
+        algo = found[0];
+        proto = found[1];
         if (user && user->default_choice && (algo || (proto && proto != user->proto)))
                 return capo_input_error(
                         r->in, b->run.line,
                         "contradicting labels: the command line says NCCL chose, %s says %s",
-                        algo ? who_algo : who_proto,
-                        algo ? capo_algo_name(algo) : capo_proto_name(proto));
+                        who[!algo], name[!algo](found[!algo]));
         *want = CAPO_ALGO_PROTO(algo, proto);
         if (user && (user->default_choice || user->algo || user->proto))
                 snprintf(b->run.why, sizeof b->run.why, "the command line");
@@ -297,7 +272,7 @@ static int settle_choice(struct reader *r, uint8_t *want)
                 capo_trial_leave_out(&b->run, "line %u may say what was forced, or not",
                                      b->heading_line);
         else if (algo || proto)
-                snprintf(b->run.why, sizeof b->run.why, "%s", algo ? who_algo : who_proto);
+                snprintf(b->run.why, sizeof b->run.why, "%s", who[!algo]);
         else if (is_choice_restricted(b))
                 ; /* below: it may be known what ran */
         else if (b->auto_said)
