@@ -7,6 +7,7 @@
 #include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
+#include "profiles/import/import_run.h"
 
 /* Properties of a run's samples. */
 struct seen {

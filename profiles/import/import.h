@@ -163,10 +163,6 @@ int capo_import_end(struct capo_samples *set, char *error, size_t room);
 
 void capo_samples_free(struct capo_samples *set);
 
-/** capo_trial_leave_out() - the run takes no part, and why. */
-void capo_trial_leave_out(struct capo_trial *run, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
-
 /** capo_samples_run() - append a run; returns its index. @run is copied, its source duplicated. */
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run);
 

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Shared by all importers to describe a run: errors with line numbers, the user's label, numbers,
- * hosts, tuner and layout. */
 #include <math.h>
 
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
-#include "profiles/import/import_private.h"
+#include "profiles/import/import_run.h"
 
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
 {
@@ -47,6 +45,16 @@ int capo_input_faults_end(struct capo_input *in, const struct capo_input_faults 
                 capo_samples_note(in->set, "%s: %u %s more are left out", in->path,
                                   faults->n - most, what);
         return 0;
+}
+
+void capo_trial_leave_out(struct capo_trial *run, const char *format, ...)
+{
+        va_list ap;
+
+        va_start(ap, format);
+        vsnprintf(run->why, sizeof run->why, format, ap);
+        va_end(ap);
+        run->left_out = true;
 }
 
 int capo_input_label(struct capo_input *in, struct capo_trial *run)

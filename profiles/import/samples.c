@@ -4,16 +4,6 @@
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
-void capo_trial_leave_out(struct capo_trial *run, const char *format, ...)
-{
-        va_list ap;
-
-        va_start(ap, format);
-        vsnprintf(run->why, sizeof run->why, format, ap);
-        va_end(ap);
-        run->left_out = true;
-}
-
 uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run)
 {
         struct capo_trial copy = *run; /* it may be one of the set's */
