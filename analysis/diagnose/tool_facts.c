@@ -374,6 +374,74 @@ static void read_loads(struct capo_evidence *e)
         *capo_evidence_finding(e) = l.f;
 }
 
+/* ---- p2pBandwidthLatencyTest ---- */
+
+/* Bandwidth between different GPUs, with P2P and through host memory. */
+struct matrix {
+        double sum[2];
+        uint32_t n[2];
+        struct capo_evidence_mark mark[2];
+};
+
+/* "     1  27.33 1548.35": the row of GPU 1. Return: is it one? */
+static bool read_row(const char *line, double *sum, uint32_t *n)
+{
+        char *end;
+        long gpu = strtol(line, &end, 10);
+        bool any = false;
+
+        for (long i = 0; end > line && gpu >= 0; i++) {
+                const char *at = end + strspn(end, " \t");
+                double value = strchr("\r\n", *at) ? -1 : strtod(at, &end);
+
+                if (value < 0)
+                        return any;
+                any = true;
+                *sum += i == gpu ? 0 : value;
+                *n += i != gpu;
+        }
+        return false;
+}
+
+static void read_matrices(struct capo_evidence *e)
+{
+        struct capo_diagnose_finding *f;
+        struct matrix m = {0};
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+                int on = -1;
+
+                for (uint32_t k = 0; k < r->n; k++) {
+                        const char *line = r->text + r->v[k].begin;
+                        bool head = capo_line_has(line, "directional P2P=");
+
+                        if (head) {
+                                on = capo_line_has(line, "Bandwidth")
+                                             ? capo_line_has(line, "P2P=Enabled")
+                                             : -1;
+                                if (on >= 0 && !m.n[on])
+                                        m.mark[on] = (struct capo_evidence_mark){i, r->v[k].line};
+                        } else if (on >= 0 && !read_row(line, &m.sum[on], &m.n[on]) &&
+                                   !capo_line_has(line, "D\\D")) {
+                                on = -1;
+                        }
+                }
+        }
+        if (!m.n[0] || !m.n[1] || m.sum[1] / m.n[1] > 0.8 * m.sum[0] / m.n[0])
+                return;
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+        capo_finding_mark(f, m.mark[1]);
+        capo_finding_mark(f, m.mark[0]);
+        SAY(f->headline,
+            "COPIES BETWEEN GPUs ARE SLOWER WITH P2P THAN THROUGH HOST MEMORY: %.3g and %.3g GB/s on average",
+            m.sum[1] / m.n[1], m.sum[0] / m.n[0]);
+        SAY(f->next,
+            "IOMMU and ACS off (iommu=pt, BIOS, lspci -vvv | grep ACSCtl), large BAR1 (nvidia-smi -q), no link through two CPUs; until then "
+            "NCCL_P2P_DISABLE=1 or NCCL_P2P_LEVEL=PIX, measured with all_reduce_perf");
+}
+
 void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
@@ -391,4 +459,5 @@ void capo_tools_read(struct capo_evidence *e)
         read_addresses(e);
         read_amounts(e);
         read_loads(e);
+        read_matrices(e);
 }
