@@ -76,24 +76,10 @@ struct capo_page_created {
         double ns, least_ns;
 };
 
-/* What NCCL's debug line says about one creation on one rank. */
-enum { CAPO_INIT_PARTS = 10 };
-struct capo_page_init {
-        int rank, n_ranks;
-        double total_s;
-        struct capo_page_init_part {
-                char name[16];
-                double seconds;
-        } part[CAPO_INIT_PARTS];
-        unsigned n_parts;
-};
-
 struct capo_page_creation {
-        uint32_t n;       /* communicators with a known creation time */
-        double ns;        /* sum over communicators, each on its slowest rank */
-        uint32_t comm;    /* the slowest one; CAPO_NO_COMM: none */
-        uint32_t n_inits; /* debug lines of NCCL found */
-        struct capo_page_init slowest;
+        uint32_t n;    /* communicators with a known creation time */
+        double ns;     /* sum over communicators, each on its slowest rank */
+        uint32_t comm; /* the slowest one; CAPO_NO_COMM: none */
 };
 
 /* Which rank the others wait for on one communicator. */

@@ -9,22 +9,9 @@
 
 #define REPORT_VERSION 1
 
-static json_t *parts_json(const struct capo_page_init *init)
-{
-        json_t *parts = json_object();
-
-        for (unsigned i = 0; i < init->n_parts; i++)
-                json_object_set_new(parts, init->part[i].name,
-                                    cli_json_number(init->part[i].seconds));
-        return parts;
-}
-
-#define CREATION_FIELDS(F)                                               \
-        F("communicators", COUNT, of->n)                                 \
-        F("seconds", REAL, of->n ? of->ns / 1e9 : NAN)                   \
-        F("nccl_total_s", REAL, of->n_inits ? of->slowest.total_s : NAN) \
-        F("nccl_rank", RANK, of->n_inits ? of->slowest.rank : -1)        \
-        F("nccl_parts_s", JSON, parts_json(&of->slowest))
+#define CREATION_FIELDS(F)               \
+        F("communicators", COUNT, of->n) \
+        F("seconds", REAL, of->n ? of->ns / 1e9 : NAN)
 CLI_ENTITY(creation, struct capo_page_creation, void, CREATION_FIELDS);
 
 static const char *ending_word(const struct capo_job_process *p)

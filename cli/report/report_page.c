@@ -292,29 +292,21 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                       capo_page_is_filtered(r) ? " in all calls" : "");
 }
 
-/* How long communicator creation took, and which part was slow if NCCL reports it. */
+/* How long communicator creation took. */
 static void add_creation(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_page_creation *c = &r->creation;
-        const struct capo_page_init_part *most = &c->slowest.part[0];
+        const struct capo_page_created *most = &r->created[c->comm];
         char text[512];
 
         if (c->n == 1)
                 snprintf(text, sizeof text, "in %s", TEXT_DURATION(c->ns));
         else
                 snprintf(text, sizeof text, "%u in %s, longest %.100s %s", c->n,
-                         TEXT_DURATION(c->ns), capo_page_comm(r, c->comm),
-                         TEXT_DURATION(r->created[c->comm].ns));
-        for (unsigned i = 1; i < c->slowest.n_parts; i++)
-                most = c->slowest.part[i].seconds > most->seconds ? &c->slowest.part[i] : most;
-        if (c->slowest.n_parts)
-                capo_append(text, sizeof text, ", of it %s %s (NCCL, rank %d of %d)", most->name,
-                            TEXT_DURATION(most->seconds * 1e9), c->slowest.rank,
-                            c->slowest.n_ranks);
-        else if (r->created[c->comm].ns - r->created[c->comm].least_ns >
-                 CREATION_WAITED * r->created[c->comm].ns)
+                         TEXT_DURATION(c->ns), capo_page_comm(r, c->comm), TEXT_DURATION(most->ns));
+        if (most->ns - most->least_ns > CREATION_WAITED * most->ns)
                 capo_append(text, sizeof text, ", %s of it waiting for the last rank",
-                            TEXT_DURATION(r->created[c->comm].ns - r->created[c->comm].least_ns));
+                            TEXT_DURATION(most->ns - most->least_ns));
         cli_page_fact(page, NULL, " ");
         cli_page_fact(page, c->n == 1 ? "communicator created" : "communicators created", "%s",
                       text);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long communicators took to be created, by the recorder and by NCCL's debug lines. */
+/* How long communicators took to be created, by the recorder. */
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -12,21 +12,17 @@
 #include "tests/log_numbers.h"
 
 static char dir[] = "/tmp/capo-test-creation-XXXXXX";
-static char log_path[64], debug_path[64];
+static char log_path[64];
 
-static void write_log(uint32_t flags, const char *settings)
+static void write_log(uint32_t flags)
 {
         static struct gen_hist h;
         struct gen_log g;
-        char text[256];
 
         cr_assert(mkdtemp(dir));
         snprintf(log_path, sizeof log_path, "%s/node-a.42.capo", dir);
-        snprintf(debug_path, sizeof debug_path, "%s/nccl.node-a.42", dir);
         gen_log_open(&g, log_path, 42);
-        snprintf(text, sizeof text, "host\tnode-a\nrank\t0\nnccl.settings\tNCCL_ALGO=Ring %s\n",
-                 settings);
-        gen_log_text(&g, CAPO_FRAME_INFO, text);
+        gen_log_text(&g, CAPO_FRAME_INFO, "host\tnode-a\nrank\t0\n");
         gen_log_comm(
                 &g,
                 (struct capo_log_comm){.id = 1, .n_ranks = 2, .rank = 0, .uid = 7, .flags = flags},
@@ -55,7 +51,6 @@ static void judge(struct capo_page *page)
 
 static void clean(void)
 {
-        unlink(debug_path);
         unlink(log_path);
         rmdir(dir);
 }
@@ -64,13 +59,12 @@ Test(creation, recorded, .fini = clean)
 {
         struct capo_page page = {0};
 
-        write_log(0, "");
+        write_log(0);
         judge(&page);
         cr_expect_eq(page.creation.n, 1);
         cr_expect_eq(page.creation.comm, 0);
         cr_expect_float_eq(page.creation.ns, 2e9, 1);
         cr_expect_float_eq(page.created[0].least_ns, 5e8, 1);
-        cr_expect_eq(page.creation.n_inits, 0);
         capo_page_finish(&page);
 }
 
@@ -79,33 +73,9 @@ Test(creation, nonblocking, .fini = clean)
 {
         struct capo_page page = {0};
 
-        write_log(CAPO_COMM_NONBLOCKING, "");
+        write_log(CAPO_COMM_NONBLOCKING);
         judge(&page);
         cr_expect_eq(page.creation.n, 0);
         cr_expect_eq(page.creation.comm, CAPO_NO_COMM);
-        capo_page_finish(&page);
-}
-
-Test(creation, reported_by_nccl, .fini = clean)
-{
-        struct capo_page page = {0};
-        FILE *f;
-
-        write_log(0, "NCCL_DEBUG_FILE=/tmp/capo-test-creation-debug.%h.%p NCCL_PROTO=LL");
-        snprintf(debug_path, sizeof debug_path, "/tmp/capo-test-creation-debug.node-a.42");
-        f = fopen(debug_path, "w");
-        cr_assert(f);
-        fputs("node-a:42:43 [0] NCCL INFO Init timings - ncclCommInitRankConfig: rank 1 nranks 8 total 0.75 (kernels 0.41, alloc 0.22, bootstrap 0.00, allgathers 0.00, topo 0.02, graphs 0.00, connections 0.09, rest 0.01)\n"
-              "node-a:42:43 [0] NCCL INFO Init timings - ncclCommInitRankConfig: rank 3 nranks 8 total 2.48 (kernels 0.34, alloc 0.02, bootstrap 1.30, allgathers 0.00, topo 0.02, graphs 0.00, connections 0.79, rest 0.01)\n"
-              "node-a:42:43 [0] NCCL INFO Init timings - cut: rank 3 nranks 8 tot\n",
-              f);
-        fclose(f);
-        judge(&page);
-        cr_expect_eq(page.creation.n_inits, 2);
-        cr_expect_eq(page.creation.slowest.rank, 3);
-        cr_expect_eq(page.creation.slowest.n_ranks, 8);
-        cr_expect_eq(page.creation.slowest.n_parts, 8);
-        cr_expect_str_eq(page.creation.slowest.part[2].name, "bootstrap");
-        cr_expect_float_eq(page.creation.slowest.part[2].seconds, 1.3, 1e-9);
         capo_page_finish(&page);
 }
