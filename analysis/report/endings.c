@@ -132,29 +132,13 @@ static bool lost_memory(const struct capo_job_process *p)
         return memory && strcmp(memory, "shm") != 0;
 }
 
-/* Set the call of the last problem. */
-static void set_problem_call(struct capo_page *r, const struct ending *e, unsigned call,
-                             unsigned seq, unsigned comm, int8_t in_call)
-{
-        struct capo_problem *problem = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
-
-        if (!problem || problem->kind != CAPO_PROBLEM_ENDED)
-                return;
-        problem->call = (uint8_t)call;
-        problem->seq = seq;
-        problem->comm = comm_of(r, e->p, comm);
-        problem->in_call = in_call;
-        problem->at_s = e->p->end.clean == 2 && !lost_memory(e->p) ? after_start(r, e) / 1e9 : -1;
-        if (e->p->rank >= 0)
-                capo_problem_rank(r, e->p->rank);
-}
-
 static void report_ending(struct capo_page *r, const struct ending *e)
 {
         const struct capo_job_call *c = &e->p->last_call;
         const char *name = capo_base_name(e->p->path);
         char who[300], at[96], call[256], gpu[320], text[1024], more[64] = "";
         unsigned comm = c->comm, seq = c->flags & CAPO_RECORD_GROUP ? 0 : c->seq, id = c->call;
+        struct capo_problem *p;
         int8_t in_call = -1;
 
         if (e->p->rank >= 0)
@@ -207,8 +191,13 @@ static void report_ending(struct capo_page *r, const struct ending *e)
                          who, at, ns < HEARTBEAT_NS ? "at once" : TEXT_TIME(ns),
                          format_call(r, e->p, id, seq, comm, call), gpu_part(r, e, gpu));
         }
-        PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);
-        set_problem_call(r, e, id, seq, comm, in_call);
+        p = PROBLEM_OF(r, ENDED, e->p->rank < 0 ? name : NULL, text);
+        p->call = (uint8_t)id;
+        p->seq = seq;
+        p->comm = comm_of(r, e->p, comm);
+        p->in_call = in_call;
+        p->at_s = e->p->end.clean == 2 && !lost_memory(e->p) ? after_start(r, e) / 1e9 : -1;
+        capo_problem_rank(p, e->p->rank);
 }
 
 static int by_time(const void *a, const void *b)

@@ -4,11 +4,11 @@
 
 #include "analysis/report/job_page.h"
 
-/** capo_judge() - judge everything. Problems that the caller has added stay first. Return: 0,
- * -ENOMEM; call capo_page_finish() in both cases. */
+/** capo_judge() - judge everything. Problems that the caller has added stay first. Call
+ * capo_page_finish(). */
 void capo_judge(struct capo_page *page);
 
-/* Its steps, in this order; each may use the results of those before. Return: 0, -ENOMEM. */
+/* Its steps, in this order; each may use the results of those before. */
 
 /** capo_judge_rows() - rows, judged, others, classes and totals (page_rows.c). */
 void capo_judge_rows(struct capo_page *page);
@@ -50,6 +50,10 @@ bool capo_few_uncompared(uint64_t compared, uint64_t calls);
  * "all that found a free event". */
 const char *capo_sample_advice(const struct capo_job *job);
 
+/** capo_few_text() - the calls that hold most of the waiting: "call #31", "calls #1 to #4", "4 calls
+ * from #80 to #320". Return: @text. */
+char *capo_few_text(const struct capo_skew *k, char text[96]);
+
 /** capo_judge_endings() - finds when processes that did not end by themselves ended, and in which
  * call (endings.c); a step of capo_judge_logs(). */
 void capo_judge_endings(struct capo_page *page);
@@ -67,11 +71,10 @@ bool capo_process_alive(const struct capo_job_process *p);
 /** capo_problem_left_out() - report a log that is not in the job, and why. */
 void capo_problem_left_out(struct capo_page *page, const char *path, const char *why);
 
-/** capo_problem_comm(), capo_problem_rank(), capo_problem_ranks() - set what the last problem
- * refers to: a communicator; one more rank; the ranks below @n for which @is is false. */
-void capo_problem_comm(struct capo_page *page, uint32_t comm);
-void capo_problem_rank(struct capo_page *page, int rank);
-void capo_problem_ranks(struct capo_page *page, const bool *is, uint32_t n);
+/** capo_problem_rank(), capo_problem_ranks() - one more rank that a problem is of; negative: not
+ * known. The ranks below @n for which @is is false. */
+void capo_problem_rank(struct capo_problem *p, int rank);
+void capo_problem_ranks(struct capo_problem *p, const bool *is, uint32_t n);
 
 /** capo_ranks_text() - the ranks below @n for which @is is false, as "3, 17-19". The caller frees
  * it; NULL: there are none. */

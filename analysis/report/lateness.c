@@ -12,7 +12,6 @@
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"
 #include "analysis/report/job_judge.h"
-#include "analysis/report/lateness.h"
 #include "analysis/report/stalls.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
@@ -392,52 +391,49 @@ void capo_judge_waits(struct capo_page *r)
         r->waits = xcalloc(r->job->n_comms + 1, sizeof *r->waits);
         r->unseen_ns = capo_unseen_waiting(r);
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
-                const struct capo_skew *k = r->job->comms[i].skew;
+                const struct capo_job_comm *c = &r->job->comms[i];
+                const struct capo_skew *k = c->skew;
+                const struct capo_skew_rank *worst = k ? &k->ranks[k->worst] : NULL;
                 struct capo_page_wait *w = &r->waits[r->n_waits];
-                double job_ns = (double)capo_job_duration_ns(r->job) * r->job->comms[i].n_members;
+                double job_ns = (double)capo_job_duration_ns(r->job) * c->n_members;
                 double most = job_ns - (double)capo_job_duration_ns(r->job);
 
                 if (!k || !k->n_calls)
                         continue;
                 *w = (struct capo_page_wait){
                         .comm = i,
-                        .stands_out = stands_out(&r->job->comms[i]),
+                        .stands_out = stands_out(c),
                         .last = k->worst,
-                        .last_share = (double)k->ranks[k->worst].last / k->n_calls,
+                        .last_share = (double)worst->last / k->n_calls,
                         .unseen_ns = k->from == CAPO_SKEW_HOST_START ? 0 : r->unseen_ns,
                         .caused_share = -1};
-                w->caused = capo_interval_within(k->ranks[k->worst].caused_ns,
-                                                 k->ranks[k->worst].caused_pm_ns, most);
+                w->caused = capo_interval_within(worst->caused_ns, worst->caused_pm_ns, most);
                 w->wide = capo_interval_is_wide(w->caused, most);
-                w->caused.high =
-                        fmin(most, w->caused.high + w->unseen_ns * r->job->comms[i].n_members);
+                w->caused.high = fmin(most, w->caused.high + w->unseen_ns * c->n_members);
                 /* it caused most of what was seen, and that may be chance */
                 w->wide |= w->stands_out ? !(w->caused.low > 0)
                                          : capo_interval_is_wide(w->caused, most) ||
-                                                   (r->job->comms[i].n_members > 2 &&
-                                                    k->ranks[k->worst].caused_ns >
-                                                            sum_caused(&r->job->comms[i]) / 2);
+                                                   (c->n_members > 2 &&
+                                                    worst->caused_ns > sum_caused(c) / 2);
                 /* the starts by the GPUs are the cautious ones */
-                w->caused.high = fmin(most, w->caused.high + k->ranks[k->worst].clocks_pm_ns);
+                w->caused.high = fmin(most, w->caused.high + worst->clocks_pm_ns);
                 w->by_messages = part_in_messages(r, i) > 0.5;
                 if (k->wait_share >= 0 && job_ns > 0)
-                        w->caused_share = k->ranks[k->worst].caused_ns / job_ns;
+                        w->caused_share = worst->caused_ns / job_ns;
                 /* whom a message made late is known of nobody */
                 w->stands_out &= w->caused_share < 0 || w->caused_share >= 0.01 ||
                                  part_in_messages(r, i) < NEARLY_ALL;
-                w->by_clocks = is_by_clocks(&r->job->comms[i]);
+                w->by_clocks = is_by_clocks(c);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->handed_on = w->stands_out && !w->by_clocks && !w->follows &&
                                (k->by_message || k->waits_more || may_be_handed_on(r, i));
                 w->alike = w->stands_out && !w->by_clocks && !w->follows && !w->handed_on &&
-                           !(k->ranks[k->worst].stopped_ns > 0) &&
-                           2 * capo_skew_alike(&r->job->comms[i], k->worst) >
-                                   r->job->comms[i].n_members;
-                w->by_order =
-                        w->wide && !w->by_clocks && !w->follows &&
-                        k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
-                        (w->last_share >= ORDER_SHARE ||
-                         (k->worst_sure && w->stands_out && is_last_too_often(&r->job->comms[i])));
+                           !(worst->stopped_ns > 0) &&
+                           2 * capo_skew_alike(c, k->worst) > c->n_members;
+                w->by_order = w->wide && !w->by_clocks && !w->follows &&
+                              k->worst_p50_ns >= LEAST_LATE_NS && k->n_calls >= ORDER_CALLS &&
+                              (w->last_share >= ORDER_SHARE ||
+                               (k->worst_sure && w->stands_out && is_last_too_often(c)));
                 w->stands_out &=
                         !w->wide && !w->by_clocks && !w->follows && !w->handed_on && !w->alike;
                 if (w->stands_out)

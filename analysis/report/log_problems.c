@@ -81,51 +81,31 @@ static uint64_t written_ns(const struct capo_job_process *p)
 
 #define DAY_NS 86400000000000u
 
-struct since {
-        char when[32], ago[32];
-};
-
-static struct since since_of(uint64_t real_ns)
+/* @name: of the log, of a process without a rank; NULL: of the @n @ranks. */
+static struct capo_problem *add_life(struct capo_page *r, enum life life, const char *name,
+                                     uint32_t n, const char *ranks, uint64_t written)
 {
         uint64_t now = capo_clock_of(CLOCK_REALTIME);
-        struct since s;
+        const char *s = n > 1 ? "s" : "", *does = n < 2 ? "s" : "", *ago, *when;
 
-        capo_text_when(real_ns, now - real_ns < DAY_NS ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S", s.when);
-        capo_text_time(now > real_ns ? (double)(now - real_ns) : 0, s.ago);
-        return s;
-}
-
-static void say_log(struct capo_page *r, enum life life, const char *name, uint64_t written)
-{
-        struct since since = since_of(written);
-
+        ago = TEXT_TIME(now > written ? (double)(now - written) : 0);
+        when = TEXT_WHEN(written, now - written < DAY_NS ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S");
         switch (life) {
-        case DEAD: PROBLEM_OF(r, KILLED_LOG, name, name); break;
-        case AWAY: PROBLEM_OF(r, NOT_ENDED_LOG, name, name); break;
-        case ALIVE: PROBLEM_OF(r, RUNNING_LOG, name, name); break;
-        case UNREAD: PROBLEM_OF(r, MEMORY_LOG, name, name, since.when, since.ago); break;
-        case CUT: break; /* said of the log itself */
-        }
-}
-
-static void say_ranks(struct capo_page *r, enum life life, uint32_t n, const char *ranks,
-                      uint64_t written)
-{
-        struct since since = since_of(written);
-        const char *s = n > 1 ? "s" : "";
-
-        switch (life) {
-        case DEAD: PROBLEM(r, KILLED, s, ranks); break;
-        case AWAY: PROBLEM(r, NOT_ENDED, s, ranks); break;
-        case ALIVE: PROBLEM(r, RUNNING, s, ranks, n < 2 ? "s" : ""); break;
+        case DEAD:
+                return name ? PROBLEM_OF(r, KILLED_LOG, name, name) : PROBLEM(r, KILLED, s, ranks);
+        case AWAY:
+                return name ? PROBLEM_OF(r, NOT_ENDED_LOG, name, name)
+                            : PROBLEM(r, NOT_ENDED, s, ranks);
+        case ALIVE:
+                return name ? PROBLEM_OF(r, RUNNING_LOG, name, name)
+                            : PROBLEM(r, RUNNING, s, ranks, does);
         case UNREAD:
-                PROBLEM(r, MEMORY, s, ranks, n < 2 ? "s" : "", n < 2 ? "it" : "them", since.when,
-                        since.ago);
-                break;
-        case CUT:
-                PROBLEM(r, NO_END, s, ranks, n > 1 ? "they" : "it",
-                        n > 1 ? "their logs" : "its log");
-                break;
+                return name ? PROBLEM_OF(r, MEMORY_LOG, name, name, when, ago)
+                            : PROBLEM(r, MEMORY, s, ranks, does, n < 2 ? "it" : "them", when, ago);
+        default: /* CUT is said of the log itself */
+                return name ? NULL
+                            : PROBLEM(r, NO_END, s, ranks, n > 1 ? "they" : "it",
+                                      n > 1 ? "their logs" : "its log");
         }
 }
 
@@ -148,7 +128,7 @@ static void report_unfinished(struct capo_page *r, enum life life)
                         continue;
                 written = life == UNREAD ? written_ns(p) : 0;
                 if (p->rank < 0 || (uint32_t)p->rank >= n_ranks) {
-                        say_log(r, life, capo_base_name(p->path), written);
+                        add_life(r, life, capo_base_name(p->path), 1, NULL, written);
                         continue;
                 }
                 if (!n++)
@@ -157,10 +137,8 @@ static void report_unfinished(struct capo_page *r, enum life life)
                 first = written < first ? written : first;
         }
         text = ended ? capo_ranks_text(ended, n_ranks) : NULL;
-        if (!text)
-                return;
-        say_ranks(r, life, n, text, first);
-        capo_problem_ranks(r, ended, n_ranks);
+        if (text)
+                capo_problem_ranks(add_life(r, life, NULL, n, text, first), ended, n_ranks);
 }
 
 void capo_judge_logs(struct capo_page *r)

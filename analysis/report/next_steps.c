@@ -10,7 +10,6 @@
 #include "analysis/job/training_steps.h"
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
-#include "analysis/report/lateness.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 

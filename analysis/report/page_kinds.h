@@ -4,6 +4,7 @@
 #pragma once
 
 struct capo_page;
+struct capo_problem;
 
 enum capo_problem_kind {
 #define CAPO_PROBLEM(id, name, severity, words) CAPO_PROBLEM_##id,
@@ -27,11 +28,14 @@ enum capo_page_note_kind {
         static const char capo_problem_words_##id[] __attribute__((unused)) = words;
 #include "analysis/report/problem_kinds.def"
 
-/** capo_problem_add() - append a problem; without memory, nothing is added
+/** capo_problem_add() - append a problem
  * @log: as in struct capo_problem
- * @words: the format, and its arguments */
-void capo_problem_add(struct capo_page *page, enum capo_problem_kind kind, const char *log,
-                      const char *words, ...) __attribute__((format(printf, 4, 5)));
+ * @words: the format, and its arguments
+ *
+ * Return: it, until the next one is added: the caller sets what it refers to. */
+struct capo_problem *capo_problem_add(struct capo_page *page, enum capo_problem_kind kind,
+                                      const char *log, const char *words, ...)
+        __attribute__((format(printf, 4, 5)));
 #define PROBLEM(page, id, ...) \
         capo_problem_add(page, CAPO_PROBLEM_##id, NULL, capo_problem_words_##id, __VA_ARGS__)
 #define PROBLEM_OF(page, id, log, ...) \

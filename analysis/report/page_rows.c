@@ -19,9 +19,7 @@ bool capo_page_is_wanted(const struct capo_page *r, uint32_t comm)
 
 static bool row_is_wanted(const struct capo_page *r, const struct capo_job_row *row)
 {
-        if (r->only_call && row->call != r->only_call)
-                return false;
-        return capo_page_is_wanted(r, row->comm);
+        return (!r->only_call || row->call == r->only_call) && capo_page_is_wanted(r, row->comm);
 }
 
 static bool moves_data(const struct capo_job_row *row)
@@ -299,25 +297,33 @@ CAPO_ORDERED(by_cost, struct capo_page_row, CAPO_ORDER(cost_of(b), cost_of(a)),
              CAPO_ORDER(a->row.algo_proto, b->row.algo_proto),
              CAPO_ORDER(a->row.channels, b->row.channels), CAPO_ORDER(a->row.flags, b->row.flags));
 
-/* Make one list of rows: communicators merged by class_of, sizes merged to ranges or not. */
-static void choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
-                        bool ranges, struct capo_page_rows *rows)
+/* The rows that are wanted, by @class_of and key: those that move data, or the others. */
+static uint32_t find_places(const struct capo_page *r, const uint32_t *class_of, bool moving,
+                            bool members, struct place *places)
 {
-        bool hide_members = rows == &r->rows && !r->exact && groups_are_known(r);
-        uint32_t n = 0, end;
+        uint32_t n = 0;
 
-        rows->row = xcalloc(r->job->n_rows + 1, sizeof *rows->row);
         for (uint32_t i = 0; i < r->job->n_rows; i++) {
                 const struct capo_job_row *row = &r->job->rows[i];
 
-                if (hide_members && row->flags & CAPO_RECORD_MEMBER)
-                        continue;
-                if (row_is_wanted(r, row) && moves_data(row))
+                if (row_is_wanted(r, row) && moves_data(row) == moving &&
+                    (members || !(row->flags & CAPO_RECORD_MEMBER)))
                         places[n++] = (struct place){row, row->comm == CAPO_NO_COMM
                                                                   ? CAPO_NO_COMM
                                                                   : class_of[row->comm]};
         }
         qsort(places, n, sizeof *places, by_place);
+        return n;
+}
+
+/* Make one list of rows: communicators merged by class_of, sizes merged to ranges or not. */
+static void choose_rows(struct capo_page *r, struct place *places, const uint32_t *class_of,
+                        bool ranges, struct capo_page_rows *rows)
+{
+        bool members = rows != &r->rows || r->exact || !groups_are_known(r);
+        uint32_t n = find_places(r, class_of, true, members, places), end;
+
+        rows->row = xcalloc(r->job->n_rows + 1, sizeof *rows->row);
         for (uint32_t i = 0; i < n; i = end) {
                 struct gathering g = {.rows = rows, .first = rows->n};
 
@@ -332,18 +338,9 @@ static void choose_rows(struct capo_page *r, struct place *places, const uint32_
 /* Calls that move no data, unmerged. */
 static void choose_others(struct capo_page *r, struct place *places)
 {
-        uint32_t n = 0;
+        uint32_t n = find_places(r, r->class_of, false, true, places);
 
         r->others.row = xcalloc(r->job->n_rows + 1, sizeof *r->others.row);
-        for (uint32_t i = 0; i < r->job->n_rows; i++) {
-                const struct capo_job_row *row = &r->job->rows[i];
-
-                if (row_is_wanted(r, row) && !moves_data(row))
-                        places[n++] = (struct place){row, row->comm == CAPO_NO_COMM
-                                                                  ? CAPO_NO_COMM
-                                                                  : r->class_of[row->comm]};
-        }
-        qsort(places, n, sizeof *places, by_place);
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_page_row *row = &r->others.row[r->others.n++];
 

@@ -20,29 +20,32 @@ static size_t frame_name(const char *frame, size_t length)
         return frame[word] == ' ' ? plus : word;
 }
 
-/* The C library's start of main() and of threads says nothing about the job. */
-static bool is_start_up(const char *frame)
+static bool begins_with_any(const char *frame, const char *const *begins)
 {
-        return !strncmp(frame, "libc.so", 7) || !strncmp(frame, "__libc_start", 12) ||
-               !strncmp(frame, "_start+", 7) || !strncmp(frame, "libpthread", 10) ||
-               !strncmp(frame, "clone", 5) || !strncmp(frame, "start_thread", 12);
+        while (*begins && strncmp(frame, *begins, strlen(*begins)))
+                begins++;
+        return *begins;
 }
+
+/* The C library's start of main() and of threads says nothing about the job. */
+static const char *const start_up[] = {"libc.so", "__libc_start", "_start+", "libpthread",
+                                       "clone",   "start_thread", NULL};
 
 /* Frames between the functions that people know: dispatchers, nested wrappers, the way from Python
  * into C. */
-static bool is_plumbing(const char *frame)
-{
-        static const char *const begins[] = {
-                "c10::",        "at::",        "std::",      "torch::autograd::",
-                "torch::jit::", "c10d::ops::", "pybind11::", "cfunction_",
-                "_Py",          "Py",          "method_",    "torch/distributed/c10d_logger.py:"};
-
-        for (size_t i = 0; i < N_ELEMENTS(begins); i++) {
-                if (!strncmp(frame, begins[i], strlen(begins[i])))
-                        return true;
-        }
-        return false;
-}
+static const char *const plumbing[] = {"c10::",
+                                       "at::",
+                                       "std::",
+                                       "torch::autograd::",
+                                       "torch::jit::",
+                                       "c10d::ops::",
+                                       "pybind11::",
+                                       "cfunction_",
+                                       "_Py",
+                                       "Py",
+                                       "method_",
+                                       "torch/distributed/c10d_logger.py:",
+                                       NULL};
 
 char *capo_page_site_line(const char *site, bool all, char *text, size_t room)
 {
@@ -55,7 +58,7 @@ char *capo_page_site_line(const char *site, bool all, char *text, size_t room)
         for (unsigned i = 0; i < n && *line;) {
                 size_t length = strcspn(line, "\n");
 
-                if (!is_start_up(line) && (all || !is_plumbing(line))) {
+                if (!begins_with_any(line, start_up) && (all || !begins_with_any(line, plumbing))) {
                         capo_append(text, room, "%s%.*s", i++ ? " <- " : "",
                                     (int)frame_name(line, length), line);
                 }

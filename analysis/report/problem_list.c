@@ -5,8 +5,8 @@
 #include "core/base/xalloc.h"
 #include "analysis/report/job_judge.h"
 
-void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const char *log,
-                      const char *words, ...)
+struct capo_problem *capo_problem_add(struct capo_page *r, enum capo_problem_kind kind,
+                                      const char *log, const char *words, ...)
 {
         struct capo_problem *p;
         va_list args;
@@ -24,12 +24,7 @@ void capo_problem_add(struct capo_page *r, enum capo_problem_kind kind, const ch
                                    .log = log,
                                    .at_s = -1,
                                    .in_call = -1};
-}
-
-void capo_problem_comm(struct capo_page *r, uint32_t comm)
-{
-        if (r->n_problems)
-                r->problems[r->n_problems - 1].comm = comm;
+        return p;
 }
 
 static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
@@ -51,12 +46,16 @@ static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from
         return true;
 }
 
-void capo_problem_ranks(struct capo_page *r, const bool *is, uint32_t n)
+void capo_problem_ranks(struct capo_problem *p, const bool *is, uint32_t n)
 {
-        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
-
-        for (uint32_t first, end = 0; p && next_run(is, n, &first, &end);)
+        for (uint32_t first, end = 0; next_run(is, n, &first, &end);)
                 add_run(p, (int32_t)first, end - first);
+}
+
+void capo_problem_rank(struct capo_problem *p, int rank)
+{
+        if (rank >= 0)
+                add_run(p, rank, 1);
 }
 
 char *capo_ranks_text(const bool *is, uint32_t n_ranks)
@@ -76,12 +75,4 @@ char *capo_ranks_text(const bool *is, uint32_t n_ranks)
         if (out)
                 xmemclose(out);
         return text;
-}
-
-void capo_problem_rank(struct capo_page *r, int rank)
-{
-        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
-
-        if (p)
-                add_run(p, rank, 1);
 }

@@ -14,37 +14,39 @@
 #include "analysis/report/stalls.h"
 #include "analysis/log/info_read.h"
 
+enum { RANKS_MOST = 1 << 20 };
+
 static void missing_of(struct capo_page *r, uint32_t comm)
 {
         const struct capo_job_comm *c = &r->job->comms[comm];
+        uint32_t n = (uint32_t)c->n_ranks, n_seen = 0;
         _cleanup_free_ bool *is = NULL;
         _cleanup_free_ char *text = NULL;
-        uint32_t n_missing;
+        struct capo_problem *p;
 
-        if (c->n_ranks <= 0 || c->n_ranks > 1 << 20 || c->n_members >= (uint32_t)c->n_ranks)
+        if (c->n_ranks <= 0 || n > RANKS_MOST || c->n_members >= n)
                 return;
-        is = xcalloc((size_t)c->n_ranks, sizeof *is);
-        n_missing = (uint32_t)c->n_ranks;
+        is = xcalloc(n, sizeof *is);
         for (uint32_t i = 0; i < c->n_members; i++) {
-                if (c->members[i].rank >= 0 && c->members[i].rank < c->n_ranks &&
-                    !is[c->members[i].rank]) {
-                        is[c->members[i].rank] = true;
-                        n_missing--;
-                }
+                uint32_t rank = (uint32_t)c->members[i].rank;
+
+                n_seen += rank < n && !is[rank];
+                if (rank < n)
+                        is[rank] = true;
         }
-        text = capo_ranks_text(is, (uint32_t)c->n_ranks);
+        text = capo_ranks_text(is, n);
         if (!text)
                 return;
-        PROBLEM(r, NO_LOG_OF, n_missing > 1 ? "s" : "", text, c->n_ranks, c->name);
-        capo_problem_comm(r, comm);
-        capo_problem_ranks(r, is, (uint32_t)c->n_ranks);
+        p = PROBLEM(r, NO_LOG_OF, n - n_seen > 1 ? "s" : "", text, c->n_ranks, c->name);
+        p->comm = comm;
+        capo_problem_ranks(p, is, n);
 }
 
 /* Ranks from the launcher's count; without it, from the largest communicators. */
 static void missing_ranks(struct capo_page *r)
 {
         const struct capo_job *job = r->job;
-        _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= 1 << 20
+        _cleanup_free_ bool *is = job->n_ranks > 0 && job->n_ranks <= RANKS_MOST
                                           ? xcalloc((size_t)job->n_ranks, 1)
                                           : NULL;
         _cleanup_free_ char *text = NULL;
@@ -72,11 +74,10 @@ static void missing_ranks(struct capo_page *r)
                 PROBLEM(r, RANK_TWICE, n_again, n_again > 1 ? "s" : "");
         if (by_launcher) {
                 text = capo_ranks_text(is, (uint32_t)job->n_ranks);
-                if (text) {
-                        PROBLEM(r, NO_LOG, job->n_ranks - n_seen > 1 ? "s" : "", text,
-                                job->n_ranks);
-                        capo_problem_ranks(r, is, (uint32_t)job->n_ranks);
-                }
+                if (text)
+                        capo_problem_ranks(PROBLEM(r, NO_LOG, job->n_ranks - n_seen > 1 ? "s" : "",
+                                                   text, job->n_ranks),
+                                           is, (uint32_t)job->n_ranks);
                 return;
         }
         for (uint32_t i = 0;
@@ -98,87 +99,59 @@ void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t 
         snprintf(text, room, "%.8s%s (%s)", digest, allowed ? " and its modelled rules" : "", file);
 }
 
-/* The libnccl is newer than this capo. */
-static void unknown_calls(struct capo_page *r)
+/* The first process that has @key; NULL: none has. */
+static const struct capo_job_process *first_with(const struct capo_page *r, const char *key)
 {
-        for (uint32_t i = 0; i < r->job->n_processes; i++) {
-                const char *names = capo_job_info(&r->job->processes[i], CAPO_INFO_NCCL_UNKNOWN),
-                           *version = capo_job_info(&r->job->processes[i], CAPO_INFO_NCCL_VERSION);
+        const struct capo_job_process *p = r->job->processes, *end = p + r->job->n_processes;
 
-                if (names) {
-                        PROBLEM(r, UNKNOWN_CALLS, version ? version : "", names);
-                        return;
-                }
-        }
-}
-
-/* Another tool's dlsym() runs before ours. */
-static void dlsym_front(struct capo_page *r)
-{
-        for (uint32_t i = 0; i < r->job->n_processes; i++) {
-                const char *library = capo_job_info(&r->job->processes[i], CAPO_INFO_DLSYM_FRONT);
-
-                if (library) {
-                        PROBLEM(r, DLSYM_FRONT, library);
-                        return;
-                }
-        }
+        while (p < end && !capo_job_info(p, key))
+                p++;
+        return p < end ? p : NULL;
 }
 
 /* A profile or a sweep was given, but NCCL was not configured for capo's tuner, or cannot load it
- * under that name. */
-static void not_tuned(struct capo_page *r)
+ * under that name; the libnccl is newer than this capo; another tool's dlsym() runs before ours. */
+static void library_problems(struct capo_page *r)
 {
-        for (uint32_t i = 0; i < r->job->n_processes; i++) {
-                const struct capo_job_process *p = &r->job->processes[i];
-                const char *plugin = capo_job_info(p, CAPO_INFO_UNTUNED),
-                           *profile = capo_job_info(p, CAPO_INFO_PROFILE),
-                           *version = capo_job_info(p, CAPO_INFO_NCCL_VERSION);
+        const struct capo_job_process *p = first_with(r, CAPO_INFO_UNTUNED);
+        const char *profile = p ? capo_job_info(p, CAPO_INFO_PROFILE) : NULL;
 
-                if (plugin) {
-                        bool any = profile && *profile;
-
-                        PROBLEM(r, NOT_TUNED, any ? "profile " : "a sweep", any ? profile : "",
-                                version ? version : "", plugin);
-                        return;
-                }
-        }
+        if (p)
+                PROBLEM(r, NOT_TUNED, profile && *profile ? "profile " : "a sweep", profile ?: "",
+                        capo_job_info(p, CAPO_INFO_NCCL_VERSION) ?: "",
+                        capo_job_info(p, CAPO_INFO_UNTUNED));
+        p = first_with(r, CAPO_INFO_NCCL_UNKNOWN);
+        if (p)
+                PROBLEM(r, UNKNOWN_CALLS, capo_job_info(p, CAPO_INFO_NCCL_VERSION) ?: "",
+                        capo_job_info(p, CAPO_INFO_NCCL_UNKNOWN));
+        p = first_with(r, CAPO_INFO_DLSYM_FRONT);
+        if (p)
+                PROBLEM(r, DLSYM_FRONT, capo_job_info(p, CAPO_INFO_DLSYM_FRONT));
 }
 
-/* Rows that override settings per call, where that is not possible. */
-static void turns_dead(struct capo_page *r)
+/* Rows that override settings per call, or have a chunk size, where NCCL does not take these. */
+static void dead_rows(struct capo_page *r)
 {
         const struct capo_job_process *first = r->job->processes;
         const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
+        struct capo_rules_row row = {.chunk = 0};
         char turns[16], file[512];
+        bool named = capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file);
 
-        if (!capo_rules_value(first->rules, CAPO_RULES_TURNS, turns, sizeof turns))
-                return;
-        capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file);
-        if (version && !capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CALL_CONFIG))
-                PROBLEM(r, TURNS_DEAD, file, "NCCL before 2.31 has no calls that take them");
-        else if (strcmp(turns, "on"))
-                PROBLEM(r, TURNS_DEAD, file,
-                        "CAPO_STEER=1 was not set, as capo run does on every rank");
-}
-
-/* Rows with a chunk size, where NCCL does not ask for one. */
-static void chunks_dead(struct capo_page *r)
-{
-        const struct capo_job_process *first = r->job->processes;
-        const char *version = capo_job_info(first, CAPO_INFO_NCCL_VERSION);
-        struct capo_rules_row row;
-        char file[512];
-
-        if (!version || capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CHUNK) ||
-            !capo_rules_value(first->rules, CAPO_RULES_FILE, file, sizeof file))
-                return;
-        for (const char *at = first->rules; capo_rules_next(&at, &row);) {
-                if (!row.chunk)
-                        continue;
-                PROBLEM(r, CHUNKS_DEAD, file);
-                return;
+        if (capo_rules_value(first->rules, CAPO_RULES_TURNS, turns, sizeof turns)) {
+                if (version && !capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CALL_CONFIG))
+                        PROBLEM(r, TURNS_DEAD, file,
+                                "NCCL before 2.31 has no calls that take them");
+                else if (strcmp(turns, "on"))
+                        PROBLEM(r, TURNS_DEAD, file,
+                                "CAPO_STEER=1 was not set, as capo run does on every rank");
         }
+        if (!named || !version || capo_nccl_has(capo_nccl_named(version), CAPO_NCCL_CHUNK))
+                return;
+        for (const char *at = first->rules; !row.chunk && capo_rules_next(&at, &row);)
+                ;
+        if (row.chunk)
+                PROBLEM(r, CHUNKS_DEAD, file);
 }
 
 /* Ranks with another profile than the first rank's, with other rules of it, or with none. */
@@ -234,21 +207,6 @@ static void captured_calls(struct capo_page *r)
                 PROBLEM(r, CAPTURED, TEXT_COUNT(calls), calls == 1 ? " was" : "s were");
 }
 
-/* Set the call of the last problem. */
-static void about_call(struct capo_page *r, int rank, uint8_t call, uint32_t seq,
-                       const char *result)
-{
-        struct capo_problem *p = r->n_problems ? &r->problems[r->n_problems - 1] : NULL;
-
-        if (!p)
-                return;
-        p->call = call;
-        p->seq = seq;
-        p->result = result;
-        if (rank >= 0)
-                capo_problem_rank(r, rank);
-}
-
 static const char *result_name(int8_t result)
 {
         static const char *const names[] = {
@@ -268,11 +226,14 @@ static uint64_t failed_calls(struct capo_page *r)
         for (uint32_t i = 0; i < r->job->n_failures && (r->all || i < FAILURES_SHOWN); i++) {
                 const struct capo_job_failure *f = &r->job->failures[i];
                 int rank = r->job->processes[f->process].rank;
+                struct capo_problem *p = PROBLEM(r, FAILED_CALL, rank, capo_call_name(f->call),
+                                                 capo_page_comm(r, f->comm), result_name(f->result),
+                                                 TEXT_COUNT(f->calls));
 
-                PROBLEM(r, FAILED_CALL, rank, capo_call_name(f->call), capo_page_comm(r, f->comm),
-                        result_name(f->result), TEXT_COUNT(f->calls));
-                capo_problem_comm(r, f->comm);
-                about_call(r, rank, f->call, 0, result_name(f->result));
+                p->comm = f->comm;
+                p->call = f->call;
+                p->result = result_name(f->result);
+                capo_problem_rank(p, rank);
                 said += f->calls;
         }
         return said;
@@ -287,16 +248,18 @@ static void stood_still(struct capo_page *r)
 
                 for (uint32_t k = 0; c->skew && c->skew->aligned && k < c->n_members; k++) {
                         const struct capo_skew_rank *rank = &c->skew->ranks[k];
-                        int of_job = c->members[k].job_rank;
+                        struct capo_problem *p;
                         char who[300];
 
                         if (rank->hole_ns < STILL_NS)
                                 continue;
-                        PROBLEM(r, STOOD_STILL, capo_job_member_text(c, &c->members[k], who),
-                                capo_call_name(rank->hole_call), rank->hole_seq, c->name,
-                                TEXT_TIME(rank->hole_ns));
-                        capo_problem_comm(r, i);
-                        about_call(r, of_job, rank->hole_call, rank->hole_seq, NULL);
+                        p = PROBLEM(r, STOOD_STILL, capo_job_member_text(c, &c->members[k], who),
+                                    capo_call_name(rank->hole_call), rank->hole_seq, c->name,
+                                    TEXT_TIME(rank->hole_ns));
+                        p->comm = i;
+                        p->call = rank->hole_call;
+                        p->seq = rank->hole_seq;
+                        capo_problem_rank(p, c->members[k].job_rank);
                 }
         }
 }
@@ -305,15 +268,16 @@ static void masked_ranks(struct capo_page *r)
 {
         for (uint32_t i = 0; i < r->job->n_comms; i++) {
                 const struct capo_job_member *who;
+                struct capo_problem *p;
                 char name[300];
 
                 if (!capo_job_masked(&r->job->comms[i], &who))
                         continue;
-                PROBLEM(r, MASKED, r->job->comms[i].name, who ? "; the fewest dispatches: " : "",
-                        who ? capo_job_member_text(&r->job->comms[i], who, name) : "");
-                capo_problem_comm(r, i);
-                if (who && who->job_rank >= 0)
-                        capo_problem_rank(r, who->job_rank);
+                p = PROBLEM(r, MASKED, r->job->comms[i].name,
+                            who ? "; the fewest dispatches: " : "",
+                            who ? capo_job_member_text(&r->job->comms[i], who, name) : "");
+                p->comm = i;
+                capo_problem_rank(p, who ? who->job_rank : -1);
         }
 }
 
@@ -366,11 +330,8 @@ void capo_judge_problems(struct capo_page *r)
         capo_judge_stalls(r);
         missing_ranks(r);
         rule_problems(r);
-        not_tuned(r);
-        unknown_calls(r);
-        dlsym_front(r);
-        turns_dead(r);
-        chunks_dead(r);
+        library_problems(r);
+        dead_rows(r);
         report_slices(r);
         clocks_apart(r);
         captured_calls(r);
@@ -380,8 +341,7 @@ void capo_judge_problems(struct capo_page *r)
 
                 if (!s || !s->mismatched || capo_job_masked(&job->comms[i], &masked))
                         continue; /* a masked rank skipped calls, so its numbers differ */
-                PROBLEM(r, MISMATCH, job->comms[i].name, s->mismatch_seq);
-                capo_problem_comm(r, i);
+                PROBLEM(r, MISMATCH, job->comms[i].name, s->mismatch_seq)->comm = i;
         }
         failed = 0;
         for (uint32_t i = 0; i < job->n_rows; i++)

@@ -187,6 +187,7 @@ static bool all_timed(const struct capo_page *r, double silent)
 static void report_stall(struct capo_page *r, struct stall s, bool last)
 {
         char verdict[256], stops[128], why[400];
+        struct capo_problem *p;
         int rank = -1;
 
         read_verdict(r, s, verdict, sizeof verdict, &rank);
@@ -213,11 +214,10 @@ static void report_stall(struct capo_page *r, struct stall s, bool last)
                          "on these; the cause is not known");
         else
                 snprintf(why, sizeof why, "who was the cause is not known");
-        PROBLEM(r, STALL, r->job->n_ranks > (int)r->job->n_processes ? " that left a log" : "",
-                TEXT_TIME(length_of(s)),
-                TEXT_WHEN((uint64_t)fmin(fmax(s.from, 0), (double)INT64_MAX), "%H:%M:%S"), why);
-        if (rank >= 0)
-                capo_problem_rank(r, rank);
+        p = PROBLEM(r, STALL, r->job->n_ranks > (int)r->job->n_processes ? " that left a log" : "",
+                    TEXT_TIME(length_of(s)),
+                    TEXT_WHEN((uint64_t)fmin(fmax(s.from, 0), (double)INT64_MAX), "%H:%M:%S"), why);
+        capo_problem_rank(p, rank);
 }
 
 /* When the process began its last call, ns since 1970. */

@@ -5,12 +5,19 @@
 #include "analysis/job/log_calls.h"
 #include "analysis/job/stops.h"
 #include "analysis/steps/job_steps.h"
-#include "analysis/steps/steps_job_parts.h"
+#include "analysis/job/gpu_spans.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 
-/* Reads the calls of a log in the form that step detection needs. */
+/* The calls of one process that can be in steps, sorted by time. */
+struct step_log {
+        struct capo_step_call *call; /* comm: 1 + index in job->comms, 0: none */
+        uint32_t n;
+        struct capo_gpu_span *span; /* sorted by begin; NULL: not requested */
+        uint32_t n_spans;
+        bool captured; /* some calls were captured into a CUDA graph; they are left out */
+};
 
 struct reader {
         struct step_log *to;

@@ -570,10 +570,9 @@ Test(problems, ranks_in_words)
                 cr_assert(text == table[i].text || !strcmp(text, table[i].text), "%s", text);
                 free(text);
         }
-        capo_problem_add(&page, CAPO_PROBLEM_NETWORK, NULL, "%s", "x");
-        capo_problem_comm(&page, 0);
-        capo_problem_ranks(&page, table[3].is, 6);
-        cr_assert(page.problems[0].n_runs == 2 && page.problems[0].comm == 0);
+        capo_problem_ranks(capo_problem_add(&page, CAPO_PROBLEM_NETWORK, NULL, "%s", "x"),
+                           table[3].is, 6);
+        cr_assert(page.problems[0].n_runs == 2);
         cr_assert(page.problems[0].runs[0].first == 0 && page.problems[0].runs[0].n == 1);
         cr_assert(page.problems[0].runs[1].first == 2 && page.problems[0].runs[1].n == 3);
         capo_judge_logs(&page);
