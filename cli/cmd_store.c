@@ -30,6 +30,8 @@ static int take_store_word(void *options, char *word)
         return 0;
 }
 
+static void close_store(struct capo_store **store) { capo_store_close(*store); }
+
 /* Print runs that are stored but that capo fit will not use. */
 static void warn_left_out(const struct capo_samples *set)
 {
@@ -50,28 +52,21 @@ static int add_samples(void *options, int n, char **words)
 {
         struct options *o = options;
         struct capo_samples set = {0};
-        struct capo_store *store = NULL;
+        _cleanup_(close_store) struct capo_store *store = NULL;
         char why[512];
         int64_t id;
-        int r = cli_inputs_read(&o->inputs, &set);
 
-        if (r >= 0) {
-                cli_inputs_notes(&set);
-                capo_store_wait(o->wait);
-                r = capo_store_open(o->path, true, &store, why, sizeof why);
-                if (r >= 0)
-                        r = capo_store_add(store, &set, &o->about, &id, why, sizeof why);
-                if (r < 0)
-                        capo_error("%s", why);
-                else
-                        printf("import %lld: %s of %s\n", (long long)id,
-                               capo_text_plural(set.n, "sample", NULL),
-                               capo_text_plural(set.n_runs, "trial", NULL));
-                if (r >= 0)
-                        warn_left_out(&set);
-        }
-        capo_store_close(store);
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        if (cli_inputs_read(&o->inputs, &set) < 0)
+                return CAPO_EXIT_FAIL;
+        cli_inputs_notes(&set);
+        capo_store_wait(o->wait);
+        if (capo_store_open(o->path, true, &store, why, sizeof why) < 0 ||
+            capo_store_add(store, &set, &o->about, &id, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        printf("import %lld: %s of %s\n", (long long)id, capo_text_plural(set.n, "sample", NULL),
+               capo_text_plural(set.n_runs, "trial", NULL));
+        warn_left_out(&set);
+        return CAPO_EXIT_OK;
 }
 
 static void print_import(const struct capo_store_import *m, void *table)
@@ -85,21 +80,16 @@ static int list_imports(void *options, int n, char **words)
 {
         _cleanup_(capo_table_freep) struct capo_table *t =
                 capo_table_new("r6,l20/d,r10,r7/e,l12,l12/c,l10/a,l12/b,l");
-        struct capo_store *store = NULL;
+        _cleanup_(close_store) struct capo_store *store = NULL;
         char why[512];
-        int r = capo_store_open(words[0], false, &store, why, sizeof why);
 
-        if (r >= 0) {
-                capo_table_row(
-                        t,
-                        "import\ttime\tsamples\ttrials\tcluster\tlink\tnic\tdriver\tfirst source");
-                r = capo_store_list(store, print_import, t, why, sizeof why);
-                capo_table_print(t, cli_screen_begin(stdout), 1);
-        }
-        if (r < 0)
-                capo_error("%s", why);
-        capo_store_close(store);
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        capo_table_row(t,
+                       "import\ttime\tsamples\ttrials\tcluster\tlink\tnic\tdriver\tfirst source");
+        if (capo_store_open(words[0], false, &store, why, sizeof why) < 0 ||
+            capo_store_list(store, print_import, t, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        capo_table_print(t, cli_screen_begin(stdout), 1);
+        return CAPO_EXIT_OK;
 }
 
 static const struct capo_store_filter *filter_of(struct options *o)
@@ -116,28 +106,25 @@ static int query_store(void *options, int n, char **words)
 {
         struct options *o = options;
         struct capo_samples set = {0};
-        struct capo_store *store = NULL;
+        _cleanup_(close_store) struct capo_store *store = NULL;
         char why[512];
         int r = capo_store_open(words[0], false, &store, why, sizeof why);
 
-        if (r >= 0 && o->sql)
-                r = capo_store_query(store, o->sql, stdout, why, sizeof why);
-        else if (r >= 0)
-                r = capo_store_read(store, filter_of(o), &set, why, sizeof why);
+        if (r >= 0)
+                r = o->sql ? capo_store_query(store, o->sql, stdout, why, sizeof why)
+                           : capo_store_read(store, filter_of(o), &set, why, sizeof why);
         if (r < 0)
-                capo_error("%s", why);
-        if (r >= 0 && !o->sql)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        if (!o->sql)
                 cli_inputs_csv(stdout, &set);
-        capo_store_close(store);
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        return CAPO_EXIT_OK;
 }
 
 static int remove_import(void *options, int n, char **words)
 {
-        struct capo_store *store = NULL;
+        _cleanup_(close_store) struct capo_store *store = NULL;
         char why[512], *end;
         long long id = strtoll(words[1], &end, 10);
-        int r;
 
         if (*end || end == words[1])
                 return capo_fail(
@@ -146,13 +133,10 @@ static int remove_import(void *options, int n, char **words)
                         words[1]);
         if (access(words[0], F_OK) < 0) /* opened for writing, it would be made */
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", words[0], strerror(errno));
-        r = capo_store_open(words[0], true, &store, why, sizeof why);
-        if (r >= 0)
-                r = capo_store_remove(store, id, why, sizeof why);
-        if (r < 0)
-                capo_error("%s", why);
-        capo_store_close(store);
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        if (capo_store_open(words[0], true, &store, why, sizeof why) < 0 ||
+            capo_store_remove(store, id, why, sizeof why) < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s", why);
+        return CAPO_EXIT_OK;
 }
 
 /* The same as capo fit with this store as its only input. */

@@ -31,22 +31,15 @@ json_t *cli_json_cause(const struct capo_late_cause *cause);
 /** cli_json_bug() - a row of the known bugs. @match: "fits", "maybe"; NULL: not checked. */
 json_t *cli_json_bug(const struct capo_known_bug *bug, const char *match);
 
-/** cli_json_print() - print @page and a newline
- * @page: freed; NULL (no memory when it was made) prints nothing
- * @flags: jansson's
- *
- * Return: 0; -ENOMEM. */
+/** cli_json_print() - print @page, which is freed, and a newline; @flags: jansson's. Return: 0. */
 int cli_json_print(FILE *out, json_t *page, size_t flags);
 
 /** cli_json_csv_value() - print a scalar as a CSV cell; null is empty. */
 void cli_json_csv_value(FILE *out, const json_t *value);
 
-/** cli_json_csv() - print the objects of a list in @page as rows of CSV
- * @page: freed; NULL (no memory when it was made) prints nothing
+/** cli_json_csv() - print the objects of a list in @page, which is freed, as rows of CSV
  * @path: names of nested lists, outermost first, "series.points": a row also has the scalars of the
- * enclosing objects. The first row names the columns.
- *
- * Return: 0; -ENOMEM. */
+ * enclosing objects. The first row names the columns. Return: 0. */
 int cli_json_csv(FILE *out, json_t *page, const char *path);
 
 /** CLI_FORM_PRINT() - print to stdout in @form: @json with jansson's @flags, its rows at @path as

@@ -45,12 +45,12 @@ void cli_page_title(struct cli_page *page, const char *format, ...)
         PRINT(page->title);
 }
 
-void cli_page_under(struct cli_page *page, const char *format, ...)
+void cli_texts_add(struct cli_texts *list, const char *format, ...)
 {
         char *text;
 
         PRINT(text);
-        append_text(&page->under, text);
+        append_text(list, text);
 }
 
 void cli_page_fact(struct cli_page *page, const char *label, const char *format, ...)
@@ -60,14 +60,6 @@ void cli_page_fact(struct cli_page *page, const char *label, const char *format,
         PRINT(value);
         append_text(&page->labels, label ? xstrdup(label) : NULL);
         append_text(&page->values, value);
-}
-
-void cli_page_problem(struct cli_page *page, const char *format, ...)
-{
-        char *text;
-
-        PRINT(text);
-        append_text(&page->problems, text);
 }
 
 struct cli_section *cli_page_section(struct cli_page *page, const char *title,
@@ -89,14 +81,6 @@ void cli_section_of(struct cli_section *s, const char *format, ...)
         PRINT(s->of);
 }
 
-void cli_section_cell(struct cli_section *s, const char *format, ...)
-{
-        char *text;
-
-        PRINT(text);
-        append_text(&s->cells, text);
-}
-
 void cli_section_end(struct cli_section *s)
 {
         while (s->cells.n % s->n_columns)
@@ -112,14 +96,6 @@ void cli_section_row(struct cli_section *s, const char *format, ...)
         for (rest = text; (cell = strsep(&rest, "\t"));)
                 append_text(&s->cells, xstrdup(cell));
         cli_section_end(s);
-}
-
-void cli_section_line(struct cli_section *s, const char *format, ...)
-{
-        char *text;
-
-        PRINT(text);
-        append_text(&s->lines, text);
 }
 
 void cli_section_note(struct cli_page *page, struct cli_section *s, const char *format, ...)
@@ -142,14 +118,17 @@ struct style {
         const char *bold, *warn, *plain;
 };
 
-/* "TITLE [1]" */
+/* "TITLE [1]", as wide as the margin if the rows stand beside it. */
 static char *format_title(const struct cli_section *s, const struct style *style, char *text,
                           size_t room)
 {
+        int pad;
+
         snprintf(text, room, "%s%s%s", style->bold, s->title, style->plain);
         for (unsigned i = 0; i < s->n_notes; i++)
                 capo_append(text, room, " [%u]", s->notes[i]);
-        return text;
+        pad = s->columns[0].head ? 0 : MARGIN - (int)cli_screen_width(text);
+        return capo_append(text, room, "%*s", pad > 0 ? pad : 0, "");
 }
 
 static const char *cell_text(const struct cli_section *s, size_t i)
@@ -190,10 +169,9 @@ static struct capo_table *group_rows(const struct cli_section *s, const char *sp
 }
 
 /* Print rows under their heads, or beside the title. @left_out: names of dropped columns. */
-static void print_rows(const struct cli_section *s, FILE *out, const struct style *style,
-                       FILE *left_out)
+static void print_rows(const struct cli_section *s, const char *title, FILE *out, FILE *left_out)
 {
-        char spec[CLI_COLUMNS_MAX * 8] = "", title[256];
+        char spec[CLI_COLUMNS_MAX * 8] = "";
         bool beside = !s->columns[0].head;
         _cleanup_(capo_table_freep) struct capo_table *t = NULL;
 
@@ -202,24 +180,17 @@ static void print_rows(const struct cli_section *s, FILE *out, const struct styl
         for (unsigned c = 0; c < s->n_columns; c++)
                 capo_append(spec, sizeof spec, "%s", s->columns[c].spec);
         t = capo_table_new(spec);
-        format_title(s, style, title, sizeof title);
         for (unsigned c = 0; c < s->n_columns && !beside; c++)
                 capo_table_cell(t, "%s", s->columns[c].head);
         for (size_t i = 0; i < s->cells.n; i++) {
                 if (beside && i % s->n_columns == 0)
-                        capo_table_cell(t, "%s%*s", i ? "" : title,
-                                        i || cli_screen_width(title) > MARGIN
-                                                ? 0
-                                                : (int)(MARGIN - cli_screen_width(title)),
-                                        "");
+                        capo_table_cell(t, "%s", i ? "" : title);
                 capo_table_cell(t, "%s", cell_text(s, i));
         }
         if (s->columns[0].groups && !capo_table_fits(t, out)) {
                 capo_table_free(t);
                 t = group_rows(s, spec + strlen(s->columns[0].spec));
         }
-        if (!beside)
-                fprintf(out, "%s%s%s\n", title, s->of ? "   " : "", s->of ? s->of : "");
         capo_table_fit(t, out, left_out);
 }
 
@@ -231,20 +202,15 @@ static void print_section(const struct cli_section *s, FILE *out, const struct s
 
         if (cli_section_empty(s))
                 return;
+        format_title(s, style, title, sizeof title);
         fputc('\n', out);
+        if (!beside)
+                fprintf(out, "%s%s%s\n", title, s->of ? "   " : "", s->of ?: "");
         if (s->cells.n)
-                print_rows(s, out, style, left_out);
-        else if (!beside)
-                fprintf(out, "%s%s%s\n", format_title(s, style, title, sizeof title),
-                        s->of ? "   " : "", s->of ? s->of : "");
+                print_rows(s, title, out, left_out);
         for (size_t i = 0; i < s->lines.n; i++) {
-                format_title(s, style, title, sizeof title);
                 if (beside && !i && !s->cells.n)
-                        fprintf(out, "%s%*s  %s\n", title,
-                                cli_screen_width(title) > MARGIN
-                                        ? 0
-                                        : (int)(MARGIN - cli_screen_width(title)),
-                                "", s->lines.text[i]);
+                        fprintf(out, "%s  %s\n", title, s->lines.text[i]);
                 else
                         fprintf(out, "%*s%s\n", beside ? MARGIN + 2 : 0, "", s->lines.text[i]);
         }

@@ -9,8 +9,7 @@
  *      cli_section_cell(s, "%s", name);                         row by row, left to right
  *      cli_section_note(page, s, "1 call in %u was timed", n);
  *
- * A section without column heads is printed beside its title, one with heads below it. No function
- * fails: without memory a page is shorter. */
+ * A section without column heads is printed beside its title, one with heads below it. */
 #pragma once
 
 #include <stdio.h>
@@ -69,7 +68,6 @@ struct cli_page {
         struct cli_texts labels, values, problems, notes;
         struct cli_section **section;
         unsigned n_sections;
-        struct cli_section spare; /* returned when memory is short; not printed */
         void (*picture)(const void *about,
                         FILE *out); /* HTML: a picture after the leading sections */
         const void *about;
@@ -83,13 +81,13 @@ struct cli_page *cli_page_new(void);
 
 void cli_page_title(struct cli_page *page, const char *format, ...) CLI_FORMAT(2);
 
-/** cli_page_under() - add a line below the title. */
-void cli_page_under(struct cli_page *page, const char *format, ...) CLI_FORMAT(2);
+/** cli_page_under() - add a line below the title; cli_page_problem() - a problem. */
+void cli_texts_add(struct cli_texts *list, const char *format, ...) CLI_FORMAT(2);
+#define cli_page_under(page, ...)   cli_texts_add(&(page)->under, __VA_ARGS__)
+#define cli_page_problem(page, ...) cli_texts_add(&(page)->problems, __VA_ARGS__)
 
 /** cli_page_fact() - add an important number; a NULL label begins a new line. */
 void cli_page_fact(struct cli_page *page, const char *label, const char *format, ...) CLI_FORMAT(3);
-
-void cli_page_problem(struct cli_page *page, const char *format, ...) CLI_FORMAT(2);
 
 /** cli_page_section() - add a section; @title and @columns must live as long as the page. */
 struct cli_section *cli_page_section(struct cli_page *page, const char *title,
@@ -98,16 +96,15 @@ struct cli_section *cli_page_section(struct cli_page *page, const char *title,
 /** cli_section_of() - set the section's subject, printed beside its title. */
 void cli_section_of(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
 
-/** cli_section_cell() - add the next cell; missing cells of a row are empty. */
-void cli_section_cell(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
+/** cli_section_cell() - add the next cell; missing cells of a row are empty. cli_section_line() - a
+ * sentence below the rows. */
+#define cli_section_cell(s, ...) cli_texts_add(&(s)->cells, __VA_ARGS__)
+#define cli_section_line(s, ...) cli_texts_add(&(s)->lines, __VA_ARGS__)
 void cli_section_end(struct cli_section *s);
 
 /** cli_section_row() - add the cells of a row up to its end, tab-separated; missing ones are empty.
  */
 void cli_section_row(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
-
-/** cli_section_line() - add a sentence below the rows. */
-void cli_section_line(struct cli_section *s, const char *format, ...) CLI_FORMAT(2);
 
 /** cli_section_note() - add a one-line caveat, numbered and printed at the end of the page; beyond
  * CLI_NOTES_MAX only with --notes. @s NULL: for the whole page, and without a number. */

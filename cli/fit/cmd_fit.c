@@ -68,8 +68,10 @@ static bool nothing_faster(const struct capo_fit *fit)
 }
 
 /* Problems of the rules themselves, for example one that can never match. */
-static void add_finding(void *page, enum capo_finding_level level, uint32_t line, const char *text)
+static void add_finding(void *arg, enum capo_finding_level level, uint32_t line, const char *text)
 {
+        struct cli_page *page = arg;
+
         if (level != CAPO_FINDING_NOTE)
                 cli_page_problem(page, "%s", text);
 }

@@ -2,7 +2,6 @@
 /* capo report: one page from logs. This file has the command line and reads the logs.
  * analysis/report/job_judge.h judges; the formats (report_formats.def) print. */
 #include <fnmatch.h>
-#include <sys/stat.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
@@ -21,52 +20,21 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"
 
-/* ---- reading ---- */
-
-struct progress {
-        char what[80];
-        uint64_t total, before;
-};
-
-static void show_progress(uint64_t bytes, void *arg)
-{
-        const struct progress *p = arg;
-
-        cli_progress_percent(p->what, p->before + bytes, p->total);
-}
-
-static uint64_t log_size(const struct capo_log_paths *paths, size_t i)
-{
-        struct stat st;
-
-        if (paths->log[i])
-                return capo_log_size(paths->log[i]);
-        return stat(paths->path[i], &st) == 0 ? (uint64_t)st.st_size : 0;
-}
-
 static void read_logs(struct capo_page *r, struct capo_log_paths *paths)
 {
-        struct progress p = {.total = 0};
         char why[512] = "";
 
-        for (size_t i = 0; i < paths->n; i++)
-                p.total += log_size(paths, i);
         for (size_t i = 0; i < paths->n; i++) {
-                const char *path = paths->path[i];
-                const uint64_t size = log_size(paths, i);
                 struct capo_log *log;
-                int e;
 
-                snprintf(p.what, sizeof p.what, "reading log %zu of %zu,", i + 1, paths->n);
-                e = capo_log_paths_take(paths, i, &log, why, sizeof why);
-                if (e >= 0)
-                        capo_job_add(r->job, log, show_progress, &p);
-                if (e < 0) {
-                        cli_progress_end();
-                        capo_warn("%s %s: left out", path, why);
-                        capo_problem_left_out(r, path, why);
+                cli_progress("reading log", i + 1, paths->n);
+                if (capo_log_paths_take(paths, i, &log, why, sizeof why) >= 0) {
+                        capo_job_add(r->job, log, NULL, NULL);
+                        continue;
                 }
-                p.before += size;
+                cli_progress_end();
+                capo_warn("%s %s: left out", paths->path[i], why);
+                capo_problem_left_out(r, paths->path[i], why);
         }
         cli_progress_end();
 }
