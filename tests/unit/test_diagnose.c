@@ -387,7 +387,7 @@ Test(diagnose, ends_of_processes)
                 {"limit", "RuntimeError: can't start new thread"},
                 {"limit", "libgomp: Thread creation failed: Resource temporarily unavailable"},
                 {"disk", "OSError: [Errno 122] Disk quota exceeded: 'a'"},
-                {"driver", "Failed to initialize NVML: Unknown Error"},
+                {"container", "Failed to initialize NVML: Unknown Error"},
                 {"gpu", "NVRM: Xid (PCI:0000:19:00): 154, GPU recovery action changed from 0x0 "
                         "(None) to 0x1 (GPU Reset Required)"},
                 {"network", "libfabric:35:16::efa:cq:rxr_cq_write_tx_error():243<warn> err: 20, "
