@@ -421,11 +421,11 @@ enum { FAILURE_WORDS = 12 }; /* of is_failure(): they alone show a failure; the 
 static bool is_failure(const char *line, size_t size, bool hint)
 {
         static const char *const words[] = {
-                "error",     "failed",      "failure",   "fatal",     "exception",
-                "aborted",   "aborting",    "killed",    "panic",     "timed out",
-                "NCCL WARN", "core dumped", "unable",    "could not", "refused",
-                "denied",    "invalid",     "libfabric", "cannot",    "couldn't",
-                "can't",     "unreachable", "expected",  "already",   "insufficient"};
+                "error",        "failed",    "failure", "fatal",       "exception", "aborted",
+                "aborting",     "killed",    "panic",   "timed out",   "NCCL WARN", "core dumped",
+                "unable",       "could not", "refused", "denied",      "invalid",   "libfabric",
+                "cannot",       "couldn't",  "can't",   "unreachable", "expected",  "already",
+                "insufficient", "out of"};
 
         if (*line == '#' || memmem(line, size, " NCCL INFO ", 11))
                 return false;
@@ -524,8 +524,9 @@ static void take_words_of(struct search *s, const struct capo_record *record, bo
                                                  : failure ? COVERED_LEAST
                                                            : COVERED_HINT))
                 return;
-        if (means == MEANS_ELASTIC && capo_evidence_has("ChildFailedError", s->e))
-                return; /* torchrun's own report knows more */
+        if ((means == MEANS_ELASTIC && capo_evidence_has("ChildFailedError", s->e)) ||
+            (means == MEANS_SERVER_DEAD && capo_evidence_has("Traceback (most recent", s->e)))
+                return; /* torchrun's own report, or the exception, knows more */
         row = meanings[means];
         if (row.rank <= CAPO_RANK_UNDECIDED && cover_last(line) > covered)
                 return;
