@@ -114,7 +114,9 @@ static bool is_instance(const struct search *s, const char *at, const char *line
                 return false;
         if (!strncmp(at, "Traceback",
                      9)) /* the launcher's traceback only says that a process failed */
-                return !capo_line_has(capo_exception_line(at, line), "ChildFailedError");
+                return !capo_line_has(
+                        capo_exception_line(at, line),
+                        "ChildFailedError|initialization failed due to an exception|Engine core initialization failed");
         if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" means nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
         if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints about NICs has no prefix */
