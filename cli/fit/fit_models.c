@@ -89,18 +89,6 @@ static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
         return asks;
 }
 
-static int note_model(const struct fit_models_shown *s, struct capo_profile *profile)
-{
-        char nccl[16];
-
-        capo_nccl_text((uint32_t)s->f->model.nccl.version, nccl, sizeof nccl);
-        return capo_profile_note(profile, CAPO_PROVENANCE, "nccl", nccl) |
-               capo_profile_note(profile, CAPO_PROVENANCE, "clock", "none: modelled") |
-               capo_profile_note(profile, CAPO_PROVENANCE, "source",
-                                 "NCCL's cost model on virtual GPUs, corrected by links and hops") |
-               capo_profile_note(profile, CAPO_PLATFORM, "machine", s->machine);
-}
-
 /* What is the same for all allocations. */
 struct asking {
         const struct fit_models *m;
@@ -123,7 +111,7 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
         struct capo_fit_fragment f;
         struct fit_models_shown s = {
                 .text = text, .t = machine->t, .a = a, .f = &f, .measured_in = k->measured_in};
-        char why[512];
+        char why[512], nccl[16];
         int r = capo_fit_fragment(machine, a, exact, k->asks, k->n_asks, k->options, k->profile, &f,
                                   why, sizeof why);
 
@@ -139,15 +127,20 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
                 fragment_beyond(machine, a, &f.model, f.orders.row, &beyond);
                 s.beyond = &beyond;
         }
-        if (k->profile->n_notes[CAPO_PLATFORM] == 0)
-                r = note_model(&s, k->profile);
-        if (r == 0 && json_array_append_new(k->list, fit_models_json(&s)) < 0)
-                r = -ENOMEM;
-        if (r == 0)
-                (brief ? fit_models_line : fit_models_page)(k->page, &s);
+        if (k->profile->n_notes[CAPO_PLATFORM] == 0) {
+                capo_nccl_text((uint32_t)f.model.nccl.version, nccl, sizeof nccl);
+                r = capo_profile_note(k->profile, CAPO_PROVENANCE, "nccl", nccl) |
+                    capo_profile_note(k->profile, CAPO_PROVENANCE, "clock", "none: modelled") |
+                    capo_profile_note(
+                            k->profile, CAPO_PROVENANCE, "source",
+                            "NCCL's cost model on virtual GPUs, corrected by links and hops") |
+                    capo_profile_note(k->profile, CAPO_PLATFORM, "machine", s.machine);
+                if (r < 0)
+                        capo_error("fit: no memory");
+        }
+        json_array_append_new(k->list, fit_models_json(&s));
+        (brief ? fit_models_line : fit_models_page)(k->page, &s);
         capo_fit_fragment_finish(&f);
-        if (r < 0)
-                capo_error("fit: no memory");
         return r < 0 ? -1 : 0;
 }
 
@@ -175,7 +168,7 @@ struct example { /* the first subset of its class */
         int gpus[CAPO_PLAN_GPUS_MAX];
 };
 
-/* Return: the number of classes of @n GPUs; -E2BIG more than @room; -ENOMEM. */
+/* Return: the number of classes of @n GPUs; -1: more than @room. */
 static int classes_of(const struct capo_topology *t, int n, struct example *out, int room)
 {
         int found = 0;
@@ -197,7 +190,7 @@ static int classes_of(const struct capo_topology *t, int n, struct example *out,
                 while (k < found && strcmp(out[k].class, e.class) != 0)
                         k++;
                 if (k == found && found == room)
-                        return -E2BIG;
+                        return -1;
                 if (k == found)
                         out[found++] = e;
         }
@@ -229,7 +222,7 @@ static int model_every_class(struct asking *k, const char *text)
         struct capo_layout layout;
         int n[2] = {0, 0}, found[2] = {0, 1}, nodes = 0;
 
-        if (!x || capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 ||
+        if (capo_layout_parse(text, &layout, NULL) < 0 || layout.n_nodes > 2 ||
             layout.n_ranks < 2 || capo_layout_largest(&layout) > t->n_gpus || t->n_gpus > 16)
                 return capo_fail(
                         -1,
@@ -244,9 +237,7 @@ static int model_every_class(struct asking *k, const char *text)
         for (int i = 0; i < nodes; i++) {
                 found[i] = classes_of(t, n[i], x + i * CLASSES, CLASSES);
                 if (found[i] < 0)
-                        return capo_fail(-1, "fit: --every %s: %s", text,
-                                         found[i] == -E2BIG ? "more than 64 classes"
-                                                            : strerror(-found[i]));
+                        return capo_fail(-1, "fit: --every %s: more than 64 classes", text);
         }
         for (int i = 0; i < found[0]; i++) {
                 cli_progress("asking NCCL, class", (uint64_t)i, (uint64_t)found[0]);

@@ -6,6 +6,7 @@
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
 #include "cli/fit/cmd_fit.h"
+#include "cli/fit/fit_page.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
 #include "core/base/size.h"
@@ -192,23 +193,8 @@ static bool same_line(const struct fit_models_shown *s, size_t a, size_t b)
 {
         const struct fragment_model *m = &s->f->model;
 
-        return m->nccl.rows[a].coll == m->nccl.rows[b].coll &&
-               get_own_choice(m, a) == get_own_choice(m, b) &&
-               fragment_fastest(m->cost[a]) == fragment_fastest(m->cost[b]) &&
-               s->f->decided[a].choice == s->f->decided[b].choice &&
-               s->f->decided[a].settle == s->f->decided[b].settle;
-}
-
-/* "4 MiB - 8 MiB" */
-static const char *range_text(const struct fragment_model *m, size_t first, size_t last,
-                              char text[40])
-{
-        char from[16], to[16];
-
-        snprintf(text, 40, first == last ? "%s" : "%s - %s",
-                 capo_size_print(m->nccl.rows[first].bytes, from, sizeof from),
-                 capo_size_print(m->nccl.rows[last].bytes, to, sizeof to));
-        return text;
+        return same_settle(s, a, b) && s->f->decided[a].choice == s->f->decided[b].choice &&
+               fragment_fastest(m->cost[a]) == fragment_fastest(m->cost[b]);
 }
 
 static void add_decision_row(struct cli_section *t, const struct fit_models_shown *s, size_t first,
@@ -222,8 +208,9 @@ static void add_decision_row(struct cli_section *t, const struct fit_models_show
         if (best != mine)
                 snprintf(gain, sizeof gain, "%.0f %%", 100 * d->gain);
         cli_section_row(t, "%s\t%s\t%.1f\t%.1f\t%s\t%.1f\t%s\t%s",
-                        range_text(m, first, last, range), choice_text(mine, picks, sizeof picks),
-                        m->nccl.rows[last].us, fragment_cost(m->cost[last], mine),
+                        fit_page_range(m->nccl.rows[first].bytes, m->nccl.rows[last].bytes, range),
+                        choice_text(mine, picks, sizeof picks), m->nccl.rows[last].us,
+                        fragment_cost(m->cost[last], mine),
                         best == mine ? "the same" : choice_text(best, text, sizeof text),
                         fragment_cost(m->cost[last], best), gain,
                         d->choice                     ? "yes"
@@ -265,16 +252,17 @@ static void add_collective(struct cli_page *page, const struct fit_models_shown 
                 add_no_gain(t, s, end - 1, gain);
 }
 
+static const struct cli_column sentences[] = {{NULL, "l~"}};
+
 /* Another order of the nodes, where it is faster: it costs nothing. */
 static void add_order(struct cli_page *page, const struct fit_models_shown *s)
 {
-        static const struct cli_column columns[] = {{NULL, "l~"}};
         char text[512];
         struct cli_section *t;
 
         if (!*fragment_orders_text(&s->f->orders, &s->f->model, s->a->n_ranks, text, sizeof text))
                 return;
-        t = cli_page_section(page, "ORDER", columns, 1);
+        t = cli_page_section(page, "ORDER", sentences, 1);
         cli_section_row(t, "%s", text);
         cli_section_row(t, "%s", FRAGMENT_ORDER_HOW);
 }
@@ -282,9 +270,8 @@ static void add_order(struct cli_page *page, const struct fit_models_shown *s)
 /* Settings to try, where no choice of NCCL's table has what the links allow. */
 static void add_beyond(struct cli_page *page, const struct fragment_beyond *beyond)
 {
-        static const struct cli_column columns[] = {{NULL, "l~"}};
         struct cli_section *t =
-                beyond && beyond->n ? cli_page_section(page, "BEYOND", columns, 1) : NULL;
+                beyond && beyond->n ? cli_page_section(page, "BEYOND", sentences, 1) : NULL;
 
         for (int i = 0; t && i < beyond->n; i++)
                 cli_section_row(t, "%s", beyond->text[i]);
@@ -292,8 +279,7 @@ static void add_beyond(struct cli_page *page, const struct fragment_beyond *beyo
 
 static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
 {
-        static const struct cli_column columns[] = {{NULL, "l~"}};
-        struct cli_section *t = cli_page_section(page, "RULE", columns, 1);
+        struct cli_section *t = cli_page_section(page, "RULE", sentences, 1);
         char when[64] = "";
 
         if (s->f->line < 0) {
@@ -353,7 +339,8 @@ static void format_rows(const struct fit_models_shown *s, char *out, size_t room
                 if (choice)
                         capo_append(out, room, "%s%s %s %s %.0f %%", *out ? "; " : "",
                                     capo_coll_word(m->nccl.rows[i].coll),
-                                    range_text(m, i, k - 1, range),
+                                    fit_page_range(m->nccl.rows[i].bytes, m->nccl.rows[k - 1].bytes,
+                                                   range),
                                     choice_text(choice, text, sizeof text),
                                     100 * s->f->decided[k - 1].gain);
         }

@@ -20,9 +20,18 @@ static const char *format_percent(double fraction, char *text, size_t room)
 
 #define WIDE 10 /* an interval wider than this many times the value says nothing */
 
-/* Mean over all sizes of a row. The interval is the mean of theirs, because their errors may have
- * one cause. */
-const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, char text[48])
+const char *fit_page_range(uint64_t first, uint64_t last, char text[40])
+{
+        char from[16], to[16];
+
+        snprintf(text, 40, first == last ? "%s" : "%s - %s",
+                 capo_size_print(first, from, sizeof from), capo_size_print(last, to, sizeof to));
+        return text;
+}
+
+/* "4.1 % +- 1.0 %": mean over all sizes of a row. The interval is the mean of theirs, because their errors
+ * may have one cause. */
+static const char *print_gain(const struct capo_fit_series *s, int first, int last, char text[48])
 {
         double gain = 0, half = 0;
         char a[16], b[16];
@@ -61,7 +70,7 @@ static void add_range_row(struct cli_section *t, const struct capo_fit_series *s
         int c = p->shown;
         const struct capo_fit_cell *cell = capo_fit_cell_of(s, last, c),
                                    *def = capo_fit_cell_of(s, last, 0);
-        char from[16], to[16], name[56], us[48], own[48] = "", chose[80] = "-\t", gain[48];
+        char range[40], name[56], us[48], own[48] = "", chose[80] = "-\t", gain[48];
 
         if (p->default_ran)
                 snprintf(own, sizeof own, "%s %s", capo_ran_algo(p->default_ran),
@@ -73,13 +82,11 @@ static void add_range_row(struct cli_section *t, const struct capo_fit_series *s
                 snprintf(chose, sizeof chose, def->us < 99.95 ? "%s\t%.1f" : "%s\t%.0f",
                          *own ? own : "?", def->us);
         cli_section_row(
-                t, "%s%s%s\t%s\t%s\t%s\t%s\t%s",
-                capo_size_print(s->points[first].bytes, from, sizeof from),
-                first == last ? "" : " - ",
-                first == last ? "" : capo_size_print(p->bytes, to, sizeof to),
+                t, "%s\t%s\t%s\t%s\t%s\t%s",
+                fit_page_range(s->points[first].bytes, p->bytes, range),
                 c == 0 && *own ? own
                                : capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
-                us, chose, fit_page_gain(s, first, last, gain), capo_fit_verdict_text(p->verdict));
+                us, chose, print_gain(s, first, last, gain), capo_fit_verdict_text(p->verdict));
 }
 
 static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
@@ -180,20 +187,17 @@ static void add_next_measurement(struct cli_section *t, const struct capo_fit_se
                         "other choices at the same sizes: only NCCL's own was measured"};
         const struct capo_fit_candidate *c = &s->candidates[n->candidate];
         const char *when = rank ? "then" : "measure next";
-        char a[16], b[16], name[56];
+        char range[40], name[56];
 
         if (n->what == CAPO_FIT_NEXT_DEFAULT || n->what == CAPO_FIT_NEXT_OTHERS)
                 cli_section_line(t, "%s: %s", when, runs[n->what]);
         else
                 cli_section_line(
                         t,
-                        "%s: %s%s%s, %s of %s%s%s (expected gain if the better one is taken then: "
+                        "%s: %s, %s of %s%s%s (expected gain if the better one is taken then: "
                         "%.1f %%)",
-                        when, capo_size_print(s->points[n->first].bytes, a, sizeof a),
-                        n->first == n->last ? "" : " - ",
-                        n->first == n->last
-                                ? ""
-                                : capo_size_print(s->points[n->last].bytes, b, sizeof b),
+                        when,
+                        fit_page_range(s->points[n->first].bytes, s->points[n->last].bytes, range),
                         capo_text_plural((unsigned)n->times, "more run", NULL),
                         n->what == CAPO_FIT_NEXT_DEFAULT_AGAIN ? "NCCL's own choice and " : "",
                         capo_fit_candidate_text(c, name, sizeof name),
@@ -203,7 +207,8 @@ static void add_next_measurement(struct cli_section *t, const struct capo_fit_se
         add_sweep_command(t, s, n);
 }
 
-char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room)
+/* "NCCL's own choice in 3 runs, Ring Simple in 3" */
+static char *print_runs(const struct capo_fit_series *s, char *text, size_t room)
 {
         char name[56];
 
@@ -223,7 +228,7 @@ static void add_compared(struct cli_section *t, const struct capo_fit_series *s)
 {
         char runs[600];
 
-        cli_section_line(t, "compared: %s%s%s%s%s%s%s", fit_page_runs(s, runs, sizeof runs),
+        cli_section_line(t, "compared: %s%s%s%s%s%s%s", print_runs(s, runs, sizeof runs),
                          *s->like.hosts ? "; hosts " : "", s->like.hosts,
                          *s->like.driver ? "; driver " : "", s->like.driver,
                          *s->like.settings ? "; settings " : "", s->like.settings);
@@ -278,28 +283,24 @@ static void add_series(struct cli_page *page, const struct capo_fit_series *s, b
                 add_next_measurement(t, s, i, &s->next[i]);
 }
 
-const char *fit_page_days(const struct capo_samples *set, char text[32])
+/* "2026-11-20 to 2026-11-22": dates of the runs used, in UTC if their files have them; "": none has. */
+static const char *print_days(const struct capo_samples *set, char text[32])
 {
-        int64_t first = INT64_MAX, last = 0;
-        time_t at;
+        time_t at[2] = {INT64_MAX, 0}; /* the first, the last */
+        char day[2][12] = {"", ""};
         struct tm tm;
-        char a[12] = "", b[12] = "";
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 int64_t t = set->runs[i].left_out ? 0 : set->runs[i].began.at;
 
-                if (!t)
-                        continue;
-                first = t < first ? t : first;
-                last = t > last ? t : last;
+                at[0] = t && t < at[0] ? t : at[0];
+                at[1] = t > at[1] ? t : at[1];
         }
-        at = (time_t)first;
-        if (last && gmtime_r(&at, &tm))
-                strftime(a, sizeof a, "%F", &tm);
-        at = (time_t)last;
-        if (last && gmtime_r(&at, &tm))
-                strftime(b, sizeof b, "%F", &tm);
-        snprintf(text, 32, strcmp(a, b) ? "%s to %s" : "%s", a, b);
+        for (int i = 0; i < 2 && at[1]; i++) {
+                if (gmtime_r(&at[i], &tm))
+                        strftime(day[i], sizeof day[i], "%F", &tm);
+        }
+        snprintf(text, 32, strcmp(day[0], day[1]) ? "%s to %s" : "%s", day[0], day[1]);
         return text;
 }
 
@@ -312,7 +313,7 @@ static void add_heading(struct cli_page *page, const struct capo_samples *set,
         cli_page_title(page, "capo fit   %s   %llu samples%s%s",
                        capo_text_plural(set->n_files, "input", NULL),
                        (unsigned long long)fit->n_samples,
-                       *fit_page_days(set, days) ? "   measured " : "", days);
+                       *print_days(set, days) ? "   measured " : "", days);
         if (fit->n_warmup)
                 capo_append(text, sizeof text, ", %.1f %% warm-up dropped",
                             100.0 * (double)fit->n_warmup / (double)fit->n_samples);
@@ -351,16 +352,14 @@ static void add_beside(struct cli_page *page, const struct capo_fit *fit)
                                                     {"us", "r"}};
         struct cli_section *t =
                 cli_page_section(page, "BESIDE NCCL'S TABLE", columns, N_ELEMENTS(columns));
-        char from[16], to[16];
+        char range[40];
 
         cli_section_of(t, "for registered buffers; no rule forces or prevents it");
         for (size_t i = 0; i < fit->n_beside; i++) {
                 const struct capo_fit_beside *b = &fit->beside[i];
 
-                cli_section_row(t, "%s, %d ranks\t%s%s%s\t%s %s\t%s\t%.1f", capo_call_name(b->call),
-                                b->like.n_ranks, capo_size_print(b->from, from, sizeof from),
-                                b->from == b->upto ? "" : " - ",
-                                b->from == b->upto ? "" : capo_size_print(b->upto, to, sizeof to),
+                cli_section_row(t, "%s, %d ranks\t%s\t%s %s\t%s\t%.1f", capo_call_name(b->call),
+                                b->like.n_ranks, fit_page_range(b->from, b->upto, range),
                                 capo_ran_algo(b->ran), capo_ran_proto(b->ran),
                                 capo_make_name(b->make), b->us);
         }
@@ -434,7 +433,7 @@ void fit_runs(const struct capo_samples *set)
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l44,.r8/a,l18,.l~");
         _cleanup_free_ struct labels *labels = xcalloc(set->n_runs + 1, sizeof *labels);
 
-        for (size_t i = 0; labels && i < set->n; i++) {
+        for (size_t i = 0; i < set->n; i++) {
                 struct labels *l = &labels[set->v[i].run];
                 uint64_t label = (uint64_t)set->v[i].want << 40 |
                                  (uint64_t)set->v[i].want_channels << 32 | set->v[i].want_chunk;
@@ -446,7 +445,7 @@ void fit_runs(const struct capo_samples *set)
                 l->n++;
         }
         capo_table_row(t, "run\tsamples\tlabel\twhy");
-        for (size_t i = 0; labels && i < set->n_runs; i++) {
+        for (size_t i = 0; i < set->n_runs; i++) {
                 const struct capo_trial *run = &set->runs[i];
                 char where[64], label[56];
                 size_t n = strlen(run->source);
@@ -481,26 +480,25 @@ int fit_provenance_when(struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
 }
 
-/* A text per collective with the numbers of runs compared. */
-static int note_runs(const struct capo_fit *fit, struct capo_profile *profile)
+/* The numbers of runs compared, by collective. */
+static void list_runs(const struct capo_fit *fit, char *all, size_t room)
 {
-        char all[1200] = "", runs[600];
+        char runs[600];
 
         for (int i = 0; i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
 
-                if (s->n_candidates > 1 && strlen(all) + sizeof runs < sizeof all)
-                        capo_append(all, sizeof all, "%s%s on %d ranks: %s", *all ? "; " : "",
+                if (s->n_candidates > 1 && strlen(all) + sizeof runs < room)
+                        capo_append(all, room, "%s%s on %d ranks: %s", *all ? "; " : "",
                                     capo_call_name(s->call), s->like.n_ranks,
-                                    fit_page_runs(s, runs, sizeof runs));
+                                    print_runs(s, runs, sizeof runs));
         }
-        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "runs", all) : 0;
 }
 
-/* A text per written row with its gain and interval. */
-static int note_gains(const struct capo_fit *fit, struct capo_profile *profile)
+/* The written rows, each with its gain and interval. */
+static void list_gains(const struct capo_fit *fit, char *all, size_t room)
 {
-        char all[2400] = "", size[16], name[56], gain[48];
+        char size[16], name[56], gain[48];
 
         for (int i = 0; i < fit->n_series; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
@@ -510,76 +508,80 @@ static int note_gains(const struct capo_fit *fit, struct capo_profile *profile)
 
                         if (row->chosen <= 0 || row->last < row->first)
                                 continue;
-                        capo_append(all, sizeof all, "%s%s on %d ranks up to %s: %s %s",
-                                    *all ? "; " : "", capo_call_name(s->call), s->like.n_ranks,
+                        capo_append(all, room, "%s%s on %d ranks up to %s: %s %s", *all ? "; " : "",
+                                    capo_call_name(s->call), s->like.n_ranks,
                                     capo_size_print(s->points[row->last].bytes, size, sizeof size),
                                     capo_fit_candidate_text(&s->candidates[row->chosen], name,
                                                             sizeof name),
-                                    fit_page_gain(s, row->first, row->last, gain));
+                                    print_gain(s, row->first, row->last, gain));
                 }
         }
-        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "gains", all) : 0;
 }
 
 /* The hosts of all series, each once. */
-static int note_hosts(const struct capo_fit *fit, const struct capo_trial *first,
-                      struct capo_profile *profile)
+static void list_hosts(const struct capo_fit *fit, const struct capo_trial *first, char *all,
+                       size_t room)
 {
-        char all[512] = "";
+        char seen[1024] = ",", probe[sizeof first->hosts + 2];
 
         for (int i = 0; i < (fit->n_series ? fit->n_series : 1); i++) {
                 const struct capo_trial *like = fit->n_series ? &fit->series[i].like : first;
-                char hosts[sizeof like->hosts], *save = NULL;
+                char hosts[sizeof like->hosts], *next = hosts, *host;
 
                 strcpy(hosts, like->hosts);
-                for (char *host = strtok_r(hosts, ",", &save); host;
-                     host = strtok_r(NULL, ",", &save)) {
-                        const char *at = strstr(all, host);
-                        size_t n = strlen(host);
-
-                        while (at && ((at > all && at[-1] != ',') || (at[n] && at[n] != ',')))
-                                at = strstr(at + 1, host);
-                        if (!at)
-                                capo_append(all, sizeof all, "%s%s", *all ? "," : "", host);
+                while ((host = strsep(&next, ","))) {
+                        snprintf(probe, sizeof probe, ",%s,", host);
+                        if (!*host || strstr(seen, probe))
+                                continue;
+                        capo_append(seen, sizeof seen, "%s,", host);
+                        capo_append(all, room, "%s%s", *all ? "," : "", host);
                 }
         }
-        if (strlen(all) == sizeof all - 1) /* it was cut */
-                strcpy(all + sizeof all - 4, "...");
-        return *all ? capo_profile_note(profile, CAPO_PROVENANCE, "hosts", all) : 0;
+        if (strlen(all) == room - 1) /* it was cut */
+                strcpy(all + room - 4, "...");
 }
 
 int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                    struct capo_profile *profile)
 {
         const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
-        char nccl[16], days[32], sources[256] = "";
+        char nccl[16], days[32], sources[256] = "", runs[1200] = "", gains[2400] = "",
+                                 hosts[512] = "";
+        const struct {
+                const char *key, *text;
+        } notes[] = {
+                {"nccl",
+                 like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl) : "not recorded"},
+                {"clock",
+                 capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make)},
+                {"source", sources},
+                {"samples", NULL},
+                {"runs", runs},
+                {"gains", gains},
+                {"measured", print_days(set, days)},
+                {"hosts", hosts},
+                {"driver", like->driver},
+                {"settings", like->settings},
+        };
         int e = fit_provenance_when(profile);
 
         for (size_t i = 0; i < set->n_runs; i++) {
                 const char *slash = strrchr(set->runs[i].source, '/'),
                            *name = slash && slash[1] ? slash + 1 : set->runs[i].source;
 
-                if (strstr(sources, name) || strlen(sources) + strlen(name) + 8 > sizeof sources)
-                        continue;
-                capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
+                if (!strstr(sources, name) && strlen(sources) + strlen(name) + 8 <= sizeof sources)
+                        capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "nccl",
-                               like->nccl ? capo_nccl_text(like->nccl, nccl, sizeof nccl)
-                                          : "not recorded");
-        e |= capo_profile_note(
-                profile, CAPO_PROVENANCE, "clock",
-                capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make));
-        e |= capo_profile_note(profile, CAPO_PROVENANCE, "source", sources);
-        e |= capo_profile_note_number(profile, CAPO_PROVENANCE, "samples", (double)fit->n_samples);
-        e |= note_runs(fit, profile);
-        e |= note_gains(fit, profile);
-        if (*fit_page_days(set, days))
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "measured", days);
-        e |= note_hosts(fit, like, profile);
-        if (like->driver[0])
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "driver", like->driver);
-        if (like->settings[0])
-                e |= capo_profile_note(profile, CAPO_PROVENANCE, "settings", like->settings);
+        list_runs(fit, runs, sizeof runs);
+        list_gains(fit, gains, sizeof gains);
+        list_hosts(fit, like, hosts, sizeof hosts);
+        for (size_t i = 0; i < N_ELEMENTS(notes); i++)
+                e |= !notes[i].text ? capo_profile_note_number(profile, CAPO_PROVENANCE,
+                                                               notes[i].key, (double)fit->n_samples)
+                     : *notes[i].text || notes[i].text == sources
+                             ? capo_profile_note(profile, CAPO_PROVENANCE, notes[i].key,
+                                                 notes[i].text)
+                             : 0;
         if (like->gpu[0])
                 e |= capo_profile_note(profile, CAPO_PLATFORM, "gpu", like->gpu);
         return e;

@@ -23,15 +23,8 @@ void fit_runs(const struct capo_samples *set);
 json_t *fit_json(const struct capo_samples *set, const struct capo_fit *fit,
                  const struct capo_profile *profile);
 
-/** fit_page_runs() - "NCCL's own choice in 3 runs, Ring Simple in 3": returns @text. */
-char *fit_page_runs(const struct capo_fit_series *s, char *text, size_t room);
-
-/** fit_page_gain() - "4.1 % +- 1.0 %" over the points from @first to @last: returns @text. */
-const char *fit_page_gain(const struct capo_fit_series *s, int first, int last, char text[48]);
-
-/** fit_page_days() - "2026-11-20 to 2026-11-22": dates of the runs used, in UTC if their files have
- * them; "": none has. Returns @text. */
-const char *fit_page_days(const struct capo_samples *set, char text[32]);
+/** fit_page_range() - "4 MiB - 8 MiB", "4 MiB": returns @text. */
+const char *fit_page_range(uint64_t first, uint64_t last, char text[40]);
 
 /** fit_provenance_when() - set tool and date of @profile. Return: 0; negative errno. */
 int fit_provenance_when(struct capo_profile *profile);
