@@ -57,27 +57,13 @@ static void make_block(struct capo_fit_maker *m, const struct capo_fit_item *ite
         }
 }
 
-static uint64_t key_of(const struct capo_fit_candidate *k)
-{
-        return (uint64_t)CAPO_ALGO_PROTO(k->algo, k->proto) << 40 | (uint64_t)k->channels << 32 |
-               k->chunk;
-}
-
-static int find_candidate(const struct capo_fit_series *s, uint64_t key)
-{
-        for (int c = 1; c < s->n_candidates; c++) {
-                if (key_of(&s->candidates[c]) == key)
-                        return c;
-        }
-        return 0;
-}
-
 static void make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
                         const struct capo_fit_item *items, size_t n)
 {
-        _cleanup_free_ uint64_t *keys = xmalloc((n + 1) * sizeof *keys);
-        int n_keys = 0, n_points = 0, n_blocks = 0;
+        _cleanup_free_ uint64_t *keys = xmalloc((n + 2) * sizeof *keys);
+        int n_keys = 1, n_points = 0, n_blocks = 0;
 
+        keys[0] = 0; /* NCCL's own choice */
         for (size_t i = 0; i < n; i++) {
                 bool new_point = i == 0 || items[i].bytes != items[i - 1].bytes;
                 bool new_candidate = new_point || items[i].candidate != items[i - 1].candidate;
@@ -86,26 +72,24 @@ static void make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
                 n_points += new_point;
                 n_blocks += new_candidate || items[i].run != items[i - 1].run ||
                             items[i].place != items[i - 1].place;
-                if (!new_candidate || items[i].candidate == 0)
+                if (!new_candidate)
                         continue;
-                for (k = n_keys; k > 0 && keys[k - 1] >= items[i].candidate; k--) {
-                        if (keys[k - 1] == items[i].candidate)
-                                break;
-                }
+                for (k = n_keys; k > 0 && keys[k - 1] > items[i].candidate;)
+                        k--;
                 if (k > 0 && keys[k - 1] == items[i].candidate)
                         continue;
                 memmove(&keys[k + 1], &keys[k], (size_t)(n_keys - k) * sizeof *keys);
                 keys[k] = items[i].candidate;
                 n_keys++;
         }
-        s->n_candidates = n_keys + 1;
+        s->n_candidates = n_keys;
         s->candidates = xcalloc((size_t)s->n_candidates, sizeof *s->candidates);
         s->points = xcalloc((size_t)n_points, sizeof *s->points);
         s->blocks = xcalloc((size_t)n_blocks, sizeof *s->blocks);
         s->cells = xcalloc((size_t)n_points * (size_t)s->n_candidates, sizeof *s->cells);
         s->rows = xcalloc(2 * (size_t)n_points + 4, sizeof *s->rows);
         for (int k = 0; k < n_keys; k++)
-                s->candidates[k + 1] =
+                s->candidates[k] =
                         (struct capo_fit_candidate){.algo = (uint8_t)(keys[k] >> 44),
                                                     .proto = (uint8_t)(keys[k] >> 40 & 15),
                                                     .channels = (uint8_t)(keys[k] >> 32),
@@ -122,7 +106,8 @@ static void make_points(struct capo_fit_maker *m, struct capo_fit_series *s,
                         s->points[s->n_points++].bytes = items[i].bytes;
                 make_block(m, &items[i], k - i, b);
                 b->point = s->n_points - 1;
-                b->candidate = items[i].candidate ? find_candidate(s, items[i].candidate) : 0;
+                while (keys[b->candidate] != items[i].candidate)
+                        b->candidate++;
         }
         s->n_samples = n;
 }
@@ -271,44 +256,33 @@ static void keep_place_gaps(struct capo_fit_series *s)
         }
 }
 
-static void place_habit(struct capo_fit_maker *m, struct capo_fit_series *s)
+static void place_habit(struct capo_fit_series *s)
 {
-        _cleanup_free_ double *habit = xcalloc((size_t)s->n_candidates, sizeof *habit);
-        _cleanup_free_ size_t *at = xcalloc((size_t)s->n_candidates + 1, sizeof *at);
-        size_t n_all = 0; /* at: insert position for the next block of a candidate */
-        double all = 0;
         _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        double all = 0, habit;
 
         keep_place_gaps(s);
-        for (int i = 1; i < s->n_blocks; i++) {
-                bool both = are_halves(s, i);
+        for (int c = -1; c < s->n_candidates; c++) { /* -1: over all, for those with few pairs */
+                size_t n = 0;
 
-                at[s->blocks[i].candidate + 1] += both;
-                n_all += both;
-        }
-        for (int c = 0; c < s->n_candidates; c++)
-                at[c + 1] += at[c];
-        for (int i = 1; i < s->n_blocks; i++) {
-                if (are_halves(s, i))
-                        v[at[s->blocks[i].candidate]++] =
-                                s->blocks[i].value - s->blocks[i - 1].value;
-        }
-        for (int c = 0; c < s->n_candidates;
-             c++) { /* the overall one is for candidates with few pairs */
-                size_t from = c ? at[c - 1] : 0;
+                for (int i = 1; i < s->n_blocks; i++) {
+                        if (are_halves(s, i) && (c < 0 || s->blocks[i].candidate == c))
+                                v[n++] = s->blocks[i].value - s->blocks[i - 1].value;
+                }
+                if (c < 0 && n == 0)
+                        return;
+                habit = c < 0 || n >= 3 ? capo_median(v, n) : all;
+                all = c < 0 ? habit : all;
+                for (int i = 0; i < s->n_blocks; i++) {
+                        struct capo_fit_block *b = &s->blocks[i];
 
-                habit[c] = at[c] - from >= 3 ? capo_median(v + from, at[c] - from) : NAN;
-        }
-        all = n_all ? capo_median(v, n_all) : 0;
-        for (int c = 0; c < s->n_candidates; c++)
-                habit[c] = isnan(habit[c]) ? all : habit[c];
-        for (int i = 0; n_all && i < s->n_blocks; i++) {
-                struct capo_fit_block *b = &s->blocks[i];
-
-                if (b->place == CAPO_PLACE_IN)
-                        b->value -= habit[b->candidate] / 2;
-                else if (b->place == CAPO_PLACE_OUT)
-                        b->value += habit[b->candidate] / 2;
+                        if (b->candidate != c)
+                                continue;
+                        if (b->place == CAPO_PLACE_IN)
+                                b->value -= habit / 2;
+                        else if (b->place == CAPO_PLACE_OUT)
+                                b->value += habit / 2;
+                }
         }
 }
 
@@ -386,17 +360,6 @@ static void what_default_ran(struct capo_fit_series *s)
         }
 }
 
-/* Number the runs within each cell; blocks are sorted by run there. */
-static void number_folds(struct capo_fit_series *s)
-{
-        for (int i = 0; i < s->n_blocks; i++) {
-                struct capo_fit_block *b = &s->blocks[i], *a = i ? b - 1 : NULL;
-                bool same = a && a->point == b->point && a->candidate == b->candidate;
-
-                b->fold = !same ? 0 : a->run == b->run ? a->fold : a->fold + 1;
-        }
-}
-
 /* Must NCCL's own choice be one of these candidates? NCCL takes the cheapest pair by its model;
  * with NCCL_PROTO=p it takes the cheapest with p. So one of the three runs with a forced protocol
  * is its own choice. The same holds for algorithms, if all that the collective has were tried. */
@@ -433,10 +396,15 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
         if (e < 0)
                 return e;
         set_aside(m, s);
-        place_habit(m, s);
+        place_habit(s);
         run_habit(s);
         what_default_ran(s);
-        number_folds(s);
+        for (int i = 0; i < s->n_blocks; i++) { /* sorted by run within a cell */
+                struct capo_fit_block *b = &s->blocks[i], *a = i ? b - 1 : NULL;
+                bool same = a && a->point == b->point && a->candidate == b->candidate;
+
+                b->fold = !same ? 0 : a->fold + (a->run != b->run);
+        }
         s->covered = !s->has_default && covers_default(s);
         capo_fit_noise(s);
         return 0;

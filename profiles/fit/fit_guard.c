@@ -138,18 +138,12 @@ static void same_settings(struct capo_samples *set, const struct seen *seen)
         }
 }
 
-/* Are both known, and different? A driver version from CUDA is not compared with one that a person
- * wrote. */
-static bool known_to_differ(const char *a, const char *b)
-{
-        return *a && *b && strcmp(a, b) && !strncmp(a, "CUDA ", 5) == !strncmp(b, "CUDA ", 5);
-}
-
 /* Is there a run of NCCL's own choice (or else of candidates) in @t's place that is not known to
  * differ from @t? -1: there is no such run. @of: offset of the text to compare. */
 static int has_comparable_run(const struct capo_samples *set, const struct seen *seen,
                               const struct capo_trial *t, size_t of, bool own_choice)
 {
+        const char *x, *y = (const char *)t + of;
         int found = -1;
 
         for (size_t i = 0; i < set->n_runs; i++) {
@@ -158,7 +152,10 @@ static int has_comparable_run(const struct capo_samples *set, const struct seen 
                 if (a->left_out || !(own_choice ? seen[i].n_default : seen[i].n_forced) ||
                     capo_trial_order(a, t))
                         continue;
-                if (!known_to_differ((const char *)a + of, (const char *)t + of))
+                /* a driver version from CUDA is not compared with one that a person wrote */
+                x = (const char *)a + of;
+                if (!*x || !*y || !strcmp(x, y) ||
+                    !strncmp(x, "CUDA ", 5) != !strncmp(y, "CUDA ", 5))
                         return 1;
                 found = 0;
         }
@@ -170,21 +167,17 @@ static int has_comparable_run(const struct capo_samples *set, const struct seen 
 static void one_place(struct capo_samples *set, const struct seen *seen, size_t of,
                       const char *what)
 {
-        for (size_t i = 0; i < set->n_runs; i++) {
-                struct capo_trial *t = &set->runs[i];
+        for (size_t i = 0; i < 2 * set->n_runs; i++) {
+                bool own = i >= set->n_runs;
+                struct capo_trial *t = &set->runs[i % set->n_runs];
+                const struct seen *x = &seen[i % set->n_runs];
 
-                if (!t->left_out && seen[i].n_forced && !seen[i].n_default &&
-                    has_comparable_run(set, seen, t, of, true) == 0)
-                        capo_trial_leave_out(t, "NCCL's own choice was measured %s than %.40s",
+                if (!t->left_out &&
+                    (own ? x->n_default && !x->n_forced : x->n_forced && !x->n_default) &&
+                    has_comparable_run(set, seen, t, of, !own) == 0)
+                        capo_trial_leave_out(t, "%s measured %s than %.40s",
+                                             own ? "the candidates were" : "NCCL's own choice was",
                                              what, (const char *)t + of);
-        }
-        for (size_t i = 0; i < set->n_runs; i++) {
-                struct capo_trial *t = &set->runs[i];
-
-                if (!t->left_out && seen[i].n_default && !seen[i].n_forced &&
-                    has_comparable_run(set, seen, t, of, false) == 0)
-                        capo_trial_leave_out(t, "the candidates were measured %s than %.40s", what,
-                                             (const char *)t + of);
         }
 }
 
@@ -206,18 +199,6 @@ static void compare_runs(struct capo_samples *set, const struct seen *seen)
         if (drivers)
                 one_place(set, seen, offsetof(struct capo_trial, driver),
                           "with another GPU driver");
-}
-
-/* A rule needs the order of the nodes, which numbers of NCCL alone leave open. */
-static void known_order(struct capo_samples *set)
-{
-        for (size_t i = 0; i < set->n_runs; i++) {
-                struct capo_trial *t = &set->runs[i];
-
-                if (!t->left_out && strstr(t->layout, CAPO_LAYOUT_ANY))
-                        capo_trial_leave_out(
-                                t, "the order of its nodes is not known: --layout tells it");
-        }
 }
 
 /* Runs that contradict the others: times in other units, or another choice by NCCL for the same
@@ -248,18 +229,6 @@ struct suspect {
         int64_t apart; /* sum of differences in decades */
 };
 
-static uint64_t place_of(const struct capo_trial *t)
-{
-        uint64_t h = mix_hash(mix_hash(mix_hash(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes),
-                              t->nccl);
-
-        for (const char *c = t->layout; *c; c++)
-                h = mix_hash(h, (unsigned char)*c);
-        for (const char *c = t->gpu; *c; c++)
-                h = mix_hash(h, (unsigned char)*c);
-        return h;
-}
-
 /* From 0.1 ns on; without a logarithm, because it runs for each sample. */
 static int decade_of(double us)
 {
@@ -287,10 +256,10 @@ static void cast_vote(struct ballot *b, const struct capo_sample *s)
         }
 }
 
-/* The decade that most runs are in, or next to; -1: no majority. */
-static int usual_decade(const struct ballot *b)
+/* The decade that most runs are in, or next to, and NCCL's choice in most runs. */
+static struct usual count_ballot(const struct ballot *b)
 {
-        int best = -1;
+        struct usual usual = {.decade = -1};
         uint32_t most = b->n / 2;
 
         for (int d = 0; d < DECADES; d++) {
@@ -299,20 +268,14 @@ static int usual_decade(const struct ballot *b)
 
                 if (n > most) {
                         most = n;
-                        best = d;
+                        usual.decade = d;
                 }
         }
-        return best;
-}
-
-/* NCCL's choice in most runs; 0: no majority. */
-static uint8_t usual_choice(const struct ballot *b)
-{
-        for (int k = 0; k < CHOICES; k++) {
+        for (int k = CHOICES - 1; k >= 0; k--) {
                 if (b->n_ran[k] * 2 > b->n_own)
-                        return b->ran[k];
+                        usual.choice = b->ran[k];
         }
-        return 0;
+        return usual;
 }
 
 static void count_sample(const struct usual *usual, struct capo_samples *set,
@@ -343,8 +306,16 @@ static void count_votes(const struct capo_samples *set, struct usual *usual)
         _cleanup_free_ uint64_t *place = xmalloc((set->n_runs + 1) * sizeof *place);
         _cleanup_free_ struct capo_fit_key *keys = xmalloc((set->n + 1) * sizeof *keys);
 
-        for (size_t i = 0; i < set->n_runs; i++)
-                place[i] = place_of(&set->runs[i]);
+        for (size_t i = 0; i < set->n_runs; i++) {
+                const struct capo_trial *t = &set->runs[i];
+
+                place[i] = mix_hash(
+                        mix_hash(mix_hash(1, (uint64_t)t->n_ranks), (uint64_t)t->n_nodes), t->nccl);
+                for (const char *c = t->layout; *c; c++)
+                        place[i] = mix_hash(place[i], (unsigned char)*c);
+                for (const char *c = t->gpu; *c; c++)
+                        place[i] = mix_hash(place[i], (unsigned char)*c);
+        }
         for (size_t i = 0; i < set->n; i++) {
                 const struct capo_sample *s = &set->v[i];
 
@@ -363,7 +334,7 @@ static void count_votes(const struct capo_samples *set, struct usual *usual)
                         if (!capo_ran_beside(s->ran) && !set->runs[s->run].left_out)
                                 cast_vote(&b, s);
                 }
-                result = (struct usual){usual_decade(&b), usual_choice(&b)};
+                result = count_ballot(&b);
                 for (size_t k = i; k < end; k++)
                         usual[keys[k].at] = result;
         }
@@ -397,7 +368,13 @@ void capo_fit_guard(struct capo_samples *set, bool force)
 {
         _cleanup_free_ struct seen *seen = xcalloc(set->n_runs + 1, sizeof *seen);
 
-        known_order(set);
+        for (size_t i = 0; i < set->n_runs; i++) {
+                struct capo_trial *t = &set->runs[i];
+
+                if (!t->left_out && strstr(t->layout, CAPO_LAYOUT_ANY)) /* a rule needs it */
+                        capo_trial_leave_out(
+                                t, "the order of its nodes is not known: --layout tells it");
+        }
         sum_samples(set, seen);
         drop_identical(set, seen);
         leave_odd_runs(set);

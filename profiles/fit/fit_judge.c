@@ -35,13 +35,6 @@ const char *capo_fit_verdict_text(enum capo_fit_verdict verdict) { return verdic
 
 const char *capo_fit_verdict_word(enum capo_fit_verdict verdict) { return verdicts[verdict].word; }
 
-static bool best_is_nccls(const struct capo_fit_series *s, int p)
-{
-        int best = s->points[p].best;
-
-        return best <= 0 || capo_fit_cell_of(s, p, best)->is_default;
-}
-
 static enum capo_fit_verdict point_verdict(const struct capo_fit_series *s,
                                            const struct capo_fit_options *o, int p)
 {
@@ -163,10 +156,12 @@ static void suggest_next(struct capo_fit_series *s, const struct capo_fit_option
 void capo_fit_judge(struct capo_fit_series *s, const struct capo_fit_options *o)
 {
         for (int p = 0; p < s->n_points; p++) {
-                s->points[p].shown = s->points[p].chosen > 0 ? s->points[p].chosen
-                                     : best_is_nccls(s, p)   ? 0
-                                                             : s->points[p].best;
-                s->points[p].verdict = point_verdict(s, o, p);
+                struct capo_fit_point *q = &s->points[p];
+
+                q->shown = q->chosen > 0                                                 ? q->chosen
+                           : q->best <= 0 || capo_fit_cell_of(s, p, q->best)->is_default ? 0
+                                                                                         : q->best;
+                q->verdict = point_verdict(s, o, p);
         }
         suggest_next(s, o);
 }
@@ -213,27 +208,6 @@ static void score_decision(struct tally *t, const struct capo_fit_cell *truth, i
                 s->regret.n_worse++;
 }
 
-static int row_choice(const struct capo_fit_row *rows, int n, uint64_t bytes)
-{
-        for (int i = 0; i < n; i++) {
-                if (bytes <= rows[i].upto)
-                        return rows[i].chosen;
-        }
-        return 0;
-}
-
-/* Runs count as repeated if at least a third of the blocks belong to second or later runs. */
-static int folds_of(const struct capo_fit_series *s)
-{
-        int again = 0, most = 0;
-
-        for (int i = 0; i < s->n_blocks; i++) {
-                again += s->blocks[i].fold > 0;
-                most = s->blocks[i].fold + 1 > most ? s->blocks[i].fold + 1 : most;
-        }
-        return again * 3 >= s->n_blocks ? most : 0;
-}
-
 void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
 {
         size_t n_cells = (size_t)s->n_points * (size_t)s->n_candidates;
@@ -243,10 +217,18 @@ void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
                 xmalloc((size_t)s->n_points * sizeof *points);
         _cleanup_free_ struct capo_fit_row *rows =
                 xmalloc((2 * (size_t)s->n_points + 4) * sizeof *rows);
+        const struct capo_fit_row *row;
         _cleanup_free_ bool *scored = xcalloc((size_t)s->n_points, sizeof *scored);
         struct tally t = {.s = s, .scored = scored};
-        int folds = folds_of(s), step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS;
+        int folds = 0, again = 0, step;
 
+        for (int i = 0; i < s->n_blocks; i++) {
+                again += s->blocks[i].fold > 0;
+                folds = s->blocks[i].fold + 1 > folds ? s->blocks[i].fold + 1 : folds;
+        }
+        if (again * 3 < s->n_blocks) /* runs count as repeated from a third of the blocks on */
+                folds = 0;
+        step = folds > 1 ? 1 : (s->n_points + MAX_PARTS - 1) / MAX_PARTS;
         s->regret = (struct capo_fit_regret){
                 .by_run = folds > 1, .mean = NAN, .mean_default = NAN, .worst_default = NAN};
         memcpy(points, s->points, (size_t)s->n_points * sizeof *points);
@@ -260,9 +242,10 @@ void capo_fit_check(struct capo_fit_series *s, const struct capo_fit_options *o)
         for (int p = 0; folds <= 1 && s->n_points > 1 && p < s->n_points; p += step) {
                 capo_fit_estimate(s, (struct capo_fit_part){-1, -1, p}, cells);
                 capo_fit_decide(s, o, cells, p, points);
-                score_decision(&t, s->cells, p,
-                               row_choice(rows, capo_fit_rows(s, cells, p, points, rows),
-                                          s->points[p].bytes));
+                capo_fit_rows(s, cells, p, points, rows); /* the last one has all larger sizes */
+                for (row = rows; row->upto < s->points[p].bytes;)
+                        row++;
+                score_decision(&t, s->cells, p, row->chosen);
         }
         for (int p = 0; p < s->n_points; p++)
                 s->regret.n_scored += scored[p];

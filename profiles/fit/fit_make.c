@@ -52,7 +52,7 @@ static int by_class(const void *a, const void *b, void *runs)
 /* class_of[run]: number of its class; like[class]: one of its runs. */
 static void group_classes(const struct capo_samples *set, uint32_t *class_of, uint32_t *like)
 {
-        uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
+        _cleanup_free_ uint32_t *order = xmalloc((set->n_runs + 1) * sizeof *order);
         int n = 0;
 
         for (size_t i = 0; i < set->n_runs; i++)
@@ -63,7 +63,6 @@ static void group_classes(const struct capo_samples *set, uint32_t *class_of, ui
                         like[n++] = order[i];
                 class_of[order[i]] = (uint32_t)n - 1;
         }
-        free(order);
 }
 
 /* The candidate: the forced choice, completed by what ran and by what NCCL has. NVLS, CollNet and
@@ -95,17 +94,6 @@ struct turns_side {
         uint32_t run;
 };
 
-static void side_add(struct turns_side *side, const struct capo_trial *t, uint32_t run)
-{
-        const int64_t at[2] = {t->began.at, t->line};
-
-        side->run = run;
-        for (int by = 0; by < 2; by++) {
-                side->first[by] = at[by] < side->first[by] ? at[by] : side->first[by];
-                side->last[by] = at[by] > side->last[by] ? at[by] : side->last[by];
-        }
-}
-
 /* A run with both choices at one size, like a sweep, has them in turn. */
 static enum capo_fit_turns find_turns(const struct capo_samples *set,
                                       const struct capo_fit_item *items, size_t n)
@@ -114,6 +102,7 @@ static enum capo_fit_turns find_turns(const struct capo_samples *set,
                                    {{INT64_MAX, INT64_MAX}, {0, 0}, UINT32_MAX}};
         const struct capo_trial *one = n ? &set->runs[items[0].run] : NULL;
         bool stamped = true, one_file = true;
+        struct turns_side *side;
         int by;
 
         for (size_t i = 0; i < n; i++) {
@@ -124,7 +113,14 @@ static enum capo_fit_turns find_turns(const struct capo_samples *set,
                         of[0].run = of[1].run = UINT32_MAX;
                 if (of[!forced].run == items[i].run)
                         return CAPO_FIT_IN_TURN;
-                side_add(&of[forced], t, items[i].run);
+                side = &of[forced];
+                side->run = items[i].run;
+                for (by = 0; by < 2; by++) {
+                        int64_t at = by ? t->line : t->began.at;
+
+                        side->first[by] = at < side->first[by] ? at : side->first[by];
+                        side->last[by] = at > side->last[by] ? at : side->last[by];
+                }
                 stamped &= t->began.at && t->began.local == one->began.local;
                 one_file &= t->line && !strcmp(t->source, one->source);
         }

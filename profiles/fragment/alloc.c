@@ -34,25 +34,6 @@ static int find_busid(const void *topology, const char *text)
         return capo_topology_gpu_by_busid(topology, text);
 }
 
-/* Number machines in the order of appearance; the user's numbers only identify them. */
-static int number_nodes(struct capo_alloc *a, const struct capo_gpu_place *places, const char *text,
-                        char *why, size_t room)
-{
-        for (int i = 0; i < a->n_ranks; i++) {
-                bool new = !i || places[i].node != places[i - 1].node;
-
-                for (int k = 0; new &&k < i; k++) {
-                        if (places[k].node == places[i].node)
-                                return capo_why(-EINVAL, why, room,
-                                                "allocation \"%.80s\": machine %d is there twice",
-                                                text, places[i].node);
-                }
-                a->n_nodes += new;
-                a->ranks[i] = (struct capo_alloc_rank){a->n_nodes - 1, places[i].gpu};
-        }
-        return 0;
-}
-
 int capo_alloc_parse(const struct capo_topology *t, const char *text, bool counts,
                      struct capo_alloc *out, char *why, size_t room)
 {
@@ -77,7 +58,20 @@ int capo_alloc_parse(const struct capo_topology *t, const char *text, bool count
                 return e;
         a.ranks = xcalloc(n + 1, sizeof *a.ranks);
         a.n_ranks = (int)n;
-        e = number_nodes(&a, places, text, why, room);
+        /* machines are numbered in the order of appearance; the user's numbers only identify them */
+        for (size_t i = 0; i < n && e == 0; i++) {
+                bool new = !i || places[i].node != places[i - 1].node;
+
+                for (size_t k = 0; new &&k < i; k++) {
+                        if (places[k].node == places[i].node)
+                                e = -EINVAL;
+                }
+                a.n_nodes += new;
+                a.ranks[i] = (struct capo_alloc_rank){a.n_nodes - 1, places[i].gpu};
+                if (e < 0)
+                        capo_why(e, why, room, "allocation \"%.80s\": machine %d is there twice",
+                                 text, places[i].node);
+        }
         free(places);
         if (e < 0)
                 capo_alloc_free(&a);

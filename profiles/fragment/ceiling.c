@@ -5,15 +5,6 @@
 #include "profiles/fragment/flow_net.h"
 #include "profiles/machine/platform.h"
 
-/* All ranks on one switch with one port each: a chain for broadcast; for the others, every GPU is
- * the centre of one tree. */
-static void star_rates(double port_gbs, int n, struct capo_rates *out)
-{
-        out->broadcast_gbs = port_gbs;
-        out->allgather_gbs = port_gbs * n / (n - 1);
-        out->allreduce_gbs = port_gbs * n / (2 * (n - 1));
-}
-
 static void pack_rates(const struct pack_net *net, double unit_gbs, struct capo_rates *out)
 {
         struct pack_rate broadcast, gather;
@@ -33,14 +24,6 @@ static bool switches_add(const struct capo_topology *t)
         const struct capo_wire_kind *wire = capo_wire_kind(CAPO_WIRE_NVLINK, t->gpus[0].sm, 0);
 
         return t->n_switches && wire && wire->adds;
-}
-
-/* NVLink SHARP: each GPU fetches its shard summed from the switch and stores it to all through the
- * switch. A GPU sends its buffer once and its shard once, and receives as much: port / (1 + 1/n).
- */
-static double nvls_rate(const struct capo_topology *t, int64_t port, int n, double unit_gbs)
-{
-        return port && n > 1 && switches_add(t) ? (double)port * unit_gbs / (1 + 1.0 / n) : 0;
 }
 
 static double rate_of(const struct capo_rates *r, enum capo_coll coll)
@@ -101,23 +84,28 @@ int capo_ceilings(const struct capo_topology *t, const struct capo_alloc *a, uns
                 .shapes = {.rings = -1, .ring_gbs = -1, .ring_split_gbs = -1, .chain_gbs = -1},
                 .hybrid = {-1, -1, -1}};
         struct pack_net net;
-        double unit_gbs;
-        int64_t port;
+        double unit_gbs, port;
+        int n = a->n_ranks;
 
-        if (a->n_ranks < 1)
+        if (n < 1)
                 return -EINVAL;
         fragment_net(t, a, false, &net, &unit_gbs);
-        port = fragment_star(&net);
-        if (a->n_ranks > 1 && port)
-                star_rates((double)port * unit_gbs, a->n_ranks, &c.links);
-        else if (a->n_ranks > 1)
+        port = (double)fragment_star(&net);
+        if (n > 1 &&
+            port) /* a chain for broadcast; for the others, every GPU is the centre of one tree */
+                c.links = (struct capo_rates){port * unit_gbs, port * unit_gbs * n / (n - 1),
+                                              port * unit_gbs * n / (2 * (n - 1))};
+        else if (n > 1)
                 pack_rates(&net, unit_gbs, &c.links);
-        c.connected = a->n_ranks == 1 || c.links.broadcast_gbs > 0;
-        c.nvls_gbs = nvls_rate(t, port, a->n_ranks, unit_gbs);
+        c.connected = n == 1 || c.links.broadcast_gbs > 0;
+        /* NVLink SHARP: each GPU fetches its shard summed from the switch and stores it to all through the
+         * switch. A GPU sends its buffer once and its shard once, and receives as much. */
+        if (port && n > 1 && switches_add(t))
+                c.nvls_gbs = port * unit_gbs / (1 + 1.0 / n);
         if (what & CAPO_CEILING_RINGS)
                 fragment_shapes(&net, unit_gbs, t->brick_gbs, &c.shapes);
         free(net.cap);
-        if (what & CAPO_CEILING_HYBRID && t->pci_known && a->n_ranks > 1) {
+        if (what & CAPO_CEILING_HYBRID && t->pci_known && n > 1) {
                 fragment_net(t, a, true, &net, &unit_gbs);
                 pack_rates(&net, unit_gbs, &c.hybrid);
                 free(net.cap);

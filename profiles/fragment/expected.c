@@ -22,46 +22,33 @@ const size_t capo_n_public_rates = N_ELEMENTS(capo_public_rates);
 
 /* ---- what is normal ---- */
 
-static bool is_same_machine(const struct capo_expected_shape *shape,
-                            const struct capo_public_rate *rate)
+/* Was @rate measured on such a machine, in this layout? In a rack NVLink connects all nodes: only the
+ * number of ranks matters. */
+static bool fits_shape(const struct capo_expected_shape *shape, const struct capo_public_rate *rate)
 {
         const struct capo_platform *a = capo_platform_find(shape->platform),
                                    *b = capo_platform_find(rate->platform);
-
-        if (!a || !b)
-                return *shape->platform && !strcmp(shape->platform, rate->platform);
-        if (shape->layout.n_nodes == 1)
-                return !strcmp(a->classes, b->classes);
-        return shape->named && a == b;
-}
-
-/* In a rack NVLink connects all nodes: only the number of ranks matters. */
-static bool is_same_layout(const struct capo_expected_shape *shape,
-                           const struct capo_public_rate *rate)
-{
-        const struct capo_platform *p = capo_platform_find(rate->platform);
         struct capo_layout layout;
 
-        return capo_layout_parse(rate->layout, &layout, NULL) == 0 &&
-               (p && p->tray ? layout.n_ranks == shape->layout.n_ranks
-                             : capo_layout_equal(&layout, &shape->layout));
+        if (capo_layout_parse(rate->layout, &layout, NULL) < 0 ||
+            !(b && b->tray ? layout.n_ranks == shape->layout.n_ranks
+                           : capo_layout_equal(&layout, &shape->layout)))
+                return false;
+        if (!a || !b)
+                return *shape->platform && !strcmp(shape->platform, rate->platform);
+        return shape->layout.n_nodes == 1 ? !strcmp(a->classes, b->classes)
+                                          : shape->named && a == b;
 }
 
+/* Does a rate of a message of @rate bytes hold for @measured ones? Of small ones the size determines it. */
 static bool is_same_size(uint64_t measured, uint64_t rate)
 {
-        if (rate < SMALL)
-                return measured == rate; /* for this call the size determines the rate */
-        return (measured >= rate / 2 && measured / 2 <= rate) ||
-               (measured > rate && rate >= SATURATED);
+        return measured == rate ||
+               (rate >= SMALL && ((measured >= rate / 2 && measured / 2 <= rate) ||
+                                  (measured > rate && rate >= SATURATED)));
 }
 
 /* Measurements on the platform that the user named come before those on similar ones. */
-static bool is_named(const struct capo_expected_shape *shape, const struct capo_public_rate *rate)
-{
-        return shape->named &&
-               capo_platform_find(shape->platform) == capo_platform_find(rate->platform);
-}
-
 static void add_rates(const struct capo_expected_shape *shape, struct capo_expected_row *row,
                       bool named)
 {
@@ -69,11 +56,12 @@ static void add_rates(const struct capo_expected_shape *shape, struct capo_expec
 
         for (size_t i = 0; i < capo_n_public_rates; i++) {
                 const struct capo_public_rate *rate = &capo_public_rates[i];
+                bool is_named = shape->named && capo_platform_find(shape->platform) ==
+                                                        capo_platform_find(rate->platform);
 
-                if (rate->low || rate->call != row->call ||
-                    !is_same_size(row->bytes, rate->bytes) || row->n_rates == CAPO_EXPECTED_RATES ||
-                    !is_same_machine(shape, rate) || !is_same_layout(shape, rate) ||
-                    is_named(shape, rate) != named)
+                if (rate->low || rate->call != row->call || row->n_rates == CAPO_EXPECTED_RATES ||
+                    is_named != named || !is_same_size(row->bytes, rate->bytes) ||
+                    !fits_shape(shape, rate))
                         continue;
                 row->rates[row->n_rates++] = rate;
                 for (unsigned k = row->n_rates - 1;
@@ -141,26 +129,27 @@ static const struct cause_row {
 #include "profiles/fragment/expected_causes.def"
 };
 
+/* May it be, in this layout, by the share of normal? With @proof no share is needed. */
 static bool can_be(const struct cause_row *cause, const struct capo_expected_shape *shape,
-                   const struct capo_expected_row *row)
+                   const struct capo_expected_row *row, bool proof)
 {
+        double share = row->normal > 0 ? row->measured / row->normal : 0;
+        bool usual = share >= cause->least && share <= cause->most;
+
         if (cause->nodes != ANY && (cause->nodes == MANY) != (shape->layout.n_nodes > 1))
                 return false;
-        if (cause->fits == NVLINK)
-                return shape->nvlink;
-        if (cause->fits == SHARE)
-                return row->measured >= cause->least * row->normal &&
+        switch (cause->fits) {
+        case NVLINK: return shape->nvlink && (proof || usual);
+        case SHARP: return shape->sharp && row->call == CAPO_CALL_ALLREDUCE && (proof || usual);
+        case SHARE:
+                return proof && row->measured >= cause->least * row->normal &&
                        row->measured <= cause->most * row->normal;
-        return cause->fits != SHARP || (shape->sharp && row->call == CAPO_CALL_ALLREDUCE);
-}
-
-static bool fits_share(const struct cause_row *cause, const struct capo_expected_shape *shape,
-                       double share)
-{
-        if (cause->fits == ONE_NIC)
-                return shape->n_nics > 1 && fabs(share * (double)shape->n_nics - 1) < 0.5;
-        return cause->fits != FORCED && cause->fits != SHARE && share >= cause->least &&
-               share <= cause->most;
+        case FORCED: return proof;
+        case ONE_NIC:
+                return proof ||
+                       (shape->n_nics > 1 && fabs(share * (double)shape->n_nics - 1) < 0.5);
+        default: return proof || usual;
+        }
 }
 
 /* The first of the words that the evidence contains. */
@@ -179,34 +168,26 @@ static bool find_proof(const char *words, bool (*has)(const char *text, void *ar
         return false;
 }
 
-/* With proof, skip the advice how to look for it: "NCCL_DEBUG=INFO: ...; ". */
-static const char *find_advice(const char *next, bool proved)
-{
-        const char *behind =
-                proved && !strncmp(next, "NCCL_DEBUG=INFO: ", 17) ? strstr(next, "; ") : NULL;
-
-        return behind ? behind + 2 : next;
-}
-
 unsigned capo_expected_causes(const struct capo_expected_shape *shape,
                               const struct capo_expected_row *row,
                               bool (*has)(const char *text, void *arg), void *arg,
                               struct capo_expected_cause *out)
 {
-        double share = row->normal > 0 ? row->measured / row->normal : 0;
         unsigned n = 0;
 
         for (int proved = 1; proved >= 0; proved--) {
                 for (size_t i = 0; i < N_ELEMENTS(causes) && n < CAPO_EXPECTED_CAUSES; i++) {
                         const struct cause_row *c = &causes[i];
+                        const char *next = c->next, *behind = strstr(next, "; ");
                         char proof[64];
 
-                        if (!can_be(c, shape, row) ||
-                            find_proof(c->words, has, arg, proof) != (proved == 1) ||
-                            (!proved && !fits_share(c, shape, share)))
+                        if (!can_be(c, shape, row, proved) ||
+                            find_proof(c->words, has, arg, proof) != (proved == 1))
                                 continue;
-                        out[n] = (struct capo_expected_cause){
-                                c->name, c->text, find_advice(c->next, proved == 1), ""};
+                        /* with proof, skip the advice how to look for it */
+                        if (proved && behind && !strncmp(next, "NCCL_DEBUG=INFO: ", 17))
+                                next = behind + 2;
+                        out[n] = (struct capo_expected_cause){c->name, c->text, next, ""};
                         memcpy(out[n++].proof, proof, sizeof proof);
                 }
         }
@@ -253,22 +234,11 @@ const char *capo_expected_misfit(const char *gpu, int sm, bool named)
                        : NULL;
 }
 
-/* @platform, or the smallest rack of such trays that has @n GPUs. */
-static const char *find_rack(const char *platform, unsigned n)
-{
-        const struct capo_platform *tray = capo_platform_find(platform), *p;
-
-        for (size_t i = 0; tray && n > (unsigned)tray->n_gpus && (p = capo_platform_at(i)); i++) {
-                if (p->tray && !strcmp(p->tray, tray->name) && n <= (unsigned)p->n_gpus)
-                        return p->name;
-        }
-        return platform;
-}
-
 bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
                           struct capo_expected_row *row)
 {
         const struct known_gpu *known = find_gpu(gpu);
+        const struct capo_platform *tray, *rack;
         unsigned n = shape->layout.n_ranks;
         double link;
 
@@ -277,7 +247,15 @@ bool capo_expected_by_gpu(const char *gpu, struct capo_expected_shape *shape,
         link = shape->layout.n_nodes > 1                                ? known->net
                : known->peer > 0 && known->peer * (n - 1) < known->link ? known->peer * (n - 1)
                                                                         : known->link;
-        shape->platform = find_rack(known->platform, n);
+        shape->platform = known->platform;
+        tray = capo_platform_find(known->platform);
+        for (size_t i = 0; tray && n > (unsigned)tray->n_gpus && (rack = capo_platform_at(i));
+             i++) {
+                if (rack->tray && !strcmp(rack->tray, tray->name) && n <= (unsigned)rack->n_gpus) {
+                        shape->platform = rack->name; /* the smallest of such trays */
+                        break;
+                }
+        }
         shape->named = false;
         shape->nvlink = known->form != CARD;
         shape->sharp = known->form != CARD && known->sm >= 90;

@@ -44,18 +44,7 @@ double fragment_cpu_link_gbs(const struct capo_topology_cpu *cpu)
         return 6;
 }
 
-#define NIC_LEAST_GBS 1.0
-
-/* Interfaces below 1 GB/s are management interfaces, unless there is nothing faster. */
-static bool nic_counts(const struct capo_topology *t, size_t nic)
-{
-        bool fast = false;
-
-        for (size_t i = 0; i < t->n_nics; i++)
-                fast |= t->nics[i].pci >= 0 && t->nics[i].gbs >= NIC_LEAST_GBS;
-        return t->nics[nic].pci >= 0 && t->nics[nic].gbs > 0 &&
-               (!fast || t->nics[nic].gbs >= NIC_LEAST_GBS);
-}
+#define NIC_LEAST_GBS 1.0 /* slower ones are for management, unless there is nothing faster */
 
 /* Vertices of one machine's parts. */
 struct places {
@@ -81,6 +70,7 @@ static void add_pci(struct builder *b, const struct capo_alloc *a, int node, con
                     int network)
 {
         const struct capo_topology *t = b->t;
+        bool fast = false;
 
         for (size_t i = 0; i < t->n_pcis; i++) {
                 const struct capo_topology_pci *d = &t->pcis[i];
@@ -102,8 +92,10 @@ static void add_pci(struct builder *b, const struct capo_alloc *a, int node, con
                         connect_vertices(b, p->cpu[i], p->cpu[j],
                                          fragment_cpu_link_gbs(&t->cpus[i]));
         }
+        for (size_t i = 0; i < t->n_nics; i++)
+                fast |= t->nics[i].pci >= 0 && t->nics[i].gbs >= NIC_LEAST_GBS;
         for (size_t i = 0; i < t->n_nics; i++) {
-                if (nic_counts(t, i))
+                if (t->nics[i].pci >= 0 && t->nics[i].gbs >= (fast ? NIC_LEAST_GBS : 0))
                         connect_vertices(b, p->pci[t->nics[i].pci], network, t->nics[i].gbs);
         }
 }

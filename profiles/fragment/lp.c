@@ -29,19 +29,8 @@ struct simplex {
         double *price, *use, *step;
 };
 
-static void set_prices(struct simplex *s)
-{
-        for (int j = 0; j < s->m; j++) {
-                double p = 0;
-
-                for (int i = 0; i < s->m; i++)
-                        p += s->value[i] * s->inverse[i * s->m + j];
-                s->price[j] = p;
-        }
-}
-
 /* Bring a column into the basis. False: nothing limits it (it uses no link). */
-static int enter_column(struct simplex *s, const double *column, double value)
+static bool enter_column(struct simplex *s, const double *column, double value)
 {
         int m = s->m, row = -1;
         double least = INFINITY, pivot;
@@ -63,7 +52,7 @@ static int enter_column(struct simplex *s, const double *column, double value)
                 }
         }
         if (row < 0)
-                return -EDOM;
+                return false;
         pivot = s->step[row];
         for (int i = 0; i < m; i++) {
                 if (i != row)
@@ -81,10 +70,10 @@ static int enter_column(struct simplex *s, const double *column, double value)
                         s->inverse[i * m + j] -= a * s->inverse[row * m + j];
         }
         s->value[row] = value;
-        return 0;
+        return true;
 }
 
-int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most)
+void lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most)
 {
         size_t square = (size_t)m * (size_t)m, rows = (size_t)m;
         _cleanup_free_ double *memory = xcalloc(square + 5 * rows + 1, sizeof *memory);
@@ -105,16 +94,18 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                 int slack = -1;
                 double cost, total = 0;
 
-                set_prices(&s);
                 for (int j = 0; j < m; j++) {
+                        s.price[j] = 0;
+                        for (int i = 0; i < m; i++)
+                                s.price[j] += s.value[i] * s.inverse[i * m + j];
                         if (s.price[j] < -SMALL && (slack < 0 || s.price[j] < s.price[slack]))
                                 slack = j;
                 }
                 if (slack >= 0) { /* a negative price: the link's slack enters the basis */
                         memset(s.use, 0, sizeof *s.use * rows);
                         s.use[slack] = 1;
-                        if (enter_column(&s, s.use, 0) < 0)
-                                break;
+                        if (!enter_column(&s, s.use, 0))
+                                return;
                         continue;
                 }
                 for (int j = 0; j < m; j++) {
@@ -126,14 +117,11 @@ int lp_pack(int m, const double *cap, lp_oracle oracle, void *user, double *most
                 cost = oracle(user, s.price, s.use);
                 if (cost < 0) { /* there is none */
                         *most = 0;
-                        return 0;
+                        return;
                 }
                 if (cost > 0 && total / cost < *most)
                         *most = total / cost;
-                if (cost >= 1 - 1e-10)
-                        return 0;
-                if (enter_column(&s, s.use, 1) < 0)
-                        break;
+                if (cost >= 1 - 1e-10 || !enter_column(&s, s.use, 1))
+                        return;
         }
-        return -ELOOP;
 }

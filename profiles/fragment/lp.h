@@ -9,6 +9,5 @@
  * there is none. */
 typedef double (*lp_oracle)(void *user, const double *price, double *use);
 
-/** lp_pack() - @most: set to the upper bound. Return: 0: the bound is reached; -ELOOP: stopped
- * after too many steps, it is only an upper bound; -ENOMEM. */
-int lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, double *most);
+/** lp_pack() - @most: set to the bound; after too many steps it is not reached. */
+void lp_pack(int n_links, const double *cap, lp_oracle oracle, void *user, double *most);

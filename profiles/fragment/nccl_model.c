@@ -15,14 +15,6 @@ void fragment_nccl_asks(int n_ranks, struct capo_plan_ask asks[FRAGMENT_NCCL_ASK
                 asks[i] = (struct capo_plan_ask){colls[i], (1ull << 30) / n * n};
 }
 
-static void fill_row(const struct capo_plan_row *r, struct fragment_nccl_row *out)
-{
-        out->gbs = r->us > 0 ? (double)r->bytes / r->us / 1000 : -1;
-        snprintf(out->what, sizeof out->what, "%s %s %u ch",
-                 r->algo ? capo_algo_name(r->algo) : "?",
-                 r->proto ? capo_proto_name(r->proto) : "?", r->channels);
-}
-
 static void graph_text(const struct capo_plan_answer *a, int id, char *text, size_t room)
 {
         const struct capo_plan_graph *g = capo_plan_graph_find(a, 0, id);
@@ -55,11 +47,17 @@ void fragment_nccl_fill(const struct capo_plan_answer *answer, struct fragment_n
 {
         out->version = answer->version;
         out->nodes = answer->reported.n_nodes;
-        for (size_t i = 0; i < answer->n_rows; i++)
-                fill_row(&answer->rows[i],
-                         answer->rows[i].coll == CAPO_COLL_BROADCAST   ? &out->broadcast
-                         : answer->rows[i].coll == CAPO_COLL_ALLGATHER ? &out->allgather
-                                                                       : &out->allreduce);
+        for (size_t i = 0; i < answer->n_rows; i++) {
+                const struct capo_plan_row *r = &answer->rows[i];
+                struct fragment_nccl_row *to = r->coll == CAPO_COLL_BROADCAST   ? &out->broadcast
+                                               : r->coll == CAPO_COLL_ALLGATHER ? &out->allgather
+                                                                                : &out->allreduce;
+
+                to->gbs = r->us > 0 ? (double)r->bytes / r->us / 1000 : -1;
+                snprintf(to->what, sizeof to->what, "%s %s %u ch",
+                         r->algo ? capo_algo_name(r->algo) : "?",
+                         r->proto ? capo_proto_name(r->proto) : "?", r->channels);
+        }
         graph_text(answer, 0, out->ring, sizeof out->ring);
         graph_text(answer, 1, out->tree, sizeof out->tree);
 }

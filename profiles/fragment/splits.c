@@ -25,42 +25,28 @@ static void add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t sta
         }
 }
 
-static int list_subsets(size_t n_gpus, int k, uint32_t **out, size_t *n)
-{
-        uint64_t end = 1ull << n_gpus;
-
-        *n = 0;
-        *out = NULL;
-        for (uint64_t set = (1ull << k) - 1; set < end; set = capo_set_next(set)) {
-                xarray_room(out, *n, sizeof **out);
-                (*out)[(*n)++] = (uint32_t)set;
-                if (*n > 1000000)
-                        return -E2BIG;
-        }
-        return 0;
-}
-
-/* List the sets that no symmetry maps to a smaller one, each with the size of its orbit. */
+/* List the sets of @k GPUs that no symmetry maps to a smaller one, each with the size of its orbit. */
 static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **sets,
                        uint32_t **counts, size_t *n)
 {
-        _cleanup_free_ uint32_t *all = NULL;
-        size_t n_all;
-        int r = list_subsets(symmetry->n_gpus, k, &all, &n_all);
+        uint64_t end = 1ull << symmetry->n_gpus;
+        size_t n_all = 0;
 
         *n = 0;
-        *sets = xcalloc(n_all + 1, sizeof **sets);
-        *counts = xcalloc(n_all + 1, sizeof **counts);
-        if (r < 0)
-                return r;
-        for (size_t i = 0; i < n_all; i++) {
-                uint32_t least = capo_symmetry_least(symmetry, all[i]);
+        for (uint64_t set = (1ull << k) - 1; set < end; set = capo_set_next(set)) {
+                uint32_t least = capo_symmetry_least(symmetry, (uint32_t)set);
                 size_t at = 0;
 
+                if (n_all++ == 1000000)
+                        return -E2BIG;
                 while (at < *n && (*sets)[at] != least)
                         at++;
-                if (at == *n)
-                        (*sets)[(*n)++] = least;
+                if (at == *n) {
+                        xarray_room(sets, *n, sizeof **sets);
+                        xarray_room(counts, *n, sizeof **counts);
+                        (*sets)[at] = least;
+                        (*counts)[(*n)++] = 0;
+                }
                 (*counts)[at]++;
         }
         return 0;

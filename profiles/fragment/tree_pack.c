@@ -204,19 +204,6 @@ static double cheapest_tree(void *user, const double *price, double *use)
         return total;
 }
 
-/* With direct links, the answer is a fraction with a denominator below the number of ranks (Tutte):
- * remove the rounding error. */
-static double round_fraction(double value, int ranks)
-{
-        for (int den = 1; den < ranks; den++) {
-                double near = round(value * den) / den;
-
-                if (fabs(near - value) < 1e-7 * value)
-                        return near;
-        }
-        return value;
-}
-
 void pack_allreduce(const struct pack_net *net, double *out)
 {
         size_t n = (size_t)net->n, ranks = (size_t)net->n_ranks;
@@ -249,5 +236,15 @@ void pack_allreduce(const struct pack_net *net, double *out)
                 }
         }
         lp_pack(n_links, cap, cheapest_tree, &w, &most);
-        *out = round_fraction(most, net->n_ranks);
+        *out = most;
+        /* With direct links, the answer is a fraction with a denominator below the number of ranks (Tutte):
+         * remove the rounding error. */
+        for (int den = 1; den < net->n_ranks; den++) {
+                double near = round(most * den) / den;
+
+                if (fabs(near - most) < 1e-7 * most) {
+                        *out = near;
+                        return;
+                }
+        }
 }
