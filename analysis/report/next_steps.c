@@ -23,9 +23,6 @@
 #define SWEEP_GPU        0.05 /* ... if that is this share of the job */
 #define SLOWEST_NS       1e6  /* per rank ... */
 #define SLOWEST_PER_BYTE 100  /* ns: 10 MB/s */
-#define DISTURBED        3    /* p99 over p50 */
-#define DISTURBED_OF     0.1  /* of the GPU time */
-#define DISTURBED_FROM   100  /* timed calls: with fewer, p99 is a single call */
 
 #define CAPO_NEXT(id, words) static const char words_##id[] = words;
 #include "analysis/report/next_kinds.def"
@@ -135,75 +132,6 @@ static void suggest_small_calls(struct capo_page *r)
         next->share = share;
 }
 
-/* Bytes of one rank's part of an all-gather or reduce-scatter, which determine the parts'
- * alignment; 0: another call, or not known. */
-static uint64_t part_of(const struct capo_job *job, const struct capo_job_row *row)
-{
-        enum capo_call_kind kind = capo_call_kind(row->call);
-        int n = row->comm < job->n_comms ? job->comms[row->comm].n_ranks : 0;
-
-        return n > 1 && (kind == CAPO_KIND_ALLGATHER || kind == CAPO_KIND_REDUCESCATTER)
-                       ? row->bytes / (uint64_t)n
-                       : 0;
-}
-
-/* NCCL's kernels load and store 16 bytes at a time if both addresses allow it (NVIDIA/nccl#413,
- * pytorch#195450). Small calls cost latency whatever their size. */
-static bool is_misaligned(const struct capo_job *job, const struct capo_job_row *row)
-{
-        uint64_t part = part_of(job, row);
-
-        return part % 16 && row->bytes >= SMALL;
-}
-
-/* Is that so for most calls of a row of one size or a range? */
-static bool mostly_misaligned(const struct capo_job *job, const struct capo_page_row *range)
-{
-        uint64_t bad = 0, all = 0;
-
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                const struct capo_job_row *row = &job->rows[i];
-
-                if (row->call != range->row.call || row->bytes < range->row.bytes ||
-                    row->bytes > range->bytes_max)
-                        continue;
-                all += row->calls;
-                bad += is_misaligned(job, row) ? row->calls : 0;
-        }
-        return 2 * bad > all;
-}
-
-static void suggest_misaligned(struct capo_page *r)
-{
-        static const enum capo_call_kind kinds[] = {CAPO_KIND_ALLGATHER, CAPO_KIND_REDUCESCATTER};
-
-        for (size_t k = 0; k < N_ELEMENTS(kinds); k++) {
-                const struct capo_job_row *most = NULL;
-                uint64_t bad = 0, all = 0;
-                struct capo_next *next;
-
-                for (uint32_t i = 0; i < r->job->n_rows; i++) {
-                        const struct capo_job_row *row = &r->job->rows[i];
-
-                        if (capo_call_kind(row->call) != kinds[k] || row->bytes < SMALL)
-                                continue;
-                        all += row->count;
-                        if (!is_misaligned(r->job, row))
-                                continue;
-                        bad += row->count;
-                        if (!most || row->bytes * row->count > most->bytes * most->count)
-                                most = row;
-                }
-                if (!most)
-                        continue;
-                next = ADD(r, misaligned, TEXT_COUNT(bad), TEXT_COUNT(all),
-                           capo_call_name(most->call), TEXT_COUNT(part_of(r->job, most)));
-                next->comm = most->comm;
-                next->call = most->call;
-                next->bytes_least = next->bytes_max = most->bytes;
-        }
-}
-
 /* What the machine said of the slow calls of all ranks; NULL: nothing that explains them. */
 static const struct capo_causes *slow_calls(const struct capo_page *r)
 {
@@ -260,8 +188,7 @@ static const struct capo_page_row *worth_a_sweep(const struct capo_page *r)
             !most->has_bandwidth || /* most of its time may be that cause's */
             (slow && 2 * slow->found[0].explained_ns >
                              most->share * r->gpu_share * (double)capo_job_duration_ns(r->job)) ||
-            !is_own_time(r, most) || mostly_misaligned(r->job, most) ||
-            capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
+            !is_own_time(r, most) || capo_rules_value(rules, CAPO_RULES_SWEEP, text, sizeof text) ||
             capo_rules_value(rules, CAPO_RULES_NAME, text, sizeof text))
                 return NULL;
         return most;
@@ -325,27 +252,6 @@ static void suggest_sweep(struct capo_page *r)
         about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call),
                       capo_page_size(row, size, sizeof size), TEXT_PERCENT(row->share), command),
                   row);
-}
-
-static void suggest_disturbed(struct capo_page *r)
-{
-        for (uint32_t i = 0; i < r->judged.n; i++) {
-                const struct capo_page_row *row = &r->judged.row[i];
-                const struct capo_hist *h = &row->row.time[row->clock];
-                struct capo_sampled s = capo_job_row_sampled(&row->row);
-                double p50 = capo_sampled_quantile(&s, 0.5), p99 = capo_sampled_quantile(&s, 0.99);
-                char call[64], size[64];
-
-                if (row->share < DISTURBED_OF || !row->has_bandwidth || h->count < DISTURBED_FROM ||
-                    p99 < DISTURBED * p50 || !is_own_time(r, row))
-                        continue;
-                about_row(ADD(r, disturbed, capo_page_call(&row->row, call, sizeof call),
-                              capo_page_size(row, size, sizeof size),
-                              capo_page_comm(r, row->row.comm), TEXT_RATIO(p99 / p50),
-                              TEXT_DURATION(p50), TEXT_DURATION(p99)),
-                          row);
-                return;
-        }
 }
 
 static void suggest_no_gpu_times(struct capo_page *r)

@@ -50,31 +50,6 @@ Test(next, nothing_is_wrong)
         cr_assert_eq(page.n_next, 0, "%s", page.next[0].text);
 }
 
-/* 4 parts of 250,001 bytes begin at addresses that 16 does not divide: padding comes before any
- * other choice of NCCL's. */
-Test(next, parts_that_16_does_not_divide)
-{
-        const struct capo_next *n;
-
-        page.gpu_share = 0.5;
-        made_row(page.job, CAPO_CALL_ALLGATHER, 4 * 250001, 10, CAPO_CLOCK_EVENT, 30000000);
-        made_row(page.job, CAPO_CALL_ALLGATHER, 4 * 250000, 5, CAPO_CLOCK_EVENT, 30000);
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1000004, 10, CAPO_CLOCK_EVENT, 1000);
-        n = judged(CAPO_NEXT_misaligned);
-        cr_assert_not_null(n);
-        cr_assert_str_eq(
-                n->text,
-                "10 of 15 calls of AllGather have parts per rank that are no multiple of 16 bytes "
-                "(such as 250,001 B): NCCL moves them in smaller pieces; pad each rank's part to 16 bytes");
-        cr_assert_null(advice(CAPO_NEXT_sweep), "a sweep of calls that padding mends");
-}
-
-Test(next, small_parts_cost_latency_alone)
-{
-        made_row(page.job, CAPO_CALL_REDUCESCATTER, 4 * 1001, 10, CAPO_CLOCK_EVENT, 30000);
-        cr_assert_null(judged(CAPO_NEXT_misaligned));
-}
-
 /* 4 ranks x 1,000 calls x 10 us are 1 % of 4 rank-seconds each. */
 Test(next, small_calls_end_at_64_KiB)
 {
@@ -223,48 +198,6 @@ Test(next, a_stuck_job_is_not_swept)
         made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
         PROBLEM(&page, HANGS, "rank 1");
         cr_assert_null(judged(CAPO_NEXT_sweep));
-}
-
-/* @slow of 400 calls took @ns, the rest 1 ms. */
-static void disturbed_row(uint64_t slow, uint64_t ns)
-{
-        struct capo_job_row *row =
-                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
-
-        capo_hist_finish(&row->time[CAPO_CLOCK_EVENT]);
-        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000000, 400 - slow);
-        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], ns, slow);
-}
-
-Test(next, something_disturbs_it)
-{
-        disturbed_row(8, 4000000);
-        cr_assert_not_null(judged(CAPO_NEXT_disturbed));
-        cr_assert(strstr(advice(CAPO_NEXT_disturbed)->text, "AllReduce 1 MiB on dp: p99 is "));
-        cr_assert_eq(advice(CAPO_NEXT_disturbed)->call, CAPO_CALL_ALLREDUCE);
-}
-
-Test(next, a_spread_of_less_than_three_is_usual)
-{
-        disturbed_row(8, 2500000);
-        cr_assert_null(judged(CAPO_NEXT_disturbed));
-}
-
-Test(next, one_call_in_a_hundred_is_needed)
-{
-        disturbed_row(3, 4000000);
-        cr_assert_null(judged(CAPO_NEXT_disturbed));
-}
-
-Test(next, fewer_than_a_hundred_say_nothing)
-{
-        struct capo_job_row *row =
-                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 1000000);
-
-        capo_hist_finish(&row->time[CAPO_CLOCK_EVENT]);
-        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 1000000, 50);
-        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 9000000, 49);
-        cr_assert_null(judged(CAPO_NEXT_disturbed));
 }
 
 Test(next, a_rank_that_holds_up_the_others)
