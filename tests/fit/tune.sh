@@ -91,6 +91,15 @@ grep -q 'no rule of p.json for layout 2 with NCCL 2.28.9, by nccl; the nearest r
 echo '{"capo_profile": 1, "rules": [{"when": {"layout": "2"}, "broadcast": [{"upto": "max", "algo": "ring", "proto": "ll"}]}]}' > "$tmp/broadcast.json"
 job idle --layout 2 --profile "$tmp/broadcast.json"
 grep -q 'nothing was compared: no rule decided a call$' "$tmp/idle.out" || fail "the reason: $(cat "$tmp/idle.out")"
+# A call captured into a CUDA graph keeps its choice, and nothing times it.
+cat > "$tmp/own.json" << END
+{"capo_profile": 1, "name": "own", "provenance": {"who": "test"}, "rules": [
+ {"when": {"ranks": 2}, "basis": "measured", "allreduce": [{"upto": "max", "algo": "tree", "proto": "simple"}]}]}
+END
+"$capo" run --tune --profile "$tmp/own.json" --layout 2 --dir "$tmp/graph" -- "$build/tests/jobs/launch" -n 2 --timeout 300 -- \
+        "$build/tests/jobs/ways" > "$tmp/out" 2>&1 || fail "captured: $(cat "$tmp/out")"
+grep -q -- '--tune: 1 call by the rules was captured into CUDA graphs on each rank: not timed, so not compared' "$tmp/out" ||
+        fail "captured: $(cat "$tmp/out")"
 # The command's status, and signals that reach it.
 "$capo" run --tune --layout 2 --quiet --dir "$tmp/status" -- sh -c 'exit 7' > "$tmp/out" 2>&1
 [ $? = 7 ] || fail "the status is lost: $(cat "$tmp/out")"
