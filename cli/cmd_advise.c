@@ -68,17 +68,6 @@ static void print_advice(const struct capo_advice *a, const char *from, bool fou
                format_seconds(a->now_seconds / 2, t), format_seconds(a->now_seconds * 3 / 4, u));
 }
 
-/* Choose the curve for times, and describe its source. */
-static int curve_for(const struct capo_job *job, uint32_t comm, const struct capo_fit *fit,
-                     struct capo_curve *curve, const char **from)
-{
-        *from = "times measured in --with";
-        if (fit)
-                return capo_curve_of_fit(fit, (uint32_t)job->comms[comm].n_ranks, curve);
-        *from = "times of this recording";
-        return capo_curve_of_job(job, comm, curve);
-}
-
 struct options {
         const char *with[64];
         size_t n_with;
@@ -101,15 +90,6 @@ static int fit_of(const struct options *o, struct capo_samples *set, struct capo
         return 0;
 }
 
-/* The number of steps in the report, if it is certain; else 0. */
-static uint64_t steps_of(const struct capo_job *job)
-{
-        struct capo_job_steps s;
-
-        capo_job_steps(job, &s);
-        return s.steps.known == CAPO_STEPS_FOUND ? s.total : 0;
-}
-
 static int run_advise(void *options, int n, char **words)
 {
         const struct options *o = options;
@@ -123,13 +103,18 @@ static int run_advise(void *options, int n, char **words)
 
         if (fit_of(o, &set, &fit) < 0 || !(job = cli_job_load(dir)))
                 return CAPO_EXIT_FAIL;
-        steps = steps ? steps : steps_of(job);
+        if (!steps) { /* the number in the report, if it is certain */
+                struct capo_job_steps s;
+
+                capo_job_steps(job, &s);
+                steps = s.steps.known == CAPO_STEPS_FOUND ? s.total : 0;
+        }
         for (uint32_t c = 0; c < job->n_comms; c++) {
                 struct capo_curve curve;
                 struct capo_advice advice;
-                const char *from;
-
-                int e = curve_for(job, c, fit, &curve, &from);
+                const char *from = fit ? "times measured in --with" : "times of this recording";
+                int e = fit ? capo_curve_of_fit(fit, (uint32_t)job->comms[c].n_ranks, &curve)
+                            : capo_curve_of_job(job, c, &curve);
 
                 if (e == 0)
                         e = capo_advise(job, c, &curve, steps, &advice);

@@ -136,12 +136,6 @@ static void go_through(struct clean *clean, DIR *dir, const char *path, bool log
 
 static int say_one(const struct capo_segment_info *info, void *arg) { return 1; }
 
-/* Does a process record there, or is one still to be recovered? */
-static bool is_in_use(const char *path)
-{
-        return capo_segment_find(NULL, path, say_one, NULL) == 1;
-}
-
 /* @job: a folder of one job, which goes as a whole when its newest log is old. */
 static void clean_folder(struct clean *clean, DIR *dir, const char *path, bool job)
 {
@@ -149,7 +143,8 @@ static void clean_folder(struct clean *clean, DIR *dir, const char *path, bool j
         unsigned before = clean->n_logs;
 
         go_through(clean, dir, path, true, &look);
-        if (!look.n_old || (job && look.n_old < look.n_logs) || is_in_use(path))
+        if (!look.n_old || (job && look.n_old < look.n_logs) ||
+            capo_segment_find(NULL, path, say_one, NULL) == 1) /* in use, or to be recovered */
                 return;
         go_through(clean, dir, path, true, NULL);
         if (look.n_old == look.n_logs && clean->n_logs - before == look.n_logs)

@@ -49,16 +49,13 @@ static size_t load_runs(const char *path, struct capo_job **runs)
 /* "Ring LL -> Tree Simple", or the common choice. */
 static char *what_ran(const struct capo_diff_row *r, char *room)
 {
-        char a[24], b[24];
-
-        snprintf(a, sizeof a, "%s %s", capo_ran_algo(r->algo_proto_a),
-                 capo_ran_proto(r->algo_proto_a));
-        snprintf(b, sizeof b, "%s %s", capo_ran_algo(r->algo_proto_b),
-                 capo_ran_proto(r->algo_proto_b));
         *room = 0;
         if (r->algo_proto_a || r->algo_proto_b)
-                snprintf(room, CLI_ROOM, r->algo_proto_a == r->algo_proto_b ? "%s" : "%s -> %s", a,
-                         b);
+                snprintf(room, CLI_ROOM, "%s %s", capo_ran_algo(r->algo_proto_a),
+                         capo_ran_proto(r->algo_proto_a));
+        if (r->algo_proto_a != r->algo_proto_b)
+                capo_append(room, CLI_ROOM, " -> %s %s", capo_ran_algo(r->algo_proto_b),
+                            capo_ran_proto(r->algo_proto_b));
         return room;
 }
 

@@ -163,18 +163,13 @@ static void text_field(const struct capo_record *r, const char *name, int64_t va
                 printf(" %s %" PRId64, name, value);
 }
 
-static void text_record(const struct capo_record *r)
+static int print_record(const struct capo_record *r, unsigned thread, void *arg)
 {
         printf("    %" PRIu64 " +%" PRIu64 " %s", r->t_begin, r->t_end - r->t_begin,
                capo_call_name(r->call));
 #define CAPO_FIELD(type, name, kept) text_field(r, #name, (int64_t)r->name);
 #include "capo/record_fields.def"
         putchar('\n');
-}
-
-static int print_record(const struct capo_record *r, unsigned thread, void *arg)
-{
-        text_record(r);
         return 0;
 }
 

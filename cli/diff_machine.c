@@ -14,12 +14,6 @@ static const enum capo_machine_id compared[] = {
         CAPO_M_NIC_SYMBOL, CAPO_M_NIC_DOWNED,     CAPO_M_NIC_SEQ,
         CAPO_M_NIC_ACK,    CAPO_M_NIC_DISCARDS,   CAPO_M_NIC_EFA_PKTS};
 
-static bool is_worse(const struct capo_machine_reading *r, uint64_t before, uint64_t after)
-{
-        return r->kind == CAPO_MACHINE_GAUGE ? (double)after < LOWER * (double)before
-                                             : after >= FEW_EVENTS && after / OFTEN >= before;
-}
-
 /* False: not known. The clock of an idle GPU says nothing, and every GPU is idle at first. */
 static bool get_value(const struct capo_machine_object *o, enum capo_machine_id id, uint64_t *value)
 {
@@ -60,7 +54,8 @@ static void compare_objects(const struct capo_machine_object *a,
                 if (r->scope != b->scope || !get_value(a, compared[i], &before) ||
                     !get_value(b, compared[i], &after) ||
                     (is_of_node(r->scope) && is_told(out, compared[i], node, b->name)) ||
-                    !is_worse(r, before, after))
+                    (r->kind == CAPO_MACHINE_GAUGE ? (double)after >= LOWER * (double)before
+                                                   : after < FEW_EVENTS || after / OFTEN < before))
                         continue;
                 *row = (struct diff_reading){
                         .id = compared[i], .rank = rank, .before = before, .after = after};

@@ -296,15 +296,6 @@ static void read_line(struct capo_machine_series *s, char *line, uint64_t *befor
         }
 }
 
-/* Samples come late on a busy machine. Those taken stand for those missed, up to a limit: a driver
- * that hangs holds up the thread that takes them. */
-static void stretch_period(struct capo_machine_series *s)
-{
-        double period = s->samples ? (s->sampled_ns - s->stopped_ns) / (double)s->samples : 0;
-
-        s->period_ns = fmax(s->period_ns, fmin(period, MOST_LATE * s->period_ns));
-}
-
 /* Is it the first line of a reading after the window? */
 static bool is_past(const struct capo_machine_series *s, const char *line)
 {
@@ -332,7 +323,12 @@ static struct capo_machine_series *read_series(const struct capo_job_process *pr
                 read_line(s, line, &before_ns);
         if (s->begun_ns && s->samples)
                 add_logged_stops(s, process, before_ns);
-        stretch_period(s);
+        /* Samples come late on a busy machine. Those taken stand for those missed, up to a limit: a
+         * driver that hangs holds up the thread that takes them. */
+        if (s->samples)
+                s->period_ns = fmax(s->period_ns,
+                                    fmin((s->sampled_ns - s->stopped_ns) / (double)s->samples,
+                                         MOST_LATE * s->period_ns));
         if (s->begun_ns || !s->readings)
                 return s;
         capo_machine_series_free(s); /* the window is behind the last reading */

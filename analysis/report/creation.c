@@ -7,12 +7,6 @@
 #include "analysis/report/job_judge.h"
 #include "core/base/xalloc.h"
 
-static bool is_creation(uint8_t call)
-{
-        return call == CAPO_CALL_COMMINIT || call == CAPO_CALL_COMMSPLIT ||
-               call == CAPO_CALL_COMMSHRINK || call == CAPO_CALL_COMMGROW;
-}
-
 static bool is_nonblocking(const struct capo_job_comm *c)
 {
         for (uint32_t i = 0; i < c->n_members; i++) {
@@ -34,7 +28,9 @@ void capo_judge_creation(struct capo_page *page)
                 const struct capo_hist *h = &r->time[CAPO_CLOCK_HOST];
                 struct capo_page_created *to;
 
-                if (r->comm == CAPO_NO_COMM || !is_creation(r->call) || !h->count ||
+                if (r->comm == CAPO_NO_COMM || !h->count ||
+                    (r->call != CAPO_CALL_COMMINIT && r->call != CAPO_CALL_COMMSPLIT &&
+                     r->call != CAPO_CALL_COMMSHRINK && r->call != CAPO_CALL_COMMGROW) ||
                     is_nonblocking(&job->comms[r->comm]))
                         continue;
                 to = &page->created[r->comm];

@@ -5,6 +5,7 @@
  * not when it ended. If that memory was not recovered, only the last checkpoint is known. */
 #include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
+#include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "core/log/unfinished.h"
@@ -200,14 +201,7 @@ static void report_ending(struct capo_page *r, const struct ending *e)
         capo_problem_rank(p, e->p->rank);
 }
 
-static int by_time(const void *a, const void *b)
-{
-        const struct ending *x = a, *y = b;
-
-        if (x->real_ns != y->real_ns)
-                return x->real_ns < y->real_ns ? -1 : 1;
-        return x->p < y->p ? -1 : x->p > y->p;
-}
+CAPO_ORDERED(by_time, struct ending, CAPO_ORDER(a->real_ns, b->real_ns), CAPO_ORDER(a->p, b->p));
 
 void capo_judge_endings(struct capo_page *r)
 {

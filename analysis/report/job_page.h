@@ -17,8 +17,7 @@ struct capo_page_row {
         uint64_t bytes_max; /* largest size merged; row.bytes is the smallest */
         enum capo_clock clock;
         double total_ns; /* over all ranks, by `clock` */
-        double share;    /* of the time of all rows timed by the same kind of clock; < 0: not
-                            comparable */
+        double share;    /* of the time of all rows of its kind of clock; < 0: not comparable */
         bool has_bandwidth, has_algbw; /* a group has only algbw, because its calls differ */
         double algbw, busbw; /* GB/s; of merged sizes: all bytes over all time of the timed calls */
         double ceiling;      /* busbw in GB/s that the links allow; 0 not known */
@@ -35,9 +34,7 @@ struct capo_page_rows {
 struct capo_page_ceiling {
         char class[256];                  /* "" not known */
         double busbw_gbs[CAPO_CALL_ROOM]; /* 0 not known */
-        const char *on[CAPO_CALL_ROOM];   /* what it assumes: "NVLink", "NVLink+NVLS" (the switches
-                                             add), "NVLink+PCIe+NIC", "NVLink+PCIe+NIC+NVLS"; NULL:
-                                             not known; static */
+        const char *on[CAPO_CALL_ROOM];   /* what it assumes, static: capo_ceiling_word() */
 };
 
 /* The allocation of the job's largest communicator, and alternatives with as many GPUs; filled by
@@ -85,24 +82,19 @@ struct capo_page_creation {
 /* Which rank the others wait for on one communicator. */
 struct capo_page_wait {
         uint32_t comm;
-        bool stands_out;     /* clearly more of the waiting is for one rank than by chance, and more
-                                than clocks can be wrong */
+        bool stands_out;     /* more waits for one rank than chance or clocks explain */
         uint32_t last;       /* index of the member that most of the waiting is for */
         double last_share;   /* share of the compared calls in which it started last */
-        double caused_share; /* its caused_ns over the ranks' time in the job; < 0: not known (host
-                                times) */
+        double caused_share; /* its caused_ns over the ranks' time; < 0: not known (host times) */
         struct capo_interval caused; /* 95 % interval of its caused_ns, capped at ranks x time */
-        double unseen_ns; /* the part of the upper end that a rank can have waited in long silences,
-                             mean over ranks */
+        double unseen_ns; /* of its upper end what may be in long silences, mean over ranks */
         bool wide;     /* the interval is wider than half of what is possible: no rank is named */
-        bool by_order; /* the time is not known, but the rank was last in nearly all calls compared:
-                           the text names it */
+        bool by_order; /* the time is not known, but it was last in nearly all calls: it is named */
         bool follows;  /* the rank was late because it waited elsewhere: none is named here */
         bool alike;    /* most ranks come as late: the others come early, and none is named */
         bool handed_on;   /* a message may have made the rank late: none is named */
         bool by_messages; /* most of the time is in sends and receives, which are not compared */
-        bool by_clocks;   /* differences of host times may be due to the hosts' clocks: no rank is
-                           named */
+        bool by_clocks;   /* it may be the hosts' clocks: no rank is named */
         struct capo_late_cause cause; /* if it stands out */
         char *text;                   /* all of this in a sentence */
 };
@@ -189,8 +181,7 @@ struct capo_page {
         const char *what;               /* the folder or file, for commands in the text */
         const char *only_comm;          /* shell pattern for communicator names; NULL: all */
         unsigned only_call;             /* enum capo_call_id, 0 all */
-        bool exact; /* one row per size and communicator; else many sizes are merged to ranges, and
-                       many similar communicators to one */
+        bool exact; /* many sizes are not merged to ranges, nor similar communicators to one */
         bool all;   /* leave nothing out for brevity */
         bool bytes; /* pages print sizes in bytes */
         bool notes; /* pages also print how numbers were obtained */
@@ -201,42 +192,30 @@ struct capo_page {
         char topology[128];     /* its name */
         char link_speed[160];   /* assumed speed of a link, and its source; "" not known */
         char no_ceiling[1024];  /* why a communicator has no ceiling; "": all have one */
-        capo_clocks_now
-                *clocks_now; /* called for ranks that cost the job; NULL: use only the logs */
+        capo_clocks_now *clocks_now; /* for ranks that cost the job; NULL: only the logs */
 
         /* judged */
-        struct capo_page_rows rows;   /* collectives, p2p and groups, sorted as requested */
-        struct capo_page_rows judged; /* the same merged to ranges, by time; statements about rows
-                                         are based on these in every format */
+        struct capo_page_rows rows;   /* collectives, p2p and groups; most costly first */
+        struct capo_page_rows judged; /* the same merged to ranges: what every format judges by */
         struct capo_page_rows others; /* calls that move no data: create, destroy, register */
-        uint64_t collectives,
-                moved_bytes; /* of collectives and p2p: count, and sum of count * bytes */
-        double gpu_share;    /* share of the job's rank-time with at least one call on the GPU; < 0:
-                                not known, or not well enough (gpu_range) */
+        uint64_t collectives, moved_bytes; /* and p2p: count, and sum of count * bytes */
+        double gpu_share; /* of the ranks' time with a call on the GPU; < 0: not known well enough */
         struct capo_interval gpu_range; /* its 95 % interval */
-        double gpu_sum; /* sum of the calls' times, overlapping ones counted each, over rank-time; <
-                           0: not known */
+        double gpu_sum; /* the same, overlapping calls counted each; < 0: not known */
         uint64_t gpu_timed, gpu_calls; /* calls on the GPU of all ranks: those timed; all */
-        bool overlapping;    /* calls of several streams were on one GPU at the same time */
-        double exposed_most; /* upper bound for communication that computation did not hide: at
-                                least one call was on the GPU; < 0: not known */
-        bool gpu;            /* there are GPU times: shares are of GPU time, else of host time */
-        uint32_t *class_of; /* communicator -> the one that it is shown as, because similar ones are
-                               merged */
-        uint32_t *class_size;         /* how many are shown as that one; 1: no others */
+        bool overlapping;     /* calls of several streams were on one GPU at the same time */
+        double exposed_most;  /* most of it that computation did not hide; < 0: not known */
+        bool gpu;             /* there are GPU times: shares are of GPU time, else of host time */
+        uint32_t *class_of;   /* communicator -> the one that it is shown as */
+        uint32_t *class_size; /* how many are shown as that one; 1: no others */
         struct capo_page_wait *waits; /* most costly first */
         uint32_t n_waits;
-        double wait_share; /* share of the job's rank-time spent waiting for late ranks; < 0: not
-                              known, or not well enough (wait_range) */
-        struct capo_interval
-                wait_range; /* its 95 % interval; {0, 0}: nothing was compared by GPU times */
-        struct capo_causes
-                *causes; /* one of each rank that is named for its lateness; where there is
-                                       none, one of the slow calls of all */
+        double wait_share; /* of the ranks' time waiting for late ranks; < 0: not known well enough */
+        struct capo_interval wait_range; /* its 95 % interval; {0, 0}: no GPU times compared */
+        struct capo_causes *causes; /* of ranks named as late; without any, of the slow calls */
         uint32_t n_causes;
         double unseen_ns; /* waiting that may come on top of that, mean over ranks */
-        struct capo_page_unknown
-                *unknown; /* communicators without a comparison, most calls first */
+        struct capo_page_unknown *unknown; /* not compared; most calls first */
         uint32_t n_unknown;
         struct capo_problem *problems; /* most important first */
         uint32_t n_problems;

@@ -152,18 +152,19 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         const struct capo_job_comm *c = &job->comms[w->comm];
         const struct capo_skew *k = c->skew;
         const struct capo_skew_rank *rank = &k->ranks[k->worst];
-        char who[900], pm[CAPO_TEXT_INTERVAL], of[64] = "", from[80] = "", cause[512],
-                                               more[1000] = "", few[96];
+        char who[900], calls[48], alike[900], pm[CAPO_TEXT_INTERVAL],
+                of[64] = "", from[80] = "", cause[512], more[1000] = "", few[96];
         const char *by = k->from != CAPO_SKEW_HOST_START && k->n_host ? ""
                          : k->n_kernel && k->n_kernel == k->n_calls   ? how[CAPO_SKEW_KERNEL_WAIT]
                                                                       : how[k->from],
                    *doubt = NULL;
 
-        if (w->by_clocks) {
+        describe_member(job, c, &c->members[w->last], who, sizeof who);
+        snprintf(calls, sizeof calls, "%s", capo_text_plural(k->n_calls, "call", NULL));
+        if (w->by_clocks)
                 return xprintf("%s: not known: only the hosts' times of its calls are, and the "
                                "clocks of the hosts may be as far apart",
                                c->name);
-        }
         if (w->handed_on)
                 doubt = k->waits_more
                                 ? "it waited longer than that in other communicators"
@@ -173,22 +174,17 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
         else if (!w->stands_out && !w->wide && !w->follows && !w->by_messages &&
                  w->last_share >= ORDER_SHARE && k->worst_p50_ns >= LEAST_LATE_NS)
                 doubt = "most of the waiting may be for others";
-        if (doubt) {
+        if (doubt)
                 return xprintf("%s: %s came last in %s of %s compared, p50 %s after the first; %s",
-                               c->name,
-                               describe_member(job, c, &c->members[w->last], who, sizeof who),
-                               TEXT_COUNT(rank->last), capo_text_plural(k->n_calls, "call", NULL),
+                               c->name, who, TEXT_COUNT(rank->last), calls,
                                TEXT_TIME(k->worst_p50_ns), doubt);
-        }
-        if (w->alike) {
+        if (w->alike)
                 return xprintf(
                         "%s: no rank stands out in %s compared: %s, %s came together, p50 %s "
                         "after the first",
-                        c->name, capo_text_plural(k->n_calls, "call", NULL),
-                        list_alike(c, w->last, who),
+                        c->name, calls, list_alike(c, w->last, alike),
                         capo_job_member_text(c, &c->members[w->last], cause),
                         TEXT_TIME(k->worst_p50_ns));
-        }
         if (w->wide) {
                 uint64_t n_calls = c->n_calls - c->n_captured;
                 const char *advice = capo_few_uncompared(k->n_calls, n_calls) && !k->n_host
@@ -199,31 +195,23 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                 if (k->few_ns >= LONG_NS)
                         snprintf(more, sizeof more,
                                  "; most of the waiting in these, %s, is for %s in %s",
-                                 TEXT_TIME(k->few_ns),
-                                 describe_member(job, c, &c->members[w->last], who, sizeof who),
-                                 capo_few_text(k, few));
+                                 TEXT_TIME(k->few_ns), who, capo_few_text(k, few));
                 return xprintf("%s: not known (%s of %s compared; %s)%s", c->name,
                                TEXT_COUNT(k->n_calls), capo_text_plural(n_calls, "call", NULL),
                                advice, more);
         }
-        if (w->follows) {
+        if (w->follows)
                 return xprintf("%s: %s came late because it had waited in %s; it is not named here",
-                               c->name,
-                               describe_member(job, c, &c->members[w->last], who, sizeof who),
-                               job->comms[k->origin - 1].name);
-        }
-        if (!w->stands_out && w->by_messages) {
+                               c->name, who, job->comms[k->origin - 1].name);
+        if (!w->stands_out && w->by_messages)
                 return xprintf(
                         "%s: not known: most of the time is in sends and receives, which are "
                         "not compared; the %s compared name none",
                         c->name, capo_text_plural(k->n_calls, "other call", NULL));
-        }
-        if (!w->stands_out) {
+        if (!w->stands_out)
                 return xprintf(
                         "%s: no rank stands out in %s compared; last after first p50 %s, p95 %s%s",
-                        c->name, capo_text_plural(k->n_calls, "call", NULL), TEXT_TIME(k->p50_ns),
-                        TEXT_TIME(k->p95_ns), by);
-        }
+                        c->name, calls, TEXT_TIME(k->p50_ns), TEXT_TIME(k->p95_ns), by);
         capo_text_interval(rank->caused_ns, w->caused, capo_text_time, pm);
         if (w->caused_share >= 0)
                 snprintf(of, sizeof of, ", %s of the job", TEXT_PERCENT(w->caused_share));
@@ -245,15 +233,15 @@ static char *wait_text(const struct capo_job *job, const struct capo_page_wait *
                         TEXT_TIME(rank->stopped_ns),
                         job->n_comms > 1 ? ", in any communicator" : "");
         else if (capo_skew_alike(c, w->last) > 1)
-                capo_append(more, sizeof more, "; as late: %s", list_alike(c, w->last, who));
+                capo_append(more, sizeof more, "; as late: %s", list_alike(c, w->last, alike));
         return xprintf("%s: %s %s %s%s in all%s: last in %s of %s compared%s, p50 %s, max %s "
                        "after the first%s%s%s%s%s",
-                       c->name, describe_member(job, c, &c->members[w->last], who, sizeof who),
+                       c->name, who,
                        k->from == CAPO_SKEW_HOST_START ? "starts behind the others by"
                                                        : "made the others wait",
-                       TEXT_TIME(rank->caused_ns), pm, of, TEXT_COUNT(rank->last),
-                       capo_text_plural(k->n_calls, "call", NULL), from, TEXT_TIME(k->worst_p50_ns),
-                       TEXT_TIME(k->worst_max_ns), by, *cause ? "; " : "", cause,
+                       TEXT_TIME(rank->caused_ns), pm, of, TEXT_COUNT(rank->last), calls, from,
+                       TEXT_TIME(k->worst_p50_ns), TEXT_TIME(k->worst_max_ns), by,
+                       *cause ? "; " : "", cause,
                        w->by_messages ? "; or it waited for a message: most of the time is in those"
                                       : "",
                        more);

@@ -48,16 +48,6 @@ static void *next_place(void *list, uint64_t *n, uint32_t most, size_t size)
         return *items + at % most * size;
 }
 
-static void take_span(struct reader *rd, const struct capo_record *r)
-{
-        uint64_t nth = rd->n_spans;
-        struct capo_gpu_span *to =
-                next_place(&rd->to->span, &rd->n_spans, rd->most, sizeof *rd->to->span);
-
-        *to = capo_gpu_span_of(r, (uint32_t)(nth % rd->most));
-        rd->measured |= to->measured;
-}
-
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct reader *rd = arg;
@@ -68,8 +58,14 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         rd->to->captured |= r->flags & CAPO_RECORD_CAPTURED;
         if (r->flags & CAPO_RECORD_CAPTURED)
                 return 0;
-        if (rd->spans && !(r->flags & CAPO_RECORD_MEMBER))
-                take_span(rd, r);
+        if (rd->spans && !(r->flags & CAPO_RECORD_MEMBER)) {
+                uint32_t nth = (uint32_t)(rd->n_spans % rd->most);
+                struct capo_gpu_span *span =
+                        next_place(&rd->to->span, &rd->n_spans, rd->most, sizeof *span);
+
+                *span = capo_gpu_span_of(r, nth);
+                rd->measured |= span->measured;
+        }
         if (r->flags & CAPO_RECORD_GROUP)
                 return 0;
         to = next_place(&rd->to->call, &rd->n, rd->most, sizeof *to);

@@ -17,29 +17,23 @@ struct capo_slow_step {
         uint32_t number; /* index in steps.step */
         double at_s;     /* after the job's start */
         uint64_t ns;
-        bool known; /* the next three fields are valid */
-        uint32_t
-                process; /* the rank that most of the waiting is for; UINT32_MAX: none stands out */
-        double held_ns;  /* how long the others waited for it: mean over them */
-        uint32_t calls;  /* number of calls compared */
+        bool known;       /* the next three fields are valid */
+        uint32_t process; /* that most of the waiting is for; UINT32_MAX: none stands out */
+        double held_ns;   /* how long the others waited for it: mean over them */
+        uint32_t calls;   /* number of calls compared */
 };
 
 struct capo_job_steps {
         struct capo_steps steps;      /* of the rank `process` */
-        struct capo_step_call *calls; /* of that rank, which steps.step[].first counts; comm: 1 +
-                                         index in job->comms, 0 none. NULL: steps are not known */
+        struct capo_step_call *calls; /* of that rank; comm: 1 + index in job->comms, 0: none */
         uint32_t process;
-        uint32_t asked,
-                agree; /* number of ranks examined; number of those with steps of the same length */
-        bool whole;    /* the log has all calls of that rank */
-        uint64_t total;    /* steps of the whole job, from the counts of calls; 0 not known */
-        double nccl_share; /* share of the time of plain steps with at least one call on the GPU; <
-                              0: no call was timed there */
+        uint32_t asked, agree; /* ranks examined; those with steps of the same length */
+        bool whole;            /* the log has all calls of that rank */
+        uint64_t total;        /* steps of the whole job, from the counts of calls; 0 not known */
+        double nccl_share; /* of plain steps with a call on the GPU; < 0: none was timed there */
         bool ran_ahead; /* the hosts made calls so far ahead of the GPUs that steps are not known */
-        double wait_share; /* share of the time of steps spent waiting for late ranks, mean over
-                              ranks; < 0 not known */
-        struct capo_slow_step slow[CAPO_SLOW_STEPS]; /* steps that are much longer than others, the
-                                                        longest first */
+        double wait_share; /* waiting for late ranks, mean over ranks; < 0: not known */
+        struct capo_slow_step slow[CAPO_SLOW_STEPS]; /* much longer than others, longest first */
         uint32_t n_slow;
 };
 

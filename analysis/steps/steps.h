@@ -48,8 +48,7 @@ struct capo_step_part {
 struct capo_step {
         uint64_t t_ns, ns;
         uint32_t first, n; /* its calls: index of the first in the input, and how many */
-        bool plain; /* it has the usual parts and at most a few small calls more; else something
-                       more ran in it, for example an evaluation */
+        bool plain;        /* the usual parts and a few small calls more at most: no evaluation */
 };
 
 struct capo_steps {
@@ -67,12 +66,10 @@ struct capo_steps {
         double p50_ns, p95_ns, mean_ns, mean_error_ns; /* standard error of the mean */
         double recent_p50_ns, recent_p95_ns;           /* of the last minutes */
         double drift;     /* median of the last quarter over that of the first, minus 1 */
-        uint32_t changed; /* index of the step from which on steps take clearly longer or shorter
-                             (Pettitt's test, p < 0.001, and at least 5 %); 0: none */
+        uint32_t changed; /* step from which on they take clearly longer or shorter; 0: none */
         double before_ns, after_ns; /* medians before and after the change */
 };
 
-/** capo_steps_find() - @calls must be sorted by time. Return: 0; -ENOMEM. Call capo_steps_finish()
- * in any case. */
+/** capo_steps_find() - @calls must be sorted by time. Return: 0. Call capo_steps_finish(). */
 int capo_steps_find(const struct capo_step_call *calls, size_t n, struct capo_steps *out);
 void capo_steps_finish(struct capo_steps *steps);

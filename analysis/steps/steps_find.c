@@ -13,13 +13,6 @@ enum { SMALL_BYTES = 4096 };
 /* Sizes of a kind are ignored only if it has more of them than this. */
 enum { MANY_SIZES = 4 };
 
-struct key {
-        uint64_t bytes;
-        uint32_t comm;
-        int32_t peer;
-        uint32_t call;
-};
-
 static uint64_t mix_bits(uint64_t x)
 {
         x ^= x >> 30;
@@ -29,12 +22,13 @@ static uint64_t mix_bits(uint64_t x)
         return x ^ x >> 31;
 }
 
-static uint64_t hash_key(const struct key *k)
+/* @sized: with its bytes. */
+static uint64_t hash_call(const struct capo_step_call *c, bool sized)
 {
-        uint64_t h = mix_bits(k->bytes + 0x9e3779b97f4a7c15);
+        uint64_t h = mix_bits((sized ? c->bytes : 0) + 0x9e3779b97f4a7c15);
 
-        h = mix_bits(h ^ ((uint64_t)k->comm << 32 | (uint32_t)k->peer));
-        return mix_bits(h ^ k->call << 7) | 1;
+        h = mix_bits(h ^ ((uint64_t)c->comm << 32 | (uint32_t)c->peer));
+        return mix_bits(h ^ (uint64_t)c->call << 7) | 1;
 }
 
 /* Hash -> number, in order of first appearance. 64 bits are enough to avoid collisions within a
@@ -75,12 +69,6 @@ static uint32_t number_of(struct numbers *t, uint64_t hash)
         return t->number[at];
 }
 
-static struct key key_of(const struct capo_step_call *c, bool sized)
-{
-        return (struct key){
-                .bytes = sized ? c->bytes : 0, .comm = c->comm, .peer = c->peer, .call = c->call};
-}
-
 /* May @merge ignore the sizes of this kind? */
 static bool may_merge(const struct capo_step_call *c, unsigned merge)
 {
@@ -99,11 +87,10 @@ static void find_many(const struct capo_step_call *calls, uint32_t n, unsigned m
         numbers_new(&kinds, n);
         numbers_new(&sizes, n);
         for (uint32_t i = 0; i < n; i++) {
-                struct key kind = key_of(&calls[i], false), size = key_of(&calls[i], true);
                 uint32_t before = sizes.n;
 
-                of[i] = number_of(&kinds, hash_key(&kind));
-                number_of(&sizes, hash_key(&size));
+                of[i] = number_of(&kinds, hash_call(&calls[i], false));
+                number_of(&sizes, hash_call(&calls[i], true));
                 seen[of[i]] += sizes.n > before;
         }
         for (uint32_t i = 0; i < n; i++)
@@ -132,8 +119,7 @@ static void step_tokens_make(const struct capo_step_call *calls, uint32_t n, uns
         if (merge)
                 find_many(calls, n, merge, any);
         for (uint32_t i = 0; i < n; i++) {
-                struct key key = key_of(&calls[i], !any[i]);
-                uint64_t hash = hash_key(&key);
+                uint64_t hash = hash_call(&calls[i], !any[i]);
                 uint32_t k = number_of(&numbers, hash);
 
                 if (!t->count[k])
@@ -151,12 +137,6 @@ static void step_tokens_make(const struct capo_step_call *calls, uint32_t n, uns
         }
         t->n_tokens = numbers.n;
         numbers_free(&numbers);
-}
-
-static void step_tokens_free(struct step_tokens *t)
-{
-        xfree(t->of, t->sum, t->hash, t->bytes, t->count, t->example);
-        *t = (struct step_tokens){0};
 }
 
 /* Decides which repeat is a step. Layers repeat in micro-batches, micro-batches in steps, steps
@@ -511,30 +491,15 @@ static void mark_pauses(const struct step_tokens *t, struct step_mark *m)
         }
 }
 
-/* Are the calls of a step all of one kind, or only sends and receives? Then it may be no step. */
-static bool is_doubtful(const struct step_tokens *t, const struct step_mark *m, bool *p2p)
-{
-        bool one = true;
-
-        *p2p = true;
-        for (uint32_t i = 0; i < m->period; i++) {
-                const struct capo_step_call *c = &t->calls[m->example + i];
-
-                one &= t->of[m->example + i] == t->of[m->example];
-                *p2p &= capo_call_kind(c->call) == CAPO_KIND_P2P;
-        }
-        return one || *p2p;
-}
-
 static void judge_alike(const struct step_tokens *t, struct step_mark *m, struct capo_steps *out)
 {
         const struct capo_step_call *first = &t->calls[t->example[t->of[m->example]]];
-        const char *what;
-        bool p2p;
+        enum nature nature = nature_of(t, m); /* if it is not mixed, it may be no step */
+        bool p2p = nature == P2P;
+        const char *what = p2p ? "there are sends and receives alone" : "all calls look alike";
 
-        if (!is_doubtful(t, m, &p2p))
+        if (nature == MIXED)
                 return;
-        what = p2p ? "there are sends and receives alone" : "all calls look alike";
         if (!p2p && t->bytes[t->of[m->example]] != first->bytes * t->count[t->of[m->example]]) {
                 out->known = CAPO_STEPS_NONE; /* the calls differ only in size, which this reading
                                                  ignores */
@@ -573,7 +538,7 @@ static void find_once(const struct capo_step_call *calls, uint32_t n, unsigned m
                 lay_steps(calls, &t, &marks.mark[at], out);
         }
         step_marks_free(&marks);
-        step_tokens_free(&t);
+        xfree(t.of, t.sum, t.hash, t.bytes, t.count, t.example);
 }
 
 int capo_steps_find(const struct capo_step_call *calls, size_t n, struct capo_steps *out)

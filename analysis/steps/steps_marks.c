@@ -23,14 +23,6 @@ struct rows {
         uint32_t n_slots;
 };
 
-/* Make sequences one call longer. */
-static void lengthen_rows(const struct step_tokens *t, struct rows *s)
-{
-        for (uint32_t i = 0; i + s->length < s->n; i++)
-                s->hash[i] = s->hash[i] * 0x9e3779b97f4a7c15 + t->hash[t->of[s->at[i + s->length]]];
-        s->length++;
-}
-
 /* Group positions by equal sequence, ascending: s->place from s->start[k], s->count[k] of them.
  * Return: number of different sequences. */
 static uint32_t sort_rows(struct rows *s)
@@ -152,8 +144,11 @@ static void find_marks(const struct step_tokens *t, struct rows *s, struct step_
         memset(s->hash, 0, (s->n + 1) * sizeof *s->hash);
         s->length = 0;
         for (size_t i = 0; i < N_ELEMENTS(lengths) && lengths[i] <= s->n / 3; i++) {
-                while (s->length < lengths[i])
-                        lengthen_rows(t, s);
+                for (; s->length < lengths[i]; s->length++) {
+                        for (uint32_t k = 0; k + s->length < s->n; k++)
+                                s->hash[k] = s->hash[k] * 0x9e3779b97f4a7c15 +
+                                             t->hash[t->of[s->at[k + s->length]]];
+                }
                 judge_rows(t, s, marks);
         }
 }

@@ -9,8 +9,8 @@
 struct step_tokens {
         const struct capo_step_call *calls;
         uint32_t *of;  /* token of each call */
-        uint64_t *sum; /* prefix sums of token hashes, without rare small ones: two sequences with
-                          the same difference have the same tokens, in any order. n + 1 items */
+        uint64_t *sum; /* prefix sums of token hashes, without rare small ones: sequences of equal
+                          difference have the same tokens, in any order. n + 1 items */
         uint64_t *hash, *bytes; /* by token; bytes: over all its calls */
         uint32_t *count, *example;
         uint32_t n, n_tokens;
@@ -23,12 +23,11 @@ struct step_tokens {
 struct step_mark {
         uint32_t *at; /* where it occurs, ascending; owned if it is a finalist */
         uint32_t n;
-        uint32_t length,
-                comm;     /* length of the sequence, and the communicator that its calls are on */
-        uint32_t period;  /* calls in the usual repeat */
-        uint64_t usual;   /* hash of the usual repeat */
-        uint32_t example; /* begin of one usual repeat */
-        uint32_t repeats; /* number of usual repeats */
+        uint32_t length, comm; /* of the sequence; the communicator that its calls are on */
+        uint32_t period;       /* calls in the usual repeat */
+        uint64_t usual;        /* hash of the usual repeat */
+        uint32_t example;      /* begin of one usual repeat */
+        uint32_t repeats;      /* number of usual repeats */
 };
 
 enum { STEP_FINALISTS = 24 };

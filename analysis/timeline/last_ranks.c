@@ -75,15 +75,6 @@ void capo_comms_of(const struct capo_job *job, uint32_t process, uint32_t *comms
         }
 }
 
-static void gather_process(const struct capo_job *job, struct gathering *g)
-{
-        struct capo_log *log = capo_job_log(job, g->process);
-
-        capo_comms_of(job, g->process, g->comms, NULL);
-        capo_log_calls_each(log, gather_call, g);
-        capo_log_park(log);
-}
-
 void capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
                           struct capo_last_ranks *out)
 {
@@ -94,8 +85,13 @@ void capo_last_ranks_make(const struct capo_job *job, const bool *wanted,
                                         .by_order = xcalloc(job->n_processes + 1, 1),
                                         .n_comms = job->n_comms};
         for (; g.process < job->n_processes; g.process++) {
-                if (wanted[g.process])
-                        gather_process(job, &g);
+                struct capo_log *log = wanted[g.process] ? capo_job_log(job, g.process) : NULL;
+
+                if (!wanted[g.process])
+                        continue;
+                capo_comms_of(job, g.process, comms, NULL);
+                capo_log_calls_each(log, gather_call, &g);
+                capo_log_park(log);
         }
 }
 

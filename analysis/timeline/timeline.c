@@ -128,17 +128,6 @@ static void read_rank(struct drawing *d)
         lay_stretches(d);
 }
 
-static void draw_rank(struct capo_timeline *t, struct capo_timeline_rank *to,
-                      const struct stretch *s, size_t n)
-{
-        for (size_t i = 0; i < n; i++) {
-                double moves = fmin(s[i].end, s[i].begin + s[i].waited);
-
-                add_share(to->waiting, t, s[i].begin, moves);
-                add_share(to->busy, t, moves, s[i].end);
-        }
-}
-
 /* All stretches first: they define the time range. */
 static void make_ranks(struct drawing *d, struct capo_timeline *t)
 {
@@ -168,7 +157,12 @@ static void make_ranks(struct drawing *d, struct capo_timeline *t)
         for (uint32_t i = 0; i < t->n_ranks; i++) {
                 t->rank[i].busy = xcalloc(t->n_parts, sizeof(float));
                 t->rank[i].waiting = xcalloc(t->n_parts, sizeof(float));
-                draw_rank(t, &t->rank[i], of[i], n[i]);
+                for (struct stretch *s = of[i]; s < of[i] + n[i]; s++) {
+                        double moves = fmin(s->end, s->begin + s->waited);
+
+                        add_share(t->rank[i].waiting, t, s->begin, moves);
+                        add_share(t->rank[i].busy, t, moves, s->end);
+                }
         }
         for (uint32_t i = 0; i < n_ranks; i++)
                 free(of[i]);

@@ -128,11 +128,6 @@ double cli_field_export(const struct cli_entity *e, const void *in, const void *
 
 /* ---- JSON, CSV ---- */
 
-static bool is_empty(const json_t *j)
-{
-        return json_is_null(j) || (json_is_string(j) && !json_string_length(j));
-}
-
 void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of)
 {
         char room[CLI_ROOM];
@@ -142,7 +137,7 @@ void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, cons
                 json_t *j = f->key ? field_json(f, f->key, e->value(in, of, i, room)) : NULL;
                 bool optional = j && *f->key == '?';
 
-                if (optional && is_empty(j))
+                if (optional && (json_is_null(j) || (json_is_string(j) && !json_string_length(j))))
                         json_decref(j);
                 else if (j)
                         json_object_set_new(to, f->key + optional, j);

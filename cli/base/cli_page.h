@@ -68,8 +68,7 @@ struct cli_page {
         struct cli_texts labels, values, problems, notes;
         struct cli_section **section;
         unsigned n_sections;
-        void (*picture)(const void *about,
-                        FILE *out); /* HTML: a picture after the leading sections */
+        void (*picture)(const void *about, FILE *out); /* HTML: after the leading sections */
         const void *about;
         unsigned marked; /* bit n: a section carries the number of note n */
         bool all_notes;  /* --notes: print all notes */

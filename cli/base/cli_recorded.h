@@ -21,6 +21,6 @@ int cli_recorded_beside(const char *const *paths, size_t n, char *path, size_t r
  * @slices: likewise: is it a MIG slice?
  *
  * Return: 0; -ENOENT with @why: a log is missing, or a GPU is not in @t; -EEXIST: two ranks are on
- * one GPU; -ENOMEM. */
+ * one GPU. */
 int cli_recorded_gpus(const struct capo_job *job, uint32_t comm, const struct capo_topology *t,
                       struct capo_plan_gpu *gpus, bool *slices, char *why, size_t room);

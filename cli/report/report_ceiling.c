@@ -99,18 +99,6 @@ static void report_near(struct capo_page *r, const struct capo_topology *t)
  * third of a second, 64 two. There is one largest communicator, and there may be many others. */
 enum { RANKS_UNASKED = 16, RANKS_UNASKED_LARGEST = 32 };
 
-/* MIG slices cannot use the GPUs' links. Changes the caller's own copy @t. */
-static void take_links(struct capo_topology *t, const struct capo_plan_gpu *gpus,
-                       const bool *slices, uint32_t n)
-{
-        for (uint32_t i = 0; i < n; i++) {
-                int gpu = slices[i] ? capo_topology_gpu_by_dev(t, gpus[i].dev) : -1;
-
-                if (gpu >= 0)
-                        capo_topology_slice(t, gpu);
-        }
-}
-
 /* As many GPUs on as many equal machines, or on fewer: the first of each. */
 static void add_other_layouts(struct capo_page_allocation *a, const struct capo_topology *t,
                               uint32_t n, uint16_t n_nodes)
@@ -190,7 +178,12 @@ static void set_ceiling(struct capo_page *r, const struct capo_topology *t,
         if (any_slice) {
                 if (cli_machine_load("report", where, &sliced, &source) < 0)
                         return;
-                take_links(sliced, gpus, slices, c->n_members);
+                for (uint32_t i = 0; i < c->n_members; i++) { /* a slice cannot use the links */
+                        int gpu = slices[i] ? capo_topology_gpu_by_dev(sliced, gpus[i].dev) : -1;
+
+                        if (gpu >= 0)
+                                capo_topology_slice(sliced, gpu);
+                }
         }
         if (r->topology_recorded && c->n_members > (comm ? RANKS_UNASKED : RANKS_UNASKED_LARGEST)) {
                 snprintf(r->no_ceiling, sizeof r->no_ceiling,

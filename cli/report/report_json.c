@@ -5,6 +5,7 @@
 #include "cli/report/report_experts.h"
 #include "cli/report/report_causes.h"
 #include "cli/report/report_json.h"
+#include "core/base/xalloc.h"
 #include "core/log/info.h"
 
 #define REPORT_VERSION 1
@@ -33,15 +34,13 @@ CLI_ENTITY(process, struct capo_job_process, void, PROCESS_FIELDS);
 
 static json_t *frames_json(const char *text)
 {
+        _cleanup_free_ char *copy = xstrdup(text);
         json_t *frames = json_array();
+        char *rest = copy, *line;
 
-        for (const char *line = text; *line;) {
-                size_t n = strcspn(line, "\n");
-                char frame[1024];
-
-                snprintf(frame, sizeof frame, "%.*s", (int)n, line);
-                json_array_append_new(frames, cli_json_text(frame));
-                line += n + (line[n] == '\n');
+        while ((line = strsep(&rest, "\n"))) {
+                if (*line || rest)
+                        json_array_append_new(frames, cli_json_text(line));
         }
         return frames;
 }

@@ -274,7 +274,7 @@ static void add_guess_note(const struct capo_job *job, const struct capo_fabric_
 {
         uint64_t calls = 0, guessed = 0;
         double bytes = 0, by_guess = 0;
-        char a[32], b[32];
+        char moved[96] = "";
 
         for (size_t i = 0; i < f->n_shares; i++) {
                 calls += f->shares[i].calls;
@@ -284,18 +284,11 @@ static void add_guess_note(const struct capo_job *job, const struct capo_fabric_
         }
         if (guessed <= GUESSED_WORTH_SAYING * (double)calls)
                 return;
-        capo_text_count(guessed, a);
-        capo_text_count(calls, b);
         if (f->placed)
-                cli_section_note(
-                        page, s,
-                        "%s of %s calls: GPU time is a guess (%s of the bytes moved outside "
-                        "all known times); %s",
-                        a, b, TEXT_PERCENT(bytes > 0 ? by_guess / bytes : 0),
-                        capo_sample_advice(job));
-        else
-                cli_section_note(page, s, "%s of %s calls: GPU time is a guess; %s", a, b,
-                                 capo_sample_advice(job));
+                snprintf(moved, sizeof moved, " (%s of the bytes moved outside all known times)",
+                         TEXT_PERCENT(bytes > 0 ? by_guess / bytes : 0));
+        cli_section_note(page, s, "%s of %s calls: GPU time is a guess%s; %s", TEXT_COUNT(guessed),
+                         TEXT_COUNT(calls), moved, capo_sample_advice(job));
 }
 
 static void add_shares(const struct capo_page *r, struct cli_page *page)

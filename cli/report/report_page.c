@@ -146,21 +146,18 @@ static void set_title(const struct capo_page *r, struct cli_page *page)
         const struct capo_job *job = r->job;
         const struct capo_job_comm *c =
                 job->n_comms && job->comms[0].n_ranks == job->n_ranks ? &job->comms[0] : NULL;
-        char when[32], title[1200], layout[512] = "", ranks[120], lasted[64];
+        char title[1200], layout[512] = "", ranks[120];
+        double ns = (double)capo_job_duration_ns(job);
 
-        if (!capo_job_duration_ns(job))
-                snprintf(lasted, sizeof lasted, "duration not known");
-        else
-                snprintf(lasted, sizeof lasted, "%s%s", is_cut(job) ? "at least " : "",
-                         TEXT_DURATION((double)capo_job_duration_ns(job)));
-        capo_text_when(job->t_begin_ns, "%Y-%m-%d %H:%M", when);
         capo_page_title(r, title, sizeof title);
         if (c && job->n_nodes > 1 && c->layout[0])
                 snprintf(layout, sizeof layout, " (%s%.*s)", c->layout,
                          c->n_members < (uint32_t)c->n_ranks ? 16 : 0, " with a log");
         cli_page_title(page, "capo report%s%s", *title ? "   " : "", title);
-        cli_page_under(page, "%s%s   %s   %s", capo_job_ranks_text(job, job->n_nodes, ranks),
-                       layout, lasted, when);
+        cli_page_under(page, "%s%s   %s%s   %s", capo_job_ranks_text(job, job->n_nodes, ranks),
+                       layout, ns > 0 && is_cut(job) ? "at least " : "",
+                       ns > 0 ? TEXT_DURATION(ns) : "duration not known",
+                       TEXT_WHEN(job->t_begin_ns, "%Y-%m-%d %H:%M"));
 }
 
 /* How the program reached NCCL; INFO nccl.how has the recorder's word (shim/nccl/real.c). */
@@ -265,8 +262,9 @@ static void add_gpu_share(const struct capo_page *r, struct cli_page *page)
 
 static void add_waiting(const struct capo_page *r, struct cli_page *page)
 {
-        char range[80] = "";
+        static const char label[] = "waiting for late ranks";
         uint64_t compared = 0, calls = 0;
+        char range[80] = "";
 
         if (!r->wait_range.high || r->overlapping)
                 return;
@@ -276,20 +274,19 @@ static void add_waiting(const struct capo_page *r, struct cli_page *page)
                 compared += c->skew->n_calls;
                 calls += c->n_calls - c->n_captured;
         }
-        if (r->wait_share < 0 && !capo_few_uncompared(compared, calls))
-                cli_page_fact(page, "waiting for late ranks", "not known (%s of %s compared; %s)",
-                              TEXT_COUNT(compared), capo_text_plural(calls, "call", NULL),
-                              capo_sample_advice(r->job));
-        else if (r->wait_share < 0)
-                cli_page_fact(page, "waiting for late ranks",
-                              "not known (no call shows who waited while none was made)");
-        if (r->wait_share < 0)
-                return;
         if (r->wait_range.high - r->wait_range.low >= WIDTH_PRINTED)
                 range_text(r->wait_range, range);
-        cli_page_fact(page, "waiting for late ranks", "%s%s%s%s", r->n_unknown ? "at least " : "",
-                      TEXT_PERCENT(r->wait_share), range,
-                      capo_page_is_filtered(r) ? " in all calls" : "");
+        if (r->wait_share >= 0)
+                cli_page_fact(page, label, "%s%s%s%s", r->n_unknown ? "at least " : "",
+                              TEXT_PERCENT(r->wait_share), range,
+                              capo_page_is_filtered(r) ? " in all calls" : "");
+        else if (capo_few_uncompared(compared, calls))
+                cli_page_fact(page, label,
+                              "not known (no call shows who waited while none was made)");
+        else
+                cli_page_fact(page, label, "not known (%s of %s compared; %s)",
+                              TEXT_COUNT(compared), capo_text_plural(calls, "call", NULL),
+                              capo_sample_advice(r->job));
 }
 
 /* How long communicator creation took. */
@@ -343,14 +340,13 @@ static void add_facts(const struct capo_page *r, struct cli_page *page)
 static void note_upper_bound(const struct capo_page *r, struct cli_page *page,
                              struct cli_section *s)
 {
-        for (uint32_t i = 0; i < r->rows.n; i++) {
-                if (capo_call_sized_by_rank(r->rows.row[i].row.call)) {
-                        cli_section_note(
-                                page, s,
-                                "EpDispatch, EpCombine, Reshard: size and bandwidth at most");
-                        return;
-                }
-        }
+        uint32_t i = 0;
+
+        while (i < r->rows.n && !capo_call_sized_by_rank(r->rows.row[i].row.call))
+                i++;
+        if (i < r->rows.n)
+                cli_section_note(page, s,
+                                 "EpDispatch, EpCombine, Reshard: size and bandwidth at most");
 }
 
 /* Which GPU clocks were used, and for how many of those rows' calls. */

@@ -66,11 +66,17 @@ static void add_change(const struct capo_job_steps *j, struct cli_section *s)
                                  100 * k->drift);
 }
 
+/* Who held the step up; NULL: no rank stands out. */
+static const struct capo_job_process *late_process(const struct capo_page *r,
+                                                   const struct capo_slow_step *slow)
+{
+        return slow->process < r->job->n_processes ? &r->job->processes[slow->process] : NULL;
+}
+
 static void add_slow(const struct capo_page *r, const struct capo_slow_step *slow,
                      struct cli_section *s)
 {
-        const struct capo_job_process *p =
-                slow->process < r->job->n_processes ? &r->job->processes[slow->process] : NULL;
+        const struct capo_job_process *p = late_process(r, slow);
         char step[48], who[300] = "";
 
         if (p && p->rank >= 0)
@@ -174,12 +180,6 @@ void report_steps(const struct capo_page *r, struct cli_page *page)
         F("count", COUNT, of->count)                  \
         F("varies", FLAG, of->varies)
 CLI_ENTITY(step_part, struct capo_step_part, void, PART_FIELDS);
-
-static const struct capo_job_process *late_process(const struct capo_page *r,
-                                                   const struct capo_slow_step *slow)
-{
-        return slow->process < r->job->n_processes ? &r->job->processes[slow->process] : NULL;
-}
 
 #define SLOW_FIELDS(F)                                                               \
         F("step", RANK, capo_job_step_number(&in->steps, of->number))                \

@@ -268,23 +268,16 @@ void report_waits(const struct capo_page *r, struct cli_page *page)
 
 /* ---- ceilings ---- */
 
-/* What a ceiling includes besides NVLink. */
-static const char *beside_nvlink(const char *on)
-{
-        static const char word[] = "NVLink";
-        static char text[32];
-
-        if (strncmp(on, word, sizeof word - 1) || !on[sizeof word - 1])
-                return "";
-        snprintf(text, sizeof text, " %s", on + sizeof word);
-        return text;
-}
-
+/* With what it includes besides NVLink. */
 static const char *ceiling_text(const struct capo_page *r, const struct capo_page_row *row,
                                 char *room)
 {
-        capo_text_gbs(row->ceiling, room);
-        return strcat(room, beside_nvlink(r->ceiling[row->row.comm].on[row->row.call]));
+        const char *on = r->ceiling[row->row.comm].on[row->row.call];
+        bool more = !strncmp(on, "NVLink", 6) && on[6];
+
+        snprintf(room, CLI_ROOM, "%s%s%s", TEXT_GBS(row->ceiling), more ? " " : "",
+                 more ? on + 6 : "");
+        return room;
 }
 
 #define CEILING_FIELDS(F)                                                                  \

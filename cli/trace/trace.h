@@ -53,6 +53,15 @@ void trace_event(struct trace *t);
 /** trace_printf() - write text, up to 4 KiB. */
 void trace_printf(struct trace *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
+/** trace_put_time() - a member of the event's object: @ns as microseconds. */
+static inline void trace_put_time(struct trace *t, const char *key, uint64_t ns)
+{
+        char number[32];
+
+        *trace_put_us(number, ns) = 0;
+        trace_printf(t, ",\"%s\":%s", key, number);
+}
+
 /** trace_json_text() - a quoted JSON string with valid UTF-8, owned by the caller. */
 char *trace_json_text(const char *text);
 

@@ -23,7 +23,7 @@ struct machine_lines {
 static void put_reading(const struct machine_lines *m, const struct capo_machine_object *o,
                         const struct capo_machine_reading *r, uint64_t at, double value)
 {
-        char name[200], us[32], *json;
+        char name[200], *json;
 
         if (!trace_is_seen(m->t, at, at))
                 return;
@@ -32,8 +32,7 @@ static void put_reading(const struct machine_lines *m, const struct capo_machine
         json = trace_json_text(name);
         trace_event(m->t);
         trace_printf(m->t, "{\"ph\":\"C\",\"name\":%s,\"pid\":%u,\"tid\":0", json, m->process + 1);
-        *trace_put_us(us, at) = 0;
-        trace_printf(m->t, ",\"ts\":%s", us);
+        trace_put_time(m->t, "ts", at);
         trace_printf(m->t, ",\"args\":{\"value\":%.3f}}", value);
         free(json);
 }
@@ -52,14 +51,6 @@ static void write_reading(void *arg, const struct capo_machine_object *o,
                 put_reading(m, o, r, from, (double)grew * 1e9 / (double)(at - from));
                 put_reading(m, o, r, at, 0);
         }
-}
-
-/* Write the readings of the machine by a process. */
-static void trace_write_machine(struct trace *t, uint32_t process)
-{
-        struct machine_lines m = {t, process};
-
-        capo_machine_visit(&t->job->processes[process], write_reading, &m);
 }
 
 enum { PREFIXES = 4096, PREFIX_TEXT = 1600, THREADS = 1024, TAIL = 256 };
@@ -294,16 +285,6 @@ static void put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t
         put_waiting(w, r, p, begin, ns);
 }
 
-/* Keep a call whose place on the GPU is derived from its stream's order. */
-static void keep_call(struct writer *w, const struct capo_record *r)
-{
-        xarray_room(&w->calls, w->n, sizeof *w->calls);
-        xarray_room(&w->spans, w->n, sizeof *w->spans);
-        w->calls[w->n] = *r;
-        w->spans[w->n] = capo_gpu_span_of(r, (uint32_t)w->n);
-        w->n++;
-}
-
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct writer *w = arg;
@@ -314,21 +295,15 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
                 put_host_call(w, r, thread);
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
                 return 0;
-        if (w->t->last.by_order[w->process])
-                keep_call(w, r);
-        else if (timed && capo_record_gpu_begin(r, &begin))
+        if (w->t->last.by_order[w->process]) { /* its place is derived from its stream's order */
+                xarray_room(&w->calls, w->n, sizeof *w->calls);
+                xarray_room(&w->spans, w->n, sizeof *w->spans);
+                w->calls[w->n] = *r;
+                w->spans[w->n] = capo_gpu_span_of(r, (uint32_t)w->n);
+                w->n++;
+        } else if (timed && capo_record_gpu_begin(r, &begin))
                 put_gpu_call(w, r, begin, CAPO_SPAN_BY_EVENT);
         return 0;
-}
-
-static void put_placed(struct writer *w)
-{
-        capo_gpu_spans(w->spans, w->n);
-        for (size_t i = 0; i < w->n; i++) {
-                if (w->spans[i].measured)
-                        put_gpu_call(w, &w->calls[w->spans[i].nth], w->spans[i].begin,
-                                     w->spans[i].by);
-        }
 }
 
 /* Number of streams on which the communicator has calls in this process. */
@@ -409,11 +384,17 @@ int trace_write_process(struct trace *t, uint32_t process)
         r = capo_log_calls_each(log, take_call, w);
         if (r == 0 || r == -EIO) { /* a damaged log ends early */
                 r = 0;
-                put_placed(w);
+                capo_gpu_spans(w->spans, w->n);
+                for (size_t i = 0; i < w->n; i++) {
+                        if (w->spans[i].measured)
+                                put_gpu_call(w, &w->calls[w->spans[i].nth], w->spans[i].begin,
+                                             w->spans[i].by);
+                }
                 put_names(w);
         }
         trace_write_network(t, process);
-        trace_write_machine(t, process);
+        capo_machine_visit(&t->job->processes[process], write_reading,
+                           &(struct machine_lines){t, process});
         capo_log_park(log);
         for (size_t i = 0; i < PREFIXES; i++)
                 free(w->prefixes[i].text);

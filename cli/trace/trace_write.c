@@ -51,14 +51,6 @@ void trace_write_name(struct trace *t, const char *what, uint32_t process, size_
                 of_thread ? "thread_sort_index" : "process_sort_index", process + 1, line, order);
 }
 
-static void put_us(struct trace *t, const char *key, uint64_t ns)
-{
-        char number[32];
-
-        *trace_put_us(number, ns) = 0;
-        trace_printf(t, ",\"%s\":%s", key, number);
-}
-
 void trace_write_steps(struct trace *t)
 {
         const struct capo_job_steps *s = &t->steps;
@@ -87,8 +79,8 @@ void trace_write_steps(struct trace *t)
                         "{\"ph\":\"X\",\"name\":\"step %llu\",\"cat\":\"step\",\"pid\":0,\"tid\":0,"
                         "\"args\":{\"step\":%llu,\"calls\":%u,\"plain\":%s}",
                         number, number, step->n, step->plain ? "true" : "false");
-                put_us(t, "ts", begin);
-                put_us(t, "dur", step->ns);
+                trace_put_time(t, "ts", begin);
+                trace_put_time(t, "dur", step->ns);
                 trace_printf(t, "}");
         }
 }
@@ -98,7 +90,7 @@ static void put_rate(struct trace *t, uint32_t process, uint64_t at, double sent
         trace_event(t);
         trace_printf(t, "{\"ph\":\"C\",\"name\":\"network MB/s\",\"pid\":%u,\"tid\":0",
                      process + 1);
-        put_us(t, "ts", at);
+        trace_put_time(t, "ts", at);
         trace_printf(t, ",\"args\":{\"sent\":%.3f,\"received\":%.3f}}", sent, received);
 }
 
