@@ -114,7 +114,7 @@ enum { FINGERPRINT = 1200, WORD_ROOM = 40 };
 
 struct fingerprint {
         long rank, number;
-        char op[WORD_ROOM];
+        char op[WORD_ROOM], shape[WORD_ROOM]; /* shape: " [256]"; "": not known */
 };
 
 /* Parse the next "Rank N is running collective: CollectiveFingerPrint(...". Return: the text after
@@ -122,7 +122,8 @@ struct fingerprint {
 static const char *take_fingerprint(const char *from, size_t size, struct fingerprint *out)
 {
         static const char words[] = " is running collective: CollectiveFingerPrint(";
-        const char *at = memmem(from, size, words, sizeof words - 1), *rank = at, *number, *op;
+        const char *at = memmem(from, size, words, sizeof words - 1), *rank = at, *number, *op,
+                   *shape;
         size_t left;
 
         if (!at)
@@ -138,6 +139,11 @@ static const char *take_fingerprint(const char *from, size_t size, struct finger
         out->rank = strtol(rank, NULL, 10);
         out->number = strtol(number + 15, NULL, 10);
         capo_take_word(op + 7, "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_", out->op, sizeof out->op);
+        shape = memmem(op, strnlen(op, 120), "TensorShape=[", 13);
+        if (shape && strchr("0123456789", shape[13]))
+                SAY(out->shape, " %.*s", (int)strspn(shape + 12, "[0123456789, ]"), shape + 12);
+        if (strchr(out->shape, ']'))
+                strchr(out->shape, ']')[1] = 0;
         return op + 7;
 }
 
@@ -148,7 +154,8 @@ static void take_mismatch(const char *at, const char *line, uint32_t number, voi
         struct fingerprint one = {0}, other = {0};
         const char *next = take_fingerprint(at, size, &one);
         bool both = next && take_fingerprint(next, size - (size_t)(next - at), &other);
-        bool counts = both && !strcmp(one.op, other.op) && one.number != other.number;
+        bool same = both && !strcmp(one.op, other.op), counts = same && one.number != other.number,
+             sizes = same && *one.shape && *other.shape && strcmp(one.shape, other.shape) != 0;
         struct capo_diagnose_finding *f;
 
         if (b->f) {
@@ -164,8 +171,9 @@ static void take_mismatch(const char *at, const char *line, uint32_t number, voi
                     one.rank, other.rank, one.op, one.number, other.number);
         else if (both)
                 SAY(f->headline,
-                    "RANKS MADE DIFFERENT CALLS as the same one: rank %ld %s, rank %ld %s",
-                    one.rank, one.op, other.rank, other.op);
+                    "RANKS MADE DIFFERENT CALLS as the same one: rank %ld %s%s, rank %ld %s%s",
+                    one.rank, one.op, sizes ? one.shape : "", other.rank, other.op,
+                    sizes ? other.shape : "");
         else
                 SAY(f->headline, "RANKS MADE DIFFERENT CALLS as the same one");
         if (counts)
@@ -175,7 +183,10 @@ static void take_mismatch(const char *at, const char *line, uint32_t number, voi
                 capo_finding_rank_add(f, (int32_t)one.rank);
                 capo_finding_rank_add(f, (int32_t)other.rank);
         }
-        SAY(f->next, "what makes one rank call something else: a branch, the last batch, a shape");
+        SAY(f->next, "%s",
+            sizes ? "the same call of other data: what makes the sizes differ by rank? Rows of another kind or length (with and without an image), the last batch. "
+                    "Under ZeRO-3 or FSDP all ranks must run the same modules in each step (a dummy input), or ZeRO-2"
+                  : "what makes one rank call something else: a branch, the last batch, a shape");
 }
 
 static void read_mismatches(struct capo_evidence *e)

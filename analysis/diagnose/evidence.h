@@ -59,7 +59,7 @@ struct capo_diagnose_finding {
         char headline[448];
         char detail[768];  /* several lines; "": none */
         char missing[256]; /* what would make it more certain; "": nothing */
-        char next[384];
+        char next[512];
         int32_t ranks[CAPO_DIAGNOSE_RANKS];
         uint32_t n_ranks;
         struct capo_evidence_mark marks[CAPO_DIAGNOSE_MARKS];

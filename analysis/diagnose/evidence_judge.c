@@ -136,6 +136,18 @@ static const struct capo_record *mark_record(const struct capo_evidence *e,
         return first < r->n && mark.line ? &r->v[first] : NULL;
 }
 
+/* Is the newest line of the text its first one, as log stores print? */
+static bool is_reversed(const struct capo_evidence_text *t)
+{
+        int64_t first = -1, last = -1;
+
+        for (uint32_t k = 0; k < t->records.n && k < 8 && first < 0; k++)
+                first = capo_record_when(t->text + t->records.v[k].begin);
+        for (uint32_t k = t->records.n; k-- > 0 && k + 8 >= t->records.n && last < 0;)
+                last = capo_record_when(t->text + t->records.v[k].begin);
+        return last >= 0 && last < first;
+}
+
 /* Did @a happen before @b? By line in one text, by time in two; false: also if it is not known. */
 static bool is_earlier(const struct capo_evidence *e, const struct capo_diagnose_finding *a,
                        const struct capo_diagnose_finding *b)
@@ -146,7 +158,9 @@ static bool is_earlier(const struct capo_evidence *e, const struct capo_diagnose
         if (!a->n_marks || !b->n_marks)
                 return false;
         if (a->marks[0].text == b->marks[0].text)
-                return a->marks[0].line < b->marks[0].line;
+                return is_reversed(&e->texts[a->marks[0].text])
+                               ? a->marks[0].line > b->marks[0].line
+                               : a->marks[0].line < b->marks[0].line;
         ra = mark_record(e, a->marks[0]);
         rb = mark_record(e, b->marks[0]);
         ta = ra ? capo_record_when(e->texts[a->marks[0].text].text + ra->begin) : -1;
@@ -187,7 +201,9 @@ static bool explains_finding(const struct capo_evidence *e,
                 return cause->rank == CAPO_RANK_CAUSE && is_kind(cause, "library") &&
                        is_earlier(e, cause, f);
         if (is_kind(f, "killed") && strcmp(f->sure, "certain") != 0)
-                return cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause);
+                return (cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause)) ||
+                       (cause->rank == CAPO_RANK_CAUSE && !is_kind(cause, "killed") &&
+                        is_earlier(e, cause, f)); /* who failed is killed with the job */
         return false;
 }
 
@@ -213,8 +229,9 @@ static void order_findings(struct capo_evidence *e)
                         if (!explains_finding(e, &e->findings[k], &e->findings[i]))
                                 continue;
                         e->findings[i].rank = CAPO_RANK_NOTE;
-                        if (is_kind(&e->findings[i], "birth") && /* what works was created */
-                            has_run(e, e->findings[i].marks[0].text))
+                        if (is_kind(&e->findings[i], "killed") ||
+                            (is_kind(&e->findings[i], "birth") && /* what works was created */
+                             has_run(e, e->findings[i].marks[0].text)))
                                 *e->findings[i].headline = 0;
                 }
         }

@@ -49,7 +49,7 @@ bool capo_line_is_prose(const char *line)
                !memmem(line, size, "    ", 4) && !memmem(line, size, "['", 2) &&
                !capo_line_has(
                        line,
-                       " NCCL INFO | NCCL WARN |NCCL version |[rank|Traceback|File \"|INFO|WARN|ERROR |[E|[W|0x|>>> |"
+                       " NCCL INFO | NCCL WARN |NCCL version |[rank|Traceback|File \"| INFO |INFO:|[INFO|INFO 0|INFO 1| WARN |WARN:|WARNING|ERROR |[E|[W|0x|>>> |"
                        "Error: |Exception: |]: |import |def |--nproc|torchrun |mpirun |srun |WorkNCCL(");
 }
 
@@ -59,7 +59,7 @@ static const char hangs
              "nothing happens|after that nothing|then nothing|nothing more|stays there|stay there|sits right|"
              "sits at|sits there|waits forever|forever|for ever|no progress|not move|blocks|stands still|"
              "does not end|stop at|stops at|stopped at|stops in|stops moving|stops right|stops after|stop after|keeps waiting|sit in|sits in|never end|never finish|stall|no output|\xe5\x8d\xa1\xe4\xbd\x8f|\xe5\x8d\xa1\xe5\x9c\xa8|"
-             "\xe5\x8d\xa1\xe6\xad\xbb|\xe4\xb8\x80\xe7\x9b\xb4\xe5\x81\x9c|\xe6\xb2\xa1\xe6\x9c\x89\xe4\xbb\xbb\xe4\xbd\x95\xe8\xbf\x9b\xe5\xba\xa6",
+             "\xe5\x8d\xa1\xe6\xad\xbb|\xe5\x8d\xa1\xe7\x9d\x80|\xe4\xb8\x8d\xe5\x8a\xa8|\xe4\xb8\x80\xe7\x9b\xb4\xe5\x81\x9c|\xe6\xb2\xa1\xe6\x9c\x89\xe4\xbb\xbb\xe4\xbd\x95\xe8\xbf\x9b\xe5\xba\xa6",
    slow[] = "slow|slower|throughput|bandwidth|takes longer|much longer|longer than|speed|faster|"
             "performance|GB/s|MB/s|tokens/s|it/s|\xe6\x85\xa2",
    fails[] =
@@ -74,6 +74,8 @@ static const char hangs
    conditions[] =
            "with |without |single|one GPU|1 GPU|one node|1 node|two |only |when |if |same |other |but |while |instead|alone|"
            "\xe5\x8d\x95\xe6\x9c\xba|\xe5\x8d\x95\xe5\x8d\xa1|\xe4\xb8\x8d\xe7\x94\xa8",
+   contrasts[] =
+           "than|faster|without|instead|one node|1 node|single|compared|before|after|while|but|with |\xe4\xb8\x8d\xe7\x94\xa8|\xe5\x8d\x95\xe6\x9c\xba",
    manners[] =
            "thank|anybody|anyone|somebody|please|any idea|any help|what can |how can |how do |how to |should I|is there |"
            "expected behavior|steps to|to reproduce|describe the";
@@ -181,6 +183,8 @@ static void take_telling(struct said *s, void *arg)
         bool good = has(s->text, works), bad = has(s->text, hangs) || has(s->text, slow) ||
                                                has(s->text, fails) || has(s->text, "not |n't ");
 
+        if (has(s->text, slow) && !has(s->text, contrasts))
+                return; /* "the speed is bad" */
         s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has(s->text, changes) ? 3 : 0) +
                    (has(s->text, hangs) ? 2 : 0) + (has(s->text, conditions) ? 1 : 0) +
                    (count_releases(s->text) > 1) - (has(s->text, manners) ? 4 : 0);
@@ -408,8 +412,12 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
                 SAY(f->next, "%s", step < N_ELEMENTS(steps) ? steps[step].next : asks[topic]);
         } else if (step < STEP_RELEASE && placed)
                 SAY(f->next, "%s", steps[step].next);
-        else if (step < STEP_RELEASE && strlen(f->next) < 200)
-                ADD(f->next, "%s%s", *f->next ? ". Or: " : "", steps[step].next);
+        else if (step < STEP_RELEASE && strlen(f->next) < 300) {
+                char rest[sizeof f->next];
+
+                SAY(rest, "%s", f->next);
+                SAY(f->next, "%s. Else: %.300s", steps[step].next, rest);
+        }
         for (unsigned i = 0; i < SENTENCES && said[i].score; i++) {
                 ADD(f->detail, "%sthe text says: ", *f->detail ? "\n" : "");
                 capo_quote(said[i].text, f->detail + strlen(f->detail),

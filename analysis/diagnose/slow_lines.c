@@ -63,10 +63,11 @@ static bool read_row(const char *line, size_t size, bool old, uint64_t *bytes, d
         return *bytes >= 4 && busbw[0] > 0 && busbw[0] < 1e6;
 }
 
-/* "-x NCCL_IB_ECE_ENABLE=0", "NCCL_ALGO=Ring ./all_reduce_perf". */
-static void read_settings(struct run *run, const char *line, size_t size)
+/* "-x NCCL_IB_ECE_ENABLE=0", "NCCL_ALGO=Ring ./all_reduce_perf", "CUDA_VISIBLE_DEVICES=0,3". */
+static void read_settings(struct run *run, const char *line, size_t size, const char *begin)
 {
-        for (const char *at = line; (at = memmem(at, size - (size_t)(at - line), "NCCL_", 5));) {
+        for (const char *at = line;
+             (at = memmem(at, size - (size_t)(at - line), begin, strlen(begin)));) {
                 size_t left = size - (size_t)(at - line), n = 0;
 
                 while (n < left && !strchr(" \t\"'", at[n]))
@@ -148,7 +149,8 @@ static void read_test_line(struct run *run, const char *line, size_t size, uint3
                 SAY(run->r.test, "%.*s", (int)(test - from), from);
         if (test || memmem(line, size, "mpirun", 6) || memmem(line, size, "srun", 4)) {
                 run->commanded = true;
-                read_settings(run, line, size);
+                read_settings(run, line, size, "NCCL_");
+                read_settings(run, line, size, "CUDA_VISIBLE_DEVICES=");
         }
         if (find_heading(line, size))
                 run->r.nccl = find_heading(line, size);

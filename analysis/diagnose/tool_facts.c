@@ -5,7 +5,7 @@
  *      others-gone  beside the busy one no GPU holds memory of a process
  *
  * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes may not reach
- * each other; ranks print different amounts of data; steps wait for data.
+ * each other, or two of one host share a subnet; ranks print different amounts of data; steps wait for data.
  */
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/xalloc.h"
@@ -442,6 +442,78 @@ static void read_matrices(struct capo_evidence *e)
             "NCCL_P2P_DISABLE=1 or NCCL_P2P_LEVEL=PIX, measured with all_reduce_perf");
 }
 
+/* ---- two interfaces in one subnet ---- */
+
+struct subnet {
+        uint32_t network;
+        int bits;
+        char name[32];
+};
+
+/* "192.168.0.0/20 dev eno1 proto kernel", "inet 192.168.3.14/20 brd ... scope global dynamic eno1". */
+static bool read_subnet(const char *line, struct subnet *out)
+{
+        char row[256], *at, *name;
+        unsigned a, b, c, d;
+
+        SAY(row, "%.*s", (int)strcspn(line, "\r\n"), line);
+        at = row + strspn(row, " \t");
+        name = strncmp(at, "inet ", 5) ? strstr(at, " dev ") : strstr(at, " scope global");
+        if (!name ||
+            sscanf(at + (strncmp(at, "inet ", 5) ? 0 : 5), "%3u.%3u.%3u.%3u/%2d", &a, &b, &c, &d,
+                   &out->bits) != 5 ||
+            out->bits < 8 || out->bits > 30 || (a | b | c | d) > 255)
+                return false;
+        name = strncmp(name, " dev ", 5) ? strrchr(name, ' ') + 1 : name + 5;
+        out->network = (a << 24 | b << 16 | c << 8 | d) & ~(UINT32_MAX >> out->bits);
+        return capo_take_word(name, "abcdefghijklmnopqrstuvwxyz0123456789.-_", out->name,
+                              sizeof out->name) &&
+               strncmp(out->name, "ib", 2) != 0 && !strstr(row, "linkdown");
+}
+
+/* Lines of one host stand together: a prompt or an empty line ends them. */
+static void read_subnets(struct capo_evidence *e)
+{
+        struct subnet seen[16], one;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+                uint32_t n = 0;
+
+                for (uint32_t k = 0; k < r->n; k++) {
+                        const char *line = r->text + r->v[k].begin;
+                        uint32_t s = 0;
+
+                        if (capo_line_has(line, "$ |# |ip route|ip a") ||
+                            !isgraph((unsigned char)line[strspn(line, " ")]))
+                                n = 0;
+                        if (!read_subnet(line, &one))
+                                continue;
+                        while (s < n &&
+                               (seen[s].network != one.network || seen[s].bits != one.bits ||
+                                !strcmp(seen[s].name, one.name)))
+                                s++;
+                        if (s < n) {
+                                struct capo_diagnose_finding *f = capo_evidence_finding(e);
+
+                                capo_finding_is(f, CAPO_RANK_SLOW, "network", "likely");
+                                capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
+                                capo_quote(line, f->detail, sizeof f->detail);
+                                SAY(f->headline,
+                                    "TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET (%s, %s): the kernel's routes choose by which one data leaves, "
+                                    "whatever NCCL_SOCKET_IFNAME says",
+                                    seen[s].name, one.name);
+                                SAY(f->next,
+                                    "a subnet of its own for each network (a longer mask), or a smaller metric for the route of the fast one; "
+                                    "ip route get ADDRESS-OF-THE-OTHER-NODE must name it on all nodes");
+                                return;
+                        }
+                        if (n < N_ELEMENTS(seen))
+                                seen[n++] = one;
+                }
+        }
+}
+
 void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
@@ -457,6 +529,7 @@ void capo_tools_read(struct capo_evidence *e)
         free(g);
         read_cores(e);
         read_addresses(e);
+        read_subnets(e);
         read_amounts(e);
         read_loads(e);
         read_matrices(e);

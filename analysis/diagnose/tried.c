@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a person wrote about attempts: "with NCCL_P2P_DISABLE=1 it works", "2.18.6: ok, 2.19.3:
  * hangs", "NCCL_IB_HCA=mlx5_3 FAIL". tried_settings.def says what a setting that helps means. */
-#include "analysis/diagnose/evidence.h"
+#include "analysis/diagnose/prose.h"
 #include "core/base/nccl_release.h"
 
 static const struct {
@@ -71,6 +71,7 @@ struct tried {
         size_t n;
         char name[64],
                 one[64]; /* of the values tried: the setting's name, and the one that fails */
+        bool slow;       /* the question is why it is slow, not whether it works */
         int good, bad;   /* releases of NCCL: the last that works, the first that fails */
         struct capo_evidence_mark mark;
 };
@@ -101,7 +102,7 @@ static void take_setting(const char *at, const char *line, uint32_t number, void
         struct tried *t = arg;
         char clause[CLAUSE];
 
-        if (t->f || !is_prose(line) || read_clause(line, at, t->n, clause) != SAID_WORKS)
+        if (t->f || t->slow || !is_prose(line) || read_clause(line, at, t->n, clause) != SAID_WORKS)
                 return;
         t->f = add_finding(t, line, number);
         t->f->kind = settings[t->row].kind;
@@ -571,7 +572,7 @@ static void judge_guarded(struct capo_evidence *e, uint32_t text)
 
 void capo_tried_read(struct capo_evidence *e)
 {
-        struct tried t = {.e = e};
+        struct tried t = {.e = e, .slow = capo_prose_topic(e) == CAPO_TOPIC_SLOW};
 
         judge_values(e);
         for (t.row = 0; t.row < N_ELEMENTS(settings); t.row++) {

@@ -540,7 +540,11 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         group_words(of->group, name);
         SAY(f->next,
             "stacks of all ranks during the wait (py-spy dump --pid PID), or flight recorder dumps (TORCH_NCCL_TRACE_BUFFER_SIZE=2000): "
-            "they show which rank is elsewhere");
+            "they show which rank is elsewhere%s",
+            capo_bug_any("ollout|generate_sequences|max_response_length", capo_evidence_has, w->e,
+                         NULL)
+                    ? ". If it only generates longer than the timeout: a longer one (init_process_group(timeout=...), nccl_timeout), or more even lengths"
+                    : "");
         if (all) {
                 SAY(f->headline, "ALL %u RANKS ARE IN %s number %lld of %s", n, op,
                     (long long)front->least, name);
@@ -548,6 +552,11 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         }
         SAY(f->headline, "NOT DECIDED WHO IS THE CAUSE: %s %s not completed %s number %lld of %s",
             waiting, n == 1 ? "has" : "have", op, (long long)front->least, name);
+        if (strstr(op, "ALLGATHER") && front->first->in > 0 &&
+            front->first->out % front->first->in == 0 && front->first->out / front->first->in > n)
+                SAY(f->detail,
+                    "the group has %lld ranks by the sizes of that call; %u of them print its timeout here",
+                    (long long)(front->first->out / front->first->in), n);
         if (is_p2p(op))
                 SAY(f->detail, "sends and receives of different ranks have numbers of their own");
         if (front->least <= 2 && w->e->n_seen && !w->e->seen[0] && n + 1 >= w->e->n_seen)

@@ -174,9 +174,21 @@ expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 
 # no line decides: where the job stops, and what the person says
 expect 3 'THE LAST LINES OF THE RANKS DIFFER.*batch 87 Loss.*batch 88 start' -- "$reports/validation-one-batch-more"
-expect 3 'STOPS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
+expect 3 'THE JOB STOPS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
 expect 3 'to the speed.*zero0.*ZeRO-3 gathers all parameters' -- "$reports/zero3-over-10g"
 expect 3 'WHERE THE SERVER CREATES.*NVLINK_MODE=force_off.*NCCL_P2P_DISABLE=1 once' -- "$reports/two-5090-nccl-stop"
+
+# a log store prints the newest line first; who failed is killed with the job
+printf '%s\n' '2026-04-05T00:01:19Z run.sh: line 48:    28 Killed                  python3 serve.py' \
+        '2026-04-05T00:01:18Z Error while creating shared memory segment /dev/shm/nccl-lNPZ0f (size 7340384)' \
+        '2026-04-05T00:01:17Z Last error:' '2026-04-05T00:01:10Z start' >newest.txt
+expect 1 'VERDICT *NCCL COULD NOT CREATE ITS SHARED MEMORY' -- newest.txt
+# two ways out of one host; two hosts have one each
+printf '%s\n' 'a:~$ ip route' '10.1.0.0/20 dev fast proto kernel scope link src 10.1.5.13 metric 100' \
+        '10.1.0.0/20 dev slow proto kernel scope link src 10.1.3.13 metric 100' >routes.txt
+expect 1 'TWO INTERFACES OF ONE HOST ARE IN ONE SUBNET (fast, slow)' -- routes.txt
+sed 2a'b:~$ ip route' routes.txt >hosts.txt
+expect 3 'NOT DECIDED\|NOTHING RECOGNISED' -- hosts.txt
 
 # two ranks failed: each line says which
 printf '%s\n' '[rank5]: torch.OutOfMemoryError: CUDA out of memory.' '[rank6]: CUDA error: an illegal memory access was encountered' >two.txt
