@@ -79,16 +79,17 @@ static const struct capo_fit_cell *cell_at(const struct view *v, int p, int c)
         return &v->cells[p * v->s->n_candidates + c];
 }
 
-int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
-                      const struct capo_fit_cell *row, int c)
+/* The candidate that @c of @row is compared with: NCCL's own choice, or the next best where that is a fair
+ * substitute; -1: none. */
+static int find_baseline(const struct view *v, const struct capo_fit_cell *row, int c)
 {
         int next = -1;
 
         if (!isnan(row[0].us))
                 return 0;
-        if (s->has_default || !(s->covered || o->without_default))
+        if (v->s->has_default || !(v->s->covered || v->o->without_default))
                 return -1;
-        for (int k = 1; k < s->n_candidates; k++) {
+        for (int k = 1; k < v->s->n_candidates; k++) {
                 if (k != c && !isnan(row[k].us) && (next < 0 || row[k].us < row[next].us))
                         next = k;
         }
@@ -99,7 +100,7 @@ int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_opt
 static double gain_at(const struct view *v, int p, int c, double *se)
 {
         const struct capo_fit_cell *row = cell_at(v, p, 0), *cell = &row[c], *base;
-        int b = p == v->skip || isnan(cell->us) ? -1 : capo_fit_baseline(v->s, v->o, row, c);
+        int b = p == v->skip || isnan(cell->us) ? -1 : find_baseline(v, row, c);
 
         if (b < 0 || (c > 0 && cell->is_default))
                 return NAN;
@@ -125,15 +126,14 @@ static bool default_repeated(const struct view *v, int p, int c)
  * the candidates. */
 static bool default_believed(const struct view *v, int p, int c)
 {
-        if (default_repeated(v, p, c))
-                return true;
-        for (int k = 1; k < v->s->n_candidates; k++) {
+        bool believed = default_repeated(v, p, c);
+
+        for (int k = 1; k < v->s->n_candidates && !believed; k++) {
                 double se = 0, gain = gain_at(v, p, k, &se);
 
-                if (k != c && !isnan(gain) && fabs(gain) <= CAPO_FIT_SAME_TIME * se)
-                        return true;
+                believed = k != c && fabs(gain) <= CAPO_FIT_SAME_TIME * se;
         }
-        return false;
+        return believed;
 }
 
 /* For a single run of a candidate that is repeated elsewhere: do its runs agree at a neighbouring
@@ -317,23 +317,14 @@ static bool clear_point(const struct view *v, double *value, int p)
         return any;
 }
 
-/* Does any candidate seem faster at @p, significantly or not? */
-static bool seems_to_gain(const struct view *v, int p)
-{
-        double se;
-
-        for (int c = 1; c < v->s->n_candidates; c++) {
-                if (1 - exp(-gain_at(v, p, c, &se)) >= v->o->min_gain)
-                        return true;
-        }
-        return false;
-}
-
 /* If the time of NCCL's own choice is doubtful at a size, no candidate can be compared there. Its
  * slow run may have been slow at the neighbouring sizes too: clear these as far as candidates seem
  * faster. */
 static void clear_refused(const struct view *v, double *value, struct capo_fit_point *points)
 {
+        double se;
+        bool seems;
+
         for (int p = 0; p < v->s->n_points; p++) {
                 if (!default_doubted(points[p].refused))
                         continue;
@@ -342,7 +333,10 @@ static void clear_refused(const struct view *v, double *value, struct capo_fit_p
                         for (int k = p + step; k >= 0 && k < v->s->n_points; k += step) {
                                 if (k == v->skip)
                                         continue;
-                                if (v->s->points[k].default_runs > 1 || !seems_to_gain(v, k))
+                                seems = false; /* a candidate to be faster, significantly or not */
+                                for (int c = 1; c < v->s->n_candidates; c++)
+                                        seems |= 1 - exp(-gain_at(v, k, c, &se)) >= v->o->min_gain;
+                                if (v->s->points[k].default_runs > 1 || !seems)
                                         break;
                                 if (!clear_point(v, value, k))
                                         continue;
@@ -432,20 +426,6 @@ static void find_path(const struct view *v, const double *value, double *score, 
         }
 }
 
-static void set_gain(const struct view *v, int p, struct capo_fit_point *q)
-{
-        int c = q->chosen > 0 ? q->chosen : q->best;
-        double se = 0, gain = c < 0                                    ? NAN
-                              : c == 0 || cell_at(v, p, c)->is_default ? 0
-                                                                       : gain_at(v, p, c, &se);
-
-        if (isnan(gain) || (q->chosen <= 0 && isnan(cell_at(v, p, 0)->us)))
-                return;
-        q->gain = 1 - exp(-gain);
-        q->gain_lo = 1 - exp(-(gain - q->quantile * se));
-        q->gain_hi = 1 - exp(-(gain + q->quantile * se));
-}
-
 void capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_options *o,
                      const struct capo_fit_cell *cells, int skip, struct capo_fit_point *points)
 {
@@ -470,7 +450,17 @@ void capo_fit_decide(const struct capo_fit_series *s, const struct capo_fit_opti
         admit_candidates(&v, value, points);
         find_path(&v, value, score, from, points);
         for (int p = 0; p < s->n_points; p++) {
-                if (p != skip)
-                        set_gain(&v, p, &points[p]);
+                struct capo_fit_point *q = &points[p];
+                int c = q->chosen > 0 ? q->chosen : q->best;
+                double se = 0, gain;
+
+                if (p == skip || c < 0 || (q->chosen <= 0 && isnan(cell_at(&v, p, 0)->us)))
+                        continue;
+                gain = c == 0 || cell_at(&v, p, c)->is_default ? 0 : gain_at(&v, p, c, &se);
+                if (isnan(gain))
+                        continue;
+                q->gain = 1 - exp(-gain);
+                q->gain_lo = 1 - exp(-(gain - q->quantile * se));
+                q->gain_hi = 1 - exp(-(gain + q->quantile * se));
         }
 }

@@ -45,6 +45,14 @@ enum { KEPT = 64 };         /* reuse a median until one in this many of its cell
         0.26 /* ln: if the halves of a run of NCCL's own choice differ by more, the slower one is \
                 ignored */
 
+/* One run's part of a cell. */
+struct run {
+        double value, variance; /* ln us, and its variance within the run */
+        double least, most;     /* over its blocks */
+        uint32_t run, n_samples, n_blocks;
+        bool anchored; /* compared with NCCL's own choice in the same run */
+};
+
 /* The first block of candidate @c at point @p that belongs to run @fold or later. */
 static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
 {
@@ -64,7 +72,7 @@ static int first_block(const struct capo_fit_series *s, int p, int c, int fold)
 
 /* Add the runs of candidate @c to the @n in @runs; those of candidate @first are sorted by run. */
 static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
-                    int *first, int n, struct capo_fit_run *runs)
+                    int *first, int n, struct run *runs)
 {
         for (int i = first_block(s, p, c, part.only_fold);
              i < s->points[p].end_block && s->blocks[i].candidate == c; i++) {
@@ -82,7 +90,7 @@ static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, 
                         k--;
                 if (k < 0) {
                         k = n++;
-                        runs[k] = (struct capo_fit_run){.run = b->run, .anchored = true};
+                        runs[k] = (struct run){.run = b->run, .anchored = true};
                 }
                 runs[k].least =
                         runs[k].n_blocks && runs[k].least < b->value ? runs[k].least : b->value;
@@ -97,8 +105,10 @@ static int add_runs(const struct capo_fit_series *s, struct capo_fit_part part, 
         return n;
 }
 
-int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
-                  struct capo_fit_run *runs)
+/* The runs of candidate @c at point @p within @part. Candidates that ran what NCCL chose are merged with its
+ * own choice, and the reverse. @runs: room for all blocks of the series. Return: how many. */
+static int list_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
+                     struct run *runs)
 {
         const struct capo_fit_cell *row = &s->cells[p * s->n_candidates];
         bool pooled = c == 0 || row[c].is_default;
@@ -125,39 +135,35 @@ struct scatter {
         int freedom;            /* runs beyond the first */
 };
 
-static struct scatter scatter_of(const struct capo_fit_run *runs, int n)
-{
-        struct scatter x = {.freedom = n > 1 ? n - 1 : 0};
-        double mean = 0;
-
-        for (int k = 0; k < n; k++) {
-                mean += runs[k].value / n;
-                x.within += runs[k].variance / n;
-        }
-        for (int k = 0; k < n; k++)
-                x.squares += (runs[k].value - mean) * (runs[k].value - mean);
-        return x;
-}
-
-static void scatter_of_point(struct capo_fit_series *s, int p, struct capo_fit_run *runs,
+static void scatter_of_point(struct capo_fit_series *s, int p, struct run *runs,
                              struct scatter *row)
 {
         s->points[p].default_runs = 0;
         for (int c = 0; c < s->n_candidates; c++) {
+                double mean = 0;
                 int n;
 
                 row[c] = (struct scatter){0};
                 if (c > 0 && capo_fit_cell_of(s, p, c)->is_default)
                         continue;
-                n = capo_fit_runs(s, CAPO_FIT_ALL, p, c, runs);
+                n = list_runs(s, CAPO_FIT_ALL, p, c, runs);
                 if (c == 0)
                         s->points[p].default_runs = n;
-                if (c > 0 || n == 0 || !runs[0].anchored) /* anchored: made equal run by run */
-                        row[c] = scatter_of(runs, n);
+                if (c == 0 && n && runs[0].anchored) /* made equal run by run */
+                        continue;
+                row[c].freedom = n > 1 ? n - 1 : 0;
+                for (int k = 0; k < n; k++) {
+                        mean += runs[k].value / n;
+                        row[c].within += runs[k].variance / n;
+                }
+                for (int k = 0; k < n; k++)
+                        row[c].squares += (runs[k].value - mean) * (runs[k].value - mean);
         }
 }
 
-bool capo_fit_runs_agree(double squares, int freedom, double variance)
+/* False: with @variance per run, the runs of a cell would differ this much only in one of a thousand cells.
+ * @squares: sum of squared distances of @freedom + 1 runs from their mean. */
+static bool runs_agree(double squares, int freedom, double variance)
 {
         double k = 2.0 / (9 * freedom),
                root = 1 - k + 3.09 * sqrt(k); /* Wilson and Hilferty 1931 */
@@ -184,7 +190,7 @@ static void pool_points(const struct capo_fit_series *s, const struct scatter *a
                         const struct scatter *x = &all[p * s->n_candidates + c];
 
                         if (!x->freedom ||
-                            !capo_fit_runs_agree(x->squares, x->freedom, variance[p] + x->within))
+                            !runs_agree(x->squares, x->freedom, variance[p] + x->within))
                                 continue;
                         sum.squares += x->squares;
                         sum.within += x->within * x->freedom;
@@ -261,23 +267,6 @@ static void window_variance(const struct capo_fit_series *s, const struct pool *
         }
 }
 
-/* @shape, @shape_freedom: noise from the curves around @q. */
-static void set_noise(struct capo_fit_point *q, double variance, double freedom, double shape,
-                      double shape_freedom, int compared)
-{
-        double of_shape = fmax(0, fmin(shape_freedom, SHAPE_FREEDOM - freedom)),
-               sum = PRIOR_FREEDOM + of_shape + freedom;
-
-        q->noise = sqrt((PRIOR_FREEDOM * PRIOR * PRIOR + of_shape * SHAPE_OF_RUN * shape * shape +
-                         freedom * variance) /
-                        sum);
-        q->freedom = sum;
-        q->cell_quantile = capo_quantile_t(0.05, sum);
-        q->quantile = capo_quantile_t(GAIN_ALPHA / compared, sum);
-        q->harm_quantile = capo_quantile_t(HARM_ALPHA, sum);
-        q->repeats = (int)(2 * freedom);
-}
-
 static void find_blocks(struct capo_fit_series *s)
 {
         int b = 0;
@@ -302,7 +291,7 @@ struct level {
 };
 
 /* Put the levels of candidate @c's runs into @levels. Return: how many. */
-static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_run *runs,
+static int find_levels(const struct capo_fit_series *s, int c, struct run *runs,
                        struct capo_fit_key *keys, double *apart, struct level *levels)
 {
         double *v = apart + s->n_blocks, middle = 0;
@@ -312,7 +301,7 @@ static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_r
         for (int p = 0; p < s->n_points; p++) {
                 int k = c && capo_fit_cell_of(s, p, c)->is_default
                                 ? 0
-                                : capo_fit_runs(s, CAPO_FIT_ALL, p, c, runs);
+                                : list_runs(s, CAPO_FIT_ALL, p, c, runs);
                 double mean = 0;
 
                 for (int i = 0; i < k; i++)
@@ -337,7 +326,7 @@ static int find_levels(const struct capo_fit_series *s, int c, struct capo_fit_r
 /* Runs that follow each other resemble each other. Set s->level, the standard deviation of whole
  * runs of one choice. Where the levels rise or fall from run to run of all choices, take the slope
  * out of the times if the order of the runs is known; if not, it widens the level. */
-static void set_level(struct capo_fit_series *s, struct capo_fit_run *runs)
+static void set_level(struct capo_fit_series *s, struct run *runs)
 {
         _cleanup_free_ struct capo_fit_key *keys =
                 xmalloc(((size_t)s->n_blocks + 1) * sizeof *keys);
@@ -530,7 +519,7 @@ static void shape_noise(const struct capo_fit_series *s, double *noise, double *
 void capo_fit_noise(struct capo_fit_series *s)
 {
         size_t n = (size_t)s->n_points;
-        _cleanup_free_ struct capo_fit_run *runs = xcalloc((size_t)s->n_blocks + 1, sizeof *runs);
+        _cleanup_free_ struct run *runs = xcalloc((size_t)s->n_blocks + 1, sizeof *runs);
         _cleanup_free_ struct scatter *all = xcalloc(n * (size_t)s->n_candidates + 1, sizeof *all);
         _cleanup_free_ struct pool *before = xmalloc((n + 1) * sizeof *before);
         _cleanup_free_ double *room = xmalloc((4 * n + 1) * sizeof *room);
@@ -551,10 +540,21 @@ void capo_fit_noise(struct capo_fit_series *s)
         }
         s->one_run = true;
         for (int p = 0; p < s->n_points; p++) {
-                set_noise(&s->points[p], variance[p], freedom[p], shape[p], shape_freedom[p],
-                          compared);
-                s->one_run &= s->points[p].repeats == 0;
-                variance[p] = s->points[p].noise;
+                struct capo_fit_point *q = &s->points[p];
+                double of_shape = fmax(0, fmin(shape_freedom[p], SHAPE_FREEDOM - freedom[p])),
+                       sum = PRIOR_FREEDOM + of_shape + freedom[p];
+
+                q->noise = sqrt((PRIOR_FREEDOM * PRIOR * PRIOR +
+                                 of_shape * SHAPE_OF_RUN * shape[p] * shape[p] +
+                                 freedom[p] * variance[p]) /
+                                sum);
+                q->freedom = sum;
+                q->cell_quantile = capo_quantile_t(0.05, sum);
+                q->quantile = capo_quantile_t(GAIN_ALPHA / compared, sum);
+                q->harm_quantile = capo_quantile_t(HARM_ALPHA, sum);
+                q->repeats = (int)(2 * freedom[p]);
+                s->one_run &= q->repeats == 0;
+                variance[p] = q->noise;
         }
         qsort(variance, n, sizeof *variance, capo_order_double);
         s->noise = variance[n / 2];
@@ -567,8 +567,8 @@ void capo_fit_noise(struct capo_fit_series *s)
 
 /* @level: part of the noise between runs that more runs do not average out. @own: NCCL's own choice.
  */
-static void cell_of(const struct capo_fit_point *q, double level, const struct capo_fit_run *runs,
-                    int n, bool own, double *v, struct capo_fit_cell *cell)
+static void cell_of(const struct capo_fit_point *q, double level, const struct run *runs, int n,
+                    bool own, double *v, struct capo_fit_cell *cell)
 {
         double mean = 0, squares = 0, within = 0, pooled;
 
@@ -591,7 +591,7 @@ static void cell_of(const struct capo_fit_point *q, double level, const struct c
                 pooled += CAPO_FIT_UNSEEN * CAPO_FIT_UNSEEN / n;
         cell->se_within = sqrt(within);
         cell->se = sqrt(pooled);
-        cell->disagree = n > 1 && !capo_fit_runs_agree(squares, n - 1, pooled * n);
+        cell->disagree = n > 1 && !runs_agree(squares, n - 1, pooled * n);
         if (cell->disagree && n == 2 &&
             own) { /* slow runs occur, fast ones do not: use the faster */
                 mean = fmin(v[0], v[1]);
@@ -608,8 +608,7 @@ static void cell_of(const struct capo_fit_point *q, double level, const struct c
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
                        struct capo_fit_cell *cells)
 {
-        _cleanup_free_ struct capo_fit_run *runs =
-                xmalloc(((size_t)s->n_blocks + 1) * sizeof *runs);
+        _cleanup_free_ struct run *runs = xmalloc(((size_t)s->n_blocks + 1) * sizeof *runs);
         _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
 
         for (int p = 0; p < s->n_points; p++) {
@@ -622,7 +621,7 @@ void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part par
                                 .hi = NAN,
                                 .place_gap = capo_fit_cell_of(s, p, c)->place_gap,
                                 .is_default = capo_fit_cell_of(s, p, c)->is_default};
-                        cell_of(&s->points[p], s->level, runs, capo_fit_runs(s, part, p, c, runs),
+                        cell_of(&s->points[p], s->level, runs, list_runs(s, part, p, c, runs),
                                 c == 0 || cell->is_default, v, cell);
                 }
         }

@@ -74,27 +74,8 @@ void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const
 int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
                     const struct capo_fit_item *items, size_t n, struct capo_fault *fault);
 
-/* One run's part of a cell. */
-struct capo_fit_run {
-        double value, variance; /* ln us, and its variance within the run */
-        double least, most;     /* over its blocks */
-        uint32_t run, n_samples, n_blocks;
-        bool anchored; /* compared with NCCL's own choice in the same run */
-};
-
-/** capo_fit_runs() - the runs of candidate @c at point @p within @part. Candidates that ran what
- * NCCL chose are merged with its own choice, and the reverse. @runs: room for all blocks of the
- * series. Returns how many. */
-int capo_fit_runs(const struct capo_fit_series *s, struct capo_fit_part part, int p, int c,
-                  struct capo_fit_run *runs);
-
 /** capo_fit_noise() - set the noise between runs at each point (fit_noise.c). */
 void capo_fit_noise(struct capo_fit_series *s);
-
-/** capo_fit_runs_agree() - false: with @variance per run, the runs of a cell would differ this much
- * only in one of a thousand cells. @squares: sum of squared distances of @freedom + 1 runs from
- * their mean. */
-bool capo_fit_runs_agree(double squares, int freedom, double variance);
 
 /** capo_fit_estimate() - cells of @s from the blocks of @part, with the noise of its points.
  * */
@@ -117,11 +98,6 @@ static inline double capo_fit_unseen(const struct capo_fit_series *s, const stru
 }
 
 #define CAPO_FIT_SAME_TIME 1.5 /* standard errors: times that differ by less count as the same */
-
-/** capo_fit_baseline() - the candidate that @c of @row is compared with: NCCL's own choice, or the
- * next best where that is a fair substitute; -1: none. */
-int capo_fit_baseline(const struct capo_fit_series *s, const struct capo_fit_options *o,
-                      const struct capo_fit_cell *row, int c);
 
 /** capo_fit_place_gap() - by how much the ln gain of candidate @c at point @p in one place exceeds
  * that in both; 0: the places were not both measured. */

@@ -23,15 +23,6 @@ static bool far_apart(const struct capo_fit_series *s, int a, int b)
         return s->points[b].bytes / 8 > s->points[a].bytes;
 }
 
-/* Is candidate @c slower than NCCL's own choice at @part of the way between two sizes? */
-static bool slower_between(const struct capo_fit_cell *ra, const struct capo_fit_cell *rb, int c,
-                           double part)
-{
-        double a = ln_us(&ra[c]) - ln_us(&ra[0]), b = ln_us(&rb[c]) - ln_us(&rb[0]);
-
-        return !isnan(ra[0].us) && !isnan(rb[0].us) && a + (b - a) * part > 0;
-}
-
 /* Two neighbouring sizes, and the logarithms of both. */
 struct span {
         const struct capo_fit_series *s;
@@ -44,17 +35,6 @@ static double ln_bytes(const struct span *g, int p) { return log((double)g->s->p
 static const struct capo_fit_cell *row_of(const struct span *g, int p)
 {
         return &g->cells[p * g->s->n_candidates];
-}
-
-/* Where the times of @c and @k cross from g->from to g->to, each a + b x size; ln bytes. Half of the
- * way if they do not. */
-static double cross_times(const struct span *g, int c, int k)
-{
-        const struct capo_fit_cell *ra = row_of(g, g->from), *rb = row_of(g, g->to);
-        double a = (double)g->s->points[g->from].bytes, b = (double)g->s->points[g->to].bytes,
-               ta = ra[c].us - ra[k].us, tb = rb[c].us - rb[k].us;
-
-        return ta < 0 && tb > 0 ? log(a + (b - a) * ta / (ta - tb)) : log(a * b) / 2;
 }
 
 /* Is @c faster than @k by @least at @x (ln bytes) between the two sizes, and a loss of CAPO_FIT_HARM
@@ -164,9 +144,15 @@ static uint64_t find_border(const struct capo_fit_series *s, const struct capo_f
         uint64_t ends;
 
         if (ca > 0 && cb > 0 && !far_apart(s, a, b) && !isnan(rb[ca].us) && !isnan(ra[cb].us)) {
-                double x = cross_times(&up, ca, cb), xa = ln_bytes(&up, a);
+                double from = (double)s->points[a].bytes, to = (double)s->points[b].bytes,
+                       ta = ra[ca].us - ra[cb].us, tb = rb[ca].us - rb[cb].us,
+                       x = ta < 0 && tb > 0
+                                   ? log(from + (to - from) * ta / (ta - tb)) /* they cross */
+                                   : log(from * to) / 2,
+                       part = (x - log(from)) / (log(to) - log(from)),
+                       over = ln_us(&ra[ca]) - ln_us(&ra[0]), end = ln_us(&rb[ca]) - ln_us(&rb[0]);
 
-                if (!slower_between(ra, rb, ca, (x - xa) / (ln_bytes(&up, b) - xa)))
+                if (!(over + (end - over) * part > 0)) /* slower than NCCL's own choice there */
                         return *leave = round_border(s, a, b, x);
         }
         ends = ca > 0 ? round_border(s, a, b, reach_of(&up, ca)) : 0;

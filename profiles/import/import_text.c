@@ -81,18 +81,6 @@ static int measure_prefix(const char *line)
         return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
 }
 
-/* Does nccl-tests or NCCL print this at the begin of a line? */
-static bool begins_output(const char *text)
-{
-        unsigned pid, tid;
-        int n = 0;
-
-        if (*text == '#')
-                return true;
-        sscanf(text, "%*[A-Za-z0-9_.-]:%u:%u [%*u] NCCL %n", &pid, &tid, &n);
-        return n > 0 || capo_text_begins_row(text);
-}
-
 /* The same for prefixes that look like other text, accepted only before known output. "host: "
  * (pdsh, clush), "[0] " (Hydra -l), "worker-1  | " (docker compose), "Nov 20 10:00:00 host tag[1]:
  * " (syslog), "host tag[1]: " (syslog, after an ISO time), "Nov 20 10:00:00 " (ts), "Thu Jul 18
@@ -112,13 +100,15 @@ static int measure_loose_prefix(const char *line)
         if (!isalpha((unsigned char)*line) && *line != '[')
                 return 0;
         for (size_t i = 0; i < N_ELEMENTS(forms); i++) {
-                int n = 0;
+                const char *text;
+                int n = 0, nccl = 0;
 
                 if (sscanf(line, forms[i], &n) < 0 || !n)
                         continue;
-                if (i == 0) /* its text follows directly, also for pieces of rows */
-                        return n;
-                if (begins_output(line + n + strspn(line + n, " ")))
+                text = line + n + strspn(line + n, " ");
+                sscanf(text, "%*[A-Za-z0-9_.-]:%*u:%*u [%*u] NCCL %n", &nccl);
+                /* the text of the first one follows directly, also for pieces of rows */
+                if (i == 0 || *text == '#' || nccl || capo_text_begins_row(text))
                         return n;
         }
         return 0;
@@ -187,33 +177,26 @@ static const char *nccl_mark(const char *line, const char **said)
 }
 
 /* Collect the host names before the first row needs them. */
-static void collect_host(struct reader *r, const char *line, size_t n)
+static void collect_hosts(struct reader *r)
 {
-        const char *said, *mark, *colon;
+        const char *said, *colon;
         char host[HOST_ROOM];
         int rank;
 
-        if (*line == '#') {
-                if (capo_text_device(line, &rank, host))
-                        capo_text_host(r, host, strlen(host));
-                return;
-        }
-        if (n < 24 || isspace((unsigned char)*line))
-                return;
-        mark = nccl_mark(line, &said);
-        if (mark == line && (colon = strchr(mark, ':')) && isdigit((unsigned char)colon[1]))
-                capo_text_host(r, mark, (size_t)(colon - mark));
-}
-
-static void collect_hosts(struct reader *r)
-{
         for (char *line = r->in->text, *end; *line; line = end + (*end == '\n')) {
                 char saved;
 
                 end = strchrnul(line, '\n');
                 saved = *end;
                 *end = 0; /* sscanf() first computes the length of its text */
-                collect_host(r, line, (size_t)(end - line));
+                if (*line == '#') {
+                        if (capo_text_device(line, &rank, host))
+                                capo_text_host(r, host, strlen(host));
+                } else if (end - line >= 24 && !isspace((unsigned char)*line) &&
+                           nccl_mark(line, &said) == line && (colon = strchr(line, ':')) &&
+                           isdigit((unsigned char)colon[1])) {
+                        capo_text_host(r, line, (size_t)(colon - line));
+                }
                 *end = saved;
         }
 }
@@ -315,33 +298,26 @@ int capo_import_text(struct capo_input *in)
         size_t before = in->set->n, rejected = in->set->n_rejected;
         struct reader *r = xcalloc(1, sizeof *r);
         unsigned n = 0;
-        int e = 0;
 
         r->in = in;
         r->block.make = CAPO_MAKE_LOOP;
         collect_hosts(r);
-        for (char *line = in->text, *next; e == 0 && line && *line; line = next) {
-                char *end = strchr(line, '\n');
+        for (char *next = in->text, *line; (line = strsep(&next, "\n")) && (next || *line);) {
                 struct capo_stamp stamp = capo_stamp_read(line);
+                int e = read_line(r, line, ++n);
 
-                next = end ? end + 1 : NULL;
-                if (end)
-                        *end = 0;
-                e = read_line(r, line, ++n);
                 if (!r->block.run.began.at) /* of the run that the line begins */
                         r->block.run.began = stamp;
-                if (e == -EINVAL) { /* only this run is rejected */
+                if (e < 0) { /* only this run is rejected */
                         capo_text_fault(r);
                         r->n_words = 0;
-                        e = 0;
                 }
         }
-        if (e == 0)
-                e = capo_text_run_end(r);
+        capo_text_run_end(r);
         capo_text_run_clear(r);
         free(r->hosts);
         free(r);
-        if (e == 0 && foreign && in->set->n == before && in->set->n_rejected == rejected)
+        if (foreign && in->set->n == before && in->set->n_rejected == rejected)
                 return capo_input_error(in, 0, "this is %s; nccl-tests says both", foreign);
-        return e;
+        return 0;
 }

@@ -224,38 +224,25 @@ static char *next_pair(char *word)
 
 static bool is_block_used(const struct block *b) { return b->n_rows > 0 || b->rejected; }
 
-/* "### LL128": the following rows may be that, whatever the command line says. */
-static int take_heading(struct reader *r, const char *text, unsigned line)
-{
-        uint8_t algo, proto;
-        int e = 0;
-
-        if (!capo_text_heading(text, &algo, &proto))
-                return 0;
-        if (is_block_used(&r->block))
-                e = capo_text_run_end(r);
-        r->block.heading_line = line;
-        r->block.heading_algo = algo;
-        r->block.heading_proto = proto;
-        return e;
-}
-
 int capo_text_labels(struct reader *r, char *text, unsigned line)
 {
         bool mark = *text == '#' || *text == '=', runs, exports, label;
         unsigned call, mentions;
-        int e = take_heading(r, text, line);
+        uint8_t algo, proto;
+        int e;
 
-        if (e < 0)
-                return e;
-
+        /* "### LL128": the following rows may be that, whatever the command line says */
+        if (capo_text_heading(text, &algo, &proto)) {
+                if (is_block_used(&r->block))
+                        capo_text_run_end(r);
+                r->block.heading_line = line;
+                r->block.heading_algo = algo;
+                r->block.heading_proto = proto;
+        }
         text = capo_text_recorded(capo_text_prompt(text));
         text += strspn(text, "+$ ");
-        if (!strncmp(text, "source ", 7) ||
-            !strncmp(text, ". ", 2)) /* the file with the settings is not here */
-                r->standing_line = line;
-        if (strstr(text, "nccl.conf")) /* what NCCL reads, too, is not here */
-                r->standing_line = line;
+        if (!strncmp(text, "source ", 7) || !strncmp(text, ". ", 2) || strstr(text, "nccl.conf"))
+                r->standing_line = line; /* the file with the settings is not here */
         if (!strchr(text, '=') && !strstr(text, "_perf") && !strstr(text, "CCL") &&
             !strstr(text, "CAPO_")) /* as in most lines */
                 return 0;
@@ -270,12 +257,9 @@ int capo_text_labels(struct reader *r, char *text, unsigned line)
                 return 0;
         /* A label line after rows, or one that repeats a known label (its run printed nothing),
          * begins a run. */
-        if ((label || runs) && (is_block_used(&r->block) ||
-                                (mark && r->block.label_line && r->block.n_devices == 0))) {
-                e = capo_text_run_end(r);
-                if (e < 0)
-                        return e;
-        }
+        if ((label || runs) &&
+            (is_block_used(&r->block) || (mark && r->block.label_line && r->block.n_devices == 0)))
+                capo_text_run_end(r);
         r->block.run.line = r->block.run.line ? r->block.run.line : line;
         r->block.command |= runs;
         if (capo_text_drops(text, r->block.exported)) {
@@ -375,17 +359,11 @@ static int column_line(struct reader *r, const char *line, unsigned n)
         const char *p = line;
 
         if (strstr(line, " size ") && strstr(line, "algbw")) {
-                if (is_block_used(b)) {
-                        int e = capo_text_next_table(r, n);
-
-                        if (e < 0)
-                                return e;
-                }
+                if (is_block_used(b))
+                        capo_text_next_table(r, n);
                 b->groups = 0;
-                while ((p = strstr(p, "algbw"))) {
+                for (; (p = strstr(p, "algbw")); p += 5)
                         b->groups++;
-                        p += 5;
-                }
                 b->per_iteration = strstr(line, "i_min") != NULL;
                 b->timestamp = strstr(line, "timestamp") != NULL;
                 b->has_root = strstr(line, " root ") != NULL;
@@ -427,9 +405,7 @@ int capo_text_header(struct reader *r, char *line, unsigned n)
                                         b,
                                         "its table never came: the run broke off, or several processes ran alone and "
                                         "wrote over each other");
-                        e = capo_text_run_end(r);
-                        if (e < 0)
-                                return e;
+                        capo_text_run_end(r);
                 }
         }
         if (!b->run.line)

@@ -64,7 +64,7 @@ struct reader {
 };
 
 /* Another table begins under the headers of this run: it is not known what ran in it. */
-int capo_text_next_table(struct reader *r, unsigned line);
+void capo_text_next_table(struct reader *r, unsigned line);
 
 /* in->error is about this run, not about the file: reject the run with it, and clear it. */
 void capo_text_fault(struct reader *r);
@@ -81,6 +81,6 @@ int capo_text_header(struct reader *r, char *line, unsigned n);
 int capo_text_labels(struct reader *r, char *text, unsigned line);
 
 /* Finish the run: add its rows to the samples, or the reason of its rejection to the notes, and
- * begin an empty one. Return: 0; -errno. */
-int capo_text_run_end(struct reader *r);
+ * begin an empty one. */
+void capo_text_run_end(struct reader *r);
 void capo_text_run_clear(struct reader *r);

@@ -90,15 +90,6 @@ static unsigned type_of(const char *word)
         return 255;
 }
 
-static unsigned op_of(const char *word)
-{
-        for (unsigned op = 0; op <= 4; op++) {
-                if (!strcmp(word, capo_op_name(op)))
-                        return op;
-        }
-        return !strcmp(word, "mulsum") ? 254 : 255;
-}
-
 static bool parse_number(const char *word, double *out)
 {
         if (strcmp(word, "N/A"))
@@ -146,7 +137,11 @@ static int add_row(struct reader *r)
                 return capo_input_error(r->in, r->row_line, "expected a size, found \"%s\"",
                                         r->words[0]);
         if (at < r->n_words && !parse_number(r->words[at], &v))
-                op = op_of(r->words[at++]);
+                op = !strcmp(r->words[at++], "mulsum") ? 254 : 255;
+        for (unsigned i = 0; at == 4 && i <= 4; i++) {
+                if (!strcmp(r->words[3], capo_op_name(i)))
+                        op = i;
+        }
         s.op = (uint8_t)op;
         rest = r->n_words - at;
         if (b->timestamp && rest >= 2 && strchr(r->words[r->n_words - 1], ':'))

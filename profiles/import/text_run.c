@@ -47,35 +47,25 @@ static int find_ranks(const struct block *b, unsigned call, double *factor, doub
         return *hi < 1e6 && ceil(*lo) == floor(*hi) && *hi >= 2 ? (int)floor(*hi) : 0;
 }
 
-/* Do the rounded bandwidths of all rows fit @call on @n_ranks? */
-static bool fits_rows(const struct block *b, unsigned call, unsigned n_ranks)
-{
-        double f = capo_busbw_factor(capo_call_kind(call), n_ranks);
-
-        for (size_t i = 0; i < b->n_rows; i++) {
-                const struct row *r = &b->rows[i];
-
-                if (fabs(r->busbw - f * r->algbw) > 0.0055 * (1 + f))
-                        return false;
-        }
-        return true;
-}
-
 /* The collective of a reduction without root whose rates are too low to decide, for example on a
  * broken network: the listed ranks may exclude one. CAPO_CALL_NONE: both or neither fit. */
 static uint8_t find_call(const struct reader *r)
 {
+        static const uint8_t calls[] = {CAPO_CALL_ALLREDUCE, CAPO_CALL_REDUCESCATTER};
         const struct capo_label *user = r->in->label;
         int n = user && user->n_ranks ? user->n_ranks : r->block.n_devices;
-        bool all, scatter;
+        bool fits[2] = {n >= 2, n >= 2};
 
-        if (n < 2)
-                return CAPO_CALL_NONE;
-        all = fits_rows(&r->block, CAPO_CALL_ALLREDUCE, (unsigned)n);
-        scatter = fits_rows(&r->block, CAPO_CALL_REDUCESCATTER, (unsigned)n);
-        return all == scatter ? CAPO_CALL_NONE
-               : all          ? CAPO_CALL_ALLREDUCE
-                              : CAPO_CALL_REDUCESCATTER;
+        for (int k = 0; k < 2 && n >= 2; k++) {
+                double f = capo_busbw_factor(capo_call_kind(calls[k]), (unsigned)n);
+
+                for (size_t i = 0; i < r->block.n_rows; i++) {
+                        const struct row *row = &r->block.rows[i];
+
+                        fits[k] &= fabs(row->busbw - f * row->algbw) <= 0.0055 * (1 + f);
+                }
+        }
+        return fits[0] == fits[1] ? CAPO_CALL_NONE : calls[fits[1]];
 }
 
 void capo_text_fault(struct reader *r)
@@ -346,26 +336,19 @@ void capo_text_run_clear(struct reader *r)
         memset(r->on_host, 0, (size_t)r->n_hosts * sizeof *r->on_host);
 }
 
-static void say_hosts(struct reader *r)
+static int take_rows(struct reader *r, uint8_t want)
 {
+        struct block *b = &r->block;
+        const struct capo_label *user = r->in->label;
         const char *names[MAX_HOSTS];
-        size_t n = 0;
+        size_t first = r->in->set->n, n = 0;
+        uint32_t run;
 
         for (int i = 0; i < r->n_hosts; i++) {
                 if (r->on_host[i])
                         names[n++] = r->hosts[i];
         }
-        capo_input_hosts(&r->block.run, names, n);
-}
-
-static int take_rows(struct reader *r, uint8_t want)
-{
-        struct block *b = &r->block;
-        const struct capo_label *user = r->in->label;
-        size_t first = r->in->set->n;
-        uint32_t run;
-
-        say_hosts(r);
+        capo_input_hosts(&b->run, names, n);
         capo_settings_add_all(b->run.settings, b->log.settings); /* the command line comes first */
         memcpy(b->run.tuner, b->log.tuner, sizeof b->run.tuner);
         memcpy(b->run.driver, b->log.driver, sizeof b->run.driver);
@@ -392,7 +375,7 @@ static int take_rows(struct reader *r, uint8_t want)
         return 0;
 }
 
-int capo_text_next_table(struct reader *r, unsigned line)
+void capo_text_next_table(struct reader *r, unsigned line)
 {
         struct block *b = &r->block;
         struct block next = {.run = b->run,
@@ -403,7 +386,6 @@ int capo_text_next_table(struct reader *r, unsigned line)
                              .n_hosts = b->n_hosts,
                              .n_devices = b->n_devices};
         _cleanup_free_ int *on_host = xmalloc(((size_t)r->n_hosts + 1) * sizeof *on_host);
-        int e;
 
         memcpy(on_host, r->on_host, (size_t)r->n_hosts * sizeof *on_host);
         next.run.line = line;
@@ -413,23 +395,19 @@ int capo_text_next_table(struct reader *r, unsigned line)
         next.log.n_nodes = b->log.n_nodes;
         if (!b->label_line)
                 b->unsure_line = line; /* it is not clear which of the two the command line made */
-        e = capo_text_run_end(r);
+        capo_text_run_end(r);
         r->block = next;
         memcpy(r->on_host, on_host, (size_t)r->n_hosts * sizeof *on_host);
-        return e;
 }
 
-int capo_text_run_end(struct reader *r)
+void capo_text_run_end(struct reader *r)
 {
         struct block *b = &r->block;
         uint8_t want = 0;
-        int e = capo_text_row_end(r);
+        int e = 0;
 
-        if (e == -EINVAL)
+        if (capo_text_row_end(r) < 0)
                 capo_text_fault(r);
-        else if (e < 0)
-                return e;
-        e = 0;
         b->run.source = (char *)r->in->path;
         if (!b->run.iterations)
                 b->run.iterations = 1;
@@ -451,15 +429,12 @@ int capo_text_run_end(struct reader *r)
                 if (e == 0 && !b->rejected)
                         e = take_rows(r, want);
         }
-        if (e == -EINVAL) { /* only this run is rejected */
+        if (e < 0) /* only this run is rejected */
                 capo_text_fault(r);
-                e = 0;
-        }
-        if (e == 0 && b->rejected) {
+        if (b->rejected) {
                 r->in->set->n_rejected++;
                 capo_samples_note(r->in->set, "%s:%u: run rejected: %s", r->in->path, b->run.line,
                                   b->rejected);
         }
         capo_text_run_clear(r);
-        return e;
 }
