@@ -15,12 +15,8 @@
 
 static void add_point(struct capo_curve *c, double bytes, double us, double pm)
 {
-        xarray_room(&c->bytes, (size_t)c->n, sizeof *c->bytes);
-        xarray_room(&c->us, (size_t)c->n, sizeof *c->us);
-        xarray_room(&c->pm, (size_t)c->n, sizeof *c->pm);
-        c->pm[c->n] = pm;
-        c->bytes[c->n] = bytes;
-        c->us[c->n++] = us;
+        xarray_room(&c->at, c->n, sizeof *c->at);
+        c->at[c->n++] = (struct capo_curve_point){bytes, us, pm};
 }
 
 #define QUARTER 0.25 /* quantile used as the time of a size */
@@ -55,12 +51,10 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
                 if (!(us > 0))
                         continue;
                 pm = doubt_of(r, &r->time[clock], us);
-                if (c->n && c->bytes[c->n - 1] ==
-                                    (double)r->bytes) { /* the same size ran with two algorithms */
-                        c->pm[c->n - 1] = us < c->us[c->n - 1] ? pm : c->pm[c->n - 1];
-                        c->us[c->n - 1] = fmin(c->us[c->n - 1], us);
-                } else
+                if (!c->n || c->at[c->n - 1].bytes != (double)r->bytes)
                         add_point(c, (double)r->bytes, us, pm);
+                else if (us < c->at[c->n - 1].us) /* the same size ran with two algorithms */
+                        c->at[c->n - 1] = (struct capo_curve_point){(double)r->bytes, us, pm};
         }
         return c->n < 2 ? -ENODATA : 0;
 }
@@ -87,29 +81,23 @@ int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_
         return c->n < 2 ? -ENODATA : 0;
 }
 
-double capo_curve_at(const struct capo_curve *c, double bytes)
+/* The time of @bytes, and half its 95 % interval as a fraction, the larger one of the neighbouring points. */
+static double time_at(const struct capo_curve *c, double bytes, double *pm)
 {
-        size_t i = 1;
+        const struct capo_curve_point *p = c->at, *end = p + c->n - 1, *q = p + 1;
 
-        if (bytes <= c->bytes[0])
-                return c->us[0];
-        if (bytes >= c->bytes[c->n - 1])
-                return c->us[c->n - 1] * bytes / c->bytes[c->n - 1];
-        while (c->bytes[i] < bytes)
-                i++;
-        return exp(log(c->us[i - 1]) + log(c->us[i] / c->us[i - 1]) * log(bytes / c->bytes[i - 1]) /
-                                               log(c->bytes[i] / c->bytes[i - 1]));
-}
-
-/* The larger uncertainty of the two neighbouring points. */
-static double doubt_at(const struct capo_curve *c, double bytes)
-{
-        size_t i = 0;
-
-        while (i + 1 < c->n && c->bytes[i] < bytes)
-                i++;
-        return bytes == c->bytes[i] || i == 0 || bytes > c->bytes[i] ? c->pm[i]
-                                                                     : fmax(c->pm[i - 1], c->pm[i]);
+        *pm = p->pm;
+        if (bytes <= p->bytes)
+                return p->us;
+        *pm = end->pm;
+        if (bytes >= end->bytes)
+                return end->us * bytes / end->bytes;
+        for (; q->bytes < bytes; q++)
+                ;
+        p = q - 1;
+        *pm = bytes == q->bytes ? q->pm : fmax(p->pm, q->pm);
+        return exp(log(p->us) +
+                   log(q->us / p->us) * log(bytes / p->bytes) / log(q->bytes / p->bytes));
 }
 
 int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_curve *curve,
@@ -117,7 +105,7 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
 {
         static const uint64_t caps[CAPO_ADVICE_BUCKETS] = {1,  2,   5,   10,  25,  50,
                                                            64, 100, 128, 200, 400, 800};
-        double bytes = 0, ns = 0, best, doubt = 0;
+        double bytes = 0, ns = 0, best, doubt = 0, us, pm;
         uint64_t calls = 0;
 
         *a = (struct capo_advice){.comm = job->comms[comm].name,
@@ -132,9 +120,9 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 calls += r->count;
                 a->largest = r->bytes > a->largest ? r->bytes : a->largest;
                 a->smallest = !a->smallest || r->bytes < a->smallest ? r->bytes : a->smallest;
-                a->now_seconds += (double)r->count * capo_curve_at(curve, (double)r->bytes) / 1e6;
-                doubt += (double)r->count * capo_curve_at(curve, (double)r->bytes) / 1e6 *
-                         doubt_at(curve, (double)r->bytes);
+                us = time_at(curve, (double)r->bytes, &pm);
+                a->now_seconds += (double)r->count * us / 1e6;
+                doubt += (double)r->count * us / 1e6 * pm;
                 if (capo_job_row_clock(r) >= CAPO_CLOCK_EVENT)
                         ns += capo_job_row_total_ns(r) / (double)r->calls * (double)r->count;
         }
@@ -161,10 +149,10 @@ int capo_advise(const struct capo_job *job, uint32_t comm, const struct capo_cur
                 if (b->n == 0)
                         break;
                 b->bucket = a->step_bytes / b->n;
-                b->seconds = (double)b->n * capo_curve_at(curve, (double)b->bucket) / 1e6;
-                b->beyond = (double)b->bucket > 1.01 * curve->bytes[curve->n - 1] ||
-                            (double)b->bucket < 0.99 * curve->bytes[0];
-                b->doubt_seconds = hypot(doubt, b->seconds * doubt_at(curve, (double)b->bucket));
+                b->seconds = (double)b->n * time_at(curve, (double)b->bucket, &pm) / 1e6;
+                b->beyond = (double)b->bucket > 1.01 * curve->at[curve->n - 1].bytes ||
+                            (double)b->bucket < 0.99 * curve->at[0].bytes;
+                b->doubt_seconds = hypot(doubt, b->seconds * pm);
                 a->n_buckets++;
                 if (b->n == 1)
                         break; /* larger buckets change nothing */

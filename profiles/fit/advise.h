@@ -10,8 +10,10 @@
 /* Time of one all-reduce by size: linear in log size and log time between measured points; constant
  * bandwidth above the last, constant time below the first. */
 struct capo_curve {
-        double *bytes, *us;
-        double *pm; /* half the 95 % interval of us, as a fraction of it */
+        struct capo_curve_point {
+                double bytes, us;
+                double pm; /* half the 95 % interval of us, as a fraction of it */
+        } * at;
         size_t n;
 };
 
@@ -51,9 +53,6 @@ int capo_curve_of_job(const struct capo_job *job, uint32_t comm, struct capo_cur
 /** capo_curve_of_fit() - from a fit: at each size the profile's choice. Return: 0; -ENODATA: no
  * all-reduce on @n_ranks. */
 int capo_curve_of_fit(const struct capo_fit *fit, uint32_t n_ranks, struct capo_curve *out);
-
-/** capo_curve_at() - time in microseconds for @bytes. */
-double capo_curve_at(const struct capo_curve *c, double bytes);
 
 /** capo_advise() - predict other bucket sizes for one communicator's gradients
  * @steps: number of steps; 0: find it

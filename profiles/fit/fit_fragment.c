@@ -60,55 +60,38 @@ static struct capo_fit_decision decide_row(const struct fragment_model *f, size_
         return d;
 }
 
-/* The words of one rule. */
-struct rule_of {
-        const char *layout, *trays, *class_name; /* "": no such condition */
-        const struct capo_fit_decision *decided;
-};
-
-static int set_conditions(const struct capo_fit_fragment *f, const struct capo_alloc *a,
-                          const struct rule_of *of, struct capo_profile *profile,
-                          struct capo_when *when)
-{
-        uint32_t minor = (uint32_t)f->model.nccl.version / 100 * 100;
-
-        when->ranks = (struct capo_range){a->n_ranks, a->n_ranks};
-        when->nodes = (struct capo_range){f->model.n_nodes, f->model.n_nodes};
-        when->nccl = (struct capo_range){minor, minor + 99};
-        if (*of->trays)
-                when->trays = capo_profile_keep(profile, of->trays);
-        if (*of->layout)
-                when->layout = capo_profile_keep(profile, of->layout);
-        if (*of->class_name)
-                when->class_name = capo_profile_keep(profile, of->class_name);
-        return (*of->trays && !when->trays) || (*of->layout && !when->layout) ||
-                               (*of->class_name && !when->class_name)
-                       ? -ENOMEM
-                       : 0;
-}
-
-/* A rule with the rows that choose something; none where there are none. */
-static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a,
-                      const struct rule_of *of, struct capo_profile *profile)
+/* A rule with the rows that choose something; none where there are none. @layout, @trays, @class_name: its
+ * conditions; "": none. */
+static int write_rule(struct capo_fit_fragment *f, const struct capo_alloc *a, const char *layout,
+                      const char *trays, const char *class_name,
+                      const struct capo_fit_decision *decided, struct capo_profile *profile)
 {
         const struct fragment_model *m = &f->model;
+        uint32_t minor = (uint32_t)m->nccl.version / 100 * 100;
         struct capo_rule *rule;
         bool any = false;
-        int r;
+        int r = 0;
 
         for (size_t i = 0; i < m->nccl.n_rows; i++)
-                any |= of->decided[i].choice;
+                any |= decided[i].choice;
         if (!any)
                 return 0;
         f->line = f->line < 0 ? (int)profile->n_rules : f->line;
         f->n_rules++;
         rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
-        r = rule ? set_conditions(f, a, of, profile, &rule->when) : -ENOMEM;
+        if (!rule)
+                return -ENOMEM;
+        rule->when.ranks = (struct capo_range){a->n_ranks, a->n_ranks};
+        rule->when.nodes = (struct capo_range){m->n_nodes, m->n_nodes};
+        rule->when.nccl = (struct capo_range){minor, minor + 99};
+        rule->when.trays = *trays ? capo_profile_keep(profile, trays) : NULL;
+        rule->when.layout = *layout ? capo_profile_keep(profile, layout) : NULL;
+        rule->when.class_name = *class_name ? capo_profile_keep(profile, class_name) : NULL;
         for (size_t i = 0, k; i < m->nccl.n_rows && r >= 0; i = k) {
                 for (k = i; k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll; k++)
                         ;
-                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &of->decided[i],
-                                           (int)(k - i), true);
+                r = capo_fit_modelled_rows(profile, m->nccl.rows[i].coll, &decided[i], (int)(k - i),
+                                           true);
                 f->n_rows += r > 0 ? r : 0;
         }
         return r < 0 ? r : 0;
@@ -127,60 +110,40 @@ static int decide_order(void *user, const struct fragment_order *order)
         struct deciding *d = user;
         size_t rows = d->f->model.nccl.n_rows;
 
-        (void)order;
         for (size_t i = 0; i < rows; i++)
                 d->decided[(size_t)d->n * rows + i] = decide_row(&d->f->model, i, d->margin);
         d->n++;
         return 0;
 }
 
-/* One set of decisions, if all orders have the same choices: with the least gain. */
-static bool join_orders(const struct deciding *d)
-{
-        size_t rows = d->f->model.nccl.n_rows;
-
-        for (size_t i = 0; i < rows; i++) {
-                struct capo_fit_decision *first = &d->decided[i];
-
-                for (int k = 1; k < d->n; k++) {
-                        const struct capo_fit_decision *next = &d->decided[(size_t)k * rows + i];
-
-                        if (next->choice != first->choice)
-                                return false;
-                        if (next->choice && next->gain < first->gain) {
-                                first->gain = next->gain;
-                                first->us = next->us;
-                        }
-                }
-        }
-        return true;
-}
-
+/* One rule, if all orders have the same choices: with the least gain. Else one for each that has any. */
 static int write_orders(struct capo_fit_fragment *f, const struct capo_alloc *a,
                         const struct deciding *d, struct capo_profile *profile)
 {
+        size_t rows = f->model.nccl.n_rows;
+        bool alike = !f->by_class;
         struct capo_layout any;
         char text[CAPO_LAYOUT_TEXT];
         int r = 0;
 
+        for (size_t i = 0; i < rows * (size_t)d->n && alike; i++) {
+                struct capo_fit_decision *first = &d->decided[i % rows], *next = &d->decided[i];
+
+                alike = next->choice == first->choice;
+                if (alike && next->choice && next->gain < first->gain) {
+                        first->gain = next->gain;
+                        first->us = next->us;
+                }
+        }
         capo_alloc_layout(a, &any);
         any = capo_layout_in_any_order(&any);
-        if (!f->by_class && join_orders(d))
-                return write_rule(
-                        f, a,
-                        &(struct rule_of){*f->layout ? capo_layout_print(&any, text, sizeof text)
-                                                     : "",
-                                          "", "", d->decided},
-                        profile);
-        for (int k = 0; k < d->n && r == 0; k++) {
-                const struct fragment_order *o = &f->orders.v[k];
-
-                r = write_rule(f, a,
-                               &(struct rule_of){*f->layout ? o->layout : "", "",
-                                                 f->by_class ? o->class_name : "",
-                                                 d->decided + (size_t)k * f->model.nccl.n_rows},
-                               profile);
-        }
+        capo_layout_print(&any, text, sizeof text);
+        if (alike)
+                return write_rule(f, a, *f->layout ? text : "", "", "", d->decided, profile);
+        for (int k = 0; k < d->n && r == 0; k++)
+                r = write_rule(f, a, *f->layout ? f->orders.v[k].layout : "", "",
+                               f->by_class ? f->orders.v[k].class_name : "",
+                               d->decided + (size_t)k * rows, profile);
         return r;
 }
 
@@ -237,10 +200,8 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
         if (r == 0 && profile && a->any_order && d.n && !*out->trays)
                 r = write_orders(out, a, &d, profile);
         else if (r == 0 && profile)
-                r = write_rule(out, a,
-                               &(struct rule_of){out->layout, out->trays,
-                                                 out->by_class ? out->class : "", out->decided},
-                               profile);
+                r = write_rule(out, a, out->layout, out->trays, out->by_class ? out->class : "",
+                               out->decided, profile);
         if (r < 0)
                 capo_fit_fragment_finish(out);
         return r;

@@ -104,59 +104,58 @@ static uint8_t choose_pair(const struct capo_fit_series *s, const struct capo_pl
                        : 0;
 }
 
-static int leave_up_to(struct capo_profile *profile, unsigned coll, uint64_t upto)
-{
-        struct capo_row leave = {
-                .upto = upto, .coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN};
-
-        return capo_profile_row(profile, &leave);
-}
-
 int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
                            const struct capo_fit_decision *d, int n, bool open_end)
 {
-        int written = 0, any = 0, e;
+        struct capo_row row = {.coll = (uint8_t)coll, .us = NAN, .spread_us = NAN, .gain = NAN},
+                        leave = row;
+        int written = 0, any = 0, e = 0;
 
         for (int p = 0; p < n; p++)
                 any |= d[p].choice;
         if (!any)
                 return 0;
-        if (d[0].choice && d[0].bytes > 1 && (e = leave_up_to(profile, coll, d[0].bytes - 1)) < 0)
-                return e; /* nothing is claimed below the smallest size */
-        for (int p = 0; p < n; p++) {
-                struct capo_row row = {.coll = (uint8_t)coll,
-                                       .algo = d[p].choice >> 4,
-                                       .proto = d[p].choice & 15,
-                                       .us = NAN,
-                                       .spread_us = NAN,
-                                       .gain = NAN};
-
+        leave.upto = d[0].bytes - 1; /* nothing is claimed below the smallest size */
+        if (d[0].choice && leave.upto)
+                e = capo_profile_row(profile, &leave);
+        for (int p = 0; p < n && e == 0; p++) {
                 if (p + 1 < n && d[p + 1].choice == d[p].choice)
                         continue;
+                row.algo = d[p].choice >> 4;
+                row.proto = d[p].choice & 15;
+                row.us = d[p].choice ? (float)d[p].us : NAN;
+                row.gain = d[p].choice ? (float)d[p].gain : NAN;
                 row.upto = p + 1 < n ? (uint64_t)sqrt((double)d[p].bytes * (double)d[p + 1].bytes)
                            : d[p].choice && !open_end ? d[p].bytes
                                                       : UINT64_MAX;
-                if (d[p].choice) {
-                        row.us = (float)d[p].us;
-                        row.gain = (float)d[p].gain;
-                        written++;
-                }
+                written += d[p].choice > 0;
                 e = capo_profile_row(profile, &row);
-                if (e < 0)
-                        return e;
         }
-        if (d[n - 1].choice && !open_end && (e = leave_up_to(profile, coll, UINT64_MAX)) < 0)
-                return e;
-        return written;
+        leave.upto = UINT64_MAX;
+        if (d[n - 1].choice && !open_end && e == 0)
+                e = capo_profile_row(profile, &leave);
+        return e < 0 ? e : written;
 }
 
-static int write_rows(const struct capo_fit_series *s, const struct capo_plan_answer *here,
+/* Add the rule of one collective; none if it has no rows. */
+static int write_rule(const struct capo_fit_series *s, const struct capo_plan_answer *here,
                       const struct capo_plan_answer *there, double margin,
+                      const struct capo_layout *wanted, const char *layout,
                       struct capo_profile *profile, struct capo_fit_modelled *out)
 {
+        uint32_t minor = s->like.nccl - s->like.nccl % 100;
         struct capo_fit_decision d[MAX_SIZES];
         int n = (int)(there->n_rows < here->n_rows ? there->n_rows : here->n_rows), r;
+        struct capo_rule *rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
 
+        if (!rule)
+                return -ENOMEM;
+        rule->when.ranks = (struct capo_range){wanted->n_ranks, wanted->n_ranks};
+        rule->when.nodes = (struct capo_range){wanted->n_nodes, wanted->n_nodes};
+        if (wanted->n_nodes > 1)
+                rule->when.layout = capo_profile_keep(profile, layout);
+        if (s->like.nccl)
+                rule->when.nccl = (struct capo_range){minor, minor + 99};
         for (int p = 0; p < n; p++) {
                 d[p] = (struct capo_fit_decision){
                         .bytes = s->points[p].bytes, .us = NAN, .gain = NAN};
@@ -164,8 +163,8 @@ static int write_rows(const struct capo_fit_series *s, const struct capo_plan_an
         }
         out->n_sizes += n;
         r = capo_fit_modelled_rows(profile, capo_coll_of_call(s->call), d, n, false);
-        if (r > 0)
-                out->n_rows += r;
+        out->n_rows += r > 0 ? r : 0;
+        profile->n_rules -= r == 0;
         return r < 0 ? r : 0;
 }
 
@@ -192,8 +191,6 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
         for (int i = 0; i < fit->n_series && e == 0; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
                 struct capo_plan_answer here = {0}, there = {0};
-                uint32_t minor = s->like.nccl - s->like.nccl % 100, rules = profile->n_rules;
-                struct capo_rule *rule;
                 bool first = true;
 
                 for (int k = 0; k < i;
@@ -207,24 +204,7 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
                 if (e == 0) {
                         used++;
                         capo_fit_class_text(&s->like, out->from, sizeof out->from);
-                        rule = capo_profile_rule(profile, CAPO_BASIS_MODELLED);
-                        if (!rule) {
-                                e = -ENOMEM;
-                        } else {
-                                int before = out->n_rows;
-
-                                rule->when.ranks =
-                                        (struct capo_range){wanted.n_ranks, wanted.n_ranks};
-                                rule->when.nodes =
-                                        (struct capo_range){wanted.n_nodes, wanted.n_nodes};
-                                if (wanted.n_nodes > 1)
-                                        rule->when.layout = capo_profile_keep(profile, canonical);
-                                if (s->like.nccl)
-                                        rule->when.nccl = (struct capo_range){minor, minor + 99};
-                                e = write_rows(s, &here, &there, margin, profile, out);
-                                if (e == 0 && out->n_rows == before)
-                                        profile->n_rules = rules; /* the rule is empty: remove it */
-                        }
+                        e = write_rule(s, &here, &there, margin, &wanted, canonical, profile, out);
                 }
                 capo_plan_answer_finish(&here);
                 capo_plan_answer_finish(&there);
@@ -239,15 +219,13 @@ int capo_fit_model(const struct capo_fit *fit, const struct capo_fit_machine *ma
 
 const char *capo_fit_size_word(uint64_t bytes, char text[24])
 {
-        static const char units[] = {'G', 'M', 'K'};
+        int k = 0;
 
-        snprintf(text, 24, "%" PRIu64, bytes);
-        for (int i = 0, shift = 30; i < 3; i++, shift -= 10) {
-                if (bytes >> shift << shift == bytes && bytes) {
-                        snprintf(text, 24, "%" PRIu64 "%c", bytes >> shift, units[i]);
-                        break;
-                }
+        while (k < 3 && bytes && bytes % 1024 == 0) {
+                bytes /= 1024;
+                k++;
         }
+        snprintf(text, 24, "%" PRIu64 "%.1s", bytes, "\0KMG" + k);
         return text;
 }
 

@@ -68,34 +68,16 @@ static void set_when(const struct capo_fit *fit, const struct capo_trial *r,
         }
 }
 
-static void fill_evidence(const struct capo_fit_series *s, const struct capo_fit_row *from,
-                          struct capo_row *row)
-{
-        double gain = 0;
-        int n = 0;
-
-        row->us = row->spread_us = row->gain = NAN;
-        for (int p = from->first; p <= from->last; p++) {
-                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, from->chosen);
-
-                if (isnan(cell->us))
-                        continue;
-                row->us = (float)cell->us;
-                row->spread_us = (float)(cell->us * cell->se * sqrt(cell->n_blocks));
-                row->samples += cell->n_samples;
-                if (s->has_default && !isnan(s->points[p].gain)) {
-                        gain += s->points[p].gain;
-                        n++;
-                }
-        }
-        if (n && from->chosen)
-                row->gain = (float)(gain / n);
-}
-
 static struct capo_row make_row(const struct capo_fit_series *s, const struct capo_fit_row *from)
 {
         const struct capo_fit_candidate *c = &s->candidates[from->chosen];
-        struct capo_row row = {.upto = from->upto, .coll = (uint8_t)capo_coll_of_call(s->call)};
+        struct capo_row row = {.upto = from->upto,
+                               .coll = (uint8_t)capo_coll_of_call(s->call),
+                               .us = NAN,
+                               .spread_us = NAN,
+                               .gain = NAN};
+        double gain = 0;
+        int n = 0;
 
         if (from->chosen > 0) {
                 row.algo = c->algo;
@@ -103,21 +85,22 @@ static struct capo_row make_row(const struct capo_fit_series *s, const struct ca
                 row.channels = c->channels;
                 row.chunk = c->chunk;
         }
-        fill_evidence(s, from, &row);
-        return row;
-}
+        for (int p = from->first; p <= from->last; p++) {
+                const struct capo_fit_cell *cell = capo_fit_cell_of(s, p, from->chosen);
 
-static int add_rows(const struct capo_fit_series *s, struct capo_profile *profile, int *n_rows)
-{
-        int e = 0;
-
-        for (int r = 0; r < s->n_rows && e == 0; r++) {
-                struct capo_row row = make_row(s, &s->rows[r]);
-
-                *n_rows += row.algo > 0;
-                e = capo_profile_row(profile, &row);
+                if (isnan(cell->us))
+                        continue;
+                row.us = (float)cell->us;
+                row.spread_us = (float)(cell->us * cell->se * sqrt(cell->n_blocks));
+                row.samples += cell->n_samples;
+                if (s->has_default && !isnan(s->points[p].gain)) {
+                        gain += s->points[p].gain;
+                        n++;
+                }
         }
-        return e;
+        if (n && from->chosen)
+                row.gain = (float)(gain / n);
+        return row;
 }
 
 /* ---- ranges of nodes ---- */
@@ -156,15 +139,6 @@ static int find_region(const struct capo_fit *fit, int first, const struct capo_
         return n;
 }
 
-static const struct capo_fit_row *row_at(const struct capo_fit_series *s, uint64_t bytes)
-{
-        const struct capo_fit_row *row = s->rows;
-
-        while (row->upto < bytes)
-                row++;
-        return row;
-}
-
 /* The rows on which all of @v agree, by rising size. Return: how many, with those that leave a size to
  * NCCL; 0: all do. @rows: room for all rows of @v. */
 static int agree_rows(const struct capo_fit_series **v, int n, struct capo_row *rows)
@@ -173,11 +147,18 @@ static int agree_rows(const struct capo_fit_series **v, int n, struct capo_row *
         int n_rows = 0, chosen = 0;
 
         do {
-                struct capo_row all = make_row(v[0], row_at(v[0], from));
+                struct capo_row all, one;
 
-                for (int i = 1; i < n; i++) {
-                        struct capo_row one = make_row(v[i], row_at(v[i], from));
+                for (int i = 0; i < n; i++) {
+                        const struct capo_fit_row *row = v[i]->rows;
 
+                        while (row->upto < from)
+                                row++;
+                        one = make_row(v[i], row);
+                        if (i == 0) {
+                                all = one;
+                                continue;
+                        }
                         if (one.algo != all.algo || one.proto != all.proto ||
                             one.channels != all.channels || one.chunk != all.chunk)
                                 all.algo = 0;
@@ -261,7 +242,6 @@ int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, i
                             !capo_trial_order(&fit->series[k].like, &fit->series[i].like);
                      k++) {
                         const struct capo_fit_series *s = &fit->series[k];
-                        int e;
 
                         if (s->n_rows < 2)
                                 continue;
@@ -272,9 +252,14 @@ int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, i
                                 set_when(fit, &s->like, profile, &rule->when);
                                 ++*n_rules;
                         }
-                        e = add_rows(s, profile, n_rows);
-                        if (e < 0)
-                                return e;
+                        for (int r = 0; r < s->n_rows; r++) {
+                                struct capo_row row = make_row(s, &s->rows[r]);
+                                int e = capo_profile_row(profile, &row);
+
+                                *n_rows += row.algo > 0;
+                                if (e < 0)
+                                        return e;
+                        }
                 }
         }
         *n_rules += add_regions(fit, profile, n_rows);

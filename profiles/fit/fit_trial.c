@@ -22,48 +22,6 @@ enum { REACH = 4 };      /* a verdict holds for sizes up to so many times smalle
 #define LEAST_GAIN 0.01  /* as capo fit --min-gain */
 #define LEAST_SE   0.002 /* of ln us: the least error assumed for a median */
 
-static bool holds_for(const struct capo_rule *rule, const struct capo_trial *like)
-{
-        struct capo_shape s = {.n_ranks = like->n_ranks,
-                               .n_nodes = like->n_nodes > 0 ? like->n_nodes : -1,
-                               .min_local = -1,
-                               .max_local = -1,
-                               .nccl = (int)like->nccl,
-                               .allow_modelled = true,
-                               .class_name = rule->when.class_name,
-                               .comm = rule->when.comm};
-        char text[CAPO_LAYOUT_TEXT];
-
-        capo_shape_fill(&s, like->layout, text, sizeof text, NULL);
-        return capo_rule_settled(rule, &s, NULL);
-}
-
-static int candidate_of(const struct capo_fit_series *s, const struct capo_row *row)
-{
-        for (int c = 1; c < s->n_candidates; c++) {
-                const struct capo_fit_candidate *k = &s->candidates[c];
-
-                if (k->algo == row->algo && k->proto == row->proto &&
-                    k->channels == row->channels && k->chunk == row->chunk)
-                        return c;
-        }
-        return -1;
-}
-
-/* Does the step decide? It may only where it clearly changes. Faster calls alone do not decide where steps
- * got longer, as far as is seen. */
-static void conclude_by_step(struct capo_trial_found *f)
-{
-        if (!(f->step_se > 0) || fabs(f->step_change) < LEAST_GAIN)
-                return;
-        f->by_step = fabs(f->step_change) >= SURE * f->step_se && !(f->doubt > 0) &&
-                     f->step_change > -1; /* no call saves more than it takes */
-        if (f->by_step)
-                f->verdict = f->step_change < 0 ? CAPO_TRIAL_FASTER : CAPO_TRIAL_NO_GAIN;
-        else if (f->verdict == CAPO_TRIAL_FASTER && f->step_change > 0)
-                f->verdict = CAPO_TRIAL_OPEN;
-}
-
 static void conclude(struct capo_trial_found *f)
 {
         f->gain = -expm1(f->change);
@@ -77,7 +35,16 @@ static void conclude(struct capo_trial_found *f)
                 else if (f->change - SURE * f->se - f->doubt > 0 && f->gain <= -LEAST_GAIN)
                         f->verdict = CAPO_TRIAL_NO_GAIN;
         }
-        conclude_by_step(f);
+        /* The step decides where it clearly changes. Faster calls alone do not decide where steps got longer, as
+         * far as is seen. */
+        if (!(f->step_se > 0) || fabs(f->step_change) < LEAST_GAIN)
+                return;
+        f->by_step = fabs(f->step_change) >= SURE * f->step_se && !(f->doubt > 0) &&
+                     f->step_change > -1; /* no call saves more than it takes */
+        if (f->by_step)
+                f->verdict = f->step_change < 0 ? CAPO_TRIAL_FASTER : CAPO_TRIAL_NO_GAIN;
+        else if (f->verdict == CAPO_TRIAL_FASTER && f->step_change > 0)
+                f->verdict = CAPO_TRIAL_OPEN;
 }
 
 /* ---- against what is around it ---- */
@@ -321,22 +288,28 @@ bool capo_trial_judge(const struct capo_samples *set, const struct capo_fit_seri
         return true;
 }
 
-static void add_row(const struct capo_samples *set, const struct capo_fit_series *s,
-                    const struct capo_row *row, uint32_t number, struct capo_trial_found **found,
-                    int *n)
+/* Judge @row, number @number, at each of its sizes. Return: how many have been found then. */
+static int judge_row(const struct capo_samples *set, const struct capo_fit_series *s,
+                     const struct capo_row *row, uint32_t number, struct capo_trial_found **found,
+                     int n)
 {
-        int c = row->algo ? candidate_of(s, row) : -1;
+        int c = 1;
 
-        for (int p = 0; c > 0 && p < s->n_points; p++) {
+        while (c < s->n_candidates &&
+               (s->candidates[c].algo != row->algo || s->candidates[c].proto != row->proto ||
+                s->candidates[c].channels != row->channels || s->candidates[c].chunk != row->chunk))
+                c++;
+        for (int p = 0; row->algo && c < s->n_candidates && p < s->n_points; p++) {
                 struct capo_trial_found f;
 
                 if (s->points[p].bytes < row->from || s->points[p].bytes > row->upto ||
                     !capo_trial_judge(set, s, p, c, &f))
                         continue;
                 f.row = number;
-                xarray_room(found, (size_t)*n, sizeof **found);
-                (*found)[(*n)++] = f;
+                xarray_room(found, (size_t)n, sizeof **found);
+                (*found)[n++] = f;
         }
+        return n;
 }
 
 CAPO_ORDERED(by_row, struct capo_trial_found, CAPO_ORDER(a->row, b->row),
@@ -360,6 +333,7 @@ static int once_per_size(struct capo_trial_found *found, int n)
 int capo_fit_trials(const struct capo_samples *set, const struct capo_fit *fit,
                     const struct capo_profile *profile, struct capo_trial_found **found)
 {
+        char text[CAPO_LAYOUT_TEXT];
         int n = 0;
 
         *found = NULL;
@@ -370,35 +344,29 @@ int capo_fit_trials(const struct capo_samples *set, const struct capo_fit *fit,
                         const struct capo_fit_series *s = &fit->series[i];
                         int coll = capo_coll_of_call(s->call);
 
-                        if (coll < 0 || !rule->count[coll] || !holds_for(rule, &s->like))
-                                continue;
-                        for (uint32_t k = 0; k < rule->count[coll]; k++) {
-                                uint32_t at = rule->first[coll] + k;
+                        struct capo_shape shape = {.n_ranks = s->like.n_ranks,
+                                                   .n_nodes = s->like.n_nodes > 0 ? s->like.n_nodes
+                                                                                  : -1,
+                                                   .min_local = -1,
+                                                   .max_local = -1,
+                                                   .nccl = (int)s->like.nccl,
+                                                   .allow_modelled = true,
+                                                   .class_name = rule->when.class_name,
+                                                   .comm = rule->when.comm};
 
-                                add_row(set, s, &profile->rows[at], at, found, &n);
-                        }
+                        capo_shape_fill(&shape, s->like.layout, text, sizeof text, NULL);
+                        if (coll < 0 || !rule->count[coll] ||
+                            !capo_rule_settled(rule, &shape, NULL))
+                                continue;
+                        for (uint32_t k = 0; k < rule->count[coll]; k++)
+                                n = judge_row(set, s, &profile->rows[rule->first[coll] + k],
+                                              rule->first[coll] + k, found, n);
                 }
         }
         return once_per_size(*found, n);
 }
 
 /* ---- by the step ---- */
-
-/* The calls of @step that @f is about, and how many of them the row made. */
-static void count_in_step(const struct capo_job *job, const struct capo_job_steps *s,
-                          const struct capo_step *step, const struct capo_trial_found *f,
-                          int *by_row, int *all)
-{
-        const struct capo_step_call *c = s->calls + step->first;
-
-        for (uint32_t i = 0; i < step->n; i++, c++) {
-                if (c->call != f->call || c->bytes != f->bytes || !c->comm ||
-                    job->comms[c->comm - 1].n_ranks != f->n_ranks)
-                        continue;
-                (*all)++;
-                *by_row += c->rule == f->row + 1;
-        }
-}
 
 static void judge_steps(const struct capo_job *job, const struct capo_job_steps *s,
                         struct capo_trial_found *f)
@@ -409,13 +377,19 @@ static void judge_steps(const struct capo_job *job, const struct capo_job_steps 
         int n = 0;
 
         for (uint32_t i = 0; i < s->steps.n; i++) {
-                int all = 0, by_row = 0;
+                const struct capo_step *step = &s->steps.step[i];
+                const struct capo_step_call *c = s->calls + step->first, *end = c + step->n;
+                int all = 0, by_row = 0; /* calls that @f is about, and those that the row made */
 
-                if (s->steps.step[i].plain)
-                        count_in_step(job, s, &s->steps.step[i], f, &by_row, &all);
+                for (; step->plain && c < end; c++) {
+                        if (c->call != f->call || c->bytes != f->bytes || !c->comm ||
+                            job->comms[c->comm - 1].n_ranks != f->n_ranks)
+                                continue;
+                        all++;
+                        by_row += c->rule == f->row + 1;
+                }
                 if (all) /* run: all calls, until it is known which are the rare ones */
-                        v[n++] = (struct seen){(double)s->steps.step[i].ns, by_row, (uint32_t)all,
-                                               i, false};
+                        v[n++] = (struct seen){(double)step->ns, by_row, (uint32_t)all, i, false};
                 sum += all;
                 sum_row += by_row;
         }
@@ -588,13 +562,6 @@ static int put_piece(struct applying *a, const struct capo_row *row, uint64_t up
         return capo_profile_row(a->out, &piece);
 }
 
-/* What a size says of its part of the row: open only where there were enough calls to decide. */
-static bool has_part(const struct capo_trial_found *f, uint32_t at)
-{
-        return f->row == at && (f->verdict != CAPO_TRIAL_OPEN ||
-                                (f->n_row >= LEAST_CALLS && f->n_own >= LEAST_CALLS));
-}
-
 /* Write @row in pieces, one for each run of sizes with one verdict, which reaches two doublings beyond
  * them. Where two reach each other, they meet in the middle. */
 static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
@@ -608,7 +575,9 @@ static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
                 bool alike = last && last->verdict == f->verdict;
                 uint64_t end = last ? last->bytes * REACH : row->from, from = f->bytes / REACH;
 
-                if (!has_part(f, at))
+                /* an open one has a part only where there were enough calls to decide */
+                if (f->row != at || (f->verdict == CAPO_TRIAL_OPEN &&
+                                     (f->n_row < LEAST_CALLS || f->n_own < LEAST_CALLS)))
                         continue;
                 if (end >= from && last && !alike)
                         e = put_piece(a, row,
@@ -627,27 +596,22 @@ static int put_row(struct applying *a, const struct capo_row *row, uint32_t at)
         return e < 0 ? e : put_piece(a, row, row->upto, last);
 }
 
-static bool is_decided(const struct applying *a, const struct capo_rule *rule)
-{
-        for (int i = 0; i < a->n_found; i++) {
-                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
-                        if (a->found[i].verdict != CAPO_TRIAL_OPEN &&
-                            a->found[i].row - rule->first[c] < rule->count[c])
-                                return true;
-                }
-        }
-        return false;
-}
-
 static int put_rule(struct applying *a, const struct capo_profile *p, const struct capo_rule *rule)
 {
-        bool decided = is_decided(a, rule);
-        struct capo_rule *to =
-                capo_profile_rule(a->out, decided ? CAPO_BASIS_MEASURED : rule->basis);
-        int e = to ? 0 : -ENOMEM;
+        struct capo_rule *to;
+        bool decided = false;
+        int e = 0;
 
-        if (e < 0)
-                return e;
+        for (int i = 0; i < a->n_found * CAPO_NCCL_COLLS; i++) {
+                const struct capo_trial_found *f = &a->found[i / CAPO_NCCL_COLLS];
+                int c = i % CAPO_NCCL_COLLS;
+
+                decided |=
+                        f->verdict != CAPO_TRIAL_OPEN && f->row - rule->first[c] < rule->count[c];
+        }
+        to = capo_profile_rule(a->out, decided ? CAPO_BASIS_MEASURED : rule->basis);
+        if (!to)
+                return -ENOMEM;
         to->when = rule->when;
         to->when.layout = capo_profile_keep(a->out, rule->when.layout);
         to->when.class_name = capo_profile_keep(a->out, rule->when.class_name);
@@ -666,26 +630,17 @@ static int put_rule(struct applying *a, const struct capo_profile *p, const stru
         return e;
 }
 
-static int copy_notes(const struct capo_profile *p, struct capo_profile *out)
-{
-        for (int s = 0; s < CAPO_SECTIONS; s++) {
-                for (uint32_t i = 0; i < p->n_notes[s]; i++) {
-                        int e = capo_profile_note_json(out, (enum capo_section)s,
-                                                       p->notes[s][i].key, p->notes[s][i].json);
-
-                        if (e < 0)
-                                return e;
-                }
-        }
-        return 0;
-}
-
 int capo_trial_apply(const struct capo_profile *p, const struct capo_trial_found *found,
                      int n_found, struct capo_profile *out)
 {
         struct applying a = {.found = found, .n_found = n_found, .out = out};
-        int e = copy_notes(p, out);
+        int e = 0;
 
+        for (int s = 0; s < CAPO_SECTIONS; s++) {
+                for (uint32_t i = 0; i < p->n_notes[s] && e == 0; i++)
+                        e = capo_profile_note_json(out, (enum capo_section)s, p->notes[s][i].key,
+                                                   p->notes[s][i].json);
+        }
         for (uint32_t r = 0; r < p->n_rules && e == 0; r++)
                 e = put_rule(&a, p, &p->rules[r]);
         return e < 0 ? e : a.changed;
@@ -693,9 +648,9 @@ int capo_trial_apply(const struct capo_profile *p, const struct capo_trial_found
 
 struct capo_trial_change capo_trial_change(const struct capo_trial_found *f)
 {
-        if (f->gain < 0)
-                return (struct capo_trial_change){-100 * f->gain, -100 * f->gain_hi,
-                                                  -100 * f->gain_lo, "more time"};
-        return (struct capo_trial_change){100 * f->gain, 100 * f->gain_lo, 100 * f->gain_hi,
-                                          "less time"};
+        bool less = !(f->gain < 0);
+        double lo = 100 * f->gain_lo, hi = 100 * f->gain_hi;
+
+        return (struct capo_trial_change){fabs(100 * f->gain), less ? lo : -hi, less ? hi : -lo,
+                                          less ? "less time" : "more time"};
 }
