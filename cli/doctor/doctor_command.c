@@ -17,6 +17,7 @@
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
+#include "profiles/machine/apart.h"
 
 /* NCCL EP and NCCL M2N beside this NCCL. The rules are NVIDIA's (nccl_ep/README.md and nccl_m2n.h
  * of github.com/NVIDIA/nccl-extensions): NCCL is not older than the release that the library was
@@ -160,36 +161,23 @@ static size_t capture_output(char *const *argv, const char *extra_env, char *tex
         return got;
 }
 
-/* Version of the library at @path, asked in a child; 0 when it cannot be loaded. */
+static int ask_version_of(const void *path, void *version)
+{
+        void *library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
+        int (*get)(int *) = library ? (int (*)(int *))dlsym(library, "ncclGetVersion") : NULL;
+
+        return get ? get(version) != 0 : 1;
+}
+
+/* Version of the library at @path; 0 when it cannot be loaded. Loading it runs its constructors: not
+ * in this process. */
 static int ask_version(const char *path)
 {
-        int ends[2], version = 0;
-        pid_t child;
+        int version = 0;
 
-        if (pipe(ends))
-                return 0;
-        child = fork();
-        if (!child) { /* loading a library runs its constructors: not in this process */
-                int (*get)(int *) = NULL;
-                void *library;
-
-                alarm(VERSION_SECONDS);
-                library = dlopen(path, RTLD_LAZY | RTLD_LOCAL);
-                if (library)
-                        get = (int (*)(int *))dlsym(library, "ncclGetVersion");
-                if (get && get(&version) == 0 &&
-                    write(ends[1], &version, sizeof version) != sizeof version)
-                        _exit(1);
-                _exit(0);
-        }
-        close(ends[1]);
-        if (child > 0) {
-                if (read(ends[0], &version, sizeof version) != sizeof version)
-                        version = 0;
-                waitpid(child, NULL, 0);
-        }
-        close(ends[0]);
-        return capo_nccl_code(version);
+        return capo_apart(ask_version_of, path, &version, sizeof version, VERSION_SECONDS)
+                       ? 0
+                       : capo_nccl_code(version);
 }
 
 /* The library path in a line of the dynamic loader's listing, "\tlibx.so => /path (0x...)". */

@@ -4,6 +4,7 @@
  * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services (ACS), peer-to-peer
  * traffic is redirected to the root complex, which costs bandwidth or hangs. A translating IOMMU
  * does the same on bare metal. In a virtual machine ACS must be on, with ATS in the NICs. */
+#include <signal.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
@@ -11,6 +12,7 @@
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/sysfs.h"
+#include "profiles/machine/apart.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "host", __VA_ARGS__)
 
@@ -114,46 +116,31 @@ static void check_acs(struct capo_findings *f)
                 FOUND(NOTE, "PCI ACS is not known: only root can read it");
 }
 
+static int read_memory_of(const void *pid, void *copy)
+{
+        static char word; /* at the same address in all children */
+        struct iovec to = {copy, 1}, from = {&word, 1};
+
+        return process_vm_readv(*(const pid_t *)pid, &to, 1, &from, 1, 0) == 1 ? 0 : errno;
+}
+
 /* capo hang reads the memory of another process. A sibling process tries it here, because a parent
  * may be allowed what others are not. Return: 0; errno. */
 static int try_reading_memory(void)
 {
-        int gate[2], result[2], error = 0;
-        char word = 'x', copy = 0;
-        pid_t read_one, reader = -1;
+        pid_t sibling = fork();
+        int r;
 
-        if (pipe(gate))
-                return 0;
-        if (pipe(result)) {
-                close(gate[0]);
-                close(gate[1]);
-                return 0;
-        }
-        read_one = fork();
-        if (!read_one) { /* it stays until its parent closes the gate */
-                close(gate[1]);
-                (void)!read(gate[0], &copy, 1);
+        if (!sibling) {
+                pause();
                 _exit(0);
         }
-        if (read_one > 0)
-                reader = fork();
-        if (!reader) {
-                struct iovec to = {&copy, 1}, from = {&word, 1};
-                int r = process_vm_readv(read_one, &to, 1, &from, 1, 0) == 1 ? 0 : errno;
-
-                _exit(write(result[1], &r, sizeof r) == sizeof r ? 0 : 1);
+        r = sibling < 0 ? 0 : capo_apart(read_memory_of, &sibling, &(char){0}, 1, 10);
+        if (sibling > 0) {
+                kill(sibling, SIGKILL);
+                waitpid(sibling, NULL, 0);
         }
-        close(result[1]);
-        if (reader < 0 || read(result[0], &error, sizeof error) != sizeof error)
-                error = 0;
-        close(result[0]);
-        close(gate[0]);
-        close(gate[1]);
-        if (reader > 0)
-                waitpid(reader, NULL, 0);
-        if (read_one > 0)
-                waitpid(read_one, NULL, 0);
-        return error;
+        return r > 0 ? r : 0;
 }
 
 static bool is_container(void)

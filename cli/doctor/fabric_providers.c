@@ -2,26 +2,25 @@
 /* libfabric loads its providers when asked for them, and they open devices: that is done in a child
  * process. */
 #include <dlfcn.h>
-#include <sys/wait.h>
 #include <rdma/fabric.h>
 
 #include "core/base/text.h"
 #include "cli/doctor/fabric_providers.h"
+#include "profiles/machine/apart.h"
 
 enum { MOST_SECONDS = 5 };
 
 typedef int get_info(uint32_t version, const char *node, const char *service, uint64_t flags,
                      const struct fi_info *hints, struct fi_info **info);
 
-/* In the child: write the names, each once, a tab, the version, a tab and the path to @out. */
-static int print_providers(FILE *out)
+static int ask_providers(const void *arg, void *result)
 {
         static const char *const files[] = {"libfabric.so.1",
                                             "/opt/amazon/efa/lib64/libfabric.so.1",
                                             "/opt/amazon/efa/lib/libfabric.so.1"};
+        struct capo_fabric_found *found = result;
         struct fi_info *info = NULL;
         void *library = NULL;
-        char all[400] = "";
         uint32_t (*version)(void), number;
         get_info *get;
         Dl_info where;
@@ -33,54 +32,29 @@ static int print_providers(FILE *out)
         get = (get_info *)dlsym(library, "fi_getinfo");
         if (!get || get(FI_VERSION(1, 7), NULL, NULL, 0, NULL, &info))
                 return EIO;
-        for (; info; info = info->next) {
+        for (; info; info = info->next) { /* each name once, of "udp;ofi_rxd" the first */
                 const char *name = info->fabric_attr ? info->fabric_attr->prov_name : NULL;
-                size_t n = name ? strcspn(name, ";") : 0; /* "udp;ofi_rxd" */
                 char word[64];
 
-                snprintf(word, sizeof word, "%.*s", (int)n, name ? name : "");
-                if (*word && !strstr(all, word))
-                        capo_append(all, sizeof all, "%s%s", *all ? ", " : "", word);
+                snprintf(word, sizeof word, "%.*s", name ? (int)strcspn(name, ";") : 0, name);
+                if (*word && !strstr(found->names, word))
+                        capo_append(found->names, sizeof found->names, "%s%s",
+                                    *found->names ? ", " : "", word);
         }
         version = (uint32_t(*)(void))dlsym(library, "fi_version");
         number = version ? version() : 0;
-        fprintf(out, "%s\t%u.%u\t%s", all, FI_MAJOR(number), FI_MINOR(number),
-                dladdr((void *)(uintptr_t)get, &where) ? where.dli_fname : "");
-        return fflush(out) ? EIO : 0;
+        snprintf(found->version, sizeof found->version, "%u.%u", FI_MAJOR(number),
+                 FI_MINOR(number));
+        if (dladdr((void *)(uintptr_t)get, &where))
+                snprintf(found->path, sizeof found->path, "%s", where.dli_fname);
+        return 0;
 }
 
 int capo_fabric_providers(struct capo_fabric_found *found)
 {
-        char line[sizeof *found] = "", *tab;
-        _cleanup_fclose_ FILE *in = NULL;
-        int ends[2], status = 0;
-        pid_t child;
+        int r;
 
         *found = (struct capo_fabric_found){0};
-        if (pipe(ends))
-                return -EIO;
-        child = fork();
-        if (!child) {
-                FILE *out = fdopen(ends[1], "w");
-
-                close(ends[0]);
-                alarm(MOST_SECONDS);
-                if (!out || !freopen("/dev/null", "w", stderr))
-                        _exit(EIO);
-                _exit(print_providers(out));
-        }
-        close(ends[1]);
-        in = fdopen(ends[0], "r");
-        if (!in)
-                close(ends[0]);
-        if (in && fgets(line, sizeof line, in) && (tab = strchr(line, '\t'))) {
-                snprintf(found->names, sizeof found->names, "%.*s", (int)(tab - line), line);
-                snprintf(found->version, sizeof found->version, "%.*s", (int)strcspn(tab + 1, "\t"),
-                         tab + 1);
-                tab = strchr(tab + 1, '\t');
-                snprintf(found->path, sizeof found->path, "%s", tab ? tab + 1 : "");
-        }
-        if (child < 0 || waitpid(child, &status, 0) != child || !WIFEXITED(status))
-                return -EIO;
-        return -WEXITSTATUS(status);
+        r = capo_apart(ask_providers, NULL, found, sizeof *found, MOST_SECONDS);
+        return r == ENOENT ? -ENOENT : r ? -EIO : 0;
 }

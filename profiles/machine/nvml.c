@@ -3,14 +3,10 @@
  * MIG functions since driver 450). A driver without one group of them has no MIG, or reports no
  * NVLinks. */
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
 
 #include "capo/msg.h"
-#include "core/base/clock.h"
+#include "core/base/xalloc.h"
+#include "profiles/machine/apart.h"
 #include "profiles/machine/nvml.h"
 
 #define LIBRARY "libnvidia-ml.so.1"
@@ -160,32 +156,27 @@ static int read_all(struct capo_nvml *out, const bool *there, char *why, size_t 
         return 0;
 }
 
+/* In the child process: what it opens ends with it. */
 static int read_driver(struct capo_nvml *out, char *why, size_t room)
 {
         void *library = dlopen(LIBRARY, RTLD_NOW | RTLD_LOCAL);
         bool there[GROUPS] = {true, true, true};
         int r;
 
-        memset(out, 0, sizeof *out);
         if (!library)
                 return capo_why(-ENOENT, why, room, "there is no libnvidia-ml.so.1 here");
         for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
                 *(void **)functions[i].where = dlsym(library, functions[i].name);
-                if (!*(void **)functions[i].where && functions[i].group == NEEDED) {
-                        dlclose(library);
+                if (!*(void **)functions[i].where && functions[i].group == NEEDED)
                         return capo_why(-ENOENT, why, room, "libnvidia-ml.so.1 has no %s",
                                         functions[i].name);
-                }
                 there[functions[i].group] &= *(void **)functions[i].where != NULL;
         }
         r = nv.Init_v2();
-        if (r) {
-                r = report_nvml_error(r, "start", why, room);
-        } else {
-                r = read_all(out, there, why, room);
-                nv.Shutdown();
-        }
-        dlclose(library);
+        if (r)
+                return report_nvml_error(r, "start", why, room);
+        r = read_all(out, there, why, room);
+        nv.Shutdown();
         return r;
 }
 
@@ -197,73 +188,35 @@ void capo_nvml_limit(double seconds)
                 limit_s = seconds;
 }
 
-/* Does @child end within the limit? A child stuck in the kernel does not end even when killed; it
- * is not waited for. */
-static bool await_end(int end, pid_t child)
-{
-        struct pollfd p = {.fd = end};
-        const uint64_t until = capo_clock_mono() + (uint64_t)(limit_s * 1e9);
-        int r;
-
-        do {
-                const uint64_t now = capo_clock_mono();
-
-                r = poll(&p, 1, now < until ? (int)((until - now) / 1000000) + 1 : 0);
-        } while (r < 0 && errno == EINTR);
-        close(end);
-        if (r <= 0)
-                kill(child, SIGKILL);
-        waitpid(child, NULL, r > 0 ? 0 : WNOHANG);
-        return r > 0;
-}
-
-/* The child's result. */
 struct answer {
         struct capo_nvml all;
         char why[256];
-        int r;
 };
 
-/* In a child process, because the driver of a failed GPU may never return. */
+static int ask_driver(const void *arg, void *answer)
+{
+        struct answer *a = answer;
+
+        return -read_driver(&a->all, a->why, sizeof a->why);
+}
+
 int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
 {
         static bool hangs; /* do not ask again */
-        struct answer *a;
-        int ends[2], r = -EIO;
-        bool ended = false;
-        pid_t child;
+        _cleanup_free_ struct answer *a = xcalloc(1, sizeof *a);
+        int r = hangs ? -ETIMEDOUT : capo_apart(ask_driver, NULL, a, sizeof *a, limit_s);
 
-        memset(out, 0, sizeof *out);
-        if (hangs)
-                return capo_why(-ETIMEDOUT, why, room, "NVML does not answer");
-        a = mmap(NULL, sizeof *a, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        if (a == MAP_FAILED)
-                return capo_why(-ENOMEM, why, room, "out of memory");
-        snprintf(a->why, sizeof a->why, "NVML ended the process that asked it");
-        a->r = -EIO;
-        child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
-        if (!child) {
-                close(ends[0]);
-                a->r = read_driver(&a->all, a->why, sizeof a->why);
-                _exit(0);
-        }
-        if (child > 0) {
-                close(ends[1]);
-                ended = await_end(ends[0], child);
-        }
-        if (child < 0) {
-                capo_why(-EIO, why, room, "no process can be started: %s", strerror(errno));
-        } else if (!ended) {
+        *out = a->all;
+        if (r == -ETIMEDOUT) {
+                capo_why(r, why, room,
+                         hangs ? "NVML does not answer" : "NVML does not answer within %.3g s",
+                         limit_s);
                 hangs = true;
-                r = capo_why(-ETIMEDOUT, why, room, "NVML does not answer within %.3g s", limit_s);
-        } else {
-                *out = a->all;
-                r = a->r;
-                if (r)
-                        capo_why(r, why, room, "%s", a->why);
+                return r;
         }
-        munmap(a, sizeof *a);
-        return r;
+        return r ? capo_why(r < 0 ? r : -r, why, room, "%s",
+                            r < 0 ? "NVML ended the process that asked it" : a->why)
+                 : 0;
 }
 
 int capo_nvml_clocks(const char *busid, struct capo_clock_sample *out)

@@ -7,10 +7,10 @@
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "core/base/file.h"
 #include "core/base/xalloc.h"
+#include "profiles/machine/apart.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/topology_build.h"
 
@@ -538,32 +538,32 @@ static int load_hwloc(struct topology_build *b, const char *text, size_t size)
         return r;
 }
 
+struct xml_text {
+        struct topology_build *b;
+        const char *text;
+        size_t size;
+};
+
+static int try_hwloc(const void *arg, void *nothing)
+{
+        const struct xml_text *x = arg;
+        const int deaths[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
+        const struct rlimit no_core = {0};
+
+        for (size_t i = 0; i < N_ELEMENTS(deaths); i++)
+                signal(deaths[i], SIG_DFL);
+        setrlimit(RLIMIT_CORE, &no_core);
+        load_hwloc(x->b, x->text, x->size);
+        return 0;
+}
+
 /* libhwloc trusts its input: if an object lacks its cpuset, it dereferences a null pointer (2.9,
- * found by fuzzing). So a child process reads the file first, and a file that crashes the child is
- * rejected. If no child can be created, the file is read anyway. */
+ * found by fuzzing). So a child process reads the file first, and a file that it does not survive
+ * is rejected. */
 static bool crashes_hwloc(struct topology_build *b, const char *text, size_t size)
 {
-        pid_t child = fork();
-        int status = 0;
-
-        if (child == 0) {
-                const int deaths[] = {SIGSEGV, SIGBUS, SIGABRT, SIGFPE};
-                const struct rlimit no_core = {0}, seconds = {TRIAL_SECONDS, TRIAL_SECONDS};
-                int nothing = open("/dev/null", O_WRONLY | O_CLOEXEC);
-
-                if (nothing >= 0)
-                        dup2(nothing, 2); /* its messages will be printed by the parent, or are a
-                                             sanitizer's report */
-                for (size_t i = 0; i < N_ELEMENTS(deaths); i++)
-                        signal(deaths[i], SIG_DFL);
-                setrlimit(RLIMIT_CORE, &no_core);
-                setrlimit(RLIMIT_CPU, &seconds);
-                load_hwloc(b, text, size);
-                _exit(0);
-        }
-        while (child > 0 && waitpid(child, &status, 0) < 0 && errno == EINTR)
-                ;
-        return status != 0;
+        return capo_apart(try_hwloc, &(struct xml_text){b, text, size}, &(char){0}, 1,
+                          TRIAL_SECONDS) != 0;
 }
 
 static int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,

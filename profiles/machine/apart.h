@@ -1,0 +1,13 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Foreign code that may crash, hang or print is called in a process of its own. */
+#pragma once
+
+#include <stddef.h>
+
+/** capo_apart() - call @ask in a child process without output
+ * @result: @size bytes, which @ask can read and change. The changes come back if it ends by itself.
+ *
+ * Return: what @ask returned, 0 to 127; -ETIMEDOUT: killed after @seconds; -EIO: it died of a
+ * signal, or no process can be started. */
+int capo_apart(int (*ask)(const void *arg, void *result), const void *arg, void *result,
+               size_t size, double seconds);
