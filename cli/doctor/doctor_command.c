@@ -19,6 +19,9 @@
 #include "core/base/xalloc.h"
 #include "profiles/machine/apart.h"
 
+#define FOUND(level, ...)   capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
+#define EXPERTS(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "experts", __VA_ARGS__)
+
 /* NCCL EP and NCCL M2N beside this NCCL. The rules are NVIDIA's (nccl_ep/README.md and nccl_m2n.h
  * of github.com/NVIDIA/nccl-extensions): NCCL is not older than the release that the library was
  * built with, and from 2.31 on needs NCCL_DEV_API_JIT=1 for a library that was built with an
@@ -49,7 +52,6 @@ static bool is_off(const char *name)
         return value && !strcmp(value, "0");
 }
 
-#define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "experts", __VA_ARGS__)
 static void check_release(struct capo_findings *f, const char *path, int version, bool m2n)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
@@ -60,21 +62,21 @@ static void check_release(struct capo_findings *f, const char *path, int version
         capo_nccl_text((uint32_t)built, built_text, sizeof built_text);
         capo_nccl_text((uint32_t)version, text, sizeof text);
         if (!version)
-                FOUND(NOTE, "%s is here; the release of NCCL beside it is not known", name);
+                EXPERTS(NOTE, "%s is here; the release of NCCL beside it is not known", name);
         else if (m2n && version < OLDEST_M2N)
-                FOUND(WARN, "%s needs NCCL 2.30.5 (nccl_m2n.h), found %s", name, text);
+                EXPERTS(WARN, "%s needs NCCL 2.30.5 (nccl_m2n.h), found %s", name, text);
         else if (version < built)
-                FOUND(WARN, "%s was built with NCCL %s and needs at least that, found %s", name,
-                      built_text, text);
+                EXPERTS(WARN, "%s was built with NCCL %s and needs at least that, found %s", name,
+                        built_text, text);
         else if (built && built < OLDEST_COMPATIBLE && version >= OLDEST_COMPATIBLE &&
                  (!jit || !atoi(jit)))
-                FOUND(WARN,
-                      "%s was built with NCCL %s, found %s: from 2.31 on set NCCL_DEV_API_JIT=1",
-                      name, built_text, text);
+                EXPERTS(WARN,
+                        "%s was built with NCCL %s, found %s: from 2.31 on set NCCL_DEV_API_JIT=1",
+                        name, built_text, text);
         else if (!built)
-                FOUND(NOTE, "%s: the NCCL that it was built with is not known", name);
+                EXPERTS(NOTE, "%s: the NCCL that it was built with is not known", name);
         else
-                FOUND(OK, "%s, built with NCCL %s, fits NCCL %s", name, built_text, text);
+                EXPERTS(OK, "%s, built with NCCL %s, fits NCCL %s", name, built_text, text);
 }
 
 /* Do the libraries of @reach fit its NCCL, and what do they need here? */
@@ -91,25 +93,25 @@ static void capo_doctor_extensions(struct capo_findings *f, const struct capo_re
         if (!*reach->extensions[0] && !*reach->extensions[1])
                 return;
         if (is_off("NCCL_CUMEM_ENABLE"))
-                FOUND(WARN,
-                      "NCCL_CUMEM_ENABLE=0: without cuMem NCCL has neither LSA nor GIN, which both "
-                      "libraries need");
+                EXPERTS(WARN,
+                        "NCCL_CUMEM_ENABLE=0: without cuMem NCCL has neither LSA nor GIN, which both "
+                        "libraries need");
         capo_network_read(net);
         if (is_off("NCCL_GIN_ENABLE") || !net->n)
-                FOUND(WARN,
-                      "%s: no GIN. Calls work only among GPUs that reach each other by NVLink or PCIe "
-                      "(LSA), not between nodes",
-                      net->n ? "NCCL_GIN_ENABLE=0" : "no RDMA device here");
+                EXPERTS(WARN,
+                        "%s: no GIN. Calls work only among GPUs that reach each other by NVLink or PCIe "
+                        "(LSA), not between nodes",
+                        net->n ? "NCCL_GIN_ENABLE=0" : "no RDMA device here");
         if (!*reach->extensions[0])
                 return;
         if (!nvcc && !capo_file_find(getenv("PATH"), "nvcc", X_OK, path, sizeof path))
-                FOUND(WARN,
-                      "no nvcc on PATH: NCCL EP compiles kernels when they are first used. Or set "
-                      "NCCL_EP_JIT_NVCC");
-        FOUND(NOTE,
-              "known bug (hang): calls of two low-latency handles of one group can time out; use one "
-              "handle per group (github.com/NVIDIA/nccl-extensions/pull/6, August 2026; not known to be "
-              "fixed)");
+                EXPERTS(WARN,
+                        "no nvcc on PATH: NCCL EP compiles kernels when they are first used. Or set "
+                        "NCCL_EP_JIT_NVCC");
+        EXPERTS(NOTE,
+                "known bug (hang): calls of two low-latency handles of one group can time out; use one "
+                "handle per group (github.com/NVIDIA/nccl-extensions/pull/6, August 2026; not known to be "
+                "fixed)");
 }
 
 enum { ASK_TIMEOUT_MS = 10000, VERSION_SECONDS = 6 };
@@ -207,21 +209,18 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
         capo_finding_add(f, version ? CAPO_FINDING_OK : CAPO_FINDING_WARN, "nccl", "%s %s (%s) %s",
                          amd ? "librccl" : "libnccl", text, path, how);
         if (amd)
-                capo_finding_add(
-                        f, CAPO_FINDING_NOTE, "nccl",
-                        "this is AMD's RCCL, its release that of the NCCL it follows: its choices and times are not "
-                        "NCCL's, so no profile of one serves the other; capo was tried with a stand-in of it only");
+                FOUND(NOTE,
+                      "this is AMD's RCCL, its release that of the NCCL it follows: its choices and times are not "
+                      "NCCL's, so no profile of one serves the other; capo was tried with a stand-in of it only");
         if (!*reach->library) {
                 snprintf(reach->library, sizeof reach->library, "%s", path);
                 reach->version = version;
         }
         if (version && !capo_nccl_has(version, CAPO_NCCL_RECORDED))
-                capo_finding_add(
-                        f, CAPO_FINDING_WARN, "nccl",
-                        "this release is older than 2.13: calls are recorded as far as they exist, untested");
+                FOUND(WARN,
+                      "this release is older than 2.13: calls are recorded as far as they exist, untested");
         if (version && !capo_nccl_has(version, CAPO_NCCL_TUNER))
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "no tuner interface before 2.19: profiles are not used");
+                FOUND(NOTE, "no tuner interface before 2.19: profiles are not used");
         capo_doctor_newer(f, path, text);
 }
 
@@ -274,8 +273,7 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
         bool any = false;
 
         if (!ask_python(program, text)) {
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s does not tell its search path",
-                                 program);
+                FOUND(NOTE, "%s does not tell its search path", program);
                 return;
         }
         for (char *dir = strtok_r(text, "\n", &save); dir; dir = strtok_r(NULL, "\n", &save)) {
@@ -290,8 +288,7 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
                         if (packages[i].library)
                                 set_reach(f, reach, path, packages[i].says);
                         else
-                                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl", "%s",
-                                                 packages[i].says);
+                                FOUND(NOTE, "%s", packages[i].says);
                 }
                 snprintf(path, sizeof path, "%s/torch/lib/libtorch_cuda.so", dir);
                 if (!access(path, R_OK)) {
@@ -299,21 +296,18 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
 
                         any = true;
                         if (!capo_elf_open(path, &elf) && capo_elf_exports(&elf, "ncclAllReduce"))
-                                capo_finding_add(
-                                        f, CAPO_FINDING_OK, "nccl",
-                                        "libtorch_cuda.so has NCCL linked in and exports it: the preload is "
-                                        "seen first");
+                                FOUND(OK,
+                                      "libtorch_cuda.so has NCCL linked in and exports it: the preload is "
+                                      "seen first");
                         else if (elf.bytes && capo_elf_contains(&elf, "ncclAllReduce"))
-                                capo_finding_add(
-                                        f, CAPO_FINDING_FAIL, "nccl",
-                                        "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
-                                        "recorded; tuner and profiler plugin work");
+                                FOUND(FAIL,
+                                      "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
+                                      "recorded; tuner and profiler plugin work");
                 }
         }
         reach->shown = any;
         if (!any)
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "%s: no package that brings NCCL on its search path", program);
+                FOUND(NOTE, "%s: no package that brings NCCL on its search path", program);
 }
 
 /* The program that env(1) starts, after its options and assignments, as in
@@ -366,27 +360,22 @@ static void check_program(struct capo_findings *f, const char *program, struct c
                 if (find_python(program, path, sizeof path))
                         check_python(f, path, reach);
                 else
-                        capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                         "%s is a script: what it starts decides", program);
+                        FOUND(NOTE, "%s is a script: what it starts decides", program);
                 return;
         }
         reach->shown = memmem(elf.bytes, elf.size, "nccl", 4);
         if (capo_elf_is_static(&elf)) {
-                capo_finding_add(f, CAPO_FINDING_FAIL, "nccl",
-                                 "%s is statically linked: LD_PRELOAD has no effect on it",
-                                 program);
+                FOUND(FAIL, "%s is statically linked: LD_PRELOAD has no effect on it", program);
                 return;
         }
         if (capo_elf_exports(&elf, "ncclAllReduce")) {
-                capo_finding_add(f, CAPO_FINDING_OK, "nccl",
-                                 "%s has NCCL linked in and exports it: the preload is seen first",
-                                 program);
+                FOUND(OK, "%s has NCCL linked in and exports it: the preload is seen first",
+                      program);
         } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
-                capo_finding_add(
-                        f, CAPO_FINDING_FAIL, "nccl",
-                        "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
-                        "profiler plugin work",
-                        program);
+                FOUND(FAIL,
+                      "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
+                      "profiler plugin work",
+                      program);
         }
         /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the
          * program. */
@@ -398,10 +387,10 @@ static void check_program(struct capo_findings *f, const char *program, struct c
                 find_library_path(listing, "libnccl_m2n.so", reach->extensions[1], sizeof path);
                 set_reach(f, reach, path, "is linked: the preload sees every call");
         } else if (!reach->shown) /* a launcher, or no user of NCCL */
-                capo_finding_add(f, CAPO_FINDING_NOTE, "nccl",
-                                 "%s does not name NCCL: only a library or a program that it loads "
-                                 "or starts can call it",
-                                 program);
+                FOUND(NOTE,
+                      "%s does not name NCCL: only a library or a program that it loads "
+                      "or starts can call it",
+                      program);
 }
 
 void capo_doctor_command(struct capo_findings *f, char *const *command, struct capo_reach *reach)
@@ -412,15 +401,13 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
         *reach = (struct capo_reach){0};
         if (command) {
                 if (!capo_file_find(getenv("PATH"), command[0], X_OK, program, sizeof program)) {
-                        capo_finding_add(f, CAPO_FINDING_FAIL, "nccl", "%s: no such command",
-                                         command[0]);
+                        FOUND(FAIL, "%s: no such command", command[0]);
                         return;
                 }
                 if (!stat(program, &st) && (st.st_mode & (S_ISUID | S_ISGID)))
-                        capo_finding_add(
-                                f, CAPO_FINDING_FAIL, "nccl",
-                                "%s is set-user-id or set-group-id: the loader ignores LD_PRELOAD paths for it",
-                                program);
+                        FOUND(FAIL,
+                              "%s is set-user-id or set-group-id: the loader ignores LD_PRELOAD paths for it",
+                              program);
                 if (!realpath(program, resolved))
                         snprintf(resolved, sizeof resolved, "%s", program);
                 if (!strncmp(capo_base_name(resolved), "python", 6))
