@@ -14,8 +14,6 @@
 _Thread_local int plan_device;
 _Thread_local struct plan_seen *plan_seen;
 
-#define GRANULARITY (2ull << 20)
-
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801 };
 
 struct handle {
@@ -52,9 +50,6 @@ static void handle_put(struct handle *h)
         if (h && --h->count == 0)
                 free(h);
 }
-
-/* For functions that only need to succeed. */
-static int return_success(void) { return 0; }
 
 /* ---- devices and contexts ---- */
 
@@ -108,57 +103,7 @@ int cuDriverGetVersion(int *v)
         return 0;
 }
 
-static int cuDeviceGet(int *dev, int ordinal)
-{
-        *dev = ordinal;
-        return 0;
-}
-
-static int cuDeviceGetCount(int *n)
-{
-        *n = (int)plan_machine->n_gpus;
-        return 0;
-}
-
-static int cuDeviceGetUuid(unsigned char *uuid, int dev)
-{
-        memset(uuid, 0, 16);
-        snprintf((char *)uuid, 16, "capo%d", dev);
-        return 0;
-}
-
-static int cuCtxCreate(void **ctx)
-{
-        *ctx = (void *)(uintptr_t)(plan_device + 1);
-        return 0;
-}
-
-static int cuCtxSetCurrent(void *ctx)
-{
-        if (ctx)
-                plan_device = (int)(uintptr_t)ctx - 1;
-        return 0;
-}
-
-static int cuCtxGetDevice(int *dev)
-{
-        *dev = plan_device;
-        return 0;
-}
-
-static int cuGetErrorString(int e, const char **text)
-{
-        *text = e ? "an error of capo's virtual driver" : "no error";
-        return 0;
-}
-
 /* ---- virtual memory management ---- */
-
-static int cuMemGetAllocationGranularity(size_t *bytes, const void *prop, int option)
-{
-        *bytes = GRANULARITY;
-        return 0;
-}
 
 /* CUmemAllocationProp: int type, requestedHandleTypes; ... */
 static int cuMemCreate(struct handle **h, size_t bytes, const int *prop, unsigned long long flags)
@@ -176,24 +121,18 @@ static int cuMemRelease(struct handle *h)
 static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint,
                                unsigned long long flags)
 {
-        char *q = mmap(NULL, bytes + GRANULARITY, PROT_NONE,
+        char *q = mmap(NULL, bytes + PLAN_GRANULARITY, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (q == MAP_FAILED)
                 return OUT_OF_MEMORY;
 
-        char *aligned = (char *)(((uintptr_t)q + GRANULARITY - 1) & ~(GRANULARITY - 1));
+        char *aligned = (char *)(((uintptr_t)q + PLAN_GRANULARITY - 1) & ~(PLAN_GRANULARITY - 1));
 
         if (aligned > q)
                 munmap(q, (size_t)(aligned - q));
-        munmap(aligned + bytes, (size_t)(q + GRANULARITY - aligned));
+        munmap(aligned + bytes, (size_t)(q + PLAN_GRANULARITY - aligned));
         *p = aligned;
-        return 0;
-}
-
-static int cuMemAddressFree(void *p, size_t bytes)
-{
-        munmap(p, bytes);
         return 0;
 }
 
@@ -324,23 +263,7 @@ static int cuMemGetAddressRange(void **base, size_t *bytes, void *p)
         return 0;
 }
 
-static int cuPointerGetAttribute(void *out, int attribute, void *p)
-{
-        switch (attribute) {
-        case 2: *(int *)out = 2; break;           /* memory type: device */
-        case 9: *(int *)out = plan_device; break; /* device ordinal */
-        default: *(int *)out = 0;
-        }
-        return 0;
-}
-
 /* ---- multicast: the NVSwitch object for NVLS ---- */
-
-static int cuMulticastGetGranularity(size_t *bytes, const void *prop, int option)
-{
-        *bytes = GRANULARITY;
-        return 0;
-}
 
 static int cuMulticastCreate(struct handle **h, const size_t *prop)
 {
@@ -361,19 +284,6 @@ int plan_cuda_launched(unsigned grid, unsigned block, void **args)
         return 0;
 }
 
-static int cuLaunchKernel(const void *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
-                          unsigned by, unsigned bz, unsigned shared, void *stream, void **args,
-                          void **extra)
-{
-        return plan_cuda_launched(gx, bx, args);
-}
-
-static int cuLaunchKernelEx(const unsigned *config, const void *f, void **args, void **extra)
-{
-        return plan_cuda_launched(config[0], config[3],
-                                  args); /* CUlaunchConfig: grid x y z, block x y z, ... */
-}
-
 int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
 {
         *f = plan_cuda_driver_find(name);
@@ -387,44 +297,18 @@ static const struct plan_symbol driver[] = {
         }
         ROW(cuInit),
         ROW(cuDriverGetVersion),
-        ROW(cuDeviceGet),
-        ROW(cuDeviceGetCount),
         {"cuDeviceGetAttribute", (void *)plan_cuda_device_attribute},
-        ROW(cuDeviceGetUuid),
-        ROW(cuCtxCreate),
-        {"cuCtxDestroy", (void *)return_success},
-        {"cuCtxGetCurrent", (void *)cuCtxCreate},
-        ROW(cuCtxSetCurrent),
-        ROW(cuCtxGetDevice),
-        ROW(cuGetErrorString),
-        {"cuGetErrorName", (void *)cuGetErrorString},
-        ROW(cuMemGetAllocationGranularity),
         ROW(cuMemCreate),
         ROW(cuMemRelease),
         ROW(cuMemAddressReserve),
-        ROW(cuMemAddressFree),
         ROW(cuMemMap),
         ROW(cuMemUnmap),
-        {"cuMemSetAccess", (void *)return_success},
         ROW(cuMemRetainAllocationHandle),
         ROW(cuMemGetAllocationPropertiesFromHandle),
         ROW(cuMemExportToShareableHandle),
         ROW(cuMemImportFromShareableHandle),
         ROW(cuMemGetAddressRange),
-        ROW(cuPointerGetAttribute),
-        ROW(cuMulticastGetGranularity),
         ROW(cuMulticastCreate),
-        {"cuMulticastAddDevice", (void *)return_success},
-        {"cuMulticastBindMem", (void *)return_success},
-        {"cuMulticastBindAddr", (void *)return_success},
-        {"cuMulticastUnbind", (void *)return_success},
-        {"cuStreamBatchMemOp", (void *)return_success},
-        {"cuStreamWaitValue32", (void *)return_success},
-        {"cuStreamWaitValue64", (void *)return_success},
-        {"cuStreamWriteValue32", (void *)return_success},
-        {"cuStreamWriteValue64", (void *)return_success},
-        ROW(cuLaunchKernel),
-        ROW(cuLaunchKernelEx),
         ROW(cuGetProcAddress),
 #undef ROW
 };
@@ -440,5 +324,5 @@ void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *nam
 
 void *plan_cuda_driver_find(const char *name)
 {
-        return plan_symbol_find(driver, N_ELEMENTS(driver), name);
+        return plan_symbol_find(driver, N_ELEMENTS(driver), name) ?: plan_cuda_runtime_find(name);
 }

@@ -6,6 +6,7 @@
 
 /* The driver version to report: new enough for every runtime in a libnccl so far. */
 #define PLAN_DRIVER_VERSION 13000
+#define PLAN_GRANULARITY    (2ul << 20) /* of device memory */
 
 /** plan_cuda_gpu() - device @dev of this machine; NULL: none. */
 const struct plan_gpu *plan_cuda_gpu(int dev);

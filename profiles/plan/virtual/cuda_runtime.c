@@ -3,6 +3,7 @@
  * functions that need more than a line. Nothing is computed: a virtual GPU is a bus id, a compute
  * capability and some memory. */
 #include <strings.h>
+#include <sys/mman.h>
 
 #include "profiles/plan/virtual/cuda_driver.h"
 #include "profiles/plan/virtual/virtual.h"

@@ -22,28 +22,12 @@ struct properties_v7 {
         int max_comms, max_recvs, device_type, device_version;
 };
 
+/* ncclNet_v8_t and _v7_t: functions, called with more arguments than these have. */
 struct net {
         const char *name;
-        int (*init)(void *log);
-        int (*devices)(int *n);
-        int (*properties)(int dev, void *props);
-        int (*listen)(int dev, void *handle, void **listen_comm);
-        int (*connect)(int dev, void *handle, void **send_comm, void **device);
-        int (*accept)(void *listen_comm, void **recv_comm, void **device);
-        int (*reg_mr)(void *comm, void *data, size_t bytes, int type, void **mhandle);
-        int (*reg_mr_dmabuf)(void *comm, void *data, size_t bytes, int type, uint64_t offset,
-                             int fd, void **mhandle);
-        int (*dereg_mr)(void *comm, void *mhandle);
-        int (*isend)(void *comm, void *data, int bytes, int tag, void *mhandle, void **request);
-        int (*irecv)(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles,
-                     void **request);
-        int (*iflush)(void *comm, int n, void **data, int *bytes, void **mhandles, void **request);
-        int (*test)(void *request, int *done, int *bytes);
-        int (*close_send)(void *comm);
-        int (*close_recv)(void *comm);
-        int (*close_listen)(void *comm);
-        int (*device_mr)(void *comm, void *mhandle, void **device);
-        int (*irecv_consumed)(void *comm, int n, void *request);
+        void *init, *devices, *properties, *listen, *connect, *accept, *reg_mr, *reg_mr_dmabuf,
+                *dereg_mr, *isend, *irecv, *iflush, *test, *close_send, *close_recv, *close_listen,
+                *device_mr, *irecv_consumed;
 };
 
 static char something; /* target of every handle and request */
@@ -54,11 +38,11 @@ static int count_net_devices(int *n)
         return 0;
 }
 
-static int properties_v8(int dev, void *props)
+static int properties_v8(int dev, struct properties_v8 *props)
 {
         const struct plan_net *net = &plan_machine->nets[dev];
 
-        *(struct properties_v8 *)props = (struct properties_v8){
+        *props = (struct properties_v8){
                 .name = net->name,
                 .guid = net->guid ^ (uint64_t)plan_node << 40, /* unique per node */
                 .ptr_support = PTR_HOST | (net->gdr ? PTR_CUDA : 0),
@@ -71,14 +55,14 @@ static int properties_v8(int dev, void *props)
         return 0;
 }
 
-static int properties_v7(int dev, void *props)
+static int properties_v7(int dev, struct properties_v7 *props)
 {
         struct properties_v8 p;
 
         properties_v8(dev, &p);
-        *(struct properties_v7 *)props = (struct properties_v7){
-                p.name,    p.pci_path,  p.guid,      p.ptr_support, p.speed,         p.port,
-                p.latency, p.max_comms, p.max_recvs, p.device_type, p.device_version};
+        *props = (struct properties_v7){p.name,      p.pci_path,    p.guid,          p.ptr_support,
+                                        p.speed,     p.port,        p.latency,       p.max_comms,
+                                        p.max_recvs, p.device_type, p.device_version};
         return 0;
 }
 
@@ -89,53 +73,21 @@ static int listen_at(int dev, void *handle, void **comm)
         return 0;
 }
 
-static int connect_to(int dev, void *handle, void **comm, void **device)
-{
-        *comm = &something;
-        return 0;
-}
+/* Handles and requests go to where the last argument points. */
+#define GIVE(name, ...)                            \
+        static int name(__VA_ARGS__, void **given) \
+        {                                          \
+                *given = &something;               \
+                return 0;                          \
+        }
+GIVE(give_second, void *comm)
+GIVE(give_third, void *comm, void *handle)
+GIVE(give_fifth, void *comm, void *data, size_t bytes, uintptr_t type)
+GIVE(give_sixth, void *comm, void *data, uintptr_t bytes, uintptr_t tag, void *mhandle)
+GIVE(give_seventh, void *comm, void *data, size_t bytes, uintptr_t type, uint64_t offset,
+     uintptr_t fd)
 
-static int accept_from(void *listen_comm, void **comm, void **device)
-{
-        *comm = &something;
-        return 0;
-}
-
-static int reg_mr(void *comm, void *data, size_t bytes, int type, void **mhandle)
-{
-        *mhandle = &something;
-        return 0;
-}
-
-static int reg_mr_dmabuf(void *comm, void *data, size_t bytes, int type, uint64_t offset, int fd,
-                         void **mhandle)
-{
-        *mhandle = &something;
-        return 0;
-}
-
-static int accept_call(void *comm_or_log) { return 0; }
-
-static int dereg_mr(void *comm, void *mhandle) { return 0; }
-
-static int start_send(void *comm, void *data, int bytes, int tag, void *mhandle, void **request)
-{
-        *request = &something;
-        return 0;
-}
-
-static int start_receive(void *comm, int n, void **data, int *bytes, int *tags, void **mhandles,
-                         void **request)
-{
-        *request = &something;
-        return 0;
-}
-
-static int start_flush(void *comm, int n, void **data, int *bytes, void **mhandles, void **request)
-{
-        *request = &something;
-        return 0;
-}
+static int return_success(void) { return 0; }
 
 static int test_request(void *request, int *done, int *bytes)
 {
@@ -143,14 +95,17 @@ static int test_request(void *request, int *done, int *bytes)
         return 0;
 }
 
-#define NET(version)                                                                            \
-        {                                                                                       \
-                .name = "capo-virtual", .init = accept_call, .devices = count_net_devices,      \
-                .properties = properties_##version, .listen = listen_at, .connect = connect_to, \
-                .accept = accept_from, .reg_mr = reg_mr, .reg_mr_dmabuf = reg_mr_dmabuf,        \
-                .dereg_mr = dereg_mr, .isend = start_send, .irecv = start_receive,              \
-                .iflush = start_flush, .test = test_request, .close_send = accept_call,         \
-                .close_recv = accept_call, .close_listen = accept_call,                         \
+#define NET(version)                                                                              \
+        {                                                                                         \
+                .name = "capo-virtual", .init = (void *)return_success,                           \
+                .devices = (void *)count_net_devices, .properties = (void *)properties_##version, \
+                .listen = (void *)listen_at, .connect = (void *)give_third,                       \
+                .accept = (void *)give_second, .reg_mr = (void *)give_fifth,                      \
+                .reg_mr_dmabuf = (void *)give_seventh, .dereg_mr = (void *)return_success,        \
+                .isend = (void *)give_sixth, .irecv = (void *)give_seventh,                       \
+                .iflush = (void *)give_sixth, .test = (void *)test_request,                       \
+                .close_send = (void *)return_success, .close_recv = (void *)return_success,       \
+                .close_listen = (void *)return_success                                            \
         }
 
 extern const struct net ncclNetPlugin_v8, ncclNetPlugin_v7;

@@ -25,30 +25,13 @@ struct fabric_info {
         unsigned health;
 };
 
-#define NVML CAPO_EXPORT int
+#define NVML(name, ...)                    \
+        CAPO_EXPORT int name(__VA_ARGS__); \
+        int name(__VA_ARGS__)
+/* The same function for older callers. */
+#define ALIAS(old, name, ...) CAPO_EXPORT int old(__VA_ARGS__) __attribute__((alias(#name)))
 
-NVML nvmlInit(void);
-NVML nvmlInit_v2(void);
-NVML nvmlShutdown(void);
 CAPO_EXPORT const char *nvmlErrorString(int e);
-NVML nvmlDeviceGetCount(unsigned *n);
-NVML nvmlDeviceGetCount_v2(unsigned *n);
-NVML nvmlDeviceGetHandleByIndex(unsigned i, const struct plan_gpu **dev);
-NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, const struct plan_gpu **dev);
-NVML nvmlDeviceGetHandleByPciBusId(const char *busid, const struct plan_gpu **dev);
-NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu **dev);
-NVML nvmlDeviceGetIndex(const struct plan_gpu *dev, unsigned *i);
-NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, int *minor);
-NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index,
-                            int *status);
-NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci);
-NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info *info);
-
-NVML nvmlInit(void) { return 0; }
-
-NVML nvmlInit_v2(void) { return 0; }
-
-NVML nvmlShutdown(void) { return 0; }
 
 const char *nvmlErrorString(int e)
 {
@@ -57,15 +40,15 @@ const char *nvmlErrorString(int e)
                                   : "success";
 }
 
-NVML nvmlDeviceGetCount_v2(unsigned *n)
+NVML(nvmlDeviceGetCount_v2, unsigned *n)
 {
         *n = plan_machine->n_gpus;
         return 0;
 }
 
-NVML nvmlDeviceGetCount(unsigned *n) { return nvmlDeviceGetCount_v2(n); }
+ALIAS(nvmlDeviceGetCount, nvmlDeviceGetCount_v2, unsigned *n);
 
-NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, const struct plan_gpu **dev)
+NVML(nvmlDeviceGetHandleByIndex_v2, unsigned i, const struct plan_gpu **dev)
 {
         if (i >= plan_machine->n_gpus)
                 return INVALID_ARGUMENT;
@@ -73,12 +56,10 @@ NVML nvmlDeviceGetHandleByIndex_v2(unsigned i, const struct plan_gpu **dev)
         return 0;
 }
 
-NVML nvmlDeviceGetHandleByIndex(unsigned i, const struct plan_gpu **dev)
-{
-        return nvmlDeviceGetHandleByIndex_v2(i, dev);
-}
+ALIAS(nvmlDeviceGetHandleByIndex, nvmlDeviceGetHandleByIndex_v2, unsigned i,
+      const struct plan_gpu **dev);
 
-NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu **dev)
+NVML(nvmlDeviceGetHandleByPciBusId_v2, const char *busid, const struct plan_gpu **dev)
 {
         for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
                 if (!strcasecmp(plan_machine->gpus[i].busid, busid)) {
@@ -89,33 +70,31 @@ NVML nvmlDeviceGetHandleByPciBusId_v2(const char *busid, const struct plan_gpu *
         return NOT_FOUND;
 }
 
-NVML nvmlDeviceGetHandleByPciBusId(const char *busid, const struct plan_gpu **dev)
-{
-        return nvmlDeviceGetHandleByPciBusId_v2(busid, dev);
-}
+ALIAS(nvmlDeviceGetHandleByPciBusId, nvmlDeviceGetHandleByPciBusId_v2, const char *busid,
+      const struct plan_gpu **dev);
 
-NVML nvmlDeviceGetIndex(const struct plan_gpu *dev, unsigned *i)
+NVML(nvmlDeviceGetIndex, const struct plan_gpu *dev, unsigned *i)
 {
         *i = (unsigned)dev->dev;
         return 0;
 }
 
-NVML nvmlDeviceGetCudaComputeCapability(const struct plan_gpu *dev, int *major, int *minor)
+NVML(nvmlDeviceGetCudaComputeCapability, const struct plan_gpu *dev, int *major, int *minor)
 {
         *major = dev->sm / 10;
         *minor = dev->sm % 10;
         return 0;
 }
 
-NVML nvmlDeviceGetP2PStatus(const struct plan_gpu *a, const struct plan_gpu *b, int index,
-                            int *status)
+NVML(nvmlDeviceGetP2PStatus, const struct plan_gpu *a, const struct plan_gpu *b, int index,
+     int *status)
 {
         *status = 0;
         return 0;
 }
 
 /* Nodes that share an NVLink domain report its common name; other GPUs are in none. */
-NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info *info)
+NVML(nvmlDeviceGetGpuFabricInfoV, const struct plan_gpu *dev, struct fabric_info *info)
 {
         enum { COMPLETED = 3, VERSION_2_BYTES = 36 };
 
@@ -132,7 +111,7 @@ NVML nvmlDeviceGetGpuFabricInfoV(const struct plan_gpu *dev, struct fabric_info 
         return 0;
 }
 
-NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
+NVML(nvmlDeviceGetPciInfo_v3, const struct plan_gpu *dev, struct pci_info *pci)
 {
         memset(pci, 0, sizeof *pci);
         snprintf(pci->legacy, sizeof pci->legacy, "%.15s", dev->busid);
@@ -141,17 +120,21 @@ NVML nvmlDeviceGetPciInfo_v3(const struct plan_gpu *dev, struct pci_info *pci)
         return 0;
 }
 
+NVML(nvmlInit_v2, void) { return 0; }
+
+ALIAS(nvmlInit, nvmlInit_v2, void);
+ALIAS(nvmlShutdown, nvmlInit_v2, void);
+
 /* Whatever the arguments: NVLinks are in the topology file, and the rest is not modelled. */
-#define NONE(name)       \
-        NVML name(void); \
-        NVML name(void) { return NOT_SUPPORTED; }
-NONE(nvmlDeviceGetNvLinkState)
-NONE(nvmlDeviceGetNvLinkRemotePciInfo)
-NONE(nvmlDeviceGetNvLinkCapability)
-NONE(nvmlDeviceGetFieldValues)
-NONE(nvmlDeviceGetPlatformInfo)
-NONE(nvmlDeviceGetCurrPcieLinkWidth)
-NONE(nvmlDeviceGetCurrPcieLinkGeneration)
-NONE(nvmlDeviceGetPcieLinkMaxSpeed)
-NONE(nvmlSystemGetConfComputeState)
-NONE(nvmlSystemGetConfComputeSettings)
+NVML(nvmlDeviceGetNvLinkState, void) { return NOT_SUPPORTED; }
+
+#define NONE(name) ALIAS(name, nvmlDeviceGetNvLinkState, void)
+NONE(nvmlDeviceGetNvLinkRemotePciInfo);
+NONE(nvmlDeviceGetNvLinkCapability);
+NONE(nvmlDeviceGetFieldValues);
+NONE(nvmlDeviceGetPlatformInfo);
+NONE(nvmlDeviceGetCurrPcieLinkWidth);
+NONE(nvmlDeviceGetCurrPcieLinkGeneration);
+NONE(nvmlDeviceGetPcieLinkMaxSpeed);
+NONE(nvmlSystemGetConfComputeState);
+NONE(nvmlSystemGetConfComputeSettings);
