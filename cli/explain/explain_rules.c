@@ -208,29 +208,54 @@ static void add_layout(struct cli_page *page, const struct capo_plan_decision *d
                                d->layout_why.text);
 }
 
-/* The profile's part in both forms, as JSON. */
-static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d)
+/* The profile's part in both forms, as JSON, then @rest, which is used up. */
+static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d,
+                             json_t *rest)
 {
-        return json_pack(
+        json_t *page = json_pack(
                 "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "capo_explain", 1, "coll",
                 capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", d->shape.n_ranks,
                 "nodes", d->shape.n_nodes, "layout", d->shape.layout ? d->shape.layout : "",
                 "layout_by", source_word(&d->layout_why), "layout_why", d->layout_why.text, "rule",
                 e->profile ? rule_json(e, d->choice) : json_null(), "rules", rules_json(e, d));
+
+        json_object_update_new(page, rest);
+        return page;
+}
+
+static struct cli_page *shape_page(const struct explain *e, const struct capo_plan_decision *d)
+{
+        struct cli_page *page = cli_page_new();
+        char what[96], release[16];
+
+        cli_page_title(page, "capo explain   %s %s   %s on %s%s%s", capo_call_name(e->call),
+                       e->size, capo_text_plural((unsigned)d->shape.n_ranks, "rank", NULL),
+                       capo_text_plural((unsigned)d->shape.n_nodes, "node", NULL),
+                       d->shape.layout ? ": " : "", d->shape.layout ? d->shape.layout : "");
+        if (release_decides(e->profile, d, release))
+                cli_page_under(page,
+                               "what the tuner answers may depend on NCCL's release: try --nccl %s",
+                               release);
+        else
+                cli_page_under(page, "the tuner would answer: %s",
+                               choice_text(d->choice.algo, d->choice.proto, d->choice.channels,
+                                           d->choice.chunk, what, sizeof what));
+        cli_page_under(page, "rules only: no NCCL was asked, there are no costs");
+        add_layout(page, d);
+        add_rules(page, e, d);
+        return page;
 }
 
 int explain_shape(struct explain *e)
 {
         struct capo_plan_decision d = {.shape = e->shape,
                                        .question = {.coll = (uint8_t)e->coll,
-                                                    .reg_buff = 0,
                                                     .pipe_ops = 1,
                                                     .bytes = e->bytes,
                                                     .ring_gbs = -1,
                                                     .tree_gbs = -1}};
-        char canonical[CAPO_LAYOUT_TEXT], what[96], release[16];
+        char canonical[CAPO_LAYOUT_TEXT];
         struct capo_layout layout;
-        struct cli_page *page;
 
         if (e->layout && capo_layout_canonical(e->layout, canonical, sizeof canonical))
                 return capo_fail(CAPO_EXIT_USAGE,
@@ -242,34 +267,9 @@ int explain_shape(struct explain *e)
         capo_shape_fill(&d.shape, e->layout ? canonical : NULL, d.derived, sizeof d.derived,
                         &d.layout_why);
         capo_plan_look_up(e->profile, &d);
-        if (e->form >= CLI_FORM_JSON) {
-                json_t *json = decision_json(e, &d);
-
-                json_object_set_new(json, "candidates", json_array());
-                if (e->form == CLI_FORM_CSV)
-                        cli_json_csv(stdout, json, "rules");
-                else
-                        cli_json_print(stdout, json, EXPLAIN_JSON);
-                return CAPO_EXIT_OK;
-        }
-        page = cli_page_new();
-        cli_page_title(page, "capo explain   %s %s   %d rank%s on %d node%s%s%s",
-                       capo_call_name(e->call), e->size, d.shape.n_ranks,
-                       d.shape.n_ranks == 1 ? "" : "s", d.shape.n_nodes,
-                       d.shape.n_nodes == 1 ? "" : "s", d.shape.layout ? ": " : "",
-                       d.shape.layout ? d.shape.layout : "");
-        if (release_decides(e->profile, &d, release))
-                cli_page_under(page,
-                               "what the tuner answers may depend on NCCL's release: try --nccl %s",
-                               release);
-        else
-                cli_page_under(page, "the tuner would answer: %s",
-                               choice_text(d.choice.algo, d.choice.proto, d.choice.channels,
-                                           d.choice.chunk, what, sizeof what));
-        cli_page_under(page, "rules only: no NCCL was asked, there are no costs");
-        add_layout(page, &d);
-        add_rules(page, e, &d);
-        cli_page_print(page, e->form, stdout);
+        CLI_FORM_PRINT(e->form, shape_page(e, &d),
+                       decision_json(e, &d, json_pack("{s:[]}", "candidates")), EXPLAIN_JSON,
+                       "rules");
         return CAPO_EXIT_OK;
 }
 
@@ -372,92 +372,74 @@ static void add_bound(struct cli_page *page, const struct explain *e,
                        capo_ceiling_text(b->of[e->coll]), reach);
 }
 
-static json_t *answers_json(const struct explain *e, const struct capo_plan_decision *d,
-                            const struct capo_plan_row *own, const struct capo_plan_row *with,
-                            const char *blocked, const struct fragment_bound *bound)
-{
-        json_t *page = decision_json(e, d);
-        char version[16];
-
-        json_object_set_new(
-                page, "nccl",
-                json_string(capo_nccl_text((uint32_t)d->shape.nccl, version, sizeof version)));
-        json_object_set_new(page, "blocked", blocked ? json_string(blocked) : json_null());
-        json_object_set_new(page, "class", bound ? json_string(bound->class) : json_null());
-        json_object_set_new(page, "ceiling_busbw_gbs",
-                            bound ? json_real(bound->busbw_gbs[e->coll]) : json_null());
-        json_object_set_new(page, "ceiling_on",
-                            bound ? json_string(capo_ceiling_word(bound->of[e->coll]))
-                                  : json_null());
-        json_object_set_new(page, "candidates", candidates_json(own, with));
-        return page;
-}
-
-/* @answers: NCCL alone; with the profile, if there is one. */
-static void show_answers(struct explain *e, const struct capo_plan_answer *answers)
-{
-        const struct capo_plan_row *own = &answers[0].rows[0],
-                                   *with = e->profile ? &answers[1].rows[0] : NULL,
-                                   *runs = with ? with : own;
-        char version[16], what[96], nodes[4096], layout[CAPO_LAYOUT_TEXT];
-        struct capo_plan_by by = {.profile = e->profile,
-                                  .layout = cli_question_layout(&e->plan, layout, sizeof layout),
-                                  .class = e->plan.class,
-                                  .allow_modelled = e->plan.allow_modelled,
-                                  .n_ranks = (unsigned)e->plan.n_ranks};
-        struct capo_plan_comparison compared = {0};
+struct answers {
+        const struct capo_plan_answer *all;     /* NCCL alone; with the profile, if there is one */
+        const struct capo_plan_row *own, *with; /* NULL: no profile */
         struct capo_plan_decision d;
         struct fragment_bound bound;
-        bool bounded = find_bound(e, &bound);
-        struct cli_page *page;
-        const char *why;
+        bool bounded;
+        const char *blocked;
+};
 
-        capo_plan_decide(&by, &answers[0], own, &d);
-        why = capo_plan_blocked(&d.choice, own, with);
-        if (e->form >= CLI_FORM_JSON) {
-                json_t *json = answers_json(e, &d, own, with, why, bounded ? &bound : NULL);
+static json_t *answers_json(const struct explain *e, const struct answers *a)
+{
+        const char *class = a->bounded ? a->bound.class : NULL;
+        char version[16];
 
-                if (e->form == CLI_FORM_CSV)
-                        cli_json_csv(stdout, json, "candidates");
-                else
-                        cli_json_print(stdout, json, EXPLAIN_JSON);
-                return;
-        }
-        page = cli_page_new();
+        return decision_json(
+                e, &a->d,
+                json_pack("{s:s, s:s?, s:s?, s:o, s:s?, s:o}", "nccl",
+                          capo_nccl_text((uint32_t)a->d.shape.nccl, version, sizeof version),
+                          "blocked", a->blocked, "class", class, "ceiling_busbw_gbs",
+                          class ? json_real(a->bound.busbw_gbs[e->coll]) : json_null(),
+                          "ceiling_on", class ? capo_ceiling_word(a->bound.of[e->coll]) : NULL,
+                          "candidates", candidates_json(a->own, a->with)));
+}
+
+static struct cli_page *answers_page(const struct explain *e, const struct answers *a)
+{
+        const struct capo_plan_row *runs = a->with ? a->with : a->own;
+        const struct capo_choice *c = &a->d.choice;
+        const struct capo_shape *shape = &a->d.shape;
+        struct capo_plan_comparison compared = {0};
+        char version[16], what[96], nodes[4096];
+        struct cli_page *page = cli_page_new();
+
         cli_page_title(page, "capo explain   %s %s   %s", capo_call_name(e->call), e->size,
                        capo_plan_gpus_print(e->plan.ranks, e->plan.n_ranks, nodes, sizeof nodes));
         cli_page_under(page, "runs %s, %u channels%s",
                        choice_text(runs->algo, runs->proto, 0, 0, what, sizeof what),
-                       runs->channels, with && !why && d.choice.algo ? ", by the profile" : "");
-        if (why)
-                cli_page_problem(page, "blocked: %s: %s",
-                                 choice_text(d.choice.algo, d.choice.proto, d.choice.channels,
-                                             d.choice.chunk, what, sizeof what),
-                                 why);
-        cli_page_under(page, "%d rank%s, NCCL counts %s%s%s", d.shape.n_ranks,
-                       d.shape.n_ranks == 1 ? "" : "s",
-                       capo_text_plural((unsigned)d.shape.n_nodes, "node", NULL),
-                       d.shape.layout ? ", layout " : "", d.shape.layout ? d.shape.layout : "");
+                       runs->channels, a->with && !a->blocked && c->algo ? ", by the profile" : "");
+        if (a->blocked)
+                cli_page_problem(
+                        page, "blocked: %s: %s",
+                        choice_text(c->algo, c->proto, c->channels, c->chunk, what, sizeof what),
+                        a->blocked);
+        cli_page_under(page, "%s, NCCL counts %s%s%s",
+                       capo_text_plural((unsigned)shape->n_ranks, "rank", NULL),
+                       capo_text_plural((unsigned)shape->n_nodes, "node", NULL),
+                       shape->layout ? ", layout " : "", shape->layout ? shape->layout : "");
         cli_page_under(page,
                        "real NCCL %s on virtual GPUs: costs are its model, nothing was measured",
-                       capo_nccl_text((uint32_t)d.shape.nccl, version, sizeof version));
-        add_layout(page, &d);
+                       capo_nccl_text((uint32_t)shape->nccl, version, sizeof version));
+        add_layout(page, &a->d);
         /* in the changed table a tuner's choice costs nothing: use the time of the original table
          */
-        if (bounded && with)
-                capo_plan_compare(&answers[0], &answers[1], NULL, &compared);
-        if (bounded)
-                add_bound(page, e, &bound, with ? &compared.rows[0].with : own);
-        add_candidates(page, own, with, d.choice, d.shape.n_ranks == 1);
+        if (a->bounded && a->with)
+                capo_plan_compare(&a->all[0], &a->all[1], NULL, &compared);
+        if (a->bounded)
+                add_bound(page, e, &a->bound, a->with ? &compared.rows[0].with : a->own);
+        add_candidates(page, a->own, a->with, *c, shape->n_ranks == 1);
         if (e->profile)
-                add_rules(page, e, &d);
-        cli_page_print(page, e->form, stdout);
+                add_rules(page, e, &a->d);
+        return page;
 }
 
 int explain_planned(struct explain *e)
 {
         struct capo_plan_answer answers[2] = {0};
-        char coll[32];
+        struct answers a = {.all = answers};
+        char coll[32], layout[CAPO_LAYOUT_TEXT];
         int status;
 
         snprintf(coll, sizeof coll, "%s", capo_coll_word(e->coll));
@@ -468,7 +450,20 @@ int explain_planned(struct explain *e)
                 status = cli_question_ranks(&e->plan, "explain");
         if (status == CAPO_EXIT_OK)
                 status = cli_question_ask(&e->plan, "explain", false, answers);
-        if (status == CAPO_EXIT_OK)
-                show_answers(e, answers);
-        return status;
+        if (status != CAPO_EXIT_OK)
+                return status;
+        a.own = answers[0].rows;
+        a.with = e->profile ? answers[1].rows : NULL;
+        a.bounded = find_bound(e, &a.bound);
+        capo_plan_decide(&(struct capo_plan_by){.profile = e->profile,
+                                                .layout = cli_question_layout(&e->plan, layout,
+                                                                              sizeof layout),
+                                                .class = e->plan.class,
+                                                .allow_modelled = e->plan.allow_modelled,
+                                                .n_ranks = (unsigned)e->plan.n_ranks},
+                         &answers[0], a.own, &a.d);
+        a.blocked = capo_plan_blocked(&a.d.choice, a.own, a.with);
+        CLI_FORM_PRINT(e->form, answers_page(e, &a), answers_json(e, &a), EXPLAIN_JSON,
+                       "candidates");
+        return CAPO_EXIT_OK;
 }

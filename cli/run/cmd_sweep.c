@@ -61,41 +61,21 @@ static const char *take_value(struct sweep *s, const char *key, const char *valu
                                            : NULL;
 }
 
-static const char *take_colls(void *s, const char *value)
-{
-        return take_value(
-                s, "colls", value,
-                "all_reduce, all_gather, reduce_scatter, broadcast or reduce, with commas between");
-}
-
-static const char *take_algos(void *s, const char *value)
-{
-        static char words[80];
-
-        return take_value(s, "algos", value, capo_algo_words(" or ", words, sizeof words));
-}
-
-static const char *take_protos(void *s, const char *value)
-{
-        static char words[80];
-
-        return take_value(s, "protos", value, capo_proto_words(" or ", words, sizeof words));
-}
-
-static const char *take_channels(void *s, const char *value)
-{
-        return take_value(s, "channels", value, "16 numbers from 0 to 64, with commas between");
-}
-
-static const char *take_chunks(void *s, const char *value)
-{
-        return take_value(s, "chunks", value, "16 sizes from 16 to 64M or 0, with commas between");
-}
-
-static const char *take_sizes(void *s, const char *value)
-{
-        return take_value(s, "sizes", value, "A..B, such as 1K..64M");
-}
+#define TAKE(key, ...)                                            \
+        static const char *take_##key(void *s, const char *value) \
+        {                                                         \
+                static char words[80];                            \
+                                                                  \
+                (void)words;                                      \
+                return take_value(s, #key, value, __VA_ARGS__);   \
+        }
+TAKE(colls, "all_reduce, all_gather, reduce_scatter, broadcast or reduce, with commas between")
+TAKE(algos, capo_algo_words(" or ", words, sizeof words))
+TAKE(protos, capo_proto_words(" or ", words, sizeof words))
+TAKE(channels, "16 numbers from 0 to 64, with commas between")
+TAKE(chunks, "16 sizes from 16 to 64M or 0, with commas between")
+TAKE(sizes, "A..B, such as 1K..64M")
+TAKE(slower, "a number from 0 on")
 
 static const char *take_calls(void *s, const char *value)
 {
@@ -104,11 +84,6 @@ static const char *take_calls(void *s, const char *value)
         return value[strspn(value, "0123456789")] || !strtoull(value, NULL, 10)
                        ? expected
                        : take_value(s, "calls", value, expected);
-}
-
-static const char *take_slower(void *s, const char *value)
-{
-        return take_value(s, "slower", value, "a number from 0 on");
 }
 
 /* ---- --refine and --seconds ---- */
