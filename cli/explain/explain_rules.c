@@ -347,8 +347,7 @@ static bool find_bound(const struct explain *e, struct fragment_bound *b)
         char why[512];
 
         *b = (struct fragment_bound){0};
-        if (capo_topology_read_nccl(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
-                                    sizeof why) < 0)
+        if (capo_topology_read(e->plan.topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why, sizeof why) < 0)
                 return false;   /* reported before, when NCCL was asked */
         if (e->plan.domain > 1) /* the description lacks links between nodes */
                 return false;

@@ -67,7 +67,7 @@ static int list_splits(struct splits *s, char *why, size_t room)
 
         /* GPU numbers in the topology are sorted, like ours */
         if (two && !s->all && s->question->n_topo == 1) {
-                r = capo_topology_read_nccl(s->question->topo[0], 0, 0, &t, why, room);
+                r = capo_topology_read(s->question->topo[0], 0, 0, &t, why, room);
                 if (r == 0 && t->n_gpus == s->n_devs)
                         r = capo_symmetry_find(t, &symmetry);
         }
@@ -208,8 +208,8 @@ static void set_bounds(struct splits *s)
         struct capo_topology *t = NULL;
         char why[512];
 
-        if (capo_topology_read_nccl(s->question->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
-                                    sizeof why) < 0)
+        if (capo_topology_read(s->question->topo[0], CAPO_TOPOLOGY_PARTIAL, 0, &t, why,
+                               sizeof why) < 0)
                 return; /* reported before, when NCCL was asked */
         for (size_t i = 0; i < s->n_splits && t->n_links; i++) {
                 struct split *p = &s->splits[i];

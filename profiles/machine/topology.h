@@ -117,8 +117,7 @@ enum capo_topology_flag {
 };
 
 /** capo_topology_read() - read a description of any supported format
- * @path: NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; "-": NCCL topology XML from
- * standard input
+ * @path: NCCL topology XML, lstopo XML or `nvidia-smi topo -m` text; "-": standard input
  * @flags: enum capo_topology_flag
  * @brick_gbs: bandwidth of one NVLink or xGMI link, instead of the table's; 0: the table's
  * @out: the caller frees it with capo_topology_free()
@@ -143,10 +142,6 @@ int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, cha
  * rack; -ENOMEM. */
 int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why,
                        size_t room);
-
-/** capo_topology_read_nccl() - the same for NCCL's and RCCL's format only. */
-int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
-                            struct capo_topology **out, char *why, size_t room);
 
 /** capo_topology_read_trays() - @n machines of one NCCL file, with NVLinks to the same switches, as
  * one topology. GPU g of machine i gets index and number i * (GPUs per machine) + g; NICs likewise.

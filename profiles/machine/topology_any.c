@@ -6,7 +6,6 @@
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 
 #include "core/base/file.h"
 #include "core/base/xalloc.h"
@@ -83,6 +82,14 @@ static bool is_device(const char *word)
                                                   !strncmp(word, "ib", 2);
 }
 
+static void read_heading(struct matrix *m, char **words, size_t n)
+{
+        for (; m->n_columns < n && is_device(words[m->n_columns]); m->n_columns++) {
+                snprintf(m->names[m->n_columns], sizeof m->names[0], "%s", words[m->n_columns]);
+                m->n_gpus += !strncmp(words[m->n_columns], "GPU", 3);
+        }
+}
+
 static int read_row(struct topology_build *b, struct matrix *m, char **words, size_t n, int line)
 {
         size_t row = 0;
@@ -125,35 +132,24 @@ static int read_row(struct topology_build *b, struct matrix *m, char **words, si
         return 0;
 }
 
-static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
+static int read_lines(struct topology_build *b, struct matrix *m, char *text)
 {
-        char line[8192], *words[COLUMNS];
-        int number = 0, r;
+        char *words[COLUMNS];
+        int number = 0, r = 0;
 
-        while (fgets(line, sizeof line, f)) {
+        for (char *line; !r && (line = strsep(&text, "\n")) && (*line || text);) {
                 size_t n;
 
                 number++;
                 strip_escapes(line);
                 n = split_words(line, words);
-                if (!n)
-                        continue;
-                if (!m->n_columns) {
-                        if (!is_device(words[0]))
-                                continue;
-                        while (m->n_columns < n && is_device(words[m->n_columns]) &&
-                               m->n_columns < COLUMNS) {
-                                snprintf(m->names[m->n_columns], sizeof m->names[0], "%s",
-                                         words[m->n_columns]);
-                                m->n_gpus += !strncmp(words[m->n_columns], "GPU", 3);
-                                m->n_columns++;
-                        }
-                        continue;
-                }
-                r = read_row(b, m, words, n, number);
-                if (r < 0)
-                        return r;
+                if (n && m->n_columns)
+                        r = read_row(b, m, words, n, number);
+                else
+                        read_heading(m, words, n);
         }
+        if (r < 0)
+                return r;
         if (!m->n_gpus)
                 return topology_fail(
                         b, 0,
@@ -173,6 +169,15 @@ static int read_lines(struct topology_build *b, struct matrix *m, FILE *f)
                 }
         }
         return 0;
+}
+
+static void add_switch_link(struct topology_build *b, int gpu, int count, int line)
+{
+        *topology_add_half(b) = (struct half_link){.from = gpu,
+                                                   .count = count,
+                                                   .line = line,
+                                                   .to = "nvswitch",
+                                                   .class_text = "0x068000"};
 }
 
 static void build_from_matrix(struct topology_build *b, const struct matrix *m)
@@ -215,15 +220,8 @@ static void build_from_matrix(struct topology_build *b, const struct matrix *m)
                         h->line = m->line[i];
                         snprintf(h->to, sizeof h->to, "gpu%d", atoi(m->names[j] + 3));
                 }
-                if (switched && top) {
-                        struct half_link *h = topology_add_half(b);
-
-                        h->from = (int)i;
-                        h->count = top;
-                        h->line = m->line[i];
-                        snprintf(h->to, sizeof h->to, "nvswitch");
-                        snprintf(h->class_text, sizeof h->class_text, "0x068000");
-                }
+                if (switched && top)
+                        add_switch_link(b, (int)i, top, m->line[i]);
         }
         for (size_t k = 0; k < n_nics; k++) {
                 struct capo_topology_nic *nic = topology_add_nic(b);
@@ -241,28 +239,13 @@ static void build_from_matrix(struct topology_build *b, const struct matrix *m)
         }
 }
 
-/* path NULL: this machine */
-static int topology_read_smi(const char *path, unsigned flags, double brick_gbs,
-                             struct capo_topology **out, char *why, size_t room)
+static int read_smi(struct topology_build *b, char *text)
 {
-        int fd = capo_file_open(path);
-        _cleanup_fclose_ FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
         _cleanup_free_ struct matrix *m = xcalloc(1, sizeof *m);
-        struct topology_build b;
-        int r;
+        int r = read_lines(b, m, text);
 
-        if (!f) {
-                r = fd < 0 ? fd : -ENOMEM;
-                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
-        }
-        topology_build_begin(&b, path, flags, brick_gbs, why, room);
-        r = read_lines(&b, m, f);
         if (!r)
-                build_from_matrix(&b, m);
-        r = topology_build_end(&b, r, out);
-        if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
-                (*out)->brick_source =
-                        "NCCL's planning constant for the generation guessed from the link counts";
+                build_from_matrix(b, m);
         return r;
 }
 
@@ -505,27 +488,13 @@ static void build_topology(struct topology_build *b, hwloc_topology_t h)
         add_links(b, h, "XGMIBandwidth", CAPO_WIRE_XGMI);
 }
 
-/* hwloc 2 rejects files of hwloc 3 only because of the version number; the parts read here are the
- * same. */
-static int read_xml(const char *path, char **out, size_t *size)
-{
-        static const char three[] = "<topology version=\"3.";
-        int r = capo_file_read(path, 64 << 20, out, size);
-        char *at = r < 0 ? NULL : strstr(*out, three);
-
-        if (at)
-                at[sizeof three - 3] = '2';
-        return r;
-}
-
 /* @text: lstopo's XML; NULL: this machine. */
 static int load_hwloc(struct topology_build *b, const char *text, size_t size)
 {
         hwloc_topology_t h;
         int r = 0;
 
-        if (hwloc_topology_init(&h) < 0)
-                return -ENOMEM;
+        hwloc_topology_init(&h);
         hwloc_topology_set_io_types_filter(h, HWLOC_TYPE_FILTER_KEEP_ALL);
         if ((text && hwloc_topology_set_xmlbuffer(h, text, (int)size + 1) < 0) ||
             hwloc_topology_load(h) < 0) {
@@ -566,67 +535,56 @@ static bool crashes_hwloc(struct topology_build *b, const char *text, size_t siz
                           TRIAL_SECONDS) != 0;
 }
 
-static int topology_read_hwloc(const char *path, unsigned flags, double brick_gbs,
-                               struct capo_topology **out, char *why, size_t room)
+static int read_lstopo(struct topology_build *b, char *text, size_t size)
 {
-        const char *name = path ? path : "this machine";
-        _cleanup_free_ char *text = NULL;
-        struct topology_build b;
-        size_t size = 0;
-        int r;
+        static const char three[] = "<topology version=\"3.";
+        char *at = strstr(text, three);
 
-        if (path && (r = read_xml(path, &text, &size)) < 0)
-                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
-        topology_build_begin(&b, name, flags, brick_gbs, why, room);
-        if (text && crashes_hwloc(&b, text, size))
-                r = topology_fail(
-                        &b, 0,
-                        "libhwloc does not survive it (expected the XML of lstopo, undamaged)");
-        else
-                r = load_hwloc(&b, text, size);
-        return topology_build_end(&b, r, out);
+        if (at) /* hwloc 2 rejects files of hwloc 3 only for the number; what is read is the same */
+                at[sizeof three - 3] = '2';
+        return crashes_hwloc(b, text, size)
+                       ? topology_fail(
+                                 b, 0,
+                                 "libhwloc does not survive it (expected the XML of lstopo, undamaged)")
+                       : load_hwloc(b, text, size);
 }
 
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
                        struct capo_topology **out, char *why, size_t room)
 {
-        char head[4096] = "";
-        _cleanup_fclose_ FILE *f = NULL;
-        struct stat st;
-        size_t n;
-        int fd;
+        _cleanup_free_ char *text = NULL;
+        struct topology_build b;
+        const char *begin;
+        size_t size;
+        int r = capo_file_read(path, 64 << 20, &text, &size);
 
-        if (!strcmp(path, "-"))
-                return capo_topology_read_nccl(path, flags, brick_gbs, out, why, room);
-        fd = capo_file_open(path);
-        f = fd < 0 ? NULL : fdopen(fd, "r");
-        if (!f && fd != -ESPIPE) {
-                int r = fd < 0 ? fd : -ENOMEM;
-
-                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
+        if (r == -ESPIPE)
+                return capo_why(-EINVAL, why, room, "%s: is a pipe; expected a file, or -", path);
+        if (r < 0)
+                return capo_why(r, why, room, "%s: %s", path,
+                                r == -E2BIG ? "too large" : strerror(-r));
+        topology_build_begin(&b, path, flags, brick_gbs, why, room);
+        begin = text + strspn(text, " \t\r\n\xef\xbb\xbf");
+        if (size && *begin != '<') {
+                r = topology_build_end(&b, read_smi(&b, text), out);
+                if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
+                        (*out)->brick_source =
+                                "NCCL's planning constant for the generation guessed from the link counts";
+                return r;
         }
-        if (!f || (fstat(fd, &st) == 0 && S_ISFIFO(st.st_mode))) /* its head cannot be read twice */
-                return capo_why(
-                        -EINVAL, why, room,
-                        "%s: is a pipe; expected a file, or - for NCCL's XML on standard input",
-                        path);
-        n = fread(head, 1, sizeof head - 1, f);
-        if (ferror(f)) {
-                int r = errno ? -errno : -EIO;
-
-                return capo_why(r, why, room, "%s: %s", path, strerror(-r));
-        }
-        head[n] = 0;
-        if (n && !strchr("<", head[strspn(head, " \t\r\n\xef\xbb\xbf")]))
-                return topology_read_smi(path, flags, brick_gbs, out, why, room);
-        if (strstr(head, "<topology") && !strstr(head, "<system"))
-                return topology_read_hwloc(path, flags, brick_gbs, out, why, room);
-        return capo_topology_read_nccl(path, flags, brick_gbs, out, why, room);
+        if (strstr(begin, "<topology") && !strstr(begin, "<system"))
+                r = read_lstopo(&b, text, size);
+        else
+                r = topology_read_nccl(&b, text, size);
+        return topology_build_end(&b, r, out);
 }
 
 int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, char *why, size_t room)
 {
-        return topology_read_hwloc(NULL, 0, brick_gbs, out, why, room);
+        struct topology_build b;
+
+        topology_build_begin(&b, "this machine", 0, brick_gbs, why, room);
+        return topology_build_end(&b, load_hwloc(&b, NULL, 0), out);
 }
 
 /* One NVLink domain over many trays: all GPUs on one switch. */
@@ -641,15 +599,11 @@ int capo_topology_made(const char *name, double brick_gbs, struct capo_topology 
         topology_build_begin(&b, p->name, 0, brick_gbs, why, room);
         for (int k = 0; k < p->n_gpus; k++) {
                 struct capo_topology_gpu *gpu = topology_add_gpu(&b);
-                struct half_link *h = topology_add_half(&b);
 
                 gpu->dev = k;
                 gpu->sm = p->sm;
                 snprintf(gpu->busid, sizeof gpu->busid, "gpu%d", k);
-                h->from = k;
-                h->count = p->to_switch[0];
-                snprintf(h->to, sizeof h->to, "nvswitch");
-                snprintf(h->class_text, sizeof h->class_text, "0x068000");
+                add_switch_link(&b, k, p->to_switch[0], 0);
         }
         return topology_build_end(&b, 0, out);
 }

@@ -269,17 +269,10 @@ int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct c
         return r;
 }
 
-int capo_topology_read_nccl(const char *path, unsigned flags, double brick_gbs,
-                            struct capo_topology **out, char *why, size_t room)
+int topology_read_nccl(struct topology_build *b, const char *text, size_t size)
 {
-        struct topology_build b;
-        int r;
+        int r = capo_xml_parse(b->t->name, text, size, &b->t->xml, b->why, b->room);
 
-        topology_build_begin(&b, path, flags, brick_gbs, why, room);
-        r = capo_xml_read(path, &b.t->xml, why, room);
-        if (!r) {
-                b.t->pci_known = true;
-                r = read_system(&b, b.t->xml, -1);
-        }
-        return topology_build_end(&b, r, out);
+        b->t->pci_known = true;
+        return r ? r : read_system(b, b->t->xml, -1);
 }

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <sys/stat.h>
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
@@ -164,19 +165,25 @@ Test(topology, gcn)
         }
 }
 
-Test(topology, a_pipe_is_called_one)
+/* A shell's pipe is read; one with a name has no writer, perhaps never. */
+Test(topology, a_pipe_with_a_name_is_called_one)
 {
         struct capo_topology *t = NULL;
-        char path[32], why[512] = "";
+        char path[64], why[512] = "";
         int ends[2];
 
         cr_assert_eq(pipe(ends), 0);
         snprintf(path, sizeof path, "/dev/fd/%d", ends[0]);
         cr_expect_gt(write(ends[1], "<system/>", 9), 0);
+        close(ends[1]);
+        cr_expect_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), -EINVAL);
+        cr_expect(strstr(why, "expected a GPU"), "%s", why);
+        close(ends[0]);
+        snprintf(path, sizeof path, "/tmp/capo-topology-%d.fifo", getpid());
+        cr_assert_eq(mkfifo(path, 0600), 0);
         cr_expect_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), -EINVAL);
         cr_expect(strstr(why, "is a pipe"), "%s", why);
-        close(ends[0]);
-        close(ends[1]);
+        unlink(path);
 }
 
 #define PCI(attributes)                                         \

@@ -144,7 +144,7 @@ Test(plan_words, symmetry)
         cr_assert(f);
         fputs(text, f);
         fclose(f);
-        cr_assert_eq(capo_topology_read_nccl(path, 0, 0, &t, why, sizeof why), 0, "%s", why);
+        cr_assert_eq(capo_topology_read(path, 0, 0, &t, why, sizeof why), 0, "%s", why);
         unlink(path);
         cr_assert_eq(capo_symmetry_find(t, &s), 0);
         cr_assert_eq(s.n_maps, 2, "%zu permutations", s.n_maps);
