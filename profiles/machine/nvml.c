@@ -20,49 +20,39 @@ struct pci_info {
         char busid[32];
 };
 
-static struct {
-        int (*Init_v2)(void);
-        int (*Shutdown)(void);
-        const char *(*ErrorString)(int result);
-        int (*DeviceGetCount_v2)(unsigned *n);
-        int (*DeviceGetHandleByIndex_v2)(unsigned i, device *out);
-        int (*DeviceGetUUID)(device d, char *text, unsigned room);
-        int (*DeviceGetPciInfo_v3)(device d, struct pci_info *out);
-        int (*DeviceGetCudaComputeCapability)(device d, int *major, int *minor);
-        int (*DeviceGetNvLinkState)(device d, unsigned link, int *active);
-        int (*DeviceGetNvLinkRemotePciInfo_v2)(device d, unsigned link, struct pci_info *out);
-        int (*DeviceGetMigMode)(device d, unsigned *now, unsigned *pending);
-        int (*DeviceGetMaxMigDeviceCount)(device d, unsigned *n);
-        int (*DeviceGetMigDeviceHandleByIndex)(device d, unsigned i, device *out);
-        int (*DeviceGetGpuInstanceId)(device d, unsigned *id);
-        int (*DeviceGetComputeInstanceId)(device d, unsigned *id);
-} nv;
 enum group { NEEDED, LINKS, MIG, GROUPS };
+
+#define FUNCTIONS(F)                                                                      \
+        F(Init_v2, NEEDED, int, (void))                                                   \
+        F(Shutdown, NEEDED, int, (void))                                                  \
+        F(ErrorString, NEEDED, const char *, (int result))                                \
+        F(DeviceGetCount_v2, NEEDED, int, (unsigned *n))                                  \
+        F(DeviceGetHandleByIndex_v2, NEEDED, int, (unsigned i, device *out))              \
+        F(DeviceGetUUID, NEEDED, int, (device d, char *text, unsigned room))              \
+        F(DeviceGetPciInfo_v3, NEEDED, int, (device d, struct pci_info * out))            \
+        F(DeviceGetCudaComputeCapability, LINKS, int, (device d, int *major, int *minor)) \
+        F(DeviceGetNvLinkState, LINKS, int, (device d, unsigned link, int *active))       \
+        F(DeviceGetNvLinkRemotePciInfo_v2, LINKS, int,                                    \
+          (device d, unsigned link, struct pci_info *out))                                \
+        F(DeviceGetMigMode, MIG, int, (device d, unsigned *now, unsigned *pending))       \
+        F(DeviceGetMaxMigDeviceCount, MIG, int, (device d, unsigned *n))                  \
+        F(DeviceGetMigDeviceHandleByIndex, MIG, int, (device d, unsigned i, device *out)) \
+        F(DeviceGetGpuInstanceId, MIG, int, (device d, unsigned *id))                     \
+        F(DeviceGetComputeInstanceId, MIG, int, (device d, unsigned *id))
+
+static struct {
+#define FUNCTION(name, group, type, parameters) type(*name) parameters;
+        FUNCTIONS(FUNCTION)
+#undef FUNCTION
+} nv;
 
 static const struct {
         void *where;
         const char *name;
         enum group group;
 } functions[] = {
-#define FUNCTION(name, group)                 \
-        {                                     \
-                &nv.name, "nvml" #name, group \
-        }
-        FUNCTION(Init_v2, NEEDED),
-        FUNCTION(Shutdown, NEEDED),
-        FUNCTION(ErrorString, NEEDED),
-        FUNCTION(DeviceGetCount_v2, NEEDED),
-        FUNCTION(DeviceGetHandleByIndex_v2, NEEDED),
-        FUNCTION(DeviceGetUUID, NEEDED),
-        FUNCTION(DeviceGetPciInfo_v3, NEEDED),
-        FUNCTION(DeviceGetCudaComputeCapability, LINKS),
-        FUNCTION(DeviceGetNvLinkState, LINKS),
-        FUNCTION(DeviceGetNvLinkRemotePciInfo_v2, LINKS),
-        FUNCTION(DeviceGetMigMode, MIG),
-        FUNCTION(DeviceGetMaxMigDeviceCount, MIG),
-        FUNCTION(DeviceGetMigDeviceHandleByIndex, MIG),
-        FUNCTION(DeviceGetGpuInstanceId, MIG),
-        FUNCTION(DeviceGetComputeInstanceId, MIG),
+#define FUNCTION(name, group, type, parameters) {&nv.name, "nvml" #name, group},
+        FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
 

@@ -43,6 +43,7 @@ struct capo_topology_gpu {
         char uuid[48];  /* "" not known */
         bool mig;       /* divided into MIG slices: capo_topology_slice() */
         int cpu, pci;   /* -1: not in the description */
+        int before;     /* its place in the description */
         const struct capo_xml
                 *xml; /* <gpu>, or <pci> if there is no <gpu>; NULL for other formats */
 };

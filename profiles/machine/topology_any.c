@@ -173,11 +173,11 @@ static int read_lines(struct topology_build *b, struct matrix *m, char *text)
 
 static void add_switch_link(struct topology_build *b, int gpu, int count, int line)
 {
-        *topology_add_half(b) = (struct half_link){.from = gpu,
-                                                   .count = count,
-                                                   .line = line,
-                                                   .to = "nvswitch",
-                                                   .class_text = "0x068000"};
+        *TOPOLOGY_GROW(b->halves, b->n_halves) = (struct half_link){.from = gpu,
+                                                                    .count = count,
+                                                                    .line = line,
+                                                                    .to = "nvswitch",
+                                                                    .class_text = "0x068000"};
 }
 
 static void build_from_matrix(struct topology_build *b, const struct matrix *m)
@@ -214,7 +214,7 @@ static void build_from_matrix(struct topology_build *b, const struct matrix *m)
                         top = m->bricks[i][j] > top ? m->bricks[i][j] : top;
                         if (switched || !m->bricks[i][j])
                                 continue;
-                        h = topology_add_half(b);
+                        h = TOPOLOGY_GROW(b->halves, b->n_halves);
                         h->from = (int)i;
                         h->count = m->bricks[i][j];
                         h->line = m->line[i];
@@ -312,7 +312,7 @@ static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
                 if (b->t->cpus[i].numa == numa)
                         return (int)i;
         }
-        cpu = topology_add_cpu(b);
+        cpu = TOPOLOGY_GROW(b->t->cpus, b->t->n_cpus);
         cpu->numa = numa;
         hwloc_obj_t package = hwloc_get_obj_by_type(h, HWLOC_OBJ_PACKAGE, 0);
 
@@ -343,7 +343,7 @@ static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, 
         if (o->parent && o->parent->type == HWLOC_OBJ_BRIDGE &&
             o->parent->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)
                 parent = add_pci(b, h, o->parent, cpu);
-        d = topology_add_pci(b);
+        d = TOPOLOGY_GROW(b->t->pcis, b->t->n_pcis);
         memcpy(d->busid, id, sizeof id);
         d->class = (uint32_t)(bridge ? 0x0604 : o->attr->pcidev.class_id) << 8;
         d->parent = parent;
@@ -450,7 +450,7 @@ static void add_links(struct topology_build *b, hwloc_topology_t h, const char *
                         if (!to || i == j || mbs < 1000)
                                 continue;
                         format_busid(to, to_id);
-                        half = topology_add_half(b);
+                        half = TOPOLOGY_GROW(b->halves, b->n_halves);
                         half->kind = kind;
                         half->from = gpu;
                         half->count = (int)fmin(mbs / wire_mbs(b->t->gpus[gpu].sm) + 0.5, WIRES);

@@ -15,27 +15,15 @@ void topology_build_begin(struct topology_build *b, const char *name, unsigned f
         b->t->name = xstrdup(strcmp(name, "-") ? name : "standard input");
 }
 
-static void *grow_array(struct topology_build *b, void **array, size_t *n, size_t size)
+void *topology_grow(void *array, size_t *n, size_t size)
 {
         xarray_room(array, *n, size);
-        return memset((char *)*array + (*n)++ * size, 0, size);
-}
-
-#define GROW(b, array, n) grow_array(b, (void **)&(array), &(n), sizeof *(array))
-
-struct capo_topology_cpu *topology_add_cpu(struct topology_build *b)
-{
-        return GROW(b, b->t->cpus, b->t->n_cpus);
-}
-
-struct capo_topology_pci *topology_add_pci(struct topology_build *b)
-{
-        return GROW(b, b->t->pcis, b->t->n_pcis);
+        return memset(*(char **)array + (*n)++ * size, 0, size);
 }
 
 struct capo_topology_gpu *topology_add_gpu(struct topology_build *b)
 {
-        struct capo_topology_gpu *gpu = GROW(b, b->t->gpus, b->t->n_gpus);
+        struct capo_topology_gpu *gpu = TOPOLOGY_GROW(b->t->gpus, b->t->n_gpus);
 
         gpu->rank = gpu->cpu = gpu->pci = gpu->dev = -1;
         return gpu;
@@ -43,15 +31,10 @@ struct capo_topology_gpu *topology_add_gpu(struct topology_build *b)
 
 struct capo_topology_nic *topology_add_nic(struct topology_build *b)
 {
-        struct capo_topology_nic *nic = GROW(b, b->t->nics, b->t->n_nics);
+        struct capo_topology_nic *nic = TOPOLOGY_GROW(b->t->nics, b->t->n_nics);
 
         nic->cpu = nic->pci = nic->dev = -1;
         return nic;
-}
-
-struct half_link *topology_add_half(struct topology_build *b)
-{
-        return GROW(b, b->halves, b->n_halves);
 }
 
 int topology_add_switch(struct topology_build *b, const char *busid)
@@ -62,7 +45,7 @@ int topology_add_switch(struct topology_build *b, const char *busid)
                 if (!strcmp(b->t->switches[i].busid, busid))
                         return (int)i;
         }
-        s = GROW(b, b->t->switches, b->t->n_switches);
+        s = TOPOLOGY_GROW(b->t->switches, b->t->n_switches);
         snprintf(s->busid, sizeof s->busid, "%s", busid);
         return (int)b->t->n_switches - 1;
 }
@@ -140,22 +123,17 @@ static int by_host_and_dev(const void *a, const void *b, void *t)
         return host ? host : x->dev - y->dev;
 }
 
+/* The halves' GPUs are found again by their place before. */
 static void sort_gpus(struct topology_build *b)
 {
         struct capo_topology *t = b->t;
-        _cleanup_free_ int *place = xcalloc(t->n_gpus ? t->n_gpus : 1, sizeof *place);
-        _cleanup_free_ struct capo_topology_gpu *old = xmalloc(t->n_gpus * sizeof *old + 1);
+        _cleanup_free_ int *place = xcalloc(t->n_gpus, sizeof *place);
 
-        if (!t->n_gpus)
-                return;
-        memcpy(old, t->gpus, t->n_gpus * sizeof *old);
+        for (size_t i = 0; i < t->n_gpus; i++)
+                t->gpus[i].before = (int)i;
         qsort_r(t->gpus, t->n_gpus, sizeof *t->gpus, by_host_and_dev, t);
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                for (size_t j = 0; j < t->n_gpus; j++) {
-                        if (!memcmp(&old[i], &t->gpus[j], sizeof old[i]))
-                                place[i] = (int)j;
-                }
-        }
+        for (size_t i = 0; i < t->n_gpus; i++)
+                place[t->gpus[i].before] = (int)i;
         for (size_t i = 0; i < b->n_halves; i++)
                 b->halves[i].from = place[b->halves[i].from];
 }
@@ -169,32 +147,21 @@ static int gpu_on_host(const struct capo_topology *t, const char *busid, const c
         return -1;
 }
 
-static struct capo_topology_link *find_link(struct capo_topology *t, enum capo_wire kind,
-                                            enum capo_link_end end, int from, int to)
-{
-        for (size_t i = 0; i < t->n_links; i++) {
-                struct capo_topology_link *l = &t->links[i];
-
-                if (l->kind == kind && l->end == end && l->from == from && l->to == to)
-                        return l;
-        }
-        return NULL;
-}
-
-static int add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end,
-                    int from, int to)
+static void add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end,
+                     int from, int to)
 {
         struct capo_topology *t = b->t;
-        struct capo_topology_link *l = find_link(t, h->kind, end, from, to);
+        struct capo_topology_link *l = t->links, *last = t->links + t->n_links;
 
-        if (!l) {
-                l = GROW(b, t->links, t->n_links);
+        while (l < last && (l->kind != h->kind || l->end != end || l->from != from || l->to != to))
+                l++;
+        if (l == last) {
+                l = TOPOLOGY_GROW(t->links, t->n_links);
                 *l = (struct capo_topology_link){
                         .kind = h->kind, .end = end, .from = from, .to = to};
         }
         l->count += h->count;
         l->gbs += h->gbs > 0 ? h->gbs : h->count * t->brick_gbs;
-        return 0;
 }
 
 static int count_halves(const struct topology_build *b, enum capo_wire kind, int from,
@@ -232,7 +199,9 @@ static int join_gpus(struct topology_build *b, const struct half_link *h, int to
                         b, h->line,
                         "expected the same number of links both ways, found %d from %s to %s and %d back",
                         there, from->busid, other->busid, back);
-        return h->from < to ? add_link(b, h, CAPO_END_GPU, h->from, to) : 0;
+        if (h->from < to)
+                add_link(b, h, CAPO_END_GPU, h->from, to);
+        return 0;
 }
 
 /* tclass tells the target of a link: src/graph/topo.cc of NCCL, kvDictPciClass (0x03 GPU, 0x068000
@@ -244,23 +213,20 @@ static int join_half(struct topology_build *b, const struct half_link *h)
 
         if (to >= 0)
                 return join_gpus(b, h, to);
-        if (!strncmp(h->class_text, "0x068000", 8)) {
-                to = topology_add_switch(b, h->to);
-                return to < 0 ? to : add_link(b, h, CAPO_END_SWITCH, h->from, to);
-        }
-        if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C)
-                return t->gpus[h->from].cpu < 0
-                               ? 0
-                               : add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
-        if (b->flags & CAPO_TOPOLOGY_PARTIAL) {
+        if (!strncmp(h->class_text, "0x068000", 8))
+                add_link(b, h, CAPO_END_SWITCH, h->from, topology_add_switch(b, h->to));
+        else if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C) {
+                if (t->gpus[h->from].cpu >= 0)
+                        add_link(b, h, CAPO_END_CPU, h->from, t->gpus[h->from].cpu);
+        } else if (b->flags & CAPO_TOPOLOGY_PARTIAL)
                 t->hidden += h->count;
-                return 0;
-        }
-        return topology_fail(
-                b, h->line,
-                "expected a link to a GPU of this file, found target %s, which is not here (a dump made "
-                "where GPUs were hidden has such links; partial reading drops them)",
-                h->to);
+        else
+                return topology_fail(
+                        b, h->line,
+                        "expected a link to a GPU of this file, found target %s, which is not here (a dump made "
+                        "where GPUs were hidden has such links; partial reading drops them)",
+                        h->to);
+        return 0;
 }
 
 static int join_links(struct topology_build *b)
@@ -297,15 +263,6 @@ static int join_links(struct topology_build *b)
 
 /* --- distances --- */
 
-static int climb_pci(const struct capo_topology *t, int pci, int *chain)
-{
-        int n = 0;
-
-        for (; pci >= 0 && n < 64; pci = t->pcis[pci].parent)
-                chain[n++] = pci;
-        return n;
-}
-
 /* The path goes up to the first common bridge and down again. Names are nvidia-smi's: PIX crosses
  * at most one bridge, PXB several but no CPU, PHB the CPU's host bridge, SYS the link between CPUs.
  * (NODE, two host bridges of one NUMA node, looks like PHB in NCCL's files and is not used there.)
@@ -313,15 +270,9 @@ static int climb_pci(const struct capo_topology *t, int pci, int *chain)
 static enum capo_path pci_path(const struct capo_topology *t, int a_pci, int a_cpu, int b_pci,
                                int b_cpu)
 {
-        int a[64], b[64], na = climb_pci(t, a_pci, a), nb = climb_pci(t, b_pci, b);
-
-        if (a_pci < 0 && b_pci < 0)
-                return a_cpu < 0 || b_cpu < 0 ? CAPO_PATH_UNKNOWN
-                       : a_cpu == b_cpu       ? CAPO_PATH_PHB
-                                              : CAPO_PATH_SYS;
-        for (int i = 0; i < na; i++) {
-                for (int j = 0; j < nb; j++) {
-                        if (a[i] == b[j])
+        for (int a = a_pci, i = 0; a >= 0 && i < 64; a = t->pcis[a].parent, i++) {
+                for (int b = b_pci, j = 0; b >= 0 && j < 64; b = t->pcis[b].parent, j++) {
+                        if (a == b)
                                 return i + j <= 2 ? CAPO_PATH_PIX : CAPO_PATH_PXB;
                 }
         }
@@ -359,23 +310,25 @@ static void measure_paths(struct capo_topology *t)
 
 int topology_build_end(struct topology_build *b, int r, struct capo_topology **out)
 {
-        if (!r)
-                number_gpus(b->t);
-        if (!r)
-                r = check_devices(b);
-        if (!r)
-                sort_gpus(b);
-        if (!r)
-                r = join_links(b);
-        if (!r)
-                measure_paths(b->t);
-        if (!r && !b->t->n_links && b->t->gpus[0].xml && !strcmp(b->t->gpus[0].xml->name, "pci"))
-                b->t->links_unknown = true;
+        struct capo_topology *t = b->t;
+
         if (!r) {
-                b->t->platform = xstrdup(capo_platform_recognise(b->t));
-                *out = steal(&b->t);
+                number_gpus(t);
+                r = check_devices(b);
         }
-        capo_topology_free(b->t);
+        if (!r) {
+                sort_gpus(b);
+                r = join_links(b);
+        }
+        if (!r) {
+                measure_paths(t);
+                t->links_unknown =
+                        !t->n_links && t->gpus[0].xml && !strcmp(t->gpus[0].xml->name, "pci");
+                t->platform = xstrdup(capo_platform_recognise(t));
+                *out = t;
+        } else {
+                capo_topology_free(t);
+        }
         free(b->halves);
         return r;
 }

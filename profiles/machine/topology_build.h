@@ -29,12 +29,11 @@ struct topology_build {
 
 void topology_build_begin(struct topology_build *b, const char *name, unsigned flags,
                           double brick_gbs, char *why, size_t room);
-/* Each returns a zeroed new element. Pointers are valid until the next add. */
-struct capo_topology_cpu *topology_add_cpu(struct topology_build *b);
-struct capo_topology_pci *topology_add_pci(struct topology_build *b);
+/* A zeroed new element at the end of an array of b->t. Pointers are valid until the next. */
+void *topology_grow(void *array, size_t *n, size_t size);
+#define TOPOLOGY_GROW(array, n) ((__typeof__(array))topology_grow(&(array), &(n), sizeof *(array)))
 struct capo_topology_gpu *topology_add_gpu(struct topology_build *b);
 struct capo_topology_nic *topology_add_nic(struct topology_build *b);
-struct half_link *topology_add_half(struct topology_build *b);
 int topology_add_switch(struct topology_build *b, const char *busid); /* finds or adds; index */
 
 /** topology_fail() - write "NAME:LINE: ..." to why (no line if it is 0). Return: -EINVAL. */

@@ -90,7 +90,7 @@ static int read_links(struct topology_build *b, const struct capo_xml *gpu_xml, 
 
                 if (!c2c && !xgmi && strcmp(e->name, "nvlink") != 0)
                         continue;
-                h = topology_add_half(b);
+                h = TOPOLOGY_GROW(b->halves, b->n_halves);
                 h->kind = c2c ? CAPO_WIRE_C2C : xgmi ? CAPO_WIRE_XGMI : CAPO_WIRE_NVLINK;
                 h->from = gpu;
                 h->line = e->line;
@@ -180,7 +180,7 @@ static int read_devices(struct topology_build *b, const struct capo_xml *parent,
                 if (!strcmp(e->name, "pci")) {
                         const char *busid = capo_xml_get(e, "busid"),
                                    *class = capo_xml_get(e, "class");
-                        struct capo_topology_pci *pci = topology_add_pci(b);
+                        struct capo_topology_pci *pci = TOPOLOGY_GROW(b->t->pcis, b->t->n_pcis);
                         int index = (int)b->t->n_pcis - 1;
                         size_t gpus_before = b->t->n_gpus;
 
@@ -234,7 +234,7 @@ static int read_system(struct topology_build *b, const struct capo_xml *root, in
 
                 if (strcmp(e->name, "cpu") != 0)
                         continue;
-                cpu = topology_add_cpu(b);
+                cpu = TOPOLOGY_GROW(b->t->cpus, b->t->n_cpus);
                 cpu->xml = e;
                 copy_attr(cpu->host_hash, sizeof cpu->host_hash, e, "host_hash");
                 if (tray >= 0)

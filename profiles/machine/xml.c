@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Builds a tree from expat's events. It is freed without recursion. */
+/* Builds a tree from expat's events. */
 #include <expat.h>
 
 #include "capo/msg.h"
@@ -16,38 +16,14 @@ struct builder {
         int depth, error;
 };
 
-static void element_free(struct capo_xml *e)
+void capo_xml_free(struct capo_xml *e)
 {
-        for (size_t i = 0; i < e->n_attrs; i++) {
-                free((char *)e->attrs[i].name);
-                free((char *)e->attrs[i].value);
-        }
-        xfree(e->attrs, (char *)e->name, e);
-}
-
-void capo_xml_free(struct capo_xml *root)
-{
-        struct capo_xml *e = root;
-
-        while (e) {
-                struct capo_xml *up = e->parent;
-
-                if (e->child) { /* go down, and unlink on the way, so that this element is revisited
-                                   once */
-                        struct capo_xml *down = e->child;
-
-                        e->child = NULL;
-                        e = down;
-                        continue;
-                }
-                if (e == root) {
-                        element_free(e);
-                        return;
-                }
-                struct capo_xml *next = e->next ? e->next : up;
-
-                element_free(e);
-                e = next;
+        for (struct capo_xml *next; e; e = next) {
+                next = e->next;
+                capo_xml_free(e->child);
+                for (size_t i = 0; i < e->n_attrs; i++)
+                        xfree((char *)e->attrs[i].name, (char *)e->attrs[i].value);
+                xfree(e->attrs, (char *)e->name, e);
         }
 }
 
