@@ -380,7 +380,6 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
                                   .allow_modelled = o->q.allow_modelled,
                                   .n_ranks = (unsigned)o->q.n_ranks};
         struct capo_plan_comparison c;
-        bool agree;
 
         o->by_rules = with && o->q.profile && !o->q.tuner &&
                       capo_profile_load(o->q.profile_path, &profile, NULL) == 0;
@@ -397,11 +396,10 @@ static int print_plan(struct plan_options *o, const struct capo_plan_answer *own
                        PLAN_JSON, "rows");
         if (o->form == CLI_FORM_TEXT && o->q.log && (with ? with : own)->log)
                 printf("\nLOG         NCCL's own words\n%s", (with ? with : own)->log);
-        agree = c.agree;
-        if (agree)
-                return CAPO_EXIT_OK;
-        return capo_fail(CAPO_EXIT_FAIL,
-                         "plan: ranks decided differently: such a job hangs or computes nonsense");
+        return c.agree ? CAPO_EXIT_OK
+                       : capo_fail(
+                                 CAPO_EXIT_FAIL,
+                                 "plan: ranks decided differently: such a job hangs or computes nonsense");
 }
 
 static int answer_question(struct plan_options *o)
@@ -458,8 +456,6 @@ static int plan_run(void *options, int n, char **words)
                 status = o->every ? ask_every(o) : answer_question(o);
         return status;
 }
-
-static void finish_question(void *options) {}
 
 static void print_platforms(FILE *out)
 {
@@ -574,5 +570,4 @@ const struct cli_command plan_command = {
         .status = "0; 1 it could not be asked, or ranks disagree; 2 wrong command line",
         .size = sizeof(struct plan_options),
         .run = plan_run,
-        .finish = finish_question,
 };

@@ -16,20 +16,9 @@ static const char *number_text(double v, char text[32])
 {
         if (isnan(v))
                 return strcpy(text, "-");
-        if (v < 999.5) {
-                snprintf(text, 32, "%.*f", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v);
-                return text;
-        }
-
-        char digits[24];
-        int n = snprintf(digits, sizeof digits, "%.0f", v), k = 0;
-
-        for (int i = 0; i < n; i++) {
-                if (i && (n - i) % 3 == 0)
-                        text[k++] = ',';
-                text[k++] = digits[i];
-        }
-        text[k] = 0;
+        if (v >= 999.5)
+                return capo_text_count((uint64_t)llround(v), text);
+        snprintf(text, 32, "%.*f", v < 9.995 ? 2 : v < 99.95 ? 1 : 0, v);
         return text;
 }
 

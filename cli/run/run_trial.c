@@ -162,7 +162,7 @@ static void make_folders(const char *path)
 {
         _cleanup_free_ char *copy = xstrdup(path);
 
-        for (char *p = copy ? copy + 1 : NULL; p && (p = strchr(p, '/')); p++) {
+        for (char *p = copy + 1; (p = strchr(p, '/')); p++) {
                 *p = 0;
                 mkdir(copy, 0777);
                 *p = '/';
@@ -228,17 +228,10 @@ static bool has_ended(const struct tried *t)
         return t->pid == getpid() || (kill((pid_t)t->pid, 0) && errno == ESRCH);
 }
 
-static const char *base_of(const char *path)
-{
-        const char *slash = strrchr(path, '/');
-
-        return slash ? slash + 1 : path;
-}
-
 /* "mycluster-0123456789abcdef": of the file @path with the bytes of @digest. */
 static void make_key(const char *path, const char *digest, char key[KEY])
 {
-        const char *base = base_of(path);
+        const char *base = capo_base_name(path);
         XXH64_hash_t of =
                 XXH3_64bits_withSeed(path, strlen(path), XXH3_64bits(digest, strlen(digest)));
 
@@ -278,7 +271,7 @@ static bool same_content(const char *path, const char *text, size_t size)
         _cleanup_fclose_ FILE *in = fopen(path, "re");
         _cleanup_free_ char *have = xmalloc(size + 1);
 
-        return in && have && fread(have, 1, size + 1, in) == size && !memcmp(have, text, size);
+        return in && fread(have, 1, size + 1, in) == size && !memcmp(have, text, size);
 }
 
 /* Return: 0; negative errno, printed. */
@@ -288,10 +281,9 @@ static int write_user_profile(const struct capo_profile *p, const char *path, bo
         struct cli_output out;
         size_t size;
         FILE *f = xmemstream(&text, &size);
-        int e = f ? capo_profile_write(p, f) : -ENOMEM;
+        int e = capo_profile_write(p, f);
 
-        if (f && fclose(f))
-                e = -ENOMEM;
+        xmemclose(f);
         *wrote = false;
         if (e < 0 || same_content(path, text, size))
                 return e;
@@ -384,7 +376,7 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
         _cleanup_(capo_profile_freep) struct capo_profile *next = capo_profile_new(p->name);
         struct evidence evidence;
         char path[PATH_MAX];
-        int e = next && tried_file(key, "tsv", path, sizeof path) ? 0 : -ENOMEM, before, n_found;
+        int e = tried_file(key, "tsv", path, sizeof path) ? 0 : -ENAMETOOLONG, before, n_found;
         bool wrote = false;
 
         if (e < 0)
@@ -477,7 +469,7 @@ void run_trial_learn(char *path, size_t room, char key[RUN_TRIAL_KEY])
         int lock, n;
 
         *key = 0;
-        if (!v || !open_profile(path, key, &p) || !state_file("trials", list, sizeof list) ||
+        if (!open_profile(path, key, &p) || !state_file("trials", list, sizeof list) ||
             !tried_file(key, "json", learned, sizeof learned))
                 return;
         lock = access(list, F_OK) ? -1 : lock_state();

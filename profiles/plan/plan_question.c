@@ -160,37 +160,35 @@ static int take_pattern(const char *pattern, char *path, size_t room)
 
 int capo_plan_find_libnccl(char *path, size_t room)
 {
-        static const char *const patterns[] = {
-                "/usr/local/cuda/lib64/libnccl.so.2",
-                "/usr/lib/x86_64-linux-gnu/libnccl.so.2",
-                "/usr/lib64/libnccl.so.2",
-                "/usr/local/cuda*/lib64/libnccl.so.2",
-                "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
-                "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2",
+        static const struct {
+                const char *variable,
+                        *pattern; /* of a folder that the pattern is below; NULL: none */
+        } places[] = {
+                {"VIRTUAL_ENV", "/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2"},
+                {NULL, "/usr/local/cuda/lib64/libnccl.so.2"},
+                {NULL, "/usr/lib/x86_64-linux-gnu/libnccl.so.2"},
+                {NULL, "/usr/lib64/libnccl.so.2"},
+                {NULL, "/usr/local/cuda*/lib64/libnccl.so.2"},
+                {NULL, "/usr/local/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2"},
+                {NULL, "/usr/lib/python3*/*-packages/nvidia/nccl/lib/libnccl.so.2"},
+                {"HOME", "/.local/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2"},
         };
-        const char *named = getenv(CAPO_ENV_nccl), *home = getenv("HOME");
-        const char *venv = getenv("VIRTUAL_ENV");
+        const char *named = getenv(CAPO_ENV_nccl);
         char pattern[PATH_MAX];
+        int r = -ENOENT;
 
         if (named && *named)
                 return resolve_candidate(named, path, room);
         if (capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, pattern,
-                           sizeof pattern) &&
-            resolve_candidate(pattern, path, room) == 0)
-                return 0;
-        if (venv && *venv) {
-                snprintf(pattern, sizeof pattern,
-                         "%s/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", venv);
-                if (take_pattern(pattern, path, room) == 0)
-                        return 0;
+                           sizeof pattern))
+                r = resolve_candidate(pattern, path, room);
+        for (size_t i = 0; i < N_ELEMENTS(places) && r < 0; i++) {
+                const char *folder = places[i].variable ? getenv(places[i].variable) : "";
+
+                if (!folder || (places[i].variable && !*folder))
+                        continue;
+                snprintf(pattern, sizeof pattern, "%s%s", folder, places[i].pattern);
+                r = take_pattern(pattern, path, room);
         }
-        for (size_t i = 0; i < N_ELEMENTS(patterns); i++) {
-                if (take_pattern(patterns[i], path, room) == 0)
-                        return 0;
-        }
-        if (!home || !*home)
-                return -ENOENT;
-        snprintf(pattern, sizeof pattern,
-                 "%s/.local/lib/python3*/site-packages/nvidia/nccl/lib/libnccl.so.2", home);
-        return take_pattern(pattern, path, room);
+        return r;
 }
