@@ -11,7 +11,7 @@
 #include "core/base/xalloc.h"
 #include "profiles/machine/apart.h"
 #include "profiles/machine/platform.h"
-#include "profiles/machine/topology_build.h"
+#include "profiles/machine/topology_nccl.h"
 
 /* The text of `nvidia-smi topo -m`: a matrix of words between GPUs and NICs, with terminal escapes
  * around its heading. It names neither GPU model nor switches. If the NV# of a GPU with all others

@@ -44,6 +44,3 @@ int topology_add_switch(struct topology_build *b, const char *busid); /* finds o
  * platform. @r: 0, or the error of reading. Return: 0 and *out; or an error, with everything freed.
  */
 int topology_build_end(struct topology_build *b, int r, struct capo_topology **out);
-
-/** topology_read_nccl() - read NCCL's or RCCL's XML. Return: 0; an error with b->why. */
-int topology_read_nccl(struct topology_build *b, const char *text, size_t size);

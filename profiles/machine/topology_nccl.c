@@ -3,7 +3,7 @@
  * <net> as leaves, and the links of a GPU inside it. RCCL writes the same with <xgmi> and version
  * 2. NCCL fills in missing or empty attributes on the machine; here they get NCCL's defaults
  * (src/graph/topo.cc, 2.28). */
-#include "profiles/machine/topology_build.h"
+#include "profiles/machine/topology_nccl.h"
 
 /* Speed of one PCI lane in units of 100 Mb/s after encoding, rounded as in NCCL's kvDictPciGen;
  * missing or unknown: 60. */

@@ -34,23 +34,12 @@ int plan_kernel_table(const char *name, uint64_t value, uint64_t size, void *bas
 int plan_kernel_work(void **args);
 void plan_kernel_decode(struct plan_seen *seen, int func);
 
-struct plan_symbol {
-        const char *name;
-        void *address;
-};
+/** plan_cuda_find() - the virtual implementation of a CUDA runtime or driver function, by its plain
+ * name. Return: NULL: there is none (one of the runtime is then patched to a stub that calls
+ * plan_gap()). */
+void *plan_cuda_find(const char *name);
 
-/** plan_symbol_find() - by name; NULL: none. */
-void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name);
-
-/** plan_cuda_runtime_find() - the virtual implementation of a CUDA runtime function. Return: NULL:
- * there is none (the function is then patched to a stub that calls plan_gap()). */
-void *plan_cuda_runtime_find(const char *name);
-
-/** plan_cuda_driver_find() - the virtual implementation of a driver function, by its plain name
- * ("cuMemCreate"). */
-void *plan_cuda_driver_find(const char *name);
-
-/* Virtual device memory, shared by the runtime and driver halves. */
+/* Virtual device memory. */
 void *plan_memory_map(size_t bytes);
 int plan_memory_map_at(void *address, size_t bytes); /* in a reservation; 0 or -ENOMEM */
 void plan_memory_unmap(void *address);

@@ -15,7 +15,6 @@
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "profiles/plan/virtual/cuda_driver.h"
 #include "profiles/plan/virtual/symtab.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "profiles/plan/virtual/virtual_job.h"
@@ -100,7 +99,7 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
         if (strncmp(name, "cuda", 4) || name[4] < 'A' || name[4] > 'Z' ||
             !strcmp(name, "cudaRuntimeGetVersion"))
                 return 0;
-        to = plan_cuda_runtime_find(name);
+        to = plan_cuda_find(name);
 
         int r = capo_patch_jump(p->base + value, to ? to : stub_make(p, name));
 

@@ -4,15 +4,18 @@
  * complete enough for NCCL's bookkeeping: a handle is a size and a count; mapping it gives new
  * anonymous memory; exporting it makes a file descriptor that names the handle. Two mappings of one
  * handle do not share contents, which only kernels would notice. */
-#include <sys/mman.h>
 #include <pthread.h>
+#include <strings.h>
+#include <sys/mman.h>
 
 #include "core/base/array.h"
-#include "profiles/plan/virtual/cuda_driver.h"
 #include "profiles/plan/virtual/virtual.h"
 
 _Thread_local int plan_device;
 _Thread_local struct plan_seen *plan_seen;
+
+#define DRIVER_VERSION 13000 /* new enough for every runtime in a libnccl so far */
+#define GRANULARITY    (2ul << 20)
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, NOT_SUPPORTED = 801 };
 
@@ -53,7 +56,7 @@ static void handle_put(struct handle *h)
 
 /* ---- devices and contexts ---- */
 
-const struct plan_gpu *plan_cuda_gpu(int dev)
+static const struct plan_gpu *plan_cuda_gpu(int dev)
 {
         for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
                 if (plan_machine->gpus[i].dev == dev)
@@ -63,7 +66,7 @@ const struct plan_gpu *plan_cuda_gpu(int dev)
 }
 
 /* cudaDeviceAttr and CUdevice_attribute share their numbers (cuda.h, driver_types.h). */
-int plan_cuda_device_attribute(int *v, int attr, int dev)
+static int plan_cuda_device_attribute(int *v, int attr, int dev)
 {
         const struct plan_gpu *gpu = plan_cuda_gpu(dev);
 
@@ -99,7 +102,7 @@ int cuInit(unsigned flags) { return 0; }
 
 int cuDriverGetVersion(int *v)
 {
-        *v = PLAN_DRIVER_VERSION;
+        *v = DRIVER_VERSION;
         return 0;
 }
 
@@ -121,17 +124,17 @@ static int cuMemRelease(struct handle *h)
 static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint,
                                unsigned long long flags)
 {
-        char *q = mmap(NULL, bytes + PLAN_GRANULARITY, PROT_NONE,
+        char *q = mmap(NULL, bytes + GRANULARITY, PROT_NONE,
                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
         if (q == MAP_FAILED)
                 return OUT_OF_MEMORY;
 
-        char *aligned = (char *)(((uintptr_t)q + PLAN_GRANULARITY - 1) & ~(PLAN_GRANULARITY - 1));
+        char *aligned = (char *)(((uintptr_t)q + GRANULARITY - 1) & ~(GRANULARITY - 1));
 
         if (aligned > q)
                 munmap(q, (size_t)(aligned - q));
-        munmap(aligned + bytes, (size_t)(q + PLAN_GRANULARITY - aligned));
+        munmap(aligned + bytes, (size_t)(q + GRANULARITY - aligned));
         *p = aligned;
         return 0;
 }
@@ -274,7 +277,7 @@ static int cuMulticastCreate(struct handle **h, const size_t *prop)
 
 /* ---- kernels ---- */
 
-int plan_cuda_launched(unsigned grid, unsigned block, void **args)
+static int plan_cuda_launched(unsigned grid, unsigned block, void **args)
 {
         if (plan_seen) {
                 plan_seen->grid = grid;
@@ -286,18 +289,145 @@ int plan_cuda_launched(unsigned grid, unsigned block, void **args)
 
 int cuGetProcAddress(const char *name, void **f, int version, uint64_t flags)
 {
-        *f = plan_cuda_driver_find(name);
+        *f = plan_cuda_find(name);
         return *f ? 0 : 500;
 }
 
-static const struct plan_symbol driver[] = {
+/* ---- the runtime, and what of the driver has no state: cuda_calls.def ---- */
+
+#define MEMORY_BYTES (80ull << 30)
+
+/* Public layouts of cuda_runtime_api.h, rewritten (checked against CUDA 13.0's headers). */
+struct dim3 {
+        unsigned x, y, z;
+};
+struct launch_config {
+        struct dim3 grid, block; /* dynamic shared memory, stream, attributes follow */
+};
+struct ipc_handle {
+        char bytes[64];
+};
+struct pointer_attributes {
+        int type, device;
+        void *device_pointer, *host_pointer;
+};
+struct func_attributes {
+        size_t shared_bytes, const_bytes, local_bytes;
+        int max_threads, registers, ptx, binary;
+};
+
+static int set_device(int dev)
+{
+        if (!plan_cuda_gpu(dev))
+                return 101; /* cudaErrorInvalidDevice */
+        plan_device = dev;
+        return 0;
+}
+
+/* cudaDeviceProp up to 13.0: name 0, totalGlobalMem 288, major 360, minor 364; the rest is not
+ * changed. */
+static int device_properties(char *prop, int dev)
+{
+        const struct plan_gpu *gpu = plan_cuda_gpu(dev);
+        size_t memory = MEMORY_BYTES;
+        int major, minor;
+
+        if (!gpu)
+                return 101;
+        major = gpu->sm / 10;
+        minor = gpu->sm % 10;
+        strcpy(prop, "capo virtual GPU");
+        memcpy(prop + 288, &memory, sizeof memory);
+        memcpy(prop + 360, &major, sizeof major);
+        memcpy(prop + 364, &minor, sizeof minor);
+        return 0;
+}
+
+static int device_busid(char *text, int room, int dev)
+{
+        const struct plan_gpu *gpu = plan_cuda_gpu(dev);
+
+        if (!gpu || room <= 0)
+                return 101;
+        snprintf(text, (size_t)room, "%s", gpu->busid);
+        return 0;
+}
+
+static int device_by_busid(int *dev, const char *text)
+{
+        for (uint32_t i = 0; i < plan_machine->n_gpus; i++) {
+                if (!strcasecmp(plan_machine->gpus[i].busid, text)) {
+                        *dev = plan_machine->gpus[i].dev;
+                        return 0;
+                }
+        }
+        return 101;
+}
+
+static int allocate_memory(void **p, size_t n)
+{
+        *p = plan_memory_map(n);
+        return *p ? 0 : 2; /* cudaErrorMemoryAllocation */
+}
+
+static int fill_memory(void *p, int v, size_t n)
+{
+        if (v || !plan_memory_zero(p, n))
+                memset(p, v, n);
+        return 0;
+}
+
+static int pointer_attributes(struct pointer_attributes *a, const void *p)
+{
+        a->type = 2; /* device */
+        a->device = plan_device;
+        a->device_pointer = a->host_pointer = (void *)(uintptr_t)p;
+        return 0;
+}
+
+static int func_attributes(struct func_attributes *a)
+{
+        memset(a, 0, sizeof *a);
+        a->max_threads = 1024;
+        a->registers = 96;
+        a->ptx = a->binary = plan_machine->gpus[0].sm;
+        return 0;
+}
+
+static void *make_cuda_handle(void)
+{
+        static _Atomic uintptr_t next = 0x1000;
+
+        return (void *)(atomic_fetch_add(&next, 16) + 16);
+}
+
+static const char *error_text(int e) { return e ? "an error of capo's virtual CUDA" : "no error"; }
+
+static int entry_point(const char *name, void **f, int *status)
+{
+        *f = plan_cuda_find(name);
+        if (status)
+                *status = *f ? 0 : 1; /* cudaDriverEntryPointSuccess, SymbolNotFound */
+        return 0;
+}
+
+#define CUDA(name, params, ...)      static int virtual_##name params __VA_ARGS__
+#define CUDA_TEXT(name, params, ...) static const char *virtual_##name params __VA_ARGS__
+#include "profiles/plan/virtual/cuda_calls.def"
+
+static const struct {
+        const char *name;
+        void *address;
+} functions[] = {
+#define CUDA(name, params, ...)      {#name, (void *)virtual_##name},
+#define CUDA_TEXT(name, params, ...) {#name, (void *)virtual_##name},
+#include "profiles/plan/virtual/cuda_calls.def"
 #define ROW(name)                   \
         {                           \
 #name, (void *)name \
         }
         ROW(cuInit),
         ROW(cuDriverGetVersion),
-        {"cuDeviceGetAttribute", (void *)plan_cuda_device_attribute},
         ROW(cuMemCreate),
         ROW(cuMemRelease),
         ROW(cuMemAddressReserve),
@@ -310,19 +440,13 @@ static const struct plan_symbol driver[] = {
         ROW(cuMemGetAddressRange),
         ROW(cuMulticastCreate),
         ROW(cuGetProcAddress),
-#undef ROW
 };
 
-void *plan_symbol_find(const struct plan_symbol *list, size_t n, const char *name)
+void *plan_cuda_find(const char *name)
 {
-        for (size_t i = 0; i < n; i++) {
-                if (!strcmp(list[i].name, name))
-                        return list[i].address;
+        for (size_t i = 0; i < N_ELEMENTS(functions); i++) {
+                if (!strcmp(functions[i].name, name))
+                        return functions[i].address;
         }
         return NULL;
-}
-
-void *plan_cuda_driver_find(const char *name)
-{
-        return plan_symbol_find(driver, N_ELEMENTS(driver), name) ?: plan_cuda_runtime_find(name);
 }
