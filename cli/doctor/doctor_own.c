@@ -40,26 +40,25 @@ static const char *find_meant(const char *name)
         return near.word ? near.word : whole;
 }
 
-static void report_unknown_setting(struct capo_findings *f, const char *name)
+/* Is "NAME=value" understood? Return: 0, also if it is not capo's; as capo_env_understood(). */
+static int judge_variable(const char *var, char name[64], const char **type)
 {
-        const char *meant = find_meant(name);
+        const char *equals = strchr(var, '=');
 
-        FOUND(WARN, "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
-              meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+        *type = "";
+        if (!equals || strncmp(var, "CAPO_", 5) != 0)
+                return 0;
+        snprintf(name, 64, "%.*s", (int)(equals - var), var);
+        return capo_env_understood(name, equals + 1, type);
 }
 
 void capo_doctor_misspelt(void (*say)(const char *name, const char *meant))
 {
         for (char **e = environ; *e; e++) {
-                const char *equals = strchr(*e, '='), *type, *meant;
+                const char *type, *meant;
                 char name[64];
 
-                if (!equals || strncmp(*e, "CAPO_", 5) != 0)
-                        continue;
-                snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
-                meant = capo_env_understood(name, equals + 1, &type) == -ENOENT ? find_meant(name)
-                                                                                : NULL;
-                if (meant)
+                if (judge_variable(*e, name, &type) == -ENOENT && (meant = find_meant(name)))
                         say(name, meant);
         }
 }
@@ -68,19 +67,18 @@ void capo_doctor_misspelt(void (*say)(const char *name, const char *meant))
  * every process. */
 static void check_form(struct capo_findings *f, const char *var)
 {
+        const char *type, *meant;
         char name[64];
-        const char *equals = strchr(var, '='), *type = "";
-        int r;
+        int r = judge_variable(var, name, &type);
 
-        if (!equals || strncmp(var, "CAPO_", 5) != 0)
-                return;
-        snprintf(name, sizeof name, "%.*s", (int)(equals - var), var);
-        r = capo_env_understood(name, equals + 1, &type);
-        if (r == -ENOENT)
-                report_unknown_setting(f, name);
-        else if (r < 0)
+        if (r == -ENOENT) {
+                meant = find_meant(name);
+                FOUND(WARN, "%s is set: capo has no such setting%s%s%s; capo env lists them", name,
+                      meant ? "; did you mean " : "", meant ? meant : "", meant ? "?" : "");
+        } else if (r < 0) {
                 FOUND(WARN, "%s=%s is not %s: the default is used; capo env shows it", name,
-                      equals + 1, type);
+                      strchr(var, '=') + 1, type);
+        }
 }
 
 static const char *value_of(const char *name)
