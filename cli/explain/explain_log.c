@@ -55,7 +55,7 @@ static bool matches_query(const struct explain *e, const struct capo_job *job,
                (row->comm != CAPO_NO_COMM && !fnmatch(e->comm, job->comms[row->comm].name, 0));
 }
 
-/* The sizes of the call, ascending, each once. Return: their number; -ENOMEM. */
+/* The sizes of the call, ascending, each once. Return: their number. */
 static long sizes_of(const struct explain *e, const struct capo_job *job, uint64_t **out)
 {
         size_t n = 0, kept = 0;
@@ -82,7 +82,7 @@ static bool settle_size(struct explain *e, const struct capo_job *job)
         long n = sizes_of(e, job, &sizes), first = -1, last = -1, above = 0;
         char from[32], to[32], shown[32];
 
-        if (n <= 0) {
+        if (!n) {
                 capo_error("%s holds no %s", e->log, capo_call_name(e->call));
                 return false;
         }
@@ -148,30 +148,29 @@ static const char *ran_text(uint16_t ran, char *room)
 CLI_ENTITY(ran_row, struct ran, void, RAN_FIELDS);
 
 /* What the program itself asked for in these calls, if anything. */
+#define ASKED_FIELDS(F)                           \
+        F("config", TEXT, of->text)               \
+        F("calls", RANK, of->calls, "calls", "r") \
+        F(NULL, TEXT, *of->text ? of->text : "nothing", "asked for", "l~")
+CLI_ENTITY(asked_row, struct capo_asked, void, ASKED_FIELDS);
+
 static void add_asked(struct cli_page *page, const struct explain *e, const struct capo_job *job)
 {
-        static const struct cli_column columns[] = {{"calls", "r"}, {"asked for", "l~"}};
-        struct cli_section *t =
-                cli_page_section(page, "ASKED BY THE PROGRAM", columns, N_ELEMENTS(columns));
+        struct cli_section *t = cli_page_entity(page, "ASKED BY THE PROGRAM", &asked_row);
         struct capo_asked *asked = NULL;
         long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
 
         cli_section_of(t, "calls of all ranks, as far as they are kept one by one");
         for (long i = 0; i < n; i++)
-                cli_section_row(t, "%llu\t%s", (unsigned long long)asked[i].calls,
-                                *asked[i].text ? asked[i].text : "nothing");
+                cli_section_entity(t, NULL, &asked[i]);
 }
 
 static json_t *asked_json(const struct explain *e, const struct capo_job *job)
 {
         struct capo_asked *asked = NULL;
         long n = capo_job_asked(job, e->call, e->bytes, e->bytes_max, e->comm, &asked);
-        json_t *list = json_array();
 
-        for (long i = 0; i < n; i++)
-                json_array_append_new(list, json_pack("{s:s, s:I}", "config", asked[i].text,
-                                                      "calls", (json_int_t)asked[i].calls));
-        return list;
+        return CLI_ENTITIES(asked_row, NULL, asked, n > 0 ? (size_t)n : 0);
 }
 
 /* "0:1,2,3;1:0,1", as --gpus accepts it, in the order of the ranks' nodes. */
