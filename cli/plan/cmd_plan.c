@@ -5,6 +5,7 @@
 #include "capo/algorithms.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_progress.h"
 #include "cli/base/cli_screen.h"
@@ -269,10 +270,9 @@ static json_t *graphs_json(const struct capo_plan_answer *a)
 
         for (size_t i = 0; i < a->n_graphs; i++) {
                 const struct capo_plan_graph *g = &a->graphs[i];
-                json_t *paths = json_array();
+                json_t *paths =
+                        CLI_EACH(size_t k = 0; k < g->n_paths; k++, json_string(g->paths[k]));
 
-                for (size_t k = 0; k < g->n_paths; k++)
-                        json_array_append_new(paths, json_string(g->paths[k]));
                 json_array_append_new(
                         list,
                         json_pack("{s:i, s:i, s:i, s:i, s:f, s:f, s:s, s:s, s:o}", "node", g->node,
@@ -285,89 +285,64 @@ static json_t *graphs_json(const struct capo_plan_answer *a)
 
 static json_t *reported_json(const struct capo_plan_reported *t)
 {
-        json_t *constants = json_array();
+        json_t *constants =
+                CLI_EACH(int i = 0; i < t->n_constants; i++, json_real(t->constants[i]));
 
-        for (int i = 0; i < t->n_constants; i++)
-                json_array_append_new(constants, json_real(t->constants[i]));
         return json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:o}", "abi", t->abi, "ranks", t->n_ranks,
                          "nodes", t->n_nodes, "nvl_domains", t->nvl_domains, "nvl_min", t->nvl_min,
                          "nvl_max", t->nvl_max, "constants", constants);
+}
+
+/* What a tuner was given, and made of it. */
+static json_t *spy_json(const struct capo_plan_row *s, bool tuned)
+{
+        return json_pack("{s:I, s:o, s:o*, s:o*, s:o*, s:o*}", "told_bytes",
+                         (json_int_t)s->reported_bytes, "costs", costs_json(s, s->cost),
+                         "costs_after", tuned ? costs_json(s, s->cost_after) : NULL,
+                         "tuner_channels", tuned ? json_integer(s->tuner_channels) : NULL, "chunk",
+                         s->chunk ? json_integer(s->chunk) : NULL, "tuner_chunk",
+                         s->chunk && tuned ? json_integer(s->tuner_chunk) : NULL);
 }
 
 static json_t *compare_json(const struct plan_options *o, const struct capo_plan_answer *plain,
                             const struct capo_plan_answer *tuned,
                             const struct capo_plan_comparison *c)
 {
-        json_t *rows = json_array(), *root;
-        char version[16];
-        unsigned n_nodes = plan_nodes(o);
+        json_t *rows = json_array();
+        char version[16], second[16];
+        bool two = o->q.nccl_2 && tuned;
 
         for (size_t i = 0; i < plain->n_rows; i++) {
                 const struct capo_plan_row *r = &plain->rows[i];
-                json_t *row = json_pack("{s:s, s:I, s:o}", "coll", capo_coll_word(r->coll), "bytes",
-                                        (json_int_t)r->bytes, "default", choice_json(r));
+                const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
+                json_t *row = json_pack(
+                        "{s:s, s:I, s:o, s:o, s:o*, s:s*, s:b}", "coll", capo_coll_word(r->coll),
+                        "bytes", (json_int_t)r->bytes, "default", choice_json(r),
+                        d && o->q.nccl_2 ? "second" : "profile",
+                        d ? choice_json(&d->with) : json_null(), "same",
+                        d ? json_boolean(d->same) : NULL, "rule", d && o->by_rules ? d->rule : NULL,
+                        "ranks_agree", r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree));
 
-                if (c->rows) {
-                        json_object_set_new(row, o->q.nccl_2 ? "second" : "profile",
-                                            choice_json(&c->rows[i].with));
-                        json_object_set_new(row, "same", json_boolean(c->rows[i].same));
-                        if (o->by_rules)
-                                json_object_set_new(row, "rule", json_string(c->rows[i].rule));
-                } else {
-                        json_object_set_new(row, "profile", json_null());
-                }
-                json_object_set_new(
-                        row, "ranks_agree",
-                        json_boolean(r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree)));
-                if (o->q.spy) {
-                        const struct capo_plan_row *s = tuned ? &tuned->rows[i] : r;
-
-                        json_object_set_new(row, "told_bytes",
-                                            json_integer((json_int_t)s->reported_bytes));
-                        json_object_set_new(row, "costs", costs_json(s, s->cost));
-                        if (tuned) {
-                                json_object_set_new(row, "costs_after",
-                                                    costs_json(s, s->cost_after));
-                                json_object_set_new(row, "tuner_channels",
-                                                    json_integer(s->tuner_channels));
-                        }
-                        if (s->chunk)
-                                json_object_set_new(row, "chunk", json_integer(s->chunk));
-                        if (s->chunk && tuned)
-                                json_object_set_new(row, "tuner_chunk",
-                                                    json_integer(s->tuner_chunk));
-                }
+                if (o->q.spy)
+                        json_object_update_new(row, spy_json(tuned ? &tuned->rows[i] : r, tuned));
                 json_array_append_new(rows, row);
         }
-        root = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o}", "nccl",
-                         capo_nccl_text((uint32_t)plain->version, version, sizeof version),
-                         "libnccl", o->q.libnccl, "times", "NCCL's model", "ranks",
-                         (int)o->q.n_ranks, "nodes", (int)n_nodes, "nccl_nodes",
-                         plain->reported.n_nodes, "gpus", cli_json_gpus(o->q.ranks, o->q.n_ranks),
-                         "profiler_abi", plain->profiler_abi, "rows", rows);
-        json_object_set_new(root, "domain_nodes", json_integer(o->q.domain ? o->q.domain : 1));
-        json_object_set_new(root, "asked_ranks", json_integer(plain->asked));
-        json_object_set_new(root, "asked_nodes", json_integer(plain->asked_nodes));
-        json_object_set_new(root, "wall_ms",
-                            json_real(plain->wall_ms + (tuned ? tuned->wall_ms : 0)));
-        if (o->q.nccl_2 && tuned) {
-                json_object_set_new(root, "nccl_2",
-                                    json_string(capo_nccl_text((uint32_t)tuned->version, version,
-                                                               sizeof version)));
-                json_object_set_new(root, "libnccl_2", json_string(o->q.libnccl_2));
-        }
-        if (*o->advice.order)
-                json_object_set_new(root, "best_order", json_string(o->advice.order));
-        if (*o->advice.gpus)
-                json_object_set_new(root, "other_gpus", json_string(o->advice.gpus));
-        if (c->no_match)
-                json_object_set_new(root, "no_rule_holds", json_string(c->no_match));
-        if (o->graph)
-                json_object_set_new(root, "graphs", graphs_json(plain));
-        if (o->q.spy)
-                json_object_set_new(root, "told",
-                                    reported_json(&(tuned ? tuned : plain)->reported));
-        return root;
+        return json_pack(
+                "{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o, s:i, s:i, s:i, s:f, s:s*, s:s*, s:s*, "
+                "s:s*, s:s*, s:o*, s:o*}",
+                "nccl", capo_nccl_text((uint32_t)plain->version, version, sizeof version),
+                "libnccl", o->q.libnccl, "times", "NCCL's model", "ranks", (int)o->q.n_ranks,
+                "nodes", (int)plan_nodes(o), "nccl_nodes", plain->reported.n_nodes, "gpus",
+                cli_json_gpus(o->q.ranks, o->q.n_ranks), "profiler_abi", plain->profiler_abi,
+                "rows", rows, "domain_nodes", o->q.domain ? o->q.domain : 1, "asked_ranks",
+                plain->asked, "asked_nodes", plain->asked_nodes, "wall_ms",
+                plain->wall_ms + (tuned ? tuned->wall_ms : 0), "nccl_2",
+                two ? capo_nccl_text((uint32_t)tuned->version, second, sizeof second) : NULL,
+                "libnccl_2", two ? o->q.libnccl_2 : NULL, "best_order",
+                *o->advice.order ? o->advice.order : NULL, "other_gpus",
+                *o->advice.gpus ? o->advice.gpus : NULL, "no_rule_holds", c->no_match, "graphs",
+                o->graph ? graphs_json(plain) : NULL, "told",
+                o->q.spy ? reported_json(&(tuned ? tuned : plain)->reported) : NULL);
 }
 
 static int print_plan(struct plan_options *o, const struct capo_plan_answer *own,

@@ -12,7 +12,8 @@
 struct candidate {
         int gpu; /* index in the topology */
         bool mig, slice, taken;
-        char uuid[CAPO_UUID_ROOM], old_name[CAPO_UUID_ROOM + 32]; /* "": none */
+        const char *uuid;                   /* "": none */
+        char old_name[CAPO_UUID_ROOM + 32]; /* the same */
 };
 
 struct finder {
@@ -55,24 +56,19 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
 
         if (!nvml) {
                 for (size_t i = 0; i < f->t->n_gpus && f->n_gpus < CAPO_NVML_GPUS; i++) {
-                        struct candidate *c = &f->gpus[f->n_gpus++];
-
-                        *c = (struct candidate){.gpu = (int)i};
-                        snprintf(c->uuid, sizeof c->uuid, "%s", f->t->gpus[i].uuid);
+                        f->gpus[f->n_gpus++] =
+                                (struct candidate){.gpu = (int)i, .uuid = f->t->gpus[i].uuid};
                 }
                 return;
         }
         for (int i = 0; i < nvml->n_gpus; i++) {
-                struct candidate *c = &f->gpus[f->n_gpus];
+                const struct capo_nvml_gpu *g = &nvml->gpus[i];
 
-                at[i] = by_busid(f->t, nvml->gpus[i].busid);
-                if (at[i] < 0) {
-                        unknown++;
-                        continue;
-                }
-                *c = (struct candidate){.gpu = at[i], .mig = nvml->gpus[i].mig};
-                snprintf(c->uuid, sizeof c->uuid, "%s", nvml->gpus[i].uuid);
-                f->n_gpus++;
+                at[i] = by_busid(f->t, g->busid);
+                unknown += at[i] < 0;
+                if (at[i] >= 0)
+                        f->gpus[f->n_gpus++] =
+                                (struct candidate){.gpu = at[i], .mig = g->mig, .uuid = g->uuid};
         }
         for (int i = 0; i < nvml->n_slices; i++) {
                 const struct capo_nvml_slice *s = &nvml->slices[i];
@@ -80,8 +76,8 @@ static void collect_candidates(struct finder *f, const struct capo_nvml *nvml)
 
                 if (at[s->gpu] < 0)
                         continue;
-                *c = (struct candidate){.gpu = at[s->gpu], .mig = true, .slice = true};
-                snprintf(c->uuid, sizeof c->uuid, "%s", s->uuid);
+                *c = (struct candidate){
+                        .gpu = at[s->gpu], .mig = true, .slice = true, .uuid = s->uuid};
                 snprintf(c->old_name, sizeof c->old_name, "MIG-%s/%u/%u", nvml->gpus[s->gpu].uuid,
                          s->gi, s->ci);
                 f->n_slices++;
@@ -250,8 +246,6 @@ int capo_visible_find(const struct capo_topology *t, const struct capo_nvml *nvm
         int r = 1;
 
         memset(out, 0, sizeof *out);
-        if ((list && !copy))
-                return capo_why(-EINVAL, why, room, "out of memory");
         f->t = t;
         f->out = out;
         collect_candidates(f, nvml);

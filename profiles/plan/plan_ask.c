@@ -163,11 +163,7 @@ static int prepare_run(struct run *run)
                 run->job->rows[i].row.coll = q->asks[i].coll;
                 run->job->rows[i].row.bytes = q->asks[i].bytes;
         }
-        r = prepare_machines(run);
-        if (r == 0)
-                r = prepare_ranks(run);
-        if (r == 0)
-                r = prepare_asked(run, whole);
+        r = prepare_machines(run) ?: prepare_ranks(run) ?: prepare_asked(run, whole);
         if (r == 0 && !whole) {
                 run->job->messages = messages;
                 run->job->messages_end = size;
@@ -357,7 +353,6 @@ static int folder_new(struct run *run)
 {
         char virtual[PLAN_PATH], tuner[PATH_MAX];
         bool own = run->q->tuner && !run->q->wrap && strchr(run->q->tuner, '/');
-        int r;
 
         snprintf(run->folder, sizeof run->folder, "%s/capo-plan-XXXXXX", capo_file_temp_folder());
         if (!mkdtemp(run->folder)) {
@@ -369,10 +364,9 @@ static int folder_new(struct run *run)
                  run->q->tools ? run->q->tools : "");
         if (own && !realpath(run->q->tuner, tuner))
                 return say(run, -errno, "%s: %s", run->q->tuner, strerror(errno));
-        r = link_plugin(run, PLAN_NET_LINK, virtual);
-        if (r == 0)
-                r = link_plugin(run, PLAN_PROFILER_LINK, virtual);
-        return r ? r : link_plugin(run, PLAN_TUNER_LINK, own ? tuner : virtual);
+        return link_plugin(run, PLAN_NET_LINK, virtual)
+                       ?: link_plugin(run, PLAN_PROFILER_LINK, virtual)
+                       ?: link_plugin(run, PLAN_TUNER_LINK, own ? tuner : virtual);
 }
 
 int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why,
@@ -387,15 +381,12 @@ int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *o
         run->fd = -1;
         run->why = why;
         run->room = room;
-        r = folder_new(run);
-        if (r == 0)
-                r = prepare_run(run);
+        r = folder_new(run) ?: prepare_run(run);
         for (uint32_t n = 0; r == 0 && n < run->job->n_nodes; n++)
                 r = run->job->units[run->job->node_unit[n]].real ? start_worker(run, n) : 0;
         if (r == 0)
-                r = watch_workers(run);
-        if (r == 0)
-                r = plan_answer_read(run->job, q, run->folder, out, why, room);
+                r = watch_workers(run)
+                            ?: plan_answer_read(run->job, q, run->folder, out, why, room);
         clean_up_run(run);
         free(run);
         if (r < 0)

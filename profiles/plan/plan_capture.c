@@ -292,10 +292,7 @@ int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size
         *found = (struct capo_capture){0};
         c->out = out;
         c->found = found;
-        if (hwloc_topology_init(&c->topology) < 0) {
-                free(c);
-                return -ENOMEM;
-        }
+        hwloc_topology_init(&c->topology);
         hwloc_topology_set_io_types_filter(c->topology, HWLOC_TYPE_FILTER_KEEP_ALL);
         if (hwloc_topology_load(c->topology) < 0) {
                 capo_why(-EIO, why, room, "hwloc sees no machine here: %s", strerror(errno));

@@ -25,24 +25,26 @@ struct unique_id {
         char bytes[128];
 };
 
+#define BUFFERS const void *src, void *dst, size_t count, int type
+#define FUNCTIONS(F)                                                                           \
+        F(GetVersion, false, int, (int *version))                                              \
+        F(GetUniqueId, false, int, (struct unique_id * id))                                    \
+        F(CommInitRank, false, int, (void **comm, int n_ranks, struct unique_id id, int rank)) \
+        F(GetErrorString, false, const char *, (int rc))                                       \
+        F(GetLastError, true, const char *, (void *comm))                                      \
+        F(AllReduce, false, int, (BUFFERS, int op, void *comm, void *stream))                  \
+        F(Broadcast, false, int, (BUFFERS, int root, void *comm, void *stream))                \
+        F(Reduce, false, int, (BUFFERS, int op, int root, void *comm, void *stream))           \
+        F(AllGather, false, int, (BUFFERS, void *comm, void *stream))                          \
+        F(ReduceScatter, false, int, (BUFFERS, int op, void *comm, void *stream))              \
+        F(MemAlloc, true, int, (void **p, size_t bytes))                                       \
+        F(CommWindowRegister, true, int,                                                       \
+          (void *comm, void *p, size_t bytes, void **window, int flags))
+
 static struct {
-        int (*GetVersion)(int *version);
-        int (*GetUniqueId)(struct unique_id *id);
-        int (*CommInitRank)(void **comm, int n_ranks, struct unique_id id, int rank);
-        const char *(*GetErrorString)(int rc);
-        const char *(*GetLastError)(void *comm);
-        int (*AllReduce)(const void *src, void *dst, size_t count, int type, int op, void *comm,
-                         void *stream);
-        int (*Broadcast)(const void *src, void *dst, size_t count, int type, int root, void *comm,
-                         void *stream);
-        int (*Reduce)(const void *src, void *dst, size_t count, int type, int op, int root,
-                      void *comm, void *stream);
-        int (*AllGather)(const void *src, void *dst, size_t count, int type, void *comm,
-                         void *stream);
-        int (*ReduceScatter)(const void *src, void *dst, size_t count, int type, int op, void *comm,
-                             void *stream);
-        int (*MemAlloc)(void **p, size_t bytes);
-        int (*CommWindowRegister)(void *comm, void *p, size_t bytes, void **window, int flags);
+#define FUNCTION(name, optional, type, parameters) type(*name) parameters;
+        FUNCTIONS(FUNCTION)
+#undef FUNCTION
 } nccl;
 
 static const struct {
@@ -50,16 +52,8 @@ static const struct {
         void **to;
         bool optional;
 } functions[] = {
-#define FUNCTION(name, optional)                            \
-        {                                                   \
-                "nccl" #name, (void **)&nccl.name, optional \
-        }
-        FUNCTION(GetVersion, false),   FUNCTION(GetUniqueId, false),
-        FUNCTION(CommInitRank, false), FUNCTION(GetErrorString, false),
-        FUNCTION(GetLastError, true),  FUNCTION(AllReduce, false),
-        FUNCTION(Broadcast, false),    FUNCTION(Reduce, false),
-        FUNCTION(AllGather, false),    FUNCTION(ReduceScatter, false),
-        FUNCTION(MemAlloc, true),      FUNCTION(CommWindowRegister, true),
+#define FUNCTION(name, optional, type, parameters) {"nccl" #name, (void **)&nccl.name, optional},
+        FUNCTIONS(FUNCTION)
 #undef FUNCTION
 };
 
