@@ -10,7 +10,7 @@
 #include <sys/wait.h>
 
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 #include "cli/doctor/network_devices.h"
 #include "core/base/clock.h"
 #include "core/base/file.h"

@@ -4,7 +4,7 @@
  * are not in the file: only a program that links NCCL itself is certainly unaffected. */
 #include "core/base/file.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
 

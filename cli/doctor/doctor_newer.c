@@ -3,20 +3,9 @@
  * would load. */
 #include "core/base/nccl_release.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
-
-struct strange {
-        char names[600];
-};
-
-static void add_strange_name(const char *name, void *arg)
-{
-        struct strange *s = arg;
-
-        capo_nccl_strange(s->names, sizeof s->names, name);
-}
 
 static void say_abi(struct capo_findings *f, const struct capo_elf_file *elf, const char *release,
                     const char *kind, const char *stem, int newest)
@@ -41,16 +30,19 @@ void capo_doctor_newer(struct capo_findings *f, const char *path, const char *re
 #include "capo/plugin_abis.def"
         };
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
-        struct strange s = {""};
+        char names[600] = "";
 
         if (capo_elf_open(path, &elf) < 0)
                 return;
-        capo_elf_each_export(&elf, add_strange_name, &s);
-        if (*s.names)
+        for (struct capo_elf_symbol s = {0}; capo_elf_next(&elf, SHT_DYNSYM, &s);) {
+                if (s.symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(s.symbol->st_info) == STT_FUNC)
+                        capo_nccl_strange(names, sizeof names, s.name);
+        }
+        if (*names)
                 FOUND(WARN,
                       "NCCL %s has functions that this capo does not know (%s): calls of them will be in no "
                       "log",
-                      release, s.names);
+                      release, names);
         say_abi(f, &elf, release, "tuner", "ncclTunerPlugin_v", tuners[N_ELEMENTS(tuners) - 1]);
         say_abi(f, &elf, release, "profiler", "ncclProfiler_v",
                 profilers[N_ELEMENTS(profilers) - 1]);

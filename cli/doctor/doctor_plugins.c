@@ -11,7 +11,7 @@
 #include "core/base/plugin_file.h"
 #include "cli/doctor/doctor.h"
 #include "cli/doctor/doctor_plugins.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "plugins", __VA_ARGS__)
 

@@ -9,7 +9,7 @@
 #include "core/base/file.h"
 #include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "recording", __VA_ARGS__)
 

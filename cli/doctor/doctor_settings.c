@@ -8,7 +8,7 @@
 #include "capo/collectives.h"
 #include "cli/base/near_word.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"

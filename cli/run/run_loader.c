@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "capo/env.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 #include "cli/run/run_loader.h"
 #include "core/base/file.h"
 #include "core/base/xalloc.h"

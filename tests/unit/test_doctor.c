@@ -10,7 +10,7 @@
 #include "core/base/util.h"
 #include "cli/base/cli_machine.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 #include "cli/doctor/network_settings.h"
 
 /* Stands in for the one that asks NCCL, which tests/cli/doctor.sh tries: nothing is known here. */

@@ -3,7 +3,7 @@
 #include <criterion/criterion.h>
 #include <sys/mman.h>
 
-#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/patch.h"
 
 static const char *said;
 

@@ -6,18 +6,18 @@
 #include <sys/mman.h>
 
 #include "core/base/util.h"
-#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/patch.h"
 
 #if defined(__x86_64__)
 static const uint8_t jump[6] = {0xff, 0x25, 0, 0, 0, 0}; /* jmp *0(%rip) */
-static_assert(sizeof jump + sizeof(void *) == CAPO_PATCH_BYTES, "symtab.h");
+static_assert(sizeof jump + sizeof(void *) == CAPO_PATCH_BYTES, "patch.h");
 /* mov $argument, %rdi; movabs $function, %rax; jmp *%rax */
 static const uint8_t stub[] = {0x48, 0xbf, 0, 0, 0, 0, 0, 0, 0, 0,    0x48,
                                0xb8, 0,    0, 0, 0, 0, 0, 0, 0, 0xff, 0xe0};
 enum { STUB_ARGUMENT = 2, STUB_FUNCTION = 12, CODE_STEP = 1 };
 #elif defined(__aarch64__)
 static const uint32_t jump[2] = {0x58000050, 0xd61f0200}; /* ldr x16, . + 8; br x16 */
-static_assert(sizeof jump + sizeof(void *) == CAPO_PATCH_BYTES, "symtab.h");
+static_assert(sizeof jump + sizeof(void *) == CAPO_PATCH_BYTES, "patch.h");
 /* ldr x0, . + 16; ldr x16, . + 20; br x16; nop; argument; function */
 static const uint32_t stub[] = {0x58000080, 0x580000b0, 0xd61f0200, 0xd503201f, 0, 0, 0, 0};
 enum { STUB_ARGUMENT = 16, STUB_FUNCTION = 24, CODE_STEP = 4 };

@@ -26,7 +26,7 @@ extern _Thread_local struct plan_seen *plan_seen;
 /* 2.19 to 2.21 do not report their choice to a plugin, but the work that they pass to the kernel
  * has the number of the device function.
  *
- * plan_kernel_table()  - for capo_elf_symbols(): finds NCCL's table from (collective, type,
+ * plan_kernel_table()  - for each symbol: finds NCCL's table from (collective, type,
  *                        algorithm, protocol) to that number
  * plan_kernel_work()   - the number, from the arguments of a launch; -1 without the table
  * plan_kernel_decode() - sets seen->algo and proto if the number has one meaning for @func */
@@ -52,7 +52,7 @@ int plan_memory_range(void *address, void **base, size_t *bytes);
  * created goes through the job's memory. What the missing nodes would send is derived from two
  * nodes of the same kind. No connections are made.
  *
- * plan_standin_symbol() - for capo_elf_symbols(): notes or redirects a function of NCCL
+ * plan_standin_symbol() - for each symbol: notes or redirects a function of NCCL
  * plan_standin_patch()  - after all symbols, with room for jumps in NCCL's code; -ENOEXEC after
  *                         plan_fail(): something is missing
  * plan_standin_begin()  - the calling thread simulates the rank job->asked[@asked] */
@@ -105,7 +105,7 @@ void plan_preset_found(void *at);
 int plan_preset_patch(char *code, size_t n, void *spare);
 int plan_preset_make_up(char *all, size_t size, int *rank);
 
-/* plan_host_symbol()         - for capo_elf_symbols(): finds NCCL's name of this host
+/* plan_host_symbol()         - for each symbol: finds NCCL's name of this host
  * plan_host_write_topology() - if NVLink domains have several nodes, replaces the machine's
  * topology
  *                              file by one with that name; call it before the first communicator */

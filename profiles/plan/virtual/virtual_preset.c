@@ -7,7 +7,7 @@
  * In NCCL 2.19 to 2.32, ncclTopoPreset(comm, graphs, ranks) depends on comm->rank, overwrites
  * @ranks and comm->channels, and @ranks is in what the rank gathers next (connect.cc). */
 
-#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/patch.h"
 #include "profiles/plan/virtual/virtual.h"
 
 static int (*real_preset)(void *comm, void *graphs, void *ranks);

@@ -21,7 +21,7 @@
  * socket.h). */
 #include <malloc.h>
 
-#include "profiles/plan/virtual/symtab.h"
+#include "profiles/plan/virtual/patch.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "profiles/plan/virtual/virtual_job.h"
 

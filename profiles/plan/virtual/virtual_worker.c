@@ -5,7 +5,6 @@
  * nothing waits for them and communicators are not destroyed: when all ranks of all nodes have made
  * their last call, the process exits. */
 #include <dlfcn.h>
-#include <elf.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -15,7 +14,8 @@
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "profiles/plan/virtual/symtab.h"
+#include "profiles/machine/elf_file.h"
+#include "profiles/plan/virtual/patch.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "profiles/plan/virtual/virtual_job.h"
 
@@ -105,12 +105,30 @@ static int patch_one(const char *name, uint64_t value, uint64_t size, void *arg)
         return r;
 }
 
+/* Call @each for every symbol of that type in .symtab, the table that the dynamic linker does not
+ * need and `strip` removes. libnccl contains its CUDA runtime as local functions, and only this table
+ * has their addresses. Return: 0; what @each returned; -ENODATA: there is no table. */
+static int walk_symbols(unsigned type,
+                        int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
+                        void *arg)
+{
+        _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        struct capo_elf_symbol s = {0};
+        int r = capo_elf_open(plan_job->libnccl, &elf);
+
+        while (!r && capo_elf_next(&elf, SHT_SYMTAB, &s)) {
+                if (ELF64_ST_TYPE(s.symbol->st_info) == type && s.symbol->st_value)
+                        r = each(s.name, s.symbol->st_value, s.symbol->st_size, arg);
+        }
+        return r || s.name ? r : -ENODATA;
+}
+
 static int redirect_cuda(void *handle)
 {
         struct link_map *map;
-        char why[256] = "";
         size_t room = 1 << 16;
         struct patching p = {0};
+        int r;
 
         if (dlinfo(handle, RTLD_DI_LINKMAP, &map) != 0)
                 return -EINVAL;
@@ -120,11 +138,13 @@ static int redirect_cuda(void *handle)
         if (p.stub == MAP_FAILED)
                 return -errno;
         p.stub_end = p.stub + room;
-
-        int r = capo_elf_symbols(plan_job->libnccl, STT_FUNC, patch_one, &p, why, sizeof why);
-
-        if (r < 0)
-                plan_fail("%s: %s", plan_job->libnccl, why[0] ? why : strerror(-r));
+        r = walk_symbols(STT_FUNC, patch_one, &p);
+        if (r == -ENODATA)
+                plan_fail(
+                        "%s: stripped: it has no .symtab, so the CUDA runtime inside it cannot be found",
+                        plan_job->libnccl);
+        else if (r < 0)
+                plan_fail("%s: %s", plan_job->libnccl, strerror(-r));
         else if (p.patched < 50)
                 plan_fail(
                         "%s: only %u CUDA runtime functions found in its .symtab: not a libnccl with a static CUDA "
@@ -135,8 +155,7 @@ static int redirect_cuda(void *handle)
         if (plan_job->messages && plan_standin_patch(p.base, p.spare) < 0)
                 return -ENOEXEC;
         if (capo_nccl_has(plan_job->version, CAPO_NCCL_KERNELS_BY_TABLE))
-                capo_elf_symbols(plan_job->libnccl, STT_OBJECT, plan_kernel_table, p.base, why,
-                                 sizeof why);
+                walk_symbols(STT_OBJECT, plan_kernel_table, p.base);
         return 0;
 }
 

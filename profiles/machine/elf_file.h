@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reads an ELF file for doctor; it is mapped, never run or loaded. */
+/* Reads an ELF file; it is mapped, never run or loaded. */
 #pragma once
 
+#include <elf.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -32,9 +33,16 @@ bool capo_elf_exports(const struct capo_elf_file *elf, const char *name);
  * perhaps not exported. */
 bool capo_elf_contains(const struct capo_elf_file *elf, const char *name);
 
-/** capo_elf_each_export() - call @each with the name of every exported function. */
-void capo_elf_each_export(const struct capo_elf_file *elf,
-                          void (*each)(const char *name, void *arg), void *arg);
+/* Where a walk along symbols is; {0}: at the begin. */
+struct capo_elf_symbol {
+        const char *name;
+        const Elf64_Sym *symbol;
+        uint64_t section, next;
+};
+
+/** capo_elf_next() - the next named symbol of the tables of a kind (SHT_SYMTAB, SHT_DYNSYM). Return:
+ * is there one? */
+bool capo_elf_next(const struct capo_elf_file *elf, unsigned table, struct capo_elf_symbol *s);
 
 /** capo_elf_highest() - the highest number that follows @stem in its read-only strings; 0: none.
  * Names that a library looks up are there. */

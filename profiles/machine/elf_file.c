@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "core/base/util.h"
-#include "cli/doctor/elf_file.h"
+#include "profiles/machine/elf_file.h"
 
 int capo_elf_open(const char *path, struct capo_elf_file *elf)
 {
@@ -81,56 +80,49 @@ bool capo_elf_loader(const struct capo_elf_file *elf, char *path, size_t room)
         return false;
 }
 
-/* Visit every symbol of the tables of that kind; a function that returns true stops. */
-static bool each_symbol(const struct capo_elf_file *elf, unsigned table,
-                        bool (*each)(const Elf64_Sym *symbol, const char *name, size_t room,
-                                     void *arg),
-                        void *arg)
+static const Elf64_Shdr *sections_of(const struct capo_elf_file *elf, unsigned *n)
 {
         const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Shdr *sections =
-                file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
 
-        for (unsigned i = 0; sections && i < head->e_shnum; i++) {
-                const Elf64_Shdr *s = &sections[i], *str;
+        *n = head->e_shnum;
+        return file_range(elf, head->e_shoff, head->e_shnum, sizeof(Elf64_Shdr));
+}
+
+bool capo_elf_next(const struct capo_elf_file *elf, unsigned table, struct capo_elf_symbol *s)
+{
+        unsigned n_sections;
+        const Elf64_Shdr *sections = sections_of(elf, &n_sections);
+
+        for (; sections && s->section < n_sections; s->section++, s->next = 0) {
+                const Elf64_Shdr *of = &sections[s->section], *str;
                 const Elf64_Sym *symbols;
                 const char *strings;
-                size_t n = s->sh_size / sizeof *symbols;
+                uint64_t n = of->sh_size / sizeof *symbols;
 
-                if (s->sh_type != table || s->sh_link >= head->e_shnum)
+                if (of->sh_type != table || of->sh_link >= n_sections)
                         continue;
-                str = &sections[s->sh_link];
-                symbols = file_range(elf, s->sh_offset, n, sizeof *symbols);
+                str = &sections[of->sh_link];
+                symbols = file_range(elf, of->sh_offset, n, sizeof *symbols);
                 strings = file_range(elf, str->sh_offset, str->sh_size, 1);
-                if (!symbols || !strings)
-                        continue;
-                for (size_t k = 0; k < n; k++) {
-                        if (symbols[k].st_name < str->sh_size &&
-                            each(&symbols[k], strings + symbols[k].st_name,
-                                 str->sh_size - symbols[k].st_name, arg))
+                while (symbols && strings && s->next < n) {
+                        s->symbol = &symbols[s->next++];
+                        s->name = strings + s->symbol->st_name;
+                        if (s->symbol->st_name < str->sh_size &&
+                            memchr(s->name, 0, str->sh_size - s->symbol->st_name))
                                 return true;
                 }
         }
         return false;
 }
 
-struct wanted_symbol {
-        const char *name;
-        bool defined;
-};
-
-static bool is_wanted(const Elf64_Sym *symbol, const char *name, size_t room, void *arg)
-{
-        const struct wanted_symbol *wanted = arg;
-
-        return (symbol->st_shndx != SHN_UNDEF) == wanted->defined &&
-               !strncmp(name, wanted->name, room);
-}
-
 static bool has_symbol(const struct capo_elf_file *elf, unsigned table, const char *name,
                        bool defined)
 {
-        return each_symbol(elf, table, is_wanted, &(struct wanted_symbol){name, defined});
+        for (struct capo_elf_symbol s = {0}; capo_elf_next(elf, table, &s);) {
+                if ((s.symbol->st_shndx != SHN_UNDEF) == defined && !strcmp(s.name, name))
+                        return true;
+        }
+        return false;
 }
 
 bool capo_elf_exports(const struct capo_elf_file *elf, const char *name)
@@ -148,36 +140,14 @@ bool capo_elf_contains(const struct capo_elf_file *elf, const char *name)
         return has_symbol(elf, SHT_SYMTAB, name, true);
 }
 
-struct each_export {
-        void (*each)(const char *name, void *arg);
-        void *arg;
-};
-
-static bool pass_on(const Elf64_Sym *symbol, const char *name, size_t room, void *arg)
-{
-        const struct each_export *e = arg;
-
-        if (symbol->st_shndx != SHN_UNDEF && ELF64_ST_TYPE(symbol->st_info) == STT_FUNC &&
-            memchr(name, 0, room))
-                e->each(name, e->arg);
-        return false;
-}
-
-void capo_elf_each_export(const struct capo_elf_file *elf,
-                          void (*each)(const char *name, void *arg), void *arg)
-{
-        each_symbol(elf, SHT_DYNSYM, pass_on, &(struct each_export){each, arg});
-}
-
 /* The next read-only data from section *@i on, without code and GPU code, which is most of the
  * file. NULL: no more. */
 static const char *next_constants(const struct capo_elf_file *elf, unsigned *i, size_t *size)
 {
-        const Elf64_Ehdr *head = (const Elf64_Ehdr *)elf->bytes;
-        const Elf64_Shdr *sections =
-                file_range(elf, head->e_shoff, head->e_shnum, sizeof *sections);
+        unsigned n;
+        const Elf64_Shdr *sections = sections_of(elf, &n);
 
-        while (sections && *i < head->e_shnum) {
+        while (sections && *i < n) {
                 const Elf64_Shdr *s = &sections[(*i)++];
                 const char *at;
 

@@ -1,21 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Finds and patches functions of a loaded shared object that it does not export. */
+/* Redirects functions of a loaded shared object that it does not export. */
 #pragma once
 
 #include <stddef.h>
 #include <stdint.h>
-
-/** capo_elf_symbols() - call @each for every defined function or object in .symtab of a file
- * @path: an ELF64 shared object with this machine's architecture and byte order
- * @type: STT_FUNC or STT_OBJECT of <elf.h>
- * @each: name, value (relative to the load address), size; a non-zero result stops and is returned
- * @why: a sentence on error
- *
- * Return: 0; what @each returned; -ENOEXEC: not such a file; -ENODATA: stripped, without .symtab;
- * negative errno. */
-int capo_elf_symbols(const char *path, unsigned type,
-                     int (*each)(const char *name, uint64_t value, uint64_t size, void *arg),
-                     void *arg, char *why, size_t why_room);
 
 /** capo_patch_jump() - make the code at @from jump to @to
  * @from: begin of a function of at least CAPO_PATCH_BYTES in a mapping of this process; no thread
