@@ -506,7 +506,7 @@ static const struct cli_option options[] = {
         {"tuner", CLI_FILE(struct plan_options, q.tuner, "FILE.so"),
          "ask again with another tuner plugin", .rare = true},
         {"spy", CLI_FLAG(struct plan_options, q.spy),
-         "print what NCCL gives a tuner: init arguments, model constants, cost tables",
+         "print what NCCL gives a tuner: init arguments, cost tables; with --json also its model's constants",
          .rare = true},
         {"graph", CLI_FLAG(struct plan_options, graph),
          "also the rings, trees and bandwidths that NCCL found"},

@@ -109,50 +109,6 @@ static void add_graphs(struct cli_page *page, const struct capo_plan_answer *a)
         }
 }
 
-static void add_constants(struct cli_page *page, const double *c)
-{
-        static const struct cli_column latencies[] = {{"us, LL/LL128/Simple", "l"},
-                                                      {"base", "r"},
-                                                      {"NVLink", "r"},
-                                                      {"PCI", "r"},
-                                                      {"network", "r"}};
-        static const struct cli_column limits[] = {{"GB/s, 1/2/more nodes", "l"},
-                                                   {"Volta", "r"},
-                                                   {"Ampere", "r"},
-                                                   {"Hopper", "r"},
-                                                   {"Blackwell", "r"}};
-        static const struct {
-                const char *name;
-                int at;
-        } tables[] = {{"LL, all channels", 84},
-                      {"LL128 Ring, one", 96},
-                      {"LL128 Tree, one", 108},
-                      {"Tree, one", 120},
-                      {"NVLSTree, one", 132}};
-        struct cli_section *s =
-                cli_page_section(page, "LATENCIES", latencies, N_ELEMENTS(latencies));
-
-        cli_section_of(s, "of NCCL's model (ncclTunerConstants)");
-        for (int a = 0; a < 7; a++) {
-                cli_section_cell(s, "%s", capo_algo_name((unsigned)a + 1));
-                for (int l = 0; l < 4; l++) {
-                        const double *h = l ? c + 21 + (l - 1) * 21 + a * 3 : c + a * 3;
-
-                        cli_section_cell(s, "%g/%g/%g", h[0], h[1], h[2]);
-                }
-        }
-        s = cli_page_section(page, "BANDWIDTHS", limits, N_ELEMENTS(limits));
-        cli_section_of(s, "largest, of NCCL's model");
-        for (size_t t = 0; t < N_ELEMENTS(tables); t++) {
-                cli_section_cell(s, "%s", tables[t].name);
-                for (int g = 0; g < 4; g++) {
-                        const double *b = c + tables[t].at + g * 3;
-
-                        cli_section_cell(s, "%g/%g/%g", b[0], b[1], b[2]);
-                }
-        }
-}
-
 static void add_costs(struct cli_section *s, const char *call, const char *size,
                       const struct capo_plan_row *r,
                       const float cost[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS])
@@ -184,8 +140,6 @@ static void add_spy(struct cli_page *page, const struct capo_plan_answer *a, boo
                          a->reported.nvl_domains, a->reported.nvl_min, a->reported.nvl_max);
         cli_section_line(s, "init: %d ranks, %d nodes%s", a->reported.n_ranks, a->reported.n_nodes,
                          domains);
-        if (a->reported.n_constants)
-                add_constants(page, a->reported.constants);
         s = cli_page_section(page, "PREDICTED TIMES", columns, N_ELEMENTS(columns));
         for (size_t i = 0; i < a->n_rows; i++) {
                 const struct capo_plan_row *r = &a->rows[i];
