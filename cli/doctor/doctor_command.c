@@ -4,15 +4,13 @@
  * used. A Python program's imports are not known before it runs. So its interpreter is started in a
  * child to print its search path, and the packages there are checked. */
 #include <dlfcn.h>
-#include <poll.h>
-#include <signal.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 #include "cli/doctor/doctor.h"
 #include "profiles/machine/elf_file.h"
 #include "cli/doctor/network_devices.h"
-#include "core/base/clock.h"
 #include "core/base/file.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
@@ -114,53 +112,43 @@ static void capo_doctor_extensions(struct capo_findings *f, const struct capo_re
                 "fixed)");
 }
 
-enum { ASK_TIMEOUT_MS = 10000, VERSION_SECONDS = 6 };
+enum { ASK_SECONDS = 10, VERSION_SECONDS = 6, MOST_OUTPUT = 1 << 20 };
 
-/* Run @argv with its output read into @text, at most @room - 1 bytes, at most ASK_TIMEOUT_MS.
- * Return: bytes read, 0 on any failure. No shell is involved. */
-static size_t capture_output(char *const *argv, const char *extra_env, char *text, size_t room)
+struct program {
+        char *const *argv;
+        char *variable; /* NULL: none */
+        int output;
+};
+
+static int become_program(const void *program, void *nothing)
 {
-        uint64_t until = capo_clock_mono() + ASK_TIMEOUT_MS * 1000000ull;
-        int ends[2];
-        size_t got = 0;
-        pid_t child;
+        const struct program *p = program;
+        const struct rlimit most = {MOST_OUTPUT, MOST_OUTPUT};
 
-        *text = 0;
-        if (pipe(ends))
-                return 0;
-        child = fork();
-        if (!child) {
-                dup2(ends[1], STDOUT_FILENO);
-                close(ends[0]);
-                close(ends[1]);
-                if (!freopen("/dev/null", "w", stderr))
-                        _exit(127);
-                unsetenv("LD_PRELOAD"); /* capo must not change the answer */
-                if (extra_env)
-                        putenv((char *)(uintptr_t)extra_env);
-                execvp(argv[0], argv);
-                _exit(127);
-        }
-        close(ends[1]);
-        while (child > 0 && got + 1 < room) {
-                struct pollfd p = {ends[0], POLLIN, 0};
-                uint64_t now = capo_clock_mono();
-                ssize_t n;
+        setrlimit(RLIMIT_FSIZE, &most);
+        dup2(p->output, STDOUT_FILENO);
+        unsetenv("LD_PRELOAD"); /* capo must not change the answer */
+        if (p->variable)
+                putenv(p->variable);
+        execvp(p->argv[0], p->argv);
+        return 127;
+}
 
-                if (now >= until || poll(&p, 1, (int)((until - now) / 1000000) + 1) <= 0)
-                        break;
-                n = read(ends[0], text + got, room - 1 - got);
-                if (n <= 0)
-                        break;
-                got += (size_t)n;
-        }
-        close(ends[0]);
-        text[got] = 0;
-        if (child > 0) { /* its output was read, or the time is over: do not wait for its end */
-                kill(child, SIGKILL);
-                waitpid(child, NULL, 0);
-        }
-        return got;
+/* The output of @argv with @variable, "NAME=value", in its environment. No shell is involved. NULL:
+ * none. */
+static char *capture_output(char *const *argv, const char *variable)
+{
+        _cleanup_close_ int fd = memfd_create("capo-doctor", MFD_CLOEXEC);
+        const struct program p = {argv, (char *)(uintptr_t)variable, fd};
+        char *text = NULL;
+        size_t size = 0;
+
+        capo_apart(become_program, &p, &(char){0}, 1, ASK_SECONDS);
+        lseek(fd, 0, SEEK_SET);
+        if (capo_file_read_fd(fd, MOST_OUTPUT, &text, &size) < 0 || size)
+                return text;
+        free(text);
+        return NULL;
 }
 
 static int ask_version_of(const void *path, void *version)
@@ -224,14 +212,14 @@ static void set_reach(struct capo_findings *f, struct capo_reach *reach, const c
         capo_doctor_newer(f, path, text);
 }
 
-/* The folders that the interpreter @program imports from, a line each; needs 64 KiB in @text. */
-static bool ask_python(const char *program, char *text)
+/* The folders that the interpreter @program imports from, a line each; NULL: it does not tell. */
+static char *ask_python(const char *program)
 {
-        char *const command[] = {(char *)(uintptr_t)program, strdupa("-c"),
-                                 strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"),
-                                 NULL};
-
-        return capture_output(command, NULL, text, 1 << 16);
+        return capture_output(
+                (char *const[]){(char *)(uintptr_t)program, strdupa("-c"),
+                                strdupa("import sys; print('\\n'.join(p for p in sys.path if p))"),
+                                NULL},
+                NULL);
 }
 
 /* The libraries of the package nccl-extensions; those for CUDA 12 and 13 are of one release. */
@@ -268,11 +256,11 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
                  "xgboost opens libnccl by dlopen: caught through dlsym"},
                 {"cupy_backends/__init__.py", false, "cupy links libnccl: calls are seen"},
         };
-        _cleanup_free_ char *text = xmalloc(1 << 16);
+        _cleanup_free_ char *text = ask_python(program);
         char *save = NULL;
         bool any = false;
 
-        if (!ask_python(program, text)) {
+        if (!text) {
                 FOUND(NOTE, "%s does not tell its search path", program);
                 return;
         }
@@ -352,9 +340,8 @@ static bool find_python(const char *script, char *path, size_t room)
 static void check_program(struct capo_findings *f, const char *program, struct capo_reach *reach)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
+        _cleanup_free_ char *listing = NULL;
         char path[4096];
-        _cleanup_free_ char *listing = xmalloc(1 << 16);
-        char *const self[] = {(char *)(uintptr_t)program, NULL};
 
         if (capo_elf_open(program, &elf)) {
                 if (find_python(program, path, sizeof path))
@@ -379,9 +366,10 @@ static void check_program(struct capo_findings *f, const char *program, struct c
         }
         /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the
          * program. */
-        if (listing && capture_output(self, "LD_TRACE_LOADED_OBJECTS=1", listing, 1 << 16) &&
-            (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
-             find_library_path(listing, "librccl.so.1", path, sizeof path))) {
+        listing = capture_output((char *const[]){(char *)(uintptr_t)program, NULL},
+                                 "LD_TRACE_LOADED_OBJECTS=1");
+        if (listing && (find_library_path(listing, "libnccl.so.2", path, sizeof path) ||
+                        find_library_path(listing, "librccl.so.1", path, sizeof path))) {
                 reach->shown = true;
                 find_library_path(listing, "libnccl_ep.so", reach->extensions[0], sizeof path);
                 find_library_path(listing, "libnccl_m2n.so", reach->extensions[1], sizeof path);
@@ -415,27 +403,26 @@ void capo_doctor_command(struct capo_findings *f, char *const *command, struct c
                 else
                         check_program(f, program, reach);
         } else if (capo_file_find(getenv("PATH"), "python3", X_OK, program, sizeof program)) {
-                _cleanup_free_ char *text = xmalloc(1 << 16);
+                _cleanup_free_ char *text = ask_python(program);
                 char *save = NULL;
 
-                for (char *dir = ask_python(program, text) ? strtok_r(text, "\n", &save) : NULL;
-                     dir; dir = strtok_r(NULL, "\n", &save))
+                for (char *dir = text ? strtok_r(text, "\n", &save) : NULL; dir;
+                     dir = strtok_r(NULL, "\n", &save))
                         find_extensions(reach, dir);
         }
         if (!*reach->library) { /* what a dlopen by SONAME would get */
-                char path[4096] = "";
-                _cleanup_free_ char *listing = xmalloc(1 << 20);
-                char *const cache[] = {strdupa("ldconfig"), strdupa("-p"), NULL};
-                char *const cache_sbin[] = {strdupa("/sbin/ldconfig"), strdupa("-p"), NULL};
+                char *cache[] = {strdupa("ldconfig"), strdupa("-p"), NULL}, path[4096] = "";
+                _cleanup_free_ char *listing = NULL;
                 const char *at, *end;
 
                 if (!capo_file_find(getenv("LD_LIBRARY_PATH"), "libnccl.so.2", R_OK, path,
-                                    sizeof path) &&
-                    listing &&
-                    (capture_output(cache, NULL, listing, 1 << 20) ||
-                     capture_output(cache_sbin, NULL, listing, 1 << 20)) &&
-                    (at = strstr(listing, "libnccl.so.2 ")) && (at = strstr(at, "=> ")) &&
-                    (end = strchr(at, '\n')))
+                                    sizeof path)) {
+                        listing = capture_output(cache, NULL);
+                        cache[0] = strdupa("/sbin/ldconfig");
+                        listing = listing ?: capture_output(cache, NULL);
+                }
+                if (listing && (at = strstr(listing, "libnccl.so.2 ")) &&
+                    (at = strstr(at, "=> ")) && (end = strchr(at, '\n')))
                         snprintf(path, sizeof path, "%.*s", (int)(end - at - 3), at + 3);
                 if (*path)
                         set_reach(f, reach, path, "is what opening libnccl.so.2 by name gives");

@@ -120,23 +120,21 @@ static bool is_off(const char *value)
 
 /* Why the tuner would refuse to run: capo run gave all ranks the digest of another profile, or
  * there is no profile here. */
-static void check_digest(struct capo_findings *f, const struct capo_profile *profile,
-                         const char *what)
+static void check_digest(struct capo_findings *f, const struct capo_profile *profile, bool lax)
 {
         const char *digest = value_of(CAPO_ENV_profile_digest),
                    *modelled = value_of(CAPO_ENV_allow_modelled), *trial = value_of(CAPO_ENV_trial);
-        char agreed[CAPO_AGREEMENT];
+        char agreed[CAPO_AGREEMENT] = "";
 
-        if (digest && !profile)
-                capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
-                                 "CAPO_PROFILE_DIGEST=%s, but CAPO_PROFILE is not set%s", digest,
-                                 what);
-        else if (digest &&
-                 strcasecmp(digest, capo_profile_agreement(profile, modelled && !is_off(modelled),
-                                                           trial ? trial : "", agreed)))
-                capo_finding_add(f, *what ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "settings",
-                                 "CAPO_PROFILE_DIGEST=%s, but %s has %s%s", digest, profile->file,
-                                 agreed, what);
+        if (profile)
+                capo_profile_agreement(profile, modelled && !is_off(modelled), trial ? trial : "",
+                                       agreed);
+        if (digest && strcasecmp(digest, agreed))
+                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
+                                 "CAPO_PROFILE_DIGEST=%s, but %s%s%s%s", digest,
+                                 profile ? profile->file : "CAPO_PROFILE is not set",
+                                 profile ? " has " : "", agreed,
+                                 lax ? "" : "; the init of every communicator would fail");
 }
 
 /* Rows that override settings per call have no effect without the preload library, before NCCL
@@ -190,32 +188,30 @@ static void check_profile(struct capo_findings *f, int version)
         const char *name = value_of(CAPO_ENV_profile), *tuner = value_of(CAPO_ENV_tuner);
         _cleanup_(capo_profile_freep) struct capo_profile *profile = NULL;
         bool lax = is_off(value_of(CAPO_ENV_strict));
+        const enum capo_finding_level level = lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL;
         struct capo_fault fault;
         char path[4096];
 
         if (tuner && (!strcmp(tuner, "off") || !strcmp(tuner, "chain")))
                 return;
-        if (!name) {
-                check_digest(f, NULL, lax ? "" : "; the init of every communicator would fail");
-                return;
-        }
-        if (!strcmp(name, "auto"))
+        if (name && !strcmp(name, "auto"))
                 FOUND(NOTE,
                       "CAPO_PROFILE=auto tunes only under capo run, which makes all ranks use one file");
-        else if (!strcmp(name, "-"))
-                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
+        else if (name && !strcmp(name, "-"))
+                capo_finding_add(f, level, "settings",
                                  "CAPO_PROFILE=- is no file, which every rank could read");
-        else if (capo_profile_find(name, NULL, path, sizeof path, &fault) < 0 ||
-                 capo_profile_load(path, &profile, &fault) < 0)
-                capo_finding_add(f, lax ? CAPO_FINDING_WARN : CAPO_FINDING_FAIL, "settings",
-                                 "CAPO_PROFILE=%s: %s; %s", name, fault.text,
+        else if (name && (capo_profile_find(name, NULL, path, sizeof path, &fault) < 0 ||
+                          capo_profile_load(path, &profile, &fault) < 0))
+                capo_finding_add(f, level, "settings", "CAPO_PROFILE=%s: %s; %s", name, fault.text,
                                  lax ? "with CAPO_STRICT=0 the job goes on with NCCL's own choices"
                                      : "the init of every communicator would fail");
         else {
-                check_digest(f, profile, lax ? "" : "; the init of every communicator would fail");
-                check_named(f, name, version);
-                check_turns(f, profile, version);
-                check_chunks(f, profile, version);
+                check_digest(f, profile, lax);
+                if (profile) {
+                        check_named(f, name, version);
+                        check_turns(f, profile, version);
+                        check_chunks(f, profile, version);
+                }
         }
 }
 

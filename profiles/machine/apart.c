@@ -38,6 +38,7 @@ int capo_apart(int (*ask)(const void *arg, void *result), const void *arg, void 
         if (!child) {
                 int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
 
+                fcntl(ends[1], F_SETFD, 0); /* open as long as a program that @ask becomes */
                 dup2(null, STDOUT_FILENO);
                 dup2(null, STDERR_FILENO);
                 _exit(ask(arg, shared));

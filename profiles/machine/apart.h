@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/** capo_apart() - call @ask in a child process without output
+/** capo_apart() - call @ask, which may exec, in a child process without output
  * @result: @size bytes, which @ask can read and change. The changes come back if it ends by itself.
  *
  * Return: what @ask returned, 0 to 127; -ETIMEDOUT: killed after @seconds; -EIO: it died of a
