@@ -2,6 +2,7 @@
 /* Prints --help and the manual page from the option tables. */
 #include "cli/base/cli_table.h"
 #include "cli/base/cli.h"
+#include "core/base/xalloc.h"
 
 enum { WIDTH = 80, LABEL_MAX = 22 };
 
@@ -225,7 +226,7 @@ static void write_roff(FILE *out, const char *text, size_t n)
 
         for (size_t i = 0; i < n; i++) {
                 if (begin && strchr(".' ", text[i]))
-                        fputs(text[i] == ' ' ? ".br\n\\&" : "\\&", out);
+                        fputs("\\&", out);
                 if (text[i] == '-' || text[i] == '\\')
                         fputs(text[i] == '-' ? "\\-" : "\\e", out);
                 else
@@ -241,59 +242,23 @@ static void roff_line(FILE *out, const char *request, const char *text)
         fputc('\n', out);
 }
 
-/* Print paragraphs, one per line. */
-static void roff_text(FILE *out, const char *text)
-{
-        while (text && *text) {
-                size_t n = strcspn(text, "\n");
-
-                if (n && *text != ' ')
-                        fputs(".PP\n", out);
-                write_roff(out, text, n);
-                if (n)
-                        fputc('\n', out);
-                text += n + (text[n] == '\n');
-        }
-}
-
-static void roff_option(const struct cli_option *o, void *arg)
-{
-        char text[128];
-
-        if (!o->name) {
-                roff_line(arg, ".PP\n", o->help);
-                return;
-        }
-        format_label(o, text, sizeof text);
-        roff_line(arg, ".TP\n.B ", text);
-        roff_line(arg, "", o->help);
-}
-
+/* The section of a verb: its whole --help, as it is. */
 static void roff_verb(FILE *out, const struct cli_verb *verb)
 {
-        const struct cli_command *c = verb->command;
-        char name[64];
+        char name[64], *text = NULL;
+        size_t size;
+        FILE *help = xmemstream(&text, &size);
 
+        cli_help(help, verb, true);
+        xmemclose(help);
         snprintf(name, sizeof name, "CAPO %s", verb->name);
         for (char *s = name; *s; s++)
                 *s = (char)toupper((unsigned char)*s);
         roff_line(out, ".SH ", name);
         fputs(".nf\n", out);
-        for (const char *line = c->usage; line;) {
-                size_t n = strcspn(line, "\n");
-
-                write_roff(out, "capo ", 5);
-                write_roff(out, verb->name, strlen(verb->name));
-                fputc(' ', out);
-                write_roff(out, line, n);
-                fputc('\n', out);
-                line = line[n] ? line + n + 1 : NULL;
-        }
+        write_roff(out, text, size);
         fputs(".fi\n", out);
-        roff_text(out, c->about);
-        visit_rows(c->options, roff_option, out);
-        roff_text(out, c->after);
-        roff_line(out, ".PP\nExit status: ", c->status);
+        free(text);
 }
 
 void cli_manual(FILE *out)
@@ -323,5 +288,3 @@ void cli_manual(FILE *out)
               "a running process's last calls; recovered by capo report after kill \\-9\n",
               out);
 }
-
-/* ---- for tests ---- */

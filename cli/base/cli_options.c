@@ -156,21 +156,20 @@ static int report_unknown_option(const struct parser *p, const char *word)
 {
         char name[64] = "";
         const char *nearest = NULL, *other = NULL;
-        unsigned least = 3, begin = 0;
+        struct cli_near_word near = {0};
+        unsigned begin = 0;
 
         if (!strncmp(word, "--", 2))
                 snprintf(name, sizeof name, "%.*s", (int)strcspn(word + 2, "="), word + 2);
         for (unsigned i = 0; *name && i < p->n; i++) {
                 const char *known = p->found[i].row->name;
-                unsigned d = cli_count_edits(name, known);
 
                 if (!strncmp(known, name, strlen(name)) && begin++ < 2)
                         *(begin == 1 ? &nearest : &other) = known;
-                if (!begin && d < least && 2 * d <= strlen(name)) {
-                        least = d;
-                        nearest = known;
-                }
+                cli_near_word_try(&near, name, known);
         }
+        if (!begin && near.word && 2 * near.edits <= strlen(name))
+                nearest = near.word;
         if (begin > 1)
                 capo_error("%s: \"%s\" may be --%s or --%s; capo %s --help", p->verb, word, nearest,
                            other, p->verb);

@@ -61,17 +61,24 @@ while IFS="$tab" read -r verb option letter valued example; do
         says "capo: $verb: -$letter needs a value"
 done <options
 
-# The manual page and the completion of each shell know every option.
+# The manual page and the completion know every option.
 "$capo" help --man | sed 's/\\-/-/g' >man
-for shell in bash zsh fish; do "$capo" completion $shell >$shell || fail "completion $shell: exit status $?"; done
-bash -n bash 2>err || fail "bash does not read its completion: $(cat err)"
-cut -f 2 options | sort -u | while read -r option; do
-        grep -qE -- "--$option( |\$)" man || [ "$option" = help ] || echo "capo(1) has no --$option"
-        grep -qE -- "--$option( |')" bash || echo "the completion of bash has no --$option"
-        grep -qE -- "--$option(=|\[)" zsh || echo "the completion of zsh has no --$option"
-        grep -q -- "-l $option " fish || [ "$option" = help ] || echo "the completion of fish has no --$option"
+for shell in bash zsh fish; do
+        "$capo" completion $shell >$shell && grep -q 'capo completion words -- ' $shell || fail "completion $shell: $(cat $shell)"
+done
+cut -f 1 options | sort -u | while read -r verb; do
+        "$capo" completion words -- $verb >words # two words, of a verb in a group
+        awk -F '\t' -v verb="$verb" '$1 == verb {print $2}' options | while read -r option; do
+                grep -qE -- "--$option( |\$)" man || [ "$option" = help ] || echo "capo(1) has no --$option"
+                grep -q -- "^--$option	" words || echo "the completion of $verb has no --$option"
+        done
 done >missing
 [ -s missing ] && fail "$(cat missing)"
+bash -c 'set -e; PATH=$1:$PATH; source ./bash
+        COMP_WORDS=(capo re) COMP_CWORD=1; _capo; [ "${COMPREPLY[*]}" = report ]
+        COMP_WORDS=(capo topo cap) COMP_CWORD=2; _capo; [ "${COMPREPLY[*]}" = capture ]
+        COMP_WORDS=(capo report --js) COMP_CWORD=2; _capo; [ "${COMPREPLY[*]}" = --json ]' bash "$(dirname "$capo")" ||
+        fail "bash does not complete"
 refused completion tcsh
 says 'expected bash, zsh or fish'
 
