@@ -231,30 +231,6 @@ static int dump_text(struct capo_log *log, bool records)
 
 /* ---- command line ---- */
 
-/* Dump one log after the other. Return: the exit status. */
-static int dump_files(struct capo_log_paths *paths, bool records)
-{
-        int status = CAPO_EXIT_OK;
-
-        for (size_t i = 0; i < paths->n; i++) {
-                _cleanup_(capo_log_closep) struct capo_log *log = NULL;
-                char why[512] = "out of memory";
-                int r = capo_log_paths_take(paths, i, &log, why, sizeof why);
-
-                if (r < 0) {
-                        capo_error("%s %s", paths->path[i], why);
-                        status = CAPO_EXIT_FAIL;
-                        continue;
-                }
-                r = dump_text(log, records);
-                if (r < 0) {
-                        capo_error("%s: %s", paths->path[i], strerror(-r));
-                        status = CAPO_EXIT_FAIL;
-                }
-        }
-        return status;
-}
-
 struct options {
         bool chrome, records;
         const char *out;
@@ -264,19 +240,28 @@ static int run_dump(void *options, int n, char **words)
 {
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         const struct options *o = options;
+        int status = CAPO_EXIT_OK;
         char why[512];
 
-        if (o->out && !o->chrome) {
-                capo_error("dump: -o is where a trace goes: expected --chrome, too");
-                return CAPO_EXIT_USAGE;
-        }
+        if (o->out && !o->chrome)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "dump: -o is where a trace goes: expected --chrome, too");
         if (o->chrome)
                 return trace_make(&(struct trace_options){.out = o->out}, "dump", words, (size_t)n);
         if (capo_log_find(words, (size_t)n, &paths, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         if (!paths.n)
                 return capo_fail(CAPO_EXIT_FAIL, "%s holds no logs (*.capo)", words[0]);
-        return dump_files(&paths, o->records);
+        for (size_t i = 0; i < paths.n; i++) {
+                _cleanup_(capo_log_closep) struct capo_log *log = NULL;
+                int r = capo_log_paths_take(&paths, i, &log, why, sizeof why);
+
+                if (r < 0)
+                        status = capo_fail(CAPO_EXIT_FAIL, "%s %s", paths.path[i], why);
+                else if ((r = dump_text(log, o->records)) < 0)
+                        status = capo_fail(CAPO_EXIT_FAIL, "%s: %s", paths.path[i], strerror(-r));
+        }
+        return status;
 }
 
 static const struct cli_option options[] = {

@@ -35,22 +35,11 @@ void capo_page_finish(struct capo_page *r)
                 free(r->next[i].text);
         for (uint32_t i = 0; i < r->n_places; i++)
                 free(r->places[i].line);
-        free(r->waits);
-        free(r->causes);
-        free(r->unknown);
-        free(r->problems);
-        free(r->next);
-        free(r->places);
-        free(r->rules);
-        free(r->links);
-        free(r->class_of);
-        free(r->class_size);
-        free(r->ceiling);
-        free(r->near);
-        free(r->allocation.experiment);
         for (unsigned i = 0; i < r->allocation.n_advice; i++)
                 free(r->allocation.advice[i]);
-        free(r->created);
+        xfree(r->waits, r->causes, r->unknown, r->problems, r->next, r->places, r->rules, r->links,
+              r->class_of, r->class_size, r->ceiling, r->near, r->allocation.experiment,
+              r->created);
         capo_job_steps_finish(&r->steps);
         capo_fabric_job_free(r->fabric);
         capo_job_free(r->job);

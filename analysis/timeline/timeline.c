@@ -114,20 +114,6 @@ static void choose_ranks(const struct capo_job *job, struct capo_timeline *t)
                 t->rank[i].process = all[(uint64_t)i * job->n_processes / t->n_ranks];
 }
 
-static void read_rank(struct drawing *d)
-{
-        struct capo_log *log = capo_job_log(d->job, d->process);
-
-        d->n = 0;
-        d->gpu = false;
-        d->stretch = NULL;
-        d->n_stretches = 0;
-        capo_comms_of(d->job, d->process, d->comms, NULL);
-        capo_log_calls_each(log, take_call, d);
-        capo_log_park(log);
-        lay_stretches(d);
-}
-
 /* All stretches first: they define the time range. */
 static void make_ranks(struct drawing *d, struct capo_timeline *t)
 {
@@ -137,8 +123,16 @@ static void make_ranks(struct drawing *d, struct capo_timeline *t)
         double from = INFINITY, to = -INFINITY;
 
         for (uint32_t i = 0; i < n_ranks; i++) {
+                struct capo_log *log = capo_job_log(d->job, t->rank[i].process);
+
                 d->process = t->rank[i].process;
-                read_rank(d);
+                d->n = d->n_stretches = 0;
+                d->gpu = false;
+                d->stretch = NULL;
+                capo_comms_of(d->job, d->process, d->comms, NULL);
+                capo_log_calls_each(log, take_call, d);
+                capo_log_park(log);
+                lay_stretches(d);
                 of[i] = d->stretch;
                 n[i] = d->n_stretches;
                 t->gpu |= d->gpu;

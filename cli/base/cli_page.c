@@ -381,15 +381,12 @@ static void markdown_line(FILE *out, const char *before, const char *text, const
         fputs(after, out);
 }
 
-/* Rows without heads become list items. */
-static void markdown_items(const struct cli_section *s, FILE *out)
+static void markdown_cells(const struct cli_section *s, const char *first, const char *next,
+                           const char *last, FILE *out)
 {
-        for (size_t i = 0; i < s->cells.n; i++) {
-                bool last = (i + 1) % s->n_columns == 0;
-
-                markdown_line(out, i % s->n_columns ? " " : "* ", s->cells.text[i],
-                              last ? "\n" : "");
-        }
+        for (size_t i = 0; i < s->cells.n; i++)
+                markdown_line(out, i % s->n_columns ? next : first, s->cells.text[i],
+                              (i + 1) % s->n_columns ? "" : last);
 }
 
 static void markdown_rows(const struct cli_section *s, FILE *out)
@@ -400,10 +397,7 @@ static void markdown_rows(const struct cli_section *s, FILE *out)
         for (unsigned c = 0; c < s->n_columns; c++)
                 fputs(is_right(&s->columns[c]) ? "|--:" : "|:--", out);
         fputs("|\n", out);
-        for (size_t i = 0; i < s->cells.n; i++) {
-                markdown_line(out, i % s->n_columns ? " | " : "| ", s->cells.text[i],
-                              (i + 1) % s->n_columns ? "" : " |\n");
-        }
+        markdown_cells(s, "| ", " | ", " |\n", out);
 }
 
 static void markdown_section(const struct cli_section *s, FILE *out)
@@ -416,8 +410,10 @@ static void markdown_section(const struct cli_section *s, FILE *out)
         for (unsigned i = 0; i < s->n_notes; i++)
                 fprintf(out, " <sup>%u</sup>", s->notes[i]);
         markdown_line(out, s->of ? ": " : "", s->of, "\n\n");
-        if (s->cells.n)
-                (s->columns[0].head ? markdown_rows : markdown_items)(s, out);
+        if (s->cells.n && s->columns[0].head)
+                markdown_rows(s, out);
+        else /* rows without heads are list items */
+                markdown_cells(s, "* ", " ", "\n", out);
         for (size_t i = 0; i < s->lines.n; i++)
                 markdown_line(out, i || s->cells.n ? "\n" : "", s->lines.text[i], "\n");
 }
@@ -499,18 +495,6 @@ static void html_section(const struct cli_section *s, FILE *out)
         fputs("</section>\n", out);
 }
 
-static void html_facts(const struct cli_page *page, FILE *out)
-{
-        fputs("<dl>", out);
-        for (size_t i = 0; i < page->labels.n; i++) {
-                if (!page->labels.text[i])
-                        continue;
-                cli_html_text(out, "<div><dt>", page->labels.text[i], "</dt>");
-                cli_html_text(out, "<dd>", page->values.text[i], "</dd></div>");
-        }
-        fputs("</dl>\n", out);
-}
-
 static void html_sections(const struct cli_page *page, bool leads, FILE *out)
 {
         for (unsigned i = 0; i < page->n_sections; i++) {
@@ -526,7 +510,14 @@ void cli_page_html(const struct cli_page *page, FILE *out)
         for (size_t i = 0; i < page->problems.n; i++)
                 cli_html_text(out, "<p class=\"problem\">", page->problems.text[i], "</p>\n");
         html_sections(page, true, out);
-        html_facts(page, out);
+        fputs("<dl>", out);
+        for (size_t i = 0; i < page->labels.n; i++) {
+                if (!page->labels.text[i])
+                        continue;
+                cli_html_text(out, "<div><dt>", page->labels.text[i], "</dt>");
+                cli_html_text(out, "<dd>", page->values.text[i], "</dd></div>");
+        }
+        fputs("</dl>\n", out);
         if (page->picture)
                 page->picture(page->about, out);
         html_sections(page, false, out);

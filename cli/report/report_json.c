@@ -109,7 +109,7 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("wait_share_low", SHARE, WAIT_SHARE(of->wait_range.low))                                \
         F("wait_share_high", SHARE, WAIT_SHARE(of->wait_range.high))                              \
         F("creation", JSON, cli_entity_json(&creation, NULL, &of->creation))                      \
-        F("steps", JSON, report_json_steps(of))                                                   \
+        F("steps", JSON, cli_entity_json(&report_step_times, of, &of->steps))                     \
         F("comms", JSON, CLI_ENTITIES(report_comm, of, of->job->comms, of->job->n_comms))         \
         F("rows", JSON, CLI_ENTITIES(report_row, of, of->rows.row, of->rows.n))                   \
         F("tokens", JSON, report_json_tokens(of))                                                 \
@@ -117,7 +117,9 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("sites", JSON, CLI_ENTITIES(site, NULL, of->job->sites, of->job->n_sites))              \
         F("processes", JSON,                                                                      \
           CLI_ENTITIES(process, NULL, of->job->processes, of->job->n_processes))                  \
-        F("fabric", JSON, report_json_fabric(of))                                                 \
+        F("fabric", JSON,                                                                         \
+          !of->fabric ? json_array()                                                              \
+                      : CLI_ENTITIES(report_nic, of, of->fabric->links, of->fabric->n_links))     \
         F("fabric_calls", JSON, report_json_fabric_calls(of))                                     \
         F("problems", JSON,                                                                       \
           CLI_EACH(uint32_t k = 0; k < of->n_problems; k++, cli_json_text(of->problems[k].text))) \

@@ -9,7 +9,7 @@
 
 /* What the pages for people have, too, in JSON. */
 extern const struct cli_entity report_comm, report_wait, report_unknown, report_place, report_rule,
-        report_next, report_other, report_allocated, report_row;
+        report_next, report_other, report_allocated, report_row, report_nic, report_step_times;
 
 static inline int64_t report_comm_number(uint32_t comm)
 {
@@ -21,11 +21,6 @@ static inline const char *report_call_name(uint8_t call)
 {
         return call ? capo_call_name(call) : NULL;
 }
-
-json_t *report_json_steps(const struct capo_page *page);
-
-/** report_json_fabric() - one object per rank and domain; empty without libfabric. */
-json_t *report_json_fabric(const struct capo_page *page);
 
 /** report_json_fabric_calls() - traffic by communicator and call. */
 json_t *report_json_fabric_calls(const struct capo_page *page);

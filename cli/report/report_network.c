@@ -189,18 +189,12 @@ static const char *notes_text(const struct capo_page_link *notes, char *text)
         F("notes", JSON, CLI_ENTITIES(nic_note, NULL, OF_NOTES->note, OF_NOTES->n_notes))         \
         F(NULL, TEXT, notes_text(OF_NOTES, room), "note", "l~")                                   \
         F("objects", JSON, objects_json(in->fabric->process[of->process], of->domain->id))
-CLI_ENTITY(nic, struct capo_fabric_link, struct capo_page, NIC_FIELDS);
-
-json_t *report_json_fabric(const struct capo_page *r)
-{
-        return r->fabric ? CLI_ENTITIES(nic, r, r->fabric->links, r->fabric->n_links)
-                         : json_array();
-}
+CLI_ENTITY_SHARED(report_nic, struct capo_fabric_link, struct capo_page, NIC_FIELDS);
 
 static void add_links(const struct capo_page *r, struct cli_page *page)
 {
         const struct capo_fabric_job *f = r->fabric;
-        struct cli_section *s = cli_page_entity(page, "NETWORK", &nic);
+        struct cli_section *s = cli_page_entity(page, "NETWORK", &report_nic);
         unsigned sample = 1, shown = 0;
 
         s->how = "libfabric's operations by rank and NIC. p50, p99: from posting a send to its "

@@ -34,21 +34,6 @@ static const struct capo_page_row *find_costly(const struct capo_page *r)
         return most;
 }
 
-static void add_here(const struct capo_page *r, struct cli_section *s,
-                     const struct capo_page_row *row)
-{
-        const struct capo_page_allocation *a = &r->allocation;
-
-        cli_section_cell(s, "this job");
-        cli_section_cell(s, "%s", a->layout);
-        cli_section_cell(s, a->best > 0 ? "%.1f" : "-", a->best);
-        if (!row)
-                return;
-        cli_section_cell(s, "%s", TEXT_GBS(row->busbw));
-        cli_section_cell(s, "%s %s at %s", capo_ran_algo(row->row.algo_proto),
-                         capo_ran_proto(row->row.algo_proto), TEXT_SIZE(row->row.bytes));
-}
-
 /* Cost of NCCL's choice: the share of these calls' time that the links could save, here and in the
  * other layouts. */
 static void add_cost(const struct capo_page *r, struct cli_section *s,
@@ -80,6 +65,7 @@ static void report_allocation(const struct capo_page *r, struct cli_page *page)
                                                     {"NCCL ran", "l"}};
         const struct capo_page_allocation *a = &r->allocation;
         const struct capo_page_row *row;
+        char best[32] = "-", reached[160] = "";
         struct cli_section *s;
 
         if (!*a->layout || !(a->uneven || a->reduced))
@@ -89,14 +75,15 @@ static void report_allocation(const struct capo_page *r, struct cli_page *page)
                        a->uneven && a->reduced ? ", " : "",
                        a->reduced ? "part of the machine" : "");
         row = find_costly(r);
-        add_here(r, s, row);
-        cli_section_end(s);
-        for (unsigned i = 0; i < a->n_others; i++) {
-                cli_section_cell(s, "instead");
-                cli_section_cell(s, "%s", a->others[i].layout);
-                cli_section_cell(s, "%.1f", a->others[i].best);
-                cli_section_end(s);
-        }
+        if (row)
+                snprintf(reached, sizeof reached, "%s\t%s %s at %s", TEXT_GBS(row->busbw),
+                         capo_ran_algo(row->row.algo_proto), capo_ran_proto(row->row.algo_proto),
+                         TEXT_SIZE(row->row.bytes));
+        if (a->best > 0)
+                snprintf(best, sizeof best, "%.1f", a->best);
+        cli_section_row(s, "this job\t%s\t%s\t%s", a->layout, best, reached);
+        for (unsigned i = 0; i < a->n_others; i++)
+                cli_section_row(s, "instead\t%s\t%.1f", a->others[i].layout, a->others[i].best);
         if (row)
                 add_cost(r, s, row);
         for (unsigned i = 0; i < a->n_advice; i++)
@@ -488,7 +475,6 @@ struct cli_page *report_page(const struct capo_page *r)
         report_network(r, page);
         add_places(r, page);
         report_comms(r, page);
-        report_members(r, page);
         add_rules(r, page);
         report_trials(r, page);
         add_next(r, page);

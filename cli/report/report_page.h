@@ -22,9 +22,6 @@ void report_waits(const struct capo_page *r, struct cli_page *page);
 /** report_steps() - STEPS. */
 void report_steps(const struct capo_page *r, struct cli_page *page);
 
-/** report_members() - MEMBERS of the communicators that --comm names. */
-void report_members(const struct capo_page *r, struct cli_page *page);
-
 /** report_comms() - COMMUNICATORS. */
 void report_comms(const struct capo_page *r, struct cli_page *page);
 

@@ -232,9 +232,4 @@ static const char *const known_words[] = {"none", "uncertain", "found"};
         F("parts", JSON, CLI_ENTITIES(step_part, NULL, of->steps.part, of->steps.n_parts))   \
         F("without_late_rank", JSON, what_if_json(in))                                       \
         F("slow", JSON, CLI_ENTITIES(slow_step, in, of->slow, of->n_slow))
-CLI_ENTITY(job_steps, struct capo_job_steps, struct capo_page, STEPS_FIELDS);
-
-json_t *report_json_steps(const struct capo_page *r)
-{
-        return cli_entity_json(&job_steps, r, &r->steps);
-}
+CLI_ENTITY_SHARED(report_step_times, struct capo_job_steps, struct capo_page, STEPS_FIELDS);

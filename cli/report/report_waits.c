@@ -4,7 +4,7 @@
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
 
-enum { COMMS_SHOWN = 6, CEILINGS_SHOWN = 12, MEMBERS_SHOWN = 64 };
+enum { COMMS_SHOWN = 6, CEILINGS_SHOWN = 12 };
 
 /* ---- communicators ---- */
 
@@ -141,38 +141,6 @@ void report_comms(const struct capo_page *r, struct cli_page *page)
         }
         if (shown < n_classes)
                 cli_section_line(s, "%u more: --all", n_classes - shown);
-}
-
-#define MEMBER_FIELDS(F)                                                  \
-        F(NULL, TEXT, in->comm->name, "comm", "l")                        \
-        F(NULL, RANK, of->rank, "in it", "r")                             \
-        F(NULL, RANK, of->job_rank, "rank", "r")                          \
-        F(NULL, TEXT, in->job->processes[of->process].host, "host", "l~") \
-        F(NULL, RANK, of->device, "GPU", "r")
-CLI_ENTITY(member, struct capo_job_member, struct members, MEMBER_FIELDS);
-
-/* For communicators that --comm names: which job rank is which of their ranks. */
-void report_members(const struct capo_page *r, struct cli_page *page)
-{
-        const struct capo_job *job = r->job;
-        struct cli_section *s;
-        uint32_t n = 0;
-
-        if (!r->only_comm)
-                return;
-        s = cli_page_entity(page, "MEMBERS", &member);
-        s->how = "The ranks of the communicators that were asked for, and which ranks of the job "
-                 "they are.";
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                const struct members in = {job, &job->comms[i]};
-
-                for (uint32_t k = 0; capo_page_is_wanted(r, i) && k < in.comm->n_members; k++) {
-                        if (n++ < MEMBERS_SHOWN || r->all)
-                                cli_section_entity(s, &in, &in.comm->members[k]);
-                }
-        }
-        if (n > MEMBERS_SHOWN && !r->all)
-                cli_section_line(s, "%u more: --all", n - MEMBERS_SHOWN);
 }
 
 /* ---- waiting ---- */
