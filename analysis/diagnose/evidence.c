@@ -165,7 +165,7 @@ bool capo_evidence_has(const char *text, void *evidence)
 bool capo_evidence_hangs(struct capo_evidence *e)
 {
         static const char words[] =
-                " hang|Hang| hung|stuck|timed out|deadlock|freez|frozen|stops after|stops at|for ever|forever|nothing happens|never returns|"
+                " hang|Hang| hung|stuck|Stuck|\xe5\x8d\xa1\xe4\xbd\x8f|\xe5\x8d\xa1\xe6\xad\xbb|\xe5\x8d\xa1\xe7\x9d\x80|timed out|deadlock|freez|frozen|stops after|stops at|for ever|forever|nothing happens|never returns|"
                 "never ends|never finish|does not return|doesn't return|no progress|nothing more|no more output|10 min|30 min|stands here|stalls|stalled";
 
         return e->timed_out || capo_bug_any(words, capo_evidence_has, e, NULL);

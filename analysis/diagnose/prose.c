@@ -269,7 +269,8 @@ static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                         while (next < r->n && is_blank(r->text + r->v[next].begin))
                                 next++;
                         if (next < r->n && next == k + 1 &&
-                            !capo_line_is_prose(r->text + r->v[next].begin))
+                            !capo_line_is_prose(r->text + r->v[next].begin) &&
+                            !capo_line_has(r->text + r->v[next].begin, " hang| hung|tuck |freez"))
                                 continue;
                         for (size_t s = 0; s < N_ELEMENTS(stops); s++) {
                                 if (!capo_line_has(line, stops[s].words))
