@@ -257,6 +257,8 @@ static int find_weight(const struct capo_evidence *e, const struct capo_diagnose
 {
         int weight = 8 * (int)f->rank;
 
+        if (f->rank >= CAPO_RANK_HANG && !strcmp(f->sure, "unsure"))
+                weight--;
         if (f->rank == CAPO_RANK_HANG && is_kind(f, "mismatch"))
                 weight += is_of_stacks(e, f) ? 2 : 1;
         if (f->rank == CAPO_RANK_HANG && is_kind(f, "program")) /* the program's own lines */

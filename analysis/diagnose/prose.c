@@ -11,9 +11,22 @@ static const struct {
 #include "analysis/diagnose/stops_at.def"
 };
 
+/* What ordinary complaints say together, by topic. */
+static const struct {
+        enum capo_topic topic;
+        const char *all, *headline, *next;
+} cases[] = {
+#define PROSE_CASE(topic, all, headline, next) {CAPO_TOPIC_##topic, all, headline, next},
+#include "analysis/diagnose/prose_cases.def"
+};
+
 enum { SENTENCE = 280, SENTENCES = 2, RANKS = 64, LEAST_WORDS = 4, PROSE_LINES = 2000 };
 
 /* ---- sentences ---- */
+
+static const char NOT_PROSE[] =
+        " NCCL INFO | NCCL WARN |NCCL version |[rank|Traceback|File \"| INFO |INFO:|[INFO|INFO 0|INFO 1| WARN |WARN:|WARNING|ERROR |[E|[W|0x|>>> |"
+        "Error: |Exception: |]: |import |def |--nproc|torchrun |mpirun |srun |WorkNCCL(";
 
 /* "What():", "rank0:", "INTERNAL:": the label of a program's line. */
 static bool has_label(const char *at)
@@ -24,33 +37,48 @@ static bool has_label(const char *at)
                (memchr(at, '(', n) || islower((unsigned char)*at) || isupper((unsigned char)at[1]));
 }
 
+/* The line without what stands between backquotes. */
+static void drop_quotes(const char *line, size_t size, char *out, size_t room)
+{
+        size_t n = 0;
+
+        for (const char *end = line + size; line < end && n + 1 < room;) {
+                const char *close =
+                        *line == '`' ? memchr(line + 1, '`', (size_t)(end - line - 1)) : NULL;
+
+                out[n++] = close ? 'q' : *line;
+                line = close ? close + 1 : line + 1;
+        }
+        out[n] = 0;
+}
+
 bool capo_line_is_prose(const char *line)
 {
-        size_t size = strcspn(line, "\r\n"), words = 0, plain = 0;
-        const char *at = line + strspn(line, "-*#>+ ");
+        size_t words = 0, plain = 0, size;
+        char row[1024];
+        const char *at;
 
-        if (at - line > 6 || size < 12 || has_label(at) || !strncmp(at, "rank ", 5) ||
-            (!isalpha((unsigned char)*at) && !(*at & 0x80) && !strchr("`\"", *at)))
+        drop_quotes(line, strcspn(line, "\r\n"), row, sizeof row);
+        size = strlen(row);
+        at = row + strspn(row, "-*#>+ ");
+        if (at - row > 6 || size < 12 || has_label(at) || !strncmp(at, "rank ", 5) ||
+            (!isalpha((unsigned char)*at) && !(*at & 0x80) && *at != '"'))
                 return false;
-        for (size_t i = (size_t)(at - line), n; i < size; i += n + 1) {
+        for (size_t i = (size_t)(at - row), n; i < size; i += n + 1) {
                 bool word = true;
 
-                n = strcspn(line + i, " \r\n");
-                if (n > 24 && (line[i] & 0x80))
+                n = strcspn(row + i, " ");
+                if (n > 24 && (row[i] & 0x80))
                         words += n / 9, plain += n / 9; /* Chinese: three bytes a letter */
                 for (size_t k = 0; k < n && word; k++)
-                        word = isalpha((unsigned char)line[i + k]) || (line[i + k] & 0x80) ||
-                               strchr("'`,.;:!?()*\"-", line[i + k]);
+                        word = isalpha((unsigned char)row[i + k]) || (row[i + k] & 0x80) ||
+                               strchr("'`,.;:!?()*\"-", row[i + k]);
                 words += n > 0;
                 plain += n > 0 && word;
         }
         return words >= LEAST_WORDS && plain * 10 >= words * 6 &&
-               !(line[size - 1] == ':' && memchr(line, '(', size)) && /* code, a table */
-               !memmem(line, size, "    ", 4) && !memmem(line, size, "['", 2) &&
-               !capo_line_has(
-                       line,
-                       " NCCL INFO | NCCL WARN |NCCL version |[rank|Traceback|File \"| INFO |INFO:|[INFO|INFO 0|INFO 1| WARN |WARN:|WARNING|ERROR |[E|[W|0x|>>> |"
-                       "Error: |Exception: |]: |import |def |--nproc|torchrun |mpirun |srun |WorkNCCL(");
+               !(row[size - 1] == ':' && strchr(row, '(')) && /* code, a table */
+               !strstr(row, "    ") && !strstr(row, "['") && !capo_line_has(row, NOT_PROSE);
 }
 
 /* The words of one topic in a sentence; the person's own, not those of a log. */
@@ -180,8 +208,9 @@ static unsigned count_releases(const char *text)
 static void take_telling(struct said *s, void *arg)
 {
         struct said *best = arg;
-        bool good = has(s->text, works), bad = has(s->text, hangs) || has(s->text, slow) ||
-                                               has(s->text, fails) || has(s->text, "not |n't ");
+        bool good = has(s->text, works) && !has(s->text, "sometimes"),
+             bad = has(s->text, hangs) || has(s->text, slow) || has(s->text, fails) ||
+                   has(s->text, "not |n't ");
 
         if (has(s->text, slow) && !has(s->text, contrasts))
                 return; /* "the speed is bad" */
@@ -227,6 +256,7 @@ static bool fits_step(const struct said *said, size_t i)
                 bool numbers = i == 0 && count_releases(said[k].text) > 1;
 
                 if (said[k].score && (numbers || has(said[k].text, steps[i].all)) &&
+                    !has(said[k].text, "sometimes") &&
                     (!*steps[i].and || has(said[k].text, steps[i].and)))
                         return true;
         }
@@ -257,7 +287,7 @@ static bool is_blank(const char *line)
 /* The last lines of a program: behind them a person writes on, or the text ends. */
 static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_finding *f)
 {
-        bool found = false;
+        size_t found = 0; /* row + 1 */
 
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *r = &e->texts[i].records;
@@ -272,7 +302,7 @@ static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                             !capo_line_is_prose(r->text + r->v[next].begin) &&
                             !capo_line_has(r->text + r->v[next].begin, " hang| hung|tuck |freez"))
                                 continue;
-                        for (size_t s = 0; s < N_ELEMENTS(stops); s++) {
+                        for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
                                 if (!capo_line_has(line, stops[s].words))
                                         continue;
                                 SAY(f->headline, "NOT DECIDED WHY: THE JOB STOPS %s",
@@ -281,12 +311,11 @@ static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                                 capo_quote(line, f->detail, sizeof f->detail);
                                 f->n_marks = 0;
                                 capo_finding_mark(f, (struct capo_evidence_mark){i, r->v[k].line});
-                                found = true;
-                                break;
+                                found = s + 1;
                         }
                 }
         }
-        return found;
+        return found > 0;
 }
 
 /* ---- ranks whose last lines differ ---- */
@@ -363,6 +392,69 @@ static bool find_apart(const struct capo_evidence *e, struct capo_diagnose_findi
         return true;
 }
 
+/* ---- ordinary complaints ---- */
+
+enum { PROSE = 8192 };
+
+static void take_all(struct said *s, void *arg) { capo_append(arg, PROSE, "%s. ", s->text); }
+
+/* "A|B & C|D": one of each group. */
+static bool has_all(const char *text, const char *all)
+{
+        char words[512];
+
+        for (const char *end; *all; all = end + (*end ? 3 : 0)) {
+                end = strstr(all, " & ") ?: all + strlen(all);
+                SAY(words, "%.*s", (int)(end - all), all);
+                if (!has(text, words))
+                        return false;
+        }
+        return true;
+}
+
+struct complaint {
+        const char *all, *text; /* text: all sentences; NULL: one must have all words */
+        struct said said;       /* the first that fits */
+};
+
+static void take_complaint(struct said *s, void *arg)
+{
+        struct complaint *c = arg;
+        char first[512];
+
+        SAY(first, "%.*s", (int)strcspn(c->all, "&"), c->all);
+        if (strlen(first) > 0 && first[strlen(first) - 1] == ' ')
+                first[strlen(first) - 1] = 0;
+        if (!*c->said.text && (c->text ? has(s->text, first) : has_all(s->text, c->all)))
+                c->said = *s;
+}
+
+static bool find_case(const struct capo_evidence *e, enum capo_topic topic,
+                      struct capo_diagnose_finding *f)
+{
+        char *text = xcalloc(1, PROSE);
+        size_t i;
+
+        for_sentences(e, take_all, text);
+        for (i = 0; i < N_ELEMENTS(cases); i++) {
+                struct complaint c = {.all = cases[i].all,
+                                      .text = topic == CAPO_TOPIC_HANG ? NULL : text};
+
+                if (cases[i].topic != topic || !has_all(text, cases[i].all))
+                        continue;
+                for_sentences(e, take_complaint, &c);
+                if (!*c.said.text)
+                        continue;
+                SAY(f->headline, "NOT DECIDED WHY: %s", cases[i].headline);
+                SAY(f->next, "%s", cases[i].next);
+                SAY(f->detail, "the text says: %s", c.said.text);
+                capo_finding_mark(f, c.said.mark);
+                break;
+        }
+        free(text);
+        return i < N_ELEMENTS(cases);
+}
+
 /* ---- the finding ---- */
 
 static const char *const asks[] = {
@@ -396,7 +488,8 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         }
         for_sentences(e, take_telling, said);
         step = find_step(said);
-        placed = !v && topic == CAPO_TOPIC_HANG && (find_apart(e, &one) || find_stop(e, &one));
+        placed = !v && ((topic == CAPO_TOPIC_HANG && (find_apart(e, &one) || find_stop(e, &one))) ||
+                        find_case(e, topic, &one));
         if (!v && !placed && !said[0].score)
                 return;
         f = v ? &e->findings[at] : capo_evidence_finding(e);
@@ -420,6 +513,8 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
                 SAY(f->next, "%s. Else: %.300s", steps[step].next, rest);
         }
         for (unsigned i = 0; i < SENTENCES && said[i].score; i++) {
+                if (strstr(f->detail, said[i].text))
+                        continue;
                 ADD(f->detail, "%sthe text says: ", *f->detail ? "\n" : "");
                 capo_quote(said[i].text, f->detail + strlen(f->detail),
                            sizeof f->detail - strlen(f->detail));

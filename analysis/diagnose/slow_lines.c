@@ -45,6 +45,12 @@ static bool read_row(const char *line, size_t size, bool old, uint64_t *bytes, d
         size_t n = 0, first;
 
         SAY(row, "%.*s", (int)(size < ROW - 1 ? size : ROW - 1), line);
+        for (char *label = row;
+             (label = strchr(label, '['));) { /* a launcher's "[0]", also within */
+                size_t end = strcspn(label, "]");
+
+                memset(label, ' ', end + (label[end] == ']'));
+        }
         while ((cells[n] = strtok_r(rest, " \t\r", &save)) && n + 1 < N_ELEMENTS(cells)) {
                 rest = NULL;
                 n++;

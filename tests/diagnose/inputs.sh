@@ -178,6 +178,17 @@ expect 3 'THE JOB STOPS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*th
 expect 3 'to the speed.*zero0.*ZeRO-3 gathers all parameters' -- "$reports/zero3-over-10g"
 expect 3 'WHERE THE SERVER CREATES.*NVLINK_MODE=force_off.*NCCL_P2P_DISABLE=1 once' -- "$reports/two-5090-nccl-stop"
 
+# ordinary complaints
+printf '%s\n' 'Slower speed with multi-node training' '' 'I get 10K words a second with 2 machines, while on a single one I get 38K.' >slower.md
+expect 3 'SLOWER ACROSS NODES, by the text.*the text says: Slower speed' -- slower.md
+printf '%s\n' 'It happens randomly that the training freezes, it can stop in the middle of an epoch on 4 GPUs.' >random.md
+expect 3 'IT STOPS AFTER SOME TIME, not at one place, by the text' -- random.md
+printf '%s\n' 'The training hangs.' 'The checkpoint of the first epoch was written without a problem.' >saved.md
+out=$("$capo" diagnose saved.md) && bad=1
+case $out in *CHECKPOINT*) echo "a checkpoint that is no cause: $out"; bad=1 ;; esac
+# a launcher's label inside a row of nccl-tests
+printf '[0]  %s [0] 1335 12 %s 0\n' '16777216 4194304 float     sum -1[0] 1334 12 24.09 0' 24.06 '67108864 16777216 float     sum -1[0] 24410 2.7 5.27 0' 5.27 | sed '1i# size count type redop root time algbw busbw #wrong' >labels.txt
+expect 3 'BUS BANDWIDTH FALLS AS MESSAGES GROW: from 24.09 to 5.27' -- labels.txt
 # a log store prints the newest line first; who failed is killed with the job
 printf '%s\n' '2026-04-05T00:01:19Z run.sh: line 48:    28 Killed                  python3 serve.py' \
         '2026-04-05T00:01:18Z Error while creating shared memory segment /dev/shm/nccl-lNPZ0f (size 7340384)' \
