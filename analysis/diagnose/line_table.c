@@ -526,7 +526,8 @@ static void take_words_of(struct search *s, const struct capo_record *record, bo
                                                  : failure ? COVERED_LEAST
                                                            : COVERED_HINT))
                 return;
-        if ((means == MEANS_ELASTIC && capo_evidence_has("ChildFailedError", s->e)) ||
+        if ((means == MEANS_ELASTIC &&
+             (capo_evidence_has("ChildFailedError", s->e) || capo_evidence_has("Error: ", s->e))) ||
             (means == MEANS_SERVER_DEAD && capo_evidence_has("Traceback (most recent", s->e)))
                 return; /* torchrun's own report, or the exception, knows more */
         row = meanings[means];

@@ -25,7 +25,7 @@ enum { SENTENCE = 280, SENTENCES = 2, RANKS = 64, LEAST_WORDS = 4, PROSE_LINES =
 /* ---- sentences ---- */
 
 static const char NOT_PROSE[] =
-        " NCCL INFO | NCCL WARN |NCCL version |[rank|Traceback|File \"| INFO |INFO:|[INFO|INFO 0|INFO 1| WARN |WARN:|WARNING|ERROR |[E|[W|0x|>>> |"
+        " NCCL INFO | NCCL WARN |NCCL version |[rank|Traceback|File \"| - INFO|: INFO| INFO [|INFO:|[INFO|INFO 0|INFO 1| WARN |WARN:|WARNING|ERROR |[E|[W|0x|>>> |"
         "Error: |Exception: |]: |import |def |--nproc|torchrun |mpirun |srun |WorkNCCL(";
 
 /* "What():", "rank0:", "INTERNAL:": the label of a program's line. */
@@ -60,7 +60,7 @@ bool capo_line_is_prose(const char *line)
 
         drop_quotes(line, strcspn(line, "\r\n"), row, sizeof row);
         size = strlen(row);
-        at = row + strspn(row, "-*#>+ ");
+        at = row + strspn(row, "-*#>+ 0123456789.)");
         if (at - row > 6 || size < 12 || has_label(at) || !strncmp(at, "rank ", 5) ||
             (!isalpha((unsigned char)*at) && !(*at & 0x80) && *at != '"'))
                 return false;
@@ -86,24 +86,23 @@ static const char hangs
         [] = "hang|hung|stuck|freez|frozen|deadlock|stops moving|never returns|never return|never printed|"
              "nothing happens|after that nothing|then nothing|nothing more|stays there|stay there|sits right|"
              "sits at|sits there|waits forever|forever|for ever|no progress|not move|blocks|stands still|"
-             "does not end|stop at|stops at|stopped at|stops in|stops moving|stops right|stops after|stop after|keeps waiting|sit in|sits in|never end|never finish|stall|no output|\xe5\x8d\xa1\xe4\xbd\x8f|\xe5\x8d\xa1\xe5\x9c\xa8|"
-             "\xe5\x8d\xa1\xe6\xad\xbb|\xe5\x8d\xa1\xe7\x9d\x80|\xe4\xb8\x8d\xe5\x8a\xa8|\xe4\xb8\x80\xe7\x9b\xb4\xe5\x81\x9c|\xe6\xb2\xa1\xe6\x9c\x89\xe4\xbb\xbb\xe4\xbd\x95\xe8\xbf\x9b\xe5\xba\xa6",
+             "does not end|stop at|stops at|stopped at|stops in|stops moving|stops right|stops after|stop after|keeps waiting|sit in|sits in|never end|never finish|stall|no output|卡住|卡在|"
+             "卡死|卡着|不动|一直停|没有任何进度|没有动静|没有在训练|没反应|没有反应",
    slow[] = "slow|slower|throughput|bandwidth|takes longer|much longer|longer than|speed|faster|"
-            "performance|GB/s|MB/s|tokens/s|it/s|\xe6\x85\xa2",
-   fails[] =
-           "error|fail|crash|exception|dies|killed|aborts|broken|goes down|\xe6\x8a\xa5\xe9\x94\x99|\xe5\xa4\xb1\xe8\xb4\xa5",
+            "performance|GB/s|MB/s|tokens/s|it/s|慢",
+   fails[] = "error|fail|crash|exception|dies|killed|aborts|broken|goes down|报错|失败",
    works[] =
            "works|worked|is fine|was fine|runs fine|ran fine|runs|ran|trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
-           "get past|gets past|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
-           "\xe6\xad\xa3\xe5\xb8\xb8|\xe6\xb2\xa1\xe6\x9c\x89\xe8\xbf\x99\xe4\xb8\xaa\xe9\x97\xae\xe9\xa2\x98|\xe6\xb2\xa1\xe9\x97\xae\xe9\xa2\x98|\xe8\x83\xbd\xe8\xb7\x91",
+           "get past|gets past|became normal|normal again|normally|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
+           "正常|没有这个问题|没问题|能跑",
    changes[] =
            "since |after the |after I |after we |upgrad|updat|last week|before that|used to|on the releases before|"
            "on earlier|previous|new driver|newer|moved to|switched|changed|reinstall|no longer|not work any more|anymore|regression",
    conditions[] =
            "with |without |single|one GPU|1 GPU|one node|1 node|two |only |when |if |same |other |but |while |instead|alone|"
-           "\xe5\x8d\x95\xe6\x9c\xba|\xe5\x8d\x95\xe5\x8d\xa1|\xe4\xb8\x8d\xe7\x94\xa8",
+           "单机|单卡|不用",
    contrasts[] =
-           "than|faster|without|instead|one node|1 node|single|compared|before|after|while|but|with |\xe4\xb8\x8d\xe7\x94\xa8|\xe5\x8d\x95\xe6\x9c\xba",
+           "than|faster|without|instead|one node|1 node|single|compared|before|after|while|but|with |不用|单机",
    manners[] =
            "thank|anybody|anyone|somebody|please|any idea|any help|what can |how can |how do |how to |should I|is there |"
            "expected behavior|steps to|to reproduce|describe the";
@@ -148,7 +147,7 @@ static void for_sentences(const struct capo_evidence *e, void (*take)(struct sai
                                 struct said s = {.mark = {i, r->v[k].line}};
 
                                 while (stop < end && !(strchr(".?!", *stop) && stop[1] <= ' ') &&
-                                       strncmp(stop, "\xe3\x80\x82", 3) != 0)
+                                       strncmp(stop, "。", 3) != 0)
                                         stop++;
                                 if (stop - at > 10) {
                                         SAY(s.text, "%.*s", (int)(stop - at), at);
@@ -215,7 +214,7 @@ static void take_telling(struct said *s, void *arg)
         if (has(s->text, slow) && !has(s->text, contrasts))
                 return; /* "the speed is bad" */
         s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has(s->text, changes) ? 3 : 0) +
-                   (has(s->text, hangs) ? 2 : 0) + (has(s->text, conditions) ? 1 : 0) +
+                   (has(s->text, hangs) ? 3 : 0) + (has(s->text, conditions) ? 1 : 0) +
                    (count_releases(s->text) > 1) - (has(s->text, manners) ? 4 : 0);
         if (s->score < (has(s->text, hangs) ? 3 : 4))
                 return;
@@ -237,15 +236,13 @@ static const struct {
          "the driver's release that works, or the newest one; on one host NCCL_P2P_DISABLE=1 tells whether direct copies between GPUs are what fails"},
         {"release|version|on earlier|previous|upgrad|updat|downgrad|regression|broken in", "",
          "the release that works meanwhile; the release notes and issues of what changed, searched for the message; then one change after the other"},
-        {"zero0|zero-0|zero1|zero2|zero-1|zero-2|zero3|zero-3|without DeepSpeed|\xe4\xb8\x8d\xe7\x94\xa8 deepspeed",
-         "",
+        {"zero0|zero-0|zero1|zero2|zero-1|zero-2|zero3|zero-3|without DeepSpeed|不用 deepspeed", "",
          "ZeRO-3 gathers all parameters in each step: between nodes it needs a fast network, and all ranks must run the same modules in each step. "
          "ZeRO-2 or less does neither"},
-        {"one GPU|1 GPU|single GPU|one card|--gpus 0|\xe5\x8d\x95\xe5\x8d\xa1", works,
+        {"one GPU|1 GPU|single GPU|one card|--gpus 0|单卡|一块卡|一张卡", works,
          "what one GPU does not need: a rendezvous (env | grep -E 'RANK|WORLD|MASTER|NODE|SLURM': nothing may be left of another job), "
          "then copies between GPUs (NCCL_P2P_DISABLE=1 once); NCCL_DEBUG=INFO: does each rank print Init COMPLETE?"},
-        {"single node|one node|1 node|single machine|one machine|within a node|\xe5\x8d\x95\xe6\x9c\xba",
-         works,
+        {"single node|one node|1 node|single machine|one machine|within a node|单机", works,
          "what one node does not need, the network between the nodes: NCCL_SOCKET_IFNAME on all nodes, all TCP ports open between them, "
          "nccl-tests over two nodes, the link's rate (iperf3)"},
 };
@@ -394,7 +391,7 @@ static bool find_apart(const struct capo_evidence *e, struct capo_diagnose_findi
 
 /* ---- ordinary complaints ---- */
 
-enum { PROSE = 8192 };
+enum { PROSE = 8192, SPECIAL_CASES = 5 }; /* the first ones say where it stops */
 
 static void take_all(struct said *s, void *arg) { capo_append(arg, PROSE, "%s. ", s->text); }
 
@@ -429,14 +426,15 @@ static void take_complaint(struct said *s, void *arg)
                 c->said = *s;
 }
 
-static bool find_case(const struct capo_evidence *e, enum capo_topic topic,
+/* @most: of the first rows. */
+static bool find_case(const struct capo_evidence *e, enum capo_topic topic, size_t most,
                       struct capo_diagnose_finding *f)
 {
         char *text = xcalloc(1, PROSE);
         size_t i;
 
         for_sentences(e, take_all, text);
-        for (i = 0; i < N_ELEMENTS(cases); i++) {
+        for (i = 0; i < most; i++) {
                 struct complaint c = {.all = cases[i].all,
                                       .text = topic == CAPO_TOPIC_HANG ? NULL : text};
 
@@ -452,7 +450,7 @@ static bool find_case(const struct capo_evidence *e, enum capo_topic topic,
                 break;
         }
         free(text);
-        return i < N_ELEMENTS(cases);
+        return i < most;
 }
 
 /* ---- the finding ---- */
@@ -488,8 +486,15 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         }
         for_sentences(e, take_telling, said);
         step = find_step(said);
+        if (v && topic == CAPO_TOPIC_HANG && strlen(v->next) < 250 &&
+            find_case(e, topic, SPECIAL_CASES, &one)) {
+                char rest[sizeof v->next];
+
+                SAY(rest, "%s", v->next);
+                SAY(e->findings[at].next, "%.300s. Also: %.200s", one.next, rest);
+        }
         placed = !v && ((topic == CAPO_TOPIC_HANG && (find_apart(e, &one) || find_stop(e, &one))) ||
-                        find_case(e, topic, &one));
+                        find_case(e, topic, N_ELEMENTS(cases), &one));
         if (!v && !placed && !said[0].score)
                 return;
         f = v ? &e->findings[at] : capo_evidence_finding(e);

@@ -272,8 +272,8 @@ static void read_blocks(struct stacks *s)
                            *next = t->records.text + t->records.v[k + 1].begin;
                 struct stack_process new = {.mark = {s->text, t->records.v[k].line}};
 
-                if (strchr(" \t\n", *head) || !is_frame(next))
-                        continue;
+                if (strchr(" \t\n", *head) || !is_frame(next) || capo_line_has(head, "rror: "))
+                        continue; /* behind an exception's words stands its place */
                 new.rank = number_behind(head, strcspn(head, "\n"), words);
                 if (new.rank < 0)
                         new.rank = number_behind(capo_base_name(t->name),

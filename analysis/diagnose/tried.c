@@ -41,7 +41,7 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
                     "no hang|not hang|no longer hang|n't hang|without hang|without a hang|no error|hang is gone|hangs are gone|goes away|went away|"
                     "fixes|fixed|resolves|resolved|solves|solved",
             good[] =
-                    "works|worked|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|restored|completes|completed|finishes|finished|"
+                    "works|worked|runs normally|run normally|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|restored|completes|completed|finishes|finished|"
                     "succeeds|succeeded|helps|helped|is well|pass",
             bad[] = "hang|fail|stuck|stop|crash|error|nothing|same|still|not|never|cannot|can't|doesn't|didn't|don't|no effect|no difference|no change|"
                     "timeout|timed out|wrong";
@@ -57,6 +57,10 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
                strncmp(end, " but ", 5) != 0 && strncmp(end, ", but", 5) != 0)
                 end++;
         snprintf(clause, CLAUSE, "%.*s", (int)(end - from), from);
+        if (has_any(clause,
+                    "ssh|ping|iperf|telnet|perftest|ib_write_bw|single node|one node|single machine",
+                    false))
+                return SAID_NOTHING; /* what works is something else */
         flipped = has_any(clause, "without NCCL|without --|unless|unset|if not set", false);
         works = has_any(clause, gone, false);
         fails = !works && has_any(clause, bad, false);

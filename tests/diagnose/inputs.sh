@@ -186,6 +186,11 @@ expect 3 'IT STOPS AFTER SOME TIME, not at one place, by the text' -- random.md
 printf '%s\n' 'The training hangs.' 'The checkpoint of the first epoch was written without a problem.' >saved.md
 out=$("$capo" diagnose saved.md) && bad=1
 case $out in *CHECKPOINT*) echo "a checkpoint that is no cause: $out"; bad=1 ;; esac
+printf '%s\n' '2. docker mode: --net=host, ssh on port 2222 works between the dockers' 'Traceback (most recent call last):' \
+        '    model = lib.Model(solver)' 'RuntimeError: Runtime error: unhandled system error' '        ncclGroupEnd() at Core(/src/core.cpp:175)' >works.md
+expect 3 'NCCL reports a system error' -- works.md
+printf '%s\n' 'The job is stuck at the end of the first epoch.' '多卡训练，程序输出后就没有动静了' >epoch.md
+expect 3 'IT STOPS AT THE END OF AN EPOCH, by the text.*the text says: The job is stuck' -- epoch.md
 # a launcher's label inside a row of nccl-tests
 printf '[0]  %s [0] 1335 12 %s 0\n' '16777216 4194304 float     sum -1[0] 1334 12 24.09 0' 24.06 '67108864 16777216 float     sum -1[0] 24410 2.7 5.27 0' 5.27 | sed '1i# size count type redop root time algbw busbw #wrong' >labels.txt
 expect 3 'BUS BANDWIDTH FALLS AS MESSAGES GROW: from 24.09 to 5.27' -- labels.txt
