@@ -14,7 +14,7 @@
 #include "cli/doctor/doctor_plugins.h"
 #include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
-#include "cli/doctor/sysfs.h"
+#include "profiles/machine/sysfs.h"
 #include "core/base/file.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"

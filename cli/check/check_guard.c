@@ -11,7 +11,7 @@
 #include "capo/msg.h"
 #include "cli/base/cli_fields.h"
 #include "cli/check/check.h"
-#include "cli/doctor/sysfs.h"
+#include "profiles/machine/sysfs.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
 #include "profiles/machine/nvml.h"

@@ -4,7 +4,7 @@
 #include "core/base/xalloc.h"
 #include "cli/base/cli_machine.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/sysfs.h"
+#include "profiles/machine/sysfs.h"
 #include "profiles/machine/platform.h"
 #include "profiles/machine/visible.h"
 

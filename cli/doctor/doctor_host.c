@@ -8,10 +8,9 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "capo/env.h"
 #include "core/base/util.h"
 #include "cli/doctor/doctor.h"
-#include "cli/doctor/sysfs.h"
+#include "profiles/machine/sysfs.h"
 #include "profiles/machine/apart.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "host", __VA_ARGS__)
@@ -39,17 +38,13 @@ static void read_bridge(const char *busid, void *arg)
 {
         struct bridges *b = arg;
         unsigned char config[CONFIG_ROOM];
-        const char *root = getenv(CAPO_ENV_sysfs);
-        char path[512];
         _cleanup_fclose_ FILE *in = NULL;
         size_t n, at = EXTENDED;
 
         if (capo_sysfs_number(0, "bus/pci/devices/%s/class", busid) >> 8 != 0x0604)
                 return;
         b->n++;
-        snprintf(path, sizeof path, "%s/bus/pci/devices/%s/config", root && *root ? root : "/sys",
-                 busid);
-        in = fopen(path, "re");
+        in = fopen(SYSFS("bus/pci/devices/%s/config", busid), "re");
         n = in ? fread(config, 1, sizeof config, in) : 0;
         if (n <= EXTENDED)
                 return;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/util.h"
 #include "cli/doctor/network_devices.h"
-#include "cli/doctor/sysfs.h"
+#include "profiles/machine/sysfs.h"
 
 enum { AMAZON = 0x1d0f, EFA_FIRST = 0xefa0, EFA_LAST = 0xefaf };
 

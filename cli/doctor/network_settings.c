@@ -6,7 +6,7 @@
 
 #include "core/base/text.h"
 #include "cli/doctor/network_settings.h"
-#include "cli/doctor/sysfs.h"
+#include "profiles/machine/sysfs.h"
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "network", __VA_ARGS__)
 

@@ -31,12 +31,9 @@ static bool read_interpreter(const char *path, char *interpreter, size_t room)
 {
         _cleanup_close_ int fd = -1;
         char line[256], *save = NULL, *word; /* as many bytes as Linux reads */
-        struct stat st;
         ssize_t n;
 
-        if (stat(path, &st) < 0 || !S_ISREG(st.st_mode)) /* opening a pipe could block */
-                return false;
-        fd = open(path, O_RDONLY | O_CLOEXEC);
+        fd = capo_file_open(path);
         n = fd < 0 ? -1 : read(fd, line, sizeof line - 1);
         if (n < 2 || memcmp(line, "#!", 2) != 0)
                 return false;

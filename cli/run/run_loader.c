@@ -19,11 +19,9 @@ enum { ASK_SECONDS = 10 };
 static bool read_loader(const char *program, char *loader, size_t room)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
-        struct stat st;
 
-        /* opening a pipe could block */
-        return stat(program, &st) == 0 && S_ISREG(st.st_mode) && access(program, X_OK) == 0 &&
-               capo_elf_open(program, &elf) == 0 && capo_elf_loader(&elf, loader, room);
+        return access(program, X_OK) == 0 && capo_elf_open(program, &elf) == 0 &&
+               capo_elf_loader(&elf, loader, room);
 }
 
 /* Can @loader start @program with @library preloaded? True also if that cannot be found out. */
@@ -134,13 +132,11 @@ bool run_is_static(const char *command)
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
         const char *name = capo_base_name(command);
         char path[PATH_MAX];
-        struct stat st;
 
         if (!strncmp(name, "ld-", 3) || !strncmp(name, "ld.so", 5)) /* the loader itself */
                 return false;
         return capo_file_find(getenv("PATH"), command, X_OK, path, sizeof path) &&
-               stat(path, &st) == 0 && S_ISREG(st.st_mode) && capo_elf_open(path, &elf) == 0 &&
-               capo_elf_is_static(&elf);
+               capo_elf_open(path, &elf) == 0 && capo_elf_is_static(&elf);
 }
 
 /* Is there a musl on this machine whose programs the job may start? */

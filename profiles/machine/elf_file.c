@@ -8,7 +8,8 @@
 
 int capo_elf_open(const char *path, struct capo_elf_file *elf)
 {
-        _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC);
+        _cleanup_close_ int fd =
+                open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe could block */
         const Elf64_Ehdr *head;
         struct stat st;
         void *map;

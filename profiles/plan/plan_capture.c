@@ -8,6 +8,7 @@
 #include "capo/msg.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
+#include "profiles/machine/sysfs.h"
 #include "profiles/plan/plan_capture.h"
 
 enum { BUSID = CAPO_BUSID_ROOM };
@@ -19,26 +20,8 @@ struct capture {
         struct capo_nvml nvml;
 };
 
-/* ---- sysfs ---- */
-
-static bool read_line(const char *path, char *text, size_t room)
-{
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-
-        *text = 0;
-        if (!f || !fgets(text, (int)room, f))
-                return false;
-        text[strcspn(text, "\n")] = 0;
-        return true;
-}
-
-static bool pci_line(const char *busid, const char *file, char *text, size_t room)
-{
-        char path[160];
-
-        snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/%s", busid, file);
-        return read_line(path, text, room);
-}
+#define PCI_FILE(busid, file, text) \
+        capo_sysfs_text(text, sizeof(text), "bus/pci/devices/%s/%s", busid, file)
 
 /* The slower of a device and its port, as in NCCL. */
 static void put_link(const struct capture *c, const char *busid)
@@ -46,16 +29,13 @@ static void put_link(const struct capture *c, const char *busid)
         char own[64], port[64];
         int own_width, port_width;
 
-        if (!pci_line(busid, "max_link_speed", own, sizeof own))
-                strcpy(own, "");
-        if (pci_line(busid, "../max_link_speed", port, sizeof port) &&
-            strtod(port, NULL) < strtod(own, NULL))
+        PCI_FILE(busid, "max_link_speed", own);
+        if (PCI_FILE(busid, "../max_link_speed", port) && strtod(port, NULL) < strtod(own, NULL))
                 memcpy(own, port, sizeof own);
-        fprintf(c->out, " link_speed=\"%s\"", own);
-        own_width = pci_line(busid, "max_link_width", own, sizeof own) ? atoi(own) : 0;
+        own_width = (int)capo_sysfs_number(0, "bus/pci/devices/%s/max_link_width", busid);
         port_width =
-                pci_line(busid, "../max_link_width", port, sizeof port) ? atoi(port) : own_width;
-        fprintf(c->out, " link_width=\"%d\"",
+                (int)capo_sysfs_number(own_width, "bus/pci/devices/%s/../max_link_width", busid);
+        fprintf(c->out, " link_speed=\"%s\" link_width=\"%d\"", own,
                 port_width && port_width < own_width ? port_width : own_width);
 }
 
@@ -74,7 +54,7 @@ static void put_pci(const struct capture *c, hwloc_obj_t o, int depth)
         char busid[BUSID], class[32];
 
         busid_of(o, busid);
-        if (!pci_line(busid, "class", class, sizeof class))
+        if (!PCI_FILE(busid, "class", class))
                 snprintf(class, sizeof class, "0x%04x00", p->class_id);
         fprintf(c->out,
                 "%*s<pci busid=\"%s\" class=\"%s\" vendor=\"0x%04x\" device=\"0x%04x\" subsystem_vendor=\"0x%04x\" "
@@ -103,7 +83,7 @@ static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)
         for (int i = 0; gpu && i < gpu->n_links; i++) {
                 /* a target that is no PCI device here is an NVSwitch on the host of this virtual
                  * machine */
-                if (!pci_line(gpu->links[i].target, "class", class, sizeof class))
+                if (!PCI_FILE(gpu->links[i].target, "class", class))
                         strcpy(class, "0x068000");
                 fprintf(c->out, "%*s<nvlink target=\"%s\" count=\"%d\" tclass=\"%s\"/>\n",
                         depth * 2 + 2, "", gpu->links[i].target, gpu->links[i].count, class);
@@ -117,17 +97,16 @@ static void put_gpu(struct capture *c, hwloc_obj_t o, int depth)
  * NCCL. */
 static int net_speed(hwloc_obj_t os)
 {
-        char path[256], text[64];
-        int speed;
+        char text[64];
+        long speed;
 
-        if (os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) {
-                snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", os->name);
-                return read_line(path, text, sizeof text) ? (int)(strtod(text, NULL) * 1000)
-                                                          : 10000;
-        }
-        snprintf(path, sizeof path, "/sys/class/net/%s/speed", os->name);
-        speed = read_line(path, text, sizeof text) ? atoi(text) : 0;
-        return speed > 0 ? speed : 10000;
+        if (os->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS)
+                return capo_sysfs_text(text, sizeof text, "class/infiniband/%s/ports/1/rate",
+                                       os->name)
+                               ? (int)(strtod(text, NULL) * 1000)
+                               : 10000;
+        speed = capo_sysfs_number(0, "class/net/%s/speed", os->name);
+        return speed > 0 ? (int)speed : 10000;
 }
 
 /* NCCL's name: the verbs device if there is one, else the interface. */
