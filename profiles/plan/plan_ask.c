@@ -175,7 +175,7 @@ static int prepare_run(struct run *run)
 
 static int start_worker(struct run *run, uint32_t node)
 {
-        struct environment *env = plan_environment_new(run->q, run->job, run->folder, node);
+        char **env = plan_environment_new(run->q, run->job, run->folder, node);
         posix_spawn_file_actions_t actions;
         posix_spawnattr_t attr;
         sigset_t none;
@@ -196,7 +196,7 @@ static int start_worker(struct run *run, uint32_t node)
         posix_spawnattr_setsigmask(&attr, &none);
         posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
         r = posix_spawn(&run->pids[node], worker, &actions, &attr,
-                        (char *[]){worker, virtual, number, NULL}, env->vars);
+                        (char *[]){worker, virtual, number, NULL}, env);
         posix_spawn_file_actions_destroy(&actions);
         posix_spawnattr_destroy(&attr);
         if (r) {

@@ -38,19 +38,17 @@ static bool is_kept(const char *var)
         return strncmp(var, "NCCL_", 5) != 0 || capo_plan_setting_passes(var);
 }
 
-__attribute__((format(printf, 2, 3))) static void put_env(struct environment *e, const char *format,
-                                                          ...)
-{
-        va_list args;
+struct environment {
+        char **vars; /* the first ones are this process's own */
+        size_t n;
+};
 
-        if (e->n_text == PLAN_ENVIRONMENT_ROOM)
-                return;
-        va_start(args, format);
-        vsnprintf(e->text[e->n_text], sizeof e->text[0], format, args);
-        va_end(args);
-        e->vars[e->n++] = e->text[e->n_text++];
-        e->vars[e->n] = NULL;
+static void put_var(struct environment *e, char *var)
+{
+        xarray_room(&e->vars, e->n, sizeof *e->vars);
+        e->vars[e->n++] = var;
 }
+#define put_env(e, ...) put_var(e, xprintf(__VA_ARGS__))
 
 static const char *layout_of(const struct plan_job *job, char *text, size_t room)
 {
@@ -75,20 +73,15 @@ static uint32_t first_rank(const struct plan_job *job, uint32_t node)
         return r;
 }
 
-struct environment *plan_environment_new(const struct capo_plan_question *q,
-                                         const struct plan_job *job, const char *folder,
-                                         uint32_t node)
+char **plan_environment_new(const struct capo_plan_question *q, const struct plan_job *job,
+                            const char *folder, uint32_t node)
 {
-        struct environment *e = xcalloc(1, sizeof *e);
+        struct environment all = {0}, *e = &all;
         const char *path = getenv("LD_LIBRARY_PATH");
-        size_t n = 0;
 
-        while (environ[n])
-                n++;
-        e->vars = xcalloc(n + PLAN_ENVIRONMENT_ROOM + 1, sizeof *e->vars);
-        for (size_t i = 0; i < n; i++) {
-                if (is_kept(environ[i]))
-                        e->vars[e->n++] = environ[i];
+        for (char **var = environ; *var; var++) {
+                if (is_kept(*var))
+                        put_var(e, *var);
         }
         put_env(e, "LD_LIBRARY_PATH=%s%s%s", folder, path && *path ? ":" : "", path ? path : "");
         put_env(e, "NCCL_TOPO_FILE=%s", job->machines[job->node_machine[node]].topo);
@@ -126,5 +119,6 @@ struct environment *plan_environment_new(const struct capo_plan_question *q,
                 put_env(e, "NCCL_GRAPH_DUMP_FILE=%s/graph.%u", folder, node);
                 put_env(e, "NCCL_GRAPH_DUMP_FILE_RANK=%u", first_rank(job, node));
         }
-        return e;
+        put_var(e, NULL);
+        return e->vars;
 }

@@ -93,18 +93,6 @@ void plan_pieces_begin(void);
 int plan_asked_at(int rank);
 void plan_pieces_make_up(char *all, size_t size);
 
-/* plan_preset_found()   - sets the address of NCCL's ncclTopoPreset()
- *
- * plan_preset_patch()   - @n bytes of @code now call it through here. Return: number of calls; 0:
- * it
- *                         was not found; negative errno
- *
- * plan_preset_make_up() - adds the rings of ranks that are not started to what all ranks sent;
- *                         @rank: the word of this thread's communicator. Return: NCCL's code */
-void plan_preset_found(void *at);
-int plan_preset_patch(char *code, size_t n, void *spare);
-int plan_preset_make_up(char *all, size_t size, int *rank);
-
 /* plan_host_symbol()         - for each symbol: finds NCCL's name of this host
  * plan_host_write_topology() - if NVLink domains have several nodes, replaces the machine's
  * topology

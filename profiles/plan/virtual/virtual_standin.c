@@ -147,6 +147,8 @@ static int wait_until_needed(unsigned next)
         return SUCCESS;
 }
 
+static int make_up_presets(char *all, size_t size, int *rank);
+
 static int all_gather(void *state, char *all, int size)
 {
         struct speaker *s = speaker_of(state);
@@ -168,7 +170,7 @@ static int all_gather(void *state, char *all, int size)
         if (s->asked >= plan_job->n_heard && n >= 1)
                 r = wait_until_needed(n + 1);
         plan_pieces_make_up(all, (size_t)size);
-        return s->together ? plan_preset_make_up(all, (size_t)size, s->words) : r;
+        return s->together ? make_up_presets(all, (size_t)size, s->words) : r;
 }
 
 static int unit_gather(void *state, const int *ranks, int me, int n, char *all, int size)
@@ -212,67 +214,64 @@ static int unit_barrier(void *state, const int *ranks, int me, int n, int tag)
         return unit_gather(state, ranks, me, n, NULL, 0);
 }
 
+static int publish(struct speaker *s, uint64_t key, const void *data, int size)
+{
+        return plan_message_put(key, s->asked, data, (size_t)size) < 0 ? INTERNAL_ERROR : SUCCESS;
+}
+
+/* A message from a rank that is not started cannot be made up. */
+static int hear(struct speaker *s, uint64_t key, int peer, void *data, int size)
+{
+        struct pieces p = {data, (size_t)size, NULL};
+        uint32_t from = (uint32_t)plan_asked_at(peer);
+
+        if (plan_asked_at(peer) < 0)
+                plan_fail("rank %d waits for rank %d, which is stood in for", s->rank, peer);
+        else if (plan_message_get(key, &from, 1, take_piece, &p) == 0)
+                return SUCCESS;
+        return INTERNAL_ERROR;
+}
+
 static int unit_broadcast(void *state, const int *ranks, int me, int n, int root, void *data,
                           int size)
 {
         struct speaker *s = speaker_of(state);
-        struct pieces p = {data, (size_t)size, NULL};
         uint64_t group = plan_mix(UNIT, (uint64_t)n + 1000000);
-        uint32_t from;
         unsigned times;
 
         if (!s || n <= 1)
                 return SUCCESS;
         for (int i = 0; i < n; i++)
                 group = plan_mix(group, (uint64_t)ranks[i]);
-        if (plan_asked_at(ranks[root]) < 0) {
-                plan_fail("rank %d waits for rank %d, which is stood in for", s->rank, ranks[root]);
-                return INTERNAL_ERROR;
-        }
-        from = (uint32_t)plan_asked_at(ranks[root]);
         group = next_key(s, group, &times);
-        if (me == root)
-                return plan_message_put(group, s->asked, data, p.size) < 0 ? INTERNAL_ERROR
-                                                                           : SUCCESS;
-        return plan_message_get(group, &from, 1, take_piece, &p) < 0 ? INTERNAL_ERROR : SUCCESS;
+        return me == root ? publish(s, group, data, size) : hear(s, group, ranks[root], data, size);
 }
 
-/* A message to or from a rank that is not started cannot be made up. */
+static uint64_t direct_group(int tag, int from, int to)
+{
+        return plan_mix(plan_mix(DIRECT, (uint64_t)tag), (uint64_t)from << 32 | (uint32_t)to);
+}
+
 static int tell_rank(void *state, int peer, int tag, void *data, int size)
 {
         struct speaker *s = speaker_of(state);
         unsigned n;
 
-        if (!s || plan_asked_at(peer) < 0)
-                return SUCCESS;
-
-        uint64_t group =
-                plan_mix(plan_mix(DIRECT, (uint64_t)tag), (uint64_t)s->rank << 32 | (uint32_t)peer);
-
-        return plan_message_put(next_key(s, group, &n), s->asked, data, (size_t)size) < 0
-                       ? INTERNAL_ERROR
-                       : SUCCESS;
+        return !s || plan_asked_at(peer) < 0
+                       ? SUCCESS
+                       : publish(s, next_key(s, direct_group(tag, s->rank, peer), &n), data, size);
 }
 
 static int hear_rank(void *state, int peer, int tag, void *data, int size)
 {
         struct speaker *s = speaker_of(state);
-        struct pieces p = {data, (size_t)size, NULL};
         unsigned n;
 
-        if (!s || plan_asked_at(peer) < 0) {
-                plan_fail("rank %d waits for rank %d, which is stood in for", s ? s->rank : -1,
-                          peer);
+        if (!s) {
+                plan_fail("a communicator of one rank waits for rank %d", peer);
                 return INTERNAL_ERROR;
         }
-
-        uint64_t group =
-                plan_mix(plan_mix(DIRECT, (uint64_t)tag), (uint64_t)peer << 32 | (uint32_t)s->rank);
-        uint32_t from = (uint32_t)plan_asked_at(peer);
-
-        return plan_message_get(next_key(s, group, &n), &from, 1, take_piece, &p) < 0
-                       ? INTERNAL_ERROR
-                       : SUCCESS;
+        return hear(s, next_key(s, direct_group(tag, peer, s->rank), &n), peer, data, size);
 }
 
 static int all_barrier(void *state, int rank, int n, int tag)
@@ -291,9 +290,10 @@ static int need_no_proxy(void *comm, void *op, bool *inquire)
 
 /* ---- bootstrapInit ---- */
 
-static int (*real_init)(void *, void *, void *, void *);
-static int (*real_proxy_init)(void *comm, void *socket, char *addresses, uint64_t *local);
-static bool proxies_have_names;
+static struct call { /* whose calls are redirected */
+        const char *what;
+        void *real, *by;
+} init = {"bootstrapInit"}, proxy_init = {"ncclProxyInit"}, preset = {"ncclTopoPreset"};
 static int init_comm_at; /* index of the communicator argument */
 
 /* Pointer to rank and nRanks of a communicator; NULL: not found. */
@@ -321,12 +321,14 @@ static void set_rank_words(const struct speaker *s, bool meeting)
 
 static int meet_ranks(void *a, void *b, void *c, void *d)
 {
+        int (*real)(void *, void *, void *, void *) =
+                (int (*)(void *, void *, void *, void *))init.real;
         void *args[] = {a, b, c, d};
         struct speaker *s = speaking;
         int r;
 
         if (!s)
-                return real_init(a, b, c, d);
+                return real(a, b, c, d);
         s->words = find_rank_words(args[init_comm_at], s->rank);
         if (!s->words) {
                 plan_fail(
@@ -336,7 +338,7 @@ static int meet_ranks(void *a, void *b, void *c, void *d)
         }
         s->meeting = true;
         set_rank_words(s, true);
-        r = real_init(a, b, c, d);
+        r = real(a, b, c, d);
         set_rank_words(s, false);
         s->meeting = false;
         return r;
@@ -346,6 +348,8 @@ static int meet_ranks(void *a, void *b, void *c, void *d)
  * communicator, which lives as long as the process. Up to 2.19 there are no local names. */
 static int init_proxy(void *comm, void *socket, char *addresses, uint64_t *names)
 {
+        int (*real)(void *, void *, char *, uint64_t *) =
+                (int (*)(void *, void *, char *, uint64_t *))proxy_init.real;
         struct speaker *s = speaking;
         char *all = s ? calloc(plan_job->n_ranks, ADDRESS) : addresses;
         uint64_t *all_names = s ? calloc(plan_job->n_ranks, sizeof *names) : names;
@@ -356,12 +360,12 @@ static int init_proxy(void *comm, void *socket, char *addresses, uint64_t *names
         for (uint32_t i = 0; s && i < plan_job->n_asked; i++) {
                 memcpy(all + (size_t)plan_job->asked[i] * ADDRESS, addresses + (size_t)i * ADDRESS,
                        ADDRESS);
-                if (proxies_have_names)
+                if (proxy_init.by == (void *)init_proxy)
                         all_names[plan_job->asked[i]] = names[i];
         }
         if (s)
                 set_rank_words(s, false);
-        r = real_proxy_init(comm, socket, all, all_names);
+        r = real(comm, socket, all, all_names);
         if (s)
                 set_rank_words(s, true);
         return r;
@@ -372,6 +376,50 @@ static int init_proxy_unnamed(void *comm, void *socket, char *addresses)
         static uint64_t none;
 
         return init_proxy(comm, socket, addresses, &none);
+}
+
+/* ---- ncclTopoPreset ---- */
+
+/* The previous and next GPU of a rank in the rings of its NVLink domain: ncclTopoPreset() computes
+ * them for its own rank, and the ranks exchange them. For a rank that is not started they cannot be
+ * derived from other ranks. But the graphs of a domain are equal on all of its ranks, so this rank
+ * calls ncclTopoPreset() once for each missing rank, and then for itself again.
+ *
+ * In NCCL 2.19 to 2.32, ncclTopoPreset(comm, graphs, ranks) depends on comm->rank, overwrites
+ * @ranks and comm->channels, and @ranks is in what the rank gathers next (connect.cc). */
+static _Thread_local struct {
+        char *comm, *graphs, *ranks;
+} last;
+
+static int call_preset(void *comm, void *graphs, void *ranks)
+{
+        return ((int (*)(void *, void *, void *))preset.real)(comm, graphs, ranks);
+}
+
+static int note_preset(void *comm, void *graphs, void *ranks)
+{
+        last.comm = comm;
+        last.graphs = graphs;
+        last.ranks = ranks;
+        return call_preset(comm, graphs, ranks);
+}
+
+/* Add the rings of ranks that are not started to what all ranks sent. @rank: the word of this
+ * thread's communicator. Return: NCCL's code. */
+static int make_up_presets(char *all, size_t size, int *rank)
+{
+        int own = *rank, rc = 0;
+        ptrdiff_t at = last.ranks ? last.ranks - (all + (size_t)own * size) : -1;
+
+        if (at < 0 || (size_t)at >= size) /* not in this exchange */
+                return 0;
+        for (*rank = 0; *rank < (int)plan_job->n_ranks && !rc; ++*rank) {
+                if (plan_asked_at(*rank) < 0)
+                        rc = call_preset(last.comm, last.graphs, all + (size_t)*rank * size + at);
+        }
+        *rank = own;
+        last.ranks = NULL;
+        return rc ? rc : call_preset(last.comm, last.graphs, all + (size_t)own * size + at);
 }
 
 /* ---- names of NCCL's functions ---- */
@@ -399,19 +447,20 @@ static const struct {
 
 static const struct {
         const char *name;
+        struct call *call;
+        void *by;
         int comm_at;
-} inits[] = {
-        {"_Z13bootstrapInitP19ncclBootstrapHandleP8ncclComm", 1}, /* up to 2.22 */
-        {"_Z13bootstrapInitiPvP8ncclComm", 2},                    /* up to 2.28 */
-        {"_Z13bootstrapInitiPvP8ncclCommS1_", 2},
-};
-
-static const struct {
-        const char *name;
-        bool named;
-} proxy_inits[] = {
-        {"_Z13ncclProxyInitP8ncclCommP10ncclSocketP17ncclSocketAddress", false},
-        {"_Z13ncclProxyInitP8ncclCommP10ncclSocketP17ncclSocketAddressPm", true},
+} wrapped[] = {
+        {"_Z13bootstrapInitP19ncclBootstrapHandleP8ncclComm", &init, (void *)meet_ranks,
+         1},                                                              /* to 2.22 */
+        {"_Z13bootstrapInitiPvP8ncclComm", &init, (void *)meet_ranks, 2}, /* up to 2.28 */
+        {"_Z13bootstrapInitiPvP8ncclCommS1_", &init, (void *)meet_ranks, 2},
+        {"_Z13ncclProxyInitP8ncclCommP10ncclSocketP17ncclSocketAddress", &proxy_init,
+         (void *)init_proxy_unnamed, 0},
+        {"_Z13ncclProxyInitP8ncclCommP10ncclSocketP17ncclSocketAddressPm", &proxy_init,
+         (void *)init_proxy, 0},
+        {"_Z14ncclTopoPresetP8ncclCommPP13ncclTopoGraphP13ncclTopoRanks", &preset,
+         (void *)note_preset, 0},
 };
 
 static bool found[N_ELEMENTS(redirected)];
@@ -429,50 +478,37 @@ int plan_standin_symbol(const char *name, uint64_t value, uint64_t size, void *b
                 found[i] = true;
                 return capo_patch_jump(at, redirected[i].by);
         }
-        if (!strcmp(name, "_Z14ncclTopoPresetP8ncclCommPP13ncclTopoGraphP13ncclTopoRanks"))
-                plan_preset_found(at);
-        for (size_t i = 0; i < N_ELEMENTS(inits); i++) {
-                if (strcmp(name, inits[i].name) != 0)
+        for (size_t i = 0; i < N_ELEMENTS(wrapped); i++) {
+                if (strcmp(name, wrapped[i].name) != 0)
                         continue;
-                real_init = (int (*)(void *, void *, void *, void *))at;
-                init_comm_at = inits[i].comm_at;
-        }
-        for (size_t i = 0; i < N_ELEMENTS(proxy_inits); i++) {
-                if (strcmp(name, proxy_inits[i].name) != 0)
-                        continue;
-                real_proxy_init = (int (*)(void *, void *, char *, uint64_t *))at;
-                proxies_have_names = proxy_inits[i].named;
+                wrapped[i].call->real = at;
+                wrapped[i].call->by = wrapped[i].by;
+                init_comm_at = wrapped[i].comm_at ? wrapped[i].comm_at : init_comm_at;
         }
         return 0;
 }
 
 int plan_standin_patch(char *base, void *const spare[PLAN_SPARE])
 {
-        const char *missing = !real_init         ? "bootstrapInit"
-                              : !real_proxy_init ? "ncclProxyInit"
-                                                 : NULL;
-        char *code = base + code_from;
-        size_t n = code_to - code_from;
+        const struct call *calls[PLAN_SPARE] = {&init, &proxy_init,
+                                                plan_job->one_domain ? &preset : NULL};
+        const char *missing = spare[PLAN_SPARE - 1] ? NULL : "room for jumps", *of = "";
 
         for (size_t i = 0; i < N_ELEMENTS(redirected); i++) {
                 if (!found[i] && !redirected[i].optional)
                         missing = redirected[i].name;
         }
-        if (!spare[PLAN_SPARE - 1])
-                missing = "room for jumps";
         plan_pieces_begin();
-        if (!missing &&
-            capo_patch_calls(code, n, (void *)real_init, (void *)meet_ranks, spare[0]) < 1)
-                missing = "a call of bootstrapInit";
-        if (!missing &&
-            capo_patch_calls(code, n, (void *)real_proxy_init,
-                             proxies_have_names ? (void *)init_proxy : (void *)init_proxy_unnamed,
-                             spare[1]) < 1)
-                missing = "a call of ncclProxyInit";
-        if (!missing && plan_job->one_domain && plan_preset_patch(code, n, spare[2]) < 1)
-                missing = "a call of ncclTopoPreset";
+        for (size_t i = 0; i < PLAN_SPARE && calls[i] && !missing; i++) {
+                if (calls[i]->real && capo_patch_calls(base + code_from, code_to - code_from,
+                                                       calls[i]->real, calls[i]->by, spare[i]) > 0)
+                        continue;
+                missing = calls[i]->what;
+                of = calls[i]->real ? "a call of " : "";
+        }
         if (!missing)
                 return 0;
-        plan_fail("nodes cannot be stood in for in this NCCL: %s is not found in it", missing);
+        plan_fail("nodes cannot be stood in for in this NCCL: %s%s is not found in it", of,
+                  missing);
         return -ENOEXEC;
 }
