@@ -76,29 +76,18 @@ static int gpus_here(const char *folder, char *model, size_t room)
         return n;
 }
 
-/* The JSON text of a note, without quotes. */
-static const char *note_text(const struct capo_profile *p, const char *key, char *text, size_t room)
+/* The JSON text of a note, without quotes; "": there is none. */
+static char *note_text(const struct capo_profile *p, const char *key, char text[256])
 {
+        *text = 0;
         for (uint32_t i = 0; i < p->n_notes[CAPO_PLATFORM]; i++) {
                 const struct capo_note *n = &p->notes[CAPO_PLATFORM][i];
 
-                if (strcmp(n->key, key))
-                        continue;
-                snprintf(text, room, "%s", n->json + (*n->json == '"'));
-                text[strcspn(text, "\"")] = 0;
-                return text;
+                if (!strcmp(n->key, key))
+                        snprintf(text, 256, "%.*s", (int)strcspn(n->json + (*n->json == '"'), "\""),
+                                 n->json + (*n->json == '"'));
         }
-        return NULL;
-}
-
-/* "hgxh100 hgxh200": machines with the same links. */
-static bool names_machine(char *names, const char *platform)
-{
-        char *save = NULL, *name = strtok_r(names, " ", &save);
-
-        while (name && strcmp(name, platform))
-                name = strtok_r(NULL, " ", &save);
-        return name;
+        return text;
 }
 
 static bool profile_fits(const char *path, const struct squeezed *model, int n_gpus,
@@ -106,22 +95,20 @@ static bool profile_fits(const char *path, const struct squeezed *model, int n_g
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = NULL;
         struct squeezed gpu;
-        const char *value;
-        char text[256];
+        char text[256], *names = text, *name;
 
         if (capo_profile_load(path, &p, NULL))
                 return false; /* `capo profile list` shows why; a broken file must not stop another
                                  job */
-        if (note_text(p, "machine", text, sizeof text)) /* machines with equal GPUs can differ */
-                return platform && names_machine(text, platform);
-        value = note_text(p, "gpu", text, sizeof text);
-        if (!value)
-                return false;
-        gpu = squeeze_text(value);
-        if (!has_words(model, &gpu))
-                return false;
-        value = note_text(p, "gpus_per_node", text, sizeof text);
-        return !value || atoi(value) == n_gpus;
+        if (*note_text(p, "machine", text)) { /* machines with equal GPUs can differ */
+                /* "hgxh100 hgxh200": machines with the same links */
+                while ((name = strsep(&names, " ")) && (!platform || strcmp(name, platform)))
+                        ;
+                return name;
+        }
+        gpu = squeeze_text(note_text(p, "gpu", text));
+        return has_words(model, &gpu) &&
+               (!*note_text(p, "gpus_per_node", text) || atoi(text) == n_gpus);
 }
 
 static int is_profile(const struct dirent *e)

@@ -21,7 +21,7 @@ double capo_plan_busbw_factor(unsigned coll, unsigned n_ranks)
 /* The output of a node's NCCL; NULL: none. */
 static char *read_log(const char *folder, uint32_t node)
 {
-        char path[PLAN_PATH], *text = NULL;
+        char path[PLAN_PATH], *text;
         size_t size;
 
         snprintf(path, sizeof path, "%s/log.%u", folder, node);
@@ -153,7 +153,7 @@ static void read_path(const struct capo_xml *channel, bool trays, char *text, si
         }
 }
 
-static double get_real_attr(const struct capo_xml *e, const char *attr)
+static double real_of(const struct capo_xml *e, const char *attr)
 {
         const char *text = capo_xml_get(e, attr);
 
@@ -161,9 +161,9 @@ static double get_real_attr(const struct capo_xml *e, const char *attr)
 }
 
 /* 0 also for invalid values. */
-static int get_int_attr(const struct capo_xml *e, const char *attr)
+static int int_of(const struct capo_xml *e, const char *attr)
 {
-        double v = get_real_attr(e, attr);
+        double v = real_of(e, attr);
 
         return v > INT_MIN && v < INT_MAX ? (int)v : 0;
 }
@@ -172,21 +172,19 @@ static void read_graph(const struct capo_xml *g, uint32_t node, bool trays,
                        struct capo_plan_graph *to)
 {
         const char *intra = capo_xml_get(g, "typeintra"), *inter = capo_xml_get(g, "typeinter");
-        size_t n = 0;
 
-        to->node = (int)node;
-        to->id = get_int_attr(g, "id");
-        to->pattern = get_int_attr(g, "pattern");
-        to->n_channels = get_int_attr(g, "nchannels");
-        to->speed_intra = get_real_attr(g, "speedintra");
-        to->speed_inter = get_real_attr(g, "speedinter");
+        *to = (struct capo_plan_graph){.node = (int)node,
+                                       .id = int_of(g, "id"),
+                                       .pattern = int_of(g, "pattern"),
+                                       .n_channels = int_of(g, "nchannels"),
+                                       .speed_intra = real_of(g, "speedintra"),
+                                       .speed_inter = real_of(g, "speedinter")};
         snprintf(to->type_intra, sizeof to->type_intra, "%s", intra ? intra : "");
         snprintf(to->type_inter, sizeof to->type_inter, "%s", inter ? inter : "");
-        for (const struct capo_xml *c = g->child; c; c = c->next)
-                n++;
-        to->paths = xcalloc(n ? n : 1, sizeof *to->paths);
-        for (const struct capo_xml *c = to->paths ? g->child : NULL; c; c = c->next)
+        for (const struct capo_xml *c = g->child; c; c = c->next) {
+                xarray_room(&to->paths, to->n_paths, sizeof *to->paths);
                 read_path(c, trays, to->paths[to->n_paths++], sizeof *to->paths);
+        }
 }
 
 /* @as: the node that gets them; it may only be like the one that wrote them. */
@@ -201,7 +199,6 @@ static void read_graphs(const struct plan_job *job, const char *folder, uint32_t
                 return; /* a single rank has none */
         for (const struct capo_xml *g = root->child; g; g = g->next) {
                 xarray_room(&out->graphs, out->n_graphs, sizeof *out->graphs);
-                memset(&out->graphs[out->n_graphs], 0, sizeof *out->graphs);
                 read_graph(g, as, job->domain_nodes > 1, &out->graphs[out->n_graphs++]);
         }
         capo_xml_free(root);
