@@ -236,6 +236,18 @@ static void find_extensions(struct capo_reach *reach, const char *dir)
         }
 }
 
+static void check_linked(struct capo_findings *f, const struct capo_elf_file *elf, const char *name,
+                         const char *how)
+{
+        if (capo_elf_exports(elf, "ncclAllReduce"))
+                FOUND(OK, "%s has NCCL linked in and exports it: the preload is seen first", name);
+        else if (capo_elf_contains(elf, "ncclAllReduce"))
+                FOUND(FAIL,
+                      "%s has NCCL linked in%s and hidden: its calls cannot be recorded; tuner and "
+                      "profiler plugin work",
+                      name, how);
+}
+
 /* Packages of a Python installation that bring or open NCCL. */
 static void check_python(struct capo_findings *f, const char *program, struct capo_reach *reach)
 {
@@ -283,14 +295,8 @@ static void check_python(struct capo_findings *f, const char *program, struct ca
                         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
 
                         any = true;
-                        if (!capo_elf_open(path, &elf) && capo_elf_exports(&elf, "ncclAllReduce"))
-                                FOUND(OK,
-                                      "libtorch_cuda.so has NCCL linked in and exports it: the preload is "
-                                      "seen first");
-                        else if (elf.bytes && capo_elf_contains(&elf, "ncclAllReduce"))
-                                FOUND(FAIL,
-                                      "libtorch_cuda.so has NCCL linked in and hidden: its calls cannot be "
-                                      "recorded; tuner and profiler plugin work");
+                        if (!capo_elf_open(path, &elf))
+                                check_linked(f, &elf, "libtorch_cuda.so", "");
                 }
         }
         reach->shown = any;
@@ -355,15 +361,7 @@ static void check_program(struct capo_findings *f, const char *program, struct c
                 FOUND(FAIL, "%s is statically linked: LD_PRELOAD has no effect on it", program);
                 return;
         }
-        if (capo_elf_exports(&elf, "ncclAllReduce")) {
-                FOUND(OK, "%s has NCCL linked in and exports it: the preload is seen first",
-                      program);
-        } else if (capo_elf_contains(&elf, "ncclAllReduce")) {
-                FOUND(FAIL,
-                      "%s has NCCL linked in statically and hidden: its calls cannot be recorded; tuner and "
-                      "profiler plugin work",
-                      program);
-        }
+        check_linked(f, &elf, program, " statically");
         /* The dynamic loader's own answer; LD_TRACE_LOADED_OBJECTS makes it list instead of run the
          * program. */
         listing = capture_output((char *const[]){(char *)(uintptr_t)program, NULL},

@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "capo/msg.h"
+#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/visible.h"
 
@@ -25,21 +26,8 @@ struct finder {
         struct capo_visible *out;
 };
 
-static void add_remark(struct capo_visible *v, const char *format, ...)
-        __attribute__((format(printf, 2, 3)));
-static void add_remark(struct capo_visible *v, const char *format, ...)
-{
-        size_t used = strlen(v->said);
-        va_list args;
-
-        if (used && used + 1 < sizeof v->said) {
-                v->said[used++] = '\n';
-                v->said[used] = 0;
-        }
-        va_start(args, format);
-        vsnprintf(v->said + used, sizeof v->said - used, format, args);
-        va_end(args);
-}
+#define add_remark(v, format, ...) \
+        capo_append((v)->said, sizeof(v)->said, "%s" format, *(v)->said ? "\n" : "", __VA_ARGS__)
 
 static int by_busid(const struct capo_topology *t, const char *busid)
 {

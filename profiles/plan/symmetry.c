@@ -12,7 +12,6 @@ struct search {
         struct capo_symmetry *out;
         uint8_t map[GPUS];
         uint32_t used;
-        int rc;
 };
 
 static void describe_pairs(struct search *s)
@@ -68,15 +67,13 @@ static bool nics_follow(const struct search *s)
 
 static void map_gpus(struct search *s, size_t gpu)
 {
-        if (s->rc || s->out->n_maps == MAPS)
+        if (s->out->n_maps == MAPS)
                 return;
         if (gpu == s->t->n_gpus) {
                 if (!nics_follow(s))
                         return;
                 xarray_room(&s->out->maps, s->out->n_maps, sizeof *s->out->maps);
-                s->rc = 0;
-                if (!s->rc)
-                        memcpy(s->out->maps[s->out->n_maps++], s->map, sizeof s->map);
+                memcpy(s->out->maps[s->out->n_maps++], s->map, sizeof s->map);
                 return;
         }
         for (uint8_t image = 0; image < s->t->n_gpus; image++) {
@@ -102,7 +99,7 @@ int capo_symmetry_find(const struct capo_topology *t, struct capo_symmetry *out)
                 return -E2BIG;
         describe_pairs(&s);
         map_gpus(&s, 0);
-        return s.rc;
+        return 0;
 }
 
 uint32_t capo_symmetry_least(const struct capo_symmetry *s, uint32_t set)
