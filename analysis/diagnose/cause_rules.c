@@ -27,8 +27,8 @@ static void take_place(const char *at, const char *line, uint32_t number, void *
 
         if (!p->line &&
             (!*p->behind || memmem(at, strcspn(at, "\n"), p->behind, strlen(p->behind)))) {
-                p->line = line;
-                p->mark = (struct capo_evidence_mark){p->text, number};
+                p->line = *at == '\n' ? at + 1 : line; /* of "\nNAME=1\n" the line itself */
+                p->mark = (struct capo_evidence_mark){p->text, number + (*at == '\n')};
         }
 }
 

@@ -5,7 +5,8 @@
  *      others-gone  beside the busy one no GPU holds memory of a process
  *
  * Findings of their own: a process may run on one core only; NCCL's addresses on two nodes may not reach
- * each other, or two of one host share a subnet; ranks print different amounts of data; steps wait for data.
+ * each other, or two of one host share a subnet; ranks print different amounts of data; steps wait for data;
+ * copies with P2P are slow; NCCL Inspector's records of one call differ.
  */
 #include "analysis/diagnose/tool_facts.h"
 #include "core/base/xalloc.h"
@@ -514,6 +515,78 @@ static void read_subnets(struct capo_evidence *e)
         }
 }
 
+/* ---- NCCL Inspector ---- */
+
+enum { CALLS = 256, TIMES = 4 }; /* kinds of calls; so many times as long is told */
+
+struct inspected {
+        char key[96]; /* communicator, call, size */
+        double least, most;
+        uint32_t n;
+        struct capo_evidence_mark mark[2]; /* the longest, the shortest */
+};
+
+/* The text behind @key in the line at @line; "": none. */
+static const char *find_field(const char *line, const char *key)
+{
+        const char *at = memmem(line, strcspn(line, "\n"), key, strlen(key));
+
+        return at ? at + strlen(key) : "";
+}
+
+static void take_inspected(struct inspected *v, const char *line, struct capo_evidence_mark mark)
+{
+        const char *id = find_field(line, "\"id\":\""), *call = find_field(line, "\"coll\":\""),
+                   *size = find_field(line, "\"coll_msg_size_bytes\":");
+        double us = strtod(find_field(line, "\"coll_exec_time_us\":"), NULL);
+        struct inspected *c = v;
+        char key[96];
+
+        SAY(key, "%.*s %.*s of %.*s bytes", (int)strcspn(id, "\""), id, (int)strcspn(call, "\""),
+            call, (int)strspn(size, "0123456789"), size);
+        while (c < v + CALLS && c->n && strcmp(c->key, key) != 0)
+                c++;
+        if (c == v + CALLS || !*call || us <= 0)
+                return;
+        SAY(c->key, "%s", key);
+        if (us > c->most)
+                c->most = us, c->mark[0] = mark;
+        if (!c->n++ || us < c->least)
+                c->least = us, c->mark[1] = mark;
+}
+
+static void read_inspector(struct capo_evidence *e)
+{
+        struct inspected *v = xcalloc(CALLS, sizeof *v), *worst = v;
+        struct capo_diagnose_finding *f;
+
+        for (uint32_t i = 0; i < e->n_texts; i++) {
+                const struct capo_records *r = &e->texts[i].records;
+
+                for (uint32_t k = 0; k < r->n && e->texts[i].n[CAPO_EVIDENCE_PROFILE]; k++)
+                        take_inspected(v, r->text + r->v[k].begin,
+                                       (struct capo_evidence_mark){i, r->v[k].line});
+        }
+        for (const struct inspected *c = v; c < v + CALLS && c->n; c++) {
+                if (c->most / c->least > worst->most / worst->least)
+                        worst = v + (c - v);
+        }
+        if (worst->n > 1 && worst->most > TIMES * worst->least) {
+                f = capo_evidence_finding(e);
+                capo_finding_is(f, CAPO_RANK_SLOW, "slow", "likely");
+                capo_finding_mark(f, worst->mark[0]);
+                capo_finding_mark(f, worst->mark[1]);
+                SAY(f->headline,
+                    "A CALL TOOK %.3g TIMES AS LONG AS ANOTHER OF ITS KIND AND SIZE (NCCL Inspector)",
+                    worst->most / worst->least);
+                SAY(f->detail, "communicator %s: %.4g to %.4g ms in %u records", worst->key,
+                    worst->least / 1e3, worst->most / 1e3, worst->n);
+                SAY(f->next,
+                    "the same number (coll_sn) in the records of all ranks: all long: the network, a link, other traffic; some long: those waited for the rank whose record is short");
+        }
+        free(v);
+}
+
 void capo_tools_read(struct capo_evidence *e)
 {
         struct gpus *g = xcalloc(1, sizeof *g);
@@ -533,4 +606,5 @@ void capo_tools_read(struct capo_evidence *e)
         read_amounts(e);
         read_loads(e);
         read_matrices(e);
+        read_inspector(e);
 }
