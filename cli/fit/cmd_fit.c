@@ -28,7 +28,6 @@ struct job {
         enum cli_form form;
         bool all, runs;
         struct fit_models models;
-        bool recorded; /* models.topo was recorded by capo run beside the logs */
 };
 
 #define FIT_JSON (JSON_INDENT(1) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(9))
@@ -53,20 +52,6 @@ static int write_profile(FILE *f, const void *profile) { return capo_profile_wri
 
 static int write_svg(FILE *f, const void *fit) { return capo_svg_fit(f, fit, "capo fit"); }
 
-/* Is NCCL's own choice the fastest measured one everywhere? */
-static bool nothing_faster(const struct capo_fit *fit)
-{
-        for (int i = 0; i < fit->n_series; i++) {
-                const struct capo_fit_series *s = &fit->series[i];
-
-                for (int p = 0; p < s->n_points; p++) {
-                        if (s->points[p].verdict != CAPO_FIT_LEFT || s->n_candidates == 1)
-                                return false;
-                }
-        }
-        return true;
-}
-
 /* Problems of the rules themselves, for example one that can never match. */
 static void add_finding(void *arg, enum capo_finding_level level, uint32_t line, const char *text)
 {
@@ -81,12 +66,18 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
                          const struct capo_profile *profile, struct cli_page *page)
 {
         size_t n = j->out ? strlen(j->out) : 0;
-        const char *why = profile->n_rules      ? ""
-                          : nothing_faster(fit) ? " (nothing measured is faster than NCCL's own "
-                                                  "choice)"
-                                                : " (the last column says why)";
+        const char *why =
+                profile->n_rules ? "" : " (nothing measured is faster than NCCL's own choice)";
         struct stat st;
 
+        for (int i = 0; i < fit->n_series && *why; i++) {
+                const struct capo_fit_series *s = &fit->series[i];
+
+                for (int p = 0; p < s->n_points; p++) {
+                        if (s->points[p].verdict != CAPO_FIT_LEFT || s->n_candidates == 1)
+                                why = " (the last column says why)";
+                }
+        }
         if (j->out) {
                 if (write_file(j->out, write_profile, profile) < 0)
                         return CAPO_EXIT_FAIL;
@@ -124,29 +115,19 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
 /* Rules name ranks, nodes, layout and release, and cannot distinguish two kinds of GPU. */
 static bool two_kinds(const struct capo_fit *fit)
 {
+        const char *first = "";
+
         for (int i = 0; i < fit->n_series; i++) {
-                for (int k = 0; k < i; k++) {
-                        const struct capo_trial *a = &fit->series[i].like,
-                                                *b = &fit->series[k].like;
+                const char *gpu = fit->series[i].like.gpu;
 
-                        if (a->gpu[0] && b->gpu[0] && strcmp(a->gpu, b->gpu)) {
-                                capo_error(
-                                        "fit: two kinds of GPU, \"%s\" and \"%s\": one profile cannot tell them "
-                                        "apart; fit each by "
-                                        "itself",
-                                        a->gpu, b->gpu);
-                                return true;
-                        }
-                }
-        }
-        return false;
-}
-
-static bool any_unknown(const struct capo_samples *set)
-{
-        for (size_t i = 0; i < set->n; i++) {
-                if (set->runs[set->v[i].run].left_out)
+                if (*gpu && *first && strcmp(gpu, first)) {
+                        capo_error(
+                                "fit: two kinds of GPU, \"%s\" and \"%s\": one profile cannot tell them "
+                                "apart; fit each by itself",
+                                gpu, first);
                         return true;
+                }
+                first = *gpu ? gpu : first;
         }
         return false;
 }
@@ -216,36 +197,33 @@ static int model_alone(struct job *j)
         return status;
 }
 
-/* Without --topo and --platform, use the machine that capo run recorded beside the logs. */
-static void find_recorded(struct job *j)
+/* Compute the links of the machine that --topo or --platform names; else of the one that capo run recorded
+ * beside the logs. Return: 0; negative errno, printed. */
+static int load_links(struct job *j)
 {
         static char path[4096];
         _cleanup_free_ const char **sources = xcalloc(j->set.n_runs + 1, sizeof *sources);
-
-        if (!sources || j->models.topo || j->models.platform)
-                return;
-        for (size_t i = 0; i < j->set.n_runs; i++)
-                sources[i] = j->set.runs[i].source;
-        if (cli_recorded_beside(sources, j->set.n_runs, path, sizeof path) == 0)
-                j->models.topo = path;
-        j->recorded = j->models.topo;
-}
-
-/* Compute the links of the machine that --topo or --platform names, or that was recorded. Return:
- * 0; negative errno, printed. */
-static int load_links(struct job *j)
-{
-        const struct cli_machine_words words = {
-                .topo = j->models.topo, .platform = j->models.platform, .partial = true};
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         _cleanup_free_ struct cli_machine_source *source = xmalloc(sizeof *source);
+        bool recorded = false;
         int e = 0;
 
-        if (words.topo || words.platform)
-                e = cli_machine_load("fit", &words, &t, source);
+        for (size_t i = 0; i < j->set.n_runs; i++)
+                sources[i] = j->set.runs[i].source;
+        if (!j->models.topo && !j->models.platform &&
+            cli_recorded_beside(sources, j->set.n_runs, path, sizeof path) == 0) {
+                j->models.topo = path;
+                recorded = true;
+        }
+        if (j->models.topo || j->models.platform)
+                e = cli_machine_load("fit",
+                                     &(struct cli_machine_words){.topo = j->models.topo,
+                                                                 .platform = j->models.platform,
+                                                                 .partial = true},
+                                     &t, source);
         if (e == 0 && t)
                 j->options.links = capo_fit_links_of_machine(t);
-        if (j->recorded) /* the kernel does not report the speed of every NIC */
+        if (recorded) /* the kernel does not report the speed of every NIC */
                 j->options.links.node_gbs = 0;
         return e;
 }
@@ -262,6 +240,7 @@ static int run_fit(void *options, int n, char **words)
         struct capo_profile *profile = NULL;
         struct cli_page *page = NULL;
         struct capo_fault fault;
+        bool unknown = false;
         int status, n_rules, n_rows, r;
 
         if (j->models.every && (n || !j->models.n))
@@ -276,7 +255,6 @@ static int run_fit(void *options, int n, char **words)
                                                   "nothing; put it before the inputs");
         if (cli_inputs_read(&j->inputs, &j->set) < 0 && !j->set.n) /* use what can be read */
                 return CAPO_EXIT_FAIL;
-        find_recorded(j);
         r = load_links(j);
         if (r < 0)
                 return r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
@@ -290,7 +268,9 @@ static int run_fit(void *options, int n, char **words)
         cli_inputs_left_out(&j->set);
         r = capo_fit_make(&j->set, &j->options, &fit, &fault);
         cli_progress_end();
-        if ((r == -ENODATA && any_unknown(&j->set)) || (r == -EINVAL && fault.text[0]))
+        for (size_t i = 0; i < j->set.n; i++)
+                unknown |= j->set.runs[j->set.v[i].run].left_out;
+        if ((r == -ENODATA && unknown) || (r == -EINVAL && fault.text[0]))
                 return nothing_certain(j, fault.text);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "fit: %s",

@@ -64,24 +64,20 @@ static struct capo_plan_ask *make_asks(const char *sizes, size_t *n)
                                                CAPO_COLL_REDUCESCATTER, CAPO_COLL_BROADCAST,
                                                CAPO_COLL_REDUCE};
         enum { SIZES = 100 };
-        struct capo_plan_ask *asks = xcalloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
+        struct capo_plan_ask *asks;
         uint64_t list[SIZES];
         char why[256];
         long found = capo_plan_sizes_parse(sizes, list, SIZES, why, sizeof why);
+        bool rises = true;
 
-        if (found < 0) {
-                capo_error("fit: --sizes: %s", why);
-                free(asks);
+        for (long i = 1; i < found; i++)
+                rises &= list[i] > list[i - 1];
+        if (found < 0 || !rises) {
+                capo_error("fit: --sizes: %s", found < 0 ? why : "expected rising sizes");
                 return NULL;
         }
-        for (long i = 1; i < found; i++) {
-                if (list[i] <= list[i - 1]) {
-                        capo_error("fit: --sizes: expected rising sizes");
-                        free(asks);
-                        return NULL;
-                }
-        }
         *n = 0;
+        asks = xcalloc(N_ELEMENTS(colls) * SIZES, sizeof *asks);
         for (size_t c = 0; c < N_ELEMENTS(colls); c++) {
                 for (long i = 0; i < found; i++)
                         asks[(*n)++] = (struct capo_plan_ask){colls[c], list[i]};
@@ -146,7 +142,7 @@ static int model_one_alloc(struct asking *k, const char *text, const struct capo
 
 static int model_named_gpus(struct asking *k, const char *text)
 {
-        struct capo_alloc a = {0};
+        _cleanup_(capo_alloc_free) struct capo_alloc a = {0};
         char why[512];
         int r = capo_alloc_parse(k->machine->t, text, true, &a, why, sizeof why);
         bool exact = !a.any_order && !capo_gpus_counts(text, true);
@@ -155,10 +151,7 @@ static int model_named_gpus(struct asking *k, const char *text)
                 r = capo_why(-EINVAL, why, sizeof why, "one GPU has nobody to talk to");
         if (r < 0)
                 capo_error("fit: --model %s: %s", text, why);
-        else
-                r = model_one_alloc(k, text, &a, exact, false);
-        capo_alloc_free(&a);
-        return r ? -1 : 0;
+        return r < 0 || model_one_alloc(k, text, &a, exact, false) ? -1 : 0;
 }
 
 /* ---- every class of a layout ---- */

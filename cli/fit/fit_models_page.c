@@ -3,6 +3,7 @@
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
+#include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
 #include "cli/fit/cmd_fit.h"
@@ -23,7 +24,7 @@ static uint8_t get_own_choice(const struct fragment_model *m, size_t i)
         return CAPO_ALGO_PROTO(m->nccl.rows[i].algo, m->nccl.rows[i].proto);
 }
 
-static void add_shape(struct cli_section *t, const char *name, int channels,
+static void add_shape(struct cli_section *t, unsigned algo, int channels,
                       const struct fragment_shape_rate *r)
 {
         char of[16] = "";
@@ -31,8 +32,8 @@ static void add_shape(struct cli_section *t, const char *name, int channels,
         if (channels)
                 snprintf(of, sizeof of, "%d", channels);
         if (r->believed > 0)
-                cli_section_row(t, "%s\t%s\t%.1f\t%.1f\t%s%s", name, of, r->believed, r->corrected,
-                                r->full,
+                cli_section_row(t, "%s\t%s\t%.1f\t%.1f\t%s%s", capo_algo_name(algo), of,
+                                r->believed, r->corrected, r->full,
                                 r->understood ? ""
                                               : " (only lowered: this release's formula is "
                                                 "not known)");
@@ -70,9 +71,9 @@ static void add_allocation(struct cli_page *page, const struct fit_models_shown 
                        *s->f->trays ? "NVLink domain of trays" : "class ",
                        *s->f->trays ? "" : s->f->class);
         if (!*m->why_not) {
-                add_shape(t, capo_algo_name(CAPO_ALGO_RING), m->channels, &m->ring);
-                add_shape(t, capo_algo_name(CAPO_ALGO_TREE), m->channels, &tree);
-                add_shape(t, capo_algo_name(CAPO_ALGO_NVLS), 0, &m->nvls);
+                add_shape(t, CAPO_ALGO_RING, m->channels, &m->ring);
+                add_shape(t, CAPO_ALGO_TREE, m->channels, &tree);
+                add_shape(t, CAPO_ALGO_NVLS, 0, &m->nvls);
         }
         cli_section_line(t, "NCCL %s on virtual GPUs",
                          capo_nccl_text((uint32_t)m->nccl.version, nccl, sizeof nccl));
@@ -103,38 +104,24 @@ static double find_ceiling(const struct fit_models_shown *s, enum capo_coll coll
                            const char **of)
 {
         const struct fragment_trays *joined = s->f->joined.t ? &s->f->joined : NULL;
-        const struct capo_topology *t = joined ? joined->t : s->t;
         const struct capo_alloc *a = joined ? &joined->a : s->a;
         unsigned what = a->n_nodes > 1 || s->f->model.n_nodes > 1 ? CAPO_CEILING_HYBRID : 0;
         struct capo_ceilings c;
-        double gbs = -1;
+        const struct capo_rates *r;
 
         if (s->a->n_ranks > 16 || algo == CAPO_ALGO_NVLS_TREE ||
             /* no ceiling here includes adding in several switches */
-            capo_ceilings(t, a, what, &c) < 0)
+            capo_ceilings(joined ? joined->t : s->t, a, what, &c) < 0)
                 return -1;
-        *of = !c.connected ? "with PCIe and NICs"
-              : coll == CAPO_COLL_ALLREDUCE && c.nvls_gbs > c.links.allreduce_gbs
-                      ? "over NVLink, the switches adding"
-                      : "over NVLink";
-        switch (coll) {
-        case CAPO_COLL_ALLREDUCE:
-                gbs = c.connected ? fmax(c.links.allreduce_gbs, c.nvls_gbs)
-                                  : c.hybrid.allreduce_gbs;
-                break;
-        case CAPO_COLL_ALLGATHER:
-        case CAPO_COLL_REDUCESCATTER:
-                gbs = c.connected ? c.links.allgather_gbs : c.hybrid.allgather_gbs;
-                break;
-        default: gbs = c.connected ? c.links.broadcast_gbs : c.hybrid.broadcast_gbs;
+        r = c.connected ? &c.links : &c.hybrid;
+        *of = !c.connected ? "with PCIe and NICs" : "over NVLink";
+        if (coll == CAPO_COLL_ALLREDUCE && c.connected && c.nvls_gbs > r->allreduce_gbs) {
+                *of = "over NVLink, the switches adding";
+                return c.nvls_gbs;
         }
-        return gbs;
-}
-
-/* Bus bandwidth over algorithm bandwidth. */
-static double bus_factor(const struct fit_models_shown *s, const struct capo_plan_row *r)
-{
-        return capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)s->a->n_ranks);
+        return coll == CAPO_COLL_ALLREDUCE                                      ? r->allreduce_gbs
+               : coll == CAPO_COLL_ALLGATHER || coll == CAPO_COLL_REDUCESCATTER ? r->allgather_gbs
+                                                                                : r->broadcast_gbs;
 }
 
 /* Nothing better, up to a gain of @gain: print what that means. */
@@ -143,7 +130,7 @@ static void add_no_gain(struct cli_section *t, const struct fit_models_shown *s,
 {
         const struct fragment_model *m = &s->f->model;
         const struct capo_plan_row *r = &m->nccl.rows[last];
-        double factor = bus_factor(s, r),
+        double factor = capo_busbw_factor(capo_coll_kind(r->coll), (unsigned)s->a->n_ranks),
                gbs = factor * (double)r->bytes /
                      fragment_cost(m->cost[last], get_own_choice(m, last)) / 1000,
                most;
@@ -254,29 +241,6 @@ static void add_collective(struct cli_page *page, const struct fit_models_shown 
 
 static const struct cli_column sentences[] = {{NULL, "l~"}};
 
-/* Another order of the nodes, where it is faster: it costs nothing. */
-static void add_order(struct cli_page *page, const struct fit_models_shown *s)
-{
-        char text[512];
-        struct cli_section *t;
-
-        if (!*fragment_orders_text(&s->f->orders, &s->f->model, s->a->n_ranks, text, sizeof text))
-                return;
-        t = cli_page_section(page, "ORDER", sentences, 1);
-        cli_section_row(t, "%s", text);
-        cli_section_row(t, "%s", FRAGMENT_ORDER_HOW);
-}
-
-/* Settings to try, where no choice of NCCL's table has what the links allow. */
-static void add_beyond(struct cli_page *page, const struct fragment_beyond *beyond)
-{
-        struct cli_section *t =
-                beyond && beyond->n ? cli_page_section(page, "BEYOND", sentences, 1) : NULL;
-
-        for (int i = 0; t && i < beyond->n; i++)
-                cli_section_row(t, "%s", beyond->text[i]);
-}
-
 static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
 {
         struct cli_section *t = cli_page_section(page, "RULE", sentences, 1);
@@ -308,16 +272,26 @@ static void add_rule(struct cli_page *page, const struct fit_models_shown *s)
 void fit_models_page(struct cli_page *page, const struct fit_models_shown *s)
 {
         const struct capo_plan_row *rows = s->f->model.nccl.rows;
+        char text[FRAGMENT_ORDER_TEXT];
+        struct cli_section *t;
 
         add_allocation(page, s);
-        add_order(page, s);
+        /* another order of the nodes, where it is faster: it costs nothing */
+        if (*fragment_orders_text(&s->f->orders, &s->f->model, s->a->n_ranks, text, sizeof text)) {
+                t = cli_page_section(page, "ORDER", sentences, 1);
+                cli_section_row(t, "%s", text);
+                cli_section_row(t, "%s", FRAGMENT_ORDER_HOW);
+        }
         for (size_t i = 0, end; i < s->f->model.nccl.n_rows; i = end) {
                 for (end = i; end < s->f->model.nccl.n_rows && rows[end].coll == rows[i].coll;
                      end++)
                         ;
                 add_collective(page, s, i, end);
         }
-        add_beyond(page, s->beyond);
+        /* settings to try, where no choice of NCCL's table has what the links allow */
+        t = s->beyond && s->beyond->n ? cli_page_section(page, "BEYOND", sentences, 1) : NULL;
+        for (int i = 0; t && i < s->beyond->n; i++)
+                cli_section_row(t, "%s", s->beyond->text[i]);
         add_rule(page, s);
 }
 
@@ -409,27 +383,20 @@ static json_t *row_json(const struct fit_models_shown *s, size_t i)
                          "cells", cells);
 }
 
-static json_t *orders_json(const struct fragment_orders *o)
+static json_t *order_json(const struct fragment_order *o)
 {
-        json_t *list = json_array();
         char text[40];
 
-        for (int i = 0; i < o->n; i++)
-                json_array_append_new(
-                        list, json_pack("{s:s, s:f, s:f, s:s}", "layout", o->v[i].layout, "own_us",
-                                        o->v[i].own_us, "best_us", o->v[i].best_us, "best",
-                                        choice_text(o->v[i].best, text, sizeof text)));
-        return list;
+        return json_pack("{s:s, s:f, s:f, s:s}", "layout", o->layout, "own_us", o->own_us,
+                         "best_us", o->best_us, "best", choice_text(o->best, text, sizeof text));
 }
 
 json_t *fit_models_json(const struct fit_models_shown *s)
 {
         const struct fragment_model *m = &s->f->model;
-        json_t *rows = json_array();
+        const struct fragment_orders *o = &s->f->orders;
         char gpus[1024];
 
-        for (size_t i = 0; i < m->nccl.n_rows; i++)
-                json_array_append_new(rows, row_json(s, i));
         return json_pack(
                 "{s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:o, s:o, s:o, s:[fff], s:f, s:i, s:s, s:o, s:o, s:o}",
                 "allocation", capo_alloc_print(s->t, s->a, gpus, sizeof gpus), "class", s->f->class,
@@ -440,5 +407,7 @@ json_t *fit_models_json(const struct fit_models_shown *s)
                 capo_algo_word(CAPO_ALGO_NVLS), shape_json(&m->nvls), "tree_late_us",
                 m->tree_late_us[0], m->tree_late_us[1], m->tree_late_us[2], "tree_cap_gbs",
                 m->tree_cap, "rows_written", s->f->n_rows, "why_not", m->why_not, "orders",
-                orders_json(&s->f->orders), "beyond", cli_beyond_json(s->beyond), "rows", rows);
+                CLI_EACH(int i = 0; i < o->n; i++, order_json(&o->v[i])), "beyond",
+                cli_beyond_json(s->beyond), "rows",
+                CLI_EACH(size_t i = 0; i < m->nccl.n_rows; i++, row_json(s, i)));
 }
