@@ -29,20 +29,6 @@ static int count_gpus(const struct capo_alloc *a, int node)
         return n;
 }
 
-/* Give each node with @n GPUs those of @set. */
-static void take_set(struct capo_alloc *a, int n, uint32_t set)
-{
-        for (int node = 0, at = 0; node < a->n_nodes; node++) {
-                int here = count_gpus(a, node);
-
-                for (int gpu = 0; here == n && set >> gpu; gpu++) {
-                        if (set >> gpu & 1)
-                                a->ranks[at++].gpu = gpu;
-                }
-                at += here == n ? 0 : here;
-        }
-}
-
 /* Try every choice of @n GPUs for the nodes with as many, and keep the best in @a. */
 static double find_best_set(const struct capo_topology *t, struct capo_alloc *a, int n, double most)
 {
@@ -57,7 +43,16 @@ static double find_best_set(const struct capo_topology *t, struct capo_alloc *a,
                 if (__builtin_popcount(set) != n)
                         continue;
                 count++;
-                take_set(&try, n, set);
+                for (int node = 0, at = 0; node < a->n_nodes;
+                     node++) { /* those with as many get @set */
+                        int here = count_gpus(a, node);
+
+                        for (int gpu = 0; here == n && set >> gpu; gpu++) {
+                                if (set >> gpu & 1)
+                                        try.ranks[at++].gpu = gpu;
+                        }
+                        at += here == n ? 0 : here;
+                }
                 gbs = find_bound(t, &try);
                 if (gbs > 1.001 * most) {
                         most = gbs;

@@ -193,8 +193,6 @@ static int collect_domains(struct fragment_views *v, char *why, size_t room)
 
 /* ---- correcting ---- */
 
-static bool nearly_equal(double a, double b) { return fabs(a / b - 1) < 0.02; }
-
 static void set_shape_rate(struct fragment_shape_rate *s, double believed, double attained,
                            const char *full, bool understood)
 {
@@ -210,7 +208,7 @@ static void set_rates(struct fragment_model *f, const struct fragment_views *v,
                       const struct formula *k, struct line ring, struct line tree)
 {
         struct fragment_attained got;
-        double speed = INFINITY, bus;
+        double speed = INFINITY, bus, ratio;
         int n = v->a->n_ranks;
 
         if (fragment_loads(v->m->t, v->domains, v->n_domains, f->channels, &got) < 0) {
@@ -225,26 +223,11 @@ static void set_rates(struct fragment_model *f, const struct fragment_views *v,
                 set_shape_rate(&f->ring, ring.gbs * 2 * (n - 1) / n, got.ring_gbs, got.ring_full,
                                k->caps);
         bus = f->channels * speed;
+        ratio = 2 * tree.gbs / formula_tree(k, bus);
         if (tree.gbs > 0) /* 0.85: trees with all NIC traffic at one GPU */
                 set_shape_rate(&f->tree, bus, got.tree_gbs, got.tree_full,
                                k->caps &&
-                                       (nearly_equal(2 * tree.gbs, formula_tree(k, bus)) ||
-                                        nearly_equal(2 * tree.gbs, 0.85 * formula_tree(k, bus))));
-}
-
-/* All-reduce through the switch of one node. */
-static void switch_rate(struct fragment_model *f, const struct fragment_views *v,
-                        const struct formula *k, struct line nvls)
-{
-        struct capo_ceilings c;
-        int n = v->a->n_ranks;
-
-        if (!(nvls.gbs > 0) || f->n_nodes != 1 || capo_ceilings(v->m->t, v->a, 0, &c) < 0)
-                return;
-        if (c.nvls_gbs > 0 && formula_nvls_efficiency(k) > 0)
-                set_shape_rate(&f->nvls, nvls.gbs * 2 * (n - 1) / n,
-                               c.nvls_gbs * formula_nvls_efficiency(k) * 2 * (n - 1) / n,
-                               "NVLink of each GPU", true);
+                                       (fabs(ratio - 1) < 0.02 || fabs(ratio / 0.85 - 1) < 0.02));
 }
 
 static void correct_row(struct fragment_model *f, const struct formula *k, size_t row,
@@ -296,21 +279,6 @@ static void set_domain_sizes(struct fragment_model *f, const struct fragment_vie
         f->mean_local = v->a->n_ranks / (f->n_nodes ? f->n_nodes : 1);
 }
 
-/* NVLink latencies apply if the tree's worst path inside any node is NVLink, else PCI's. */
-static int tree_link(const struct fragment_views *v)
-{
-        bool nvlink = false;
-
-        for (int i = 0; i < v->n_domains; i++) {
-                const char *type = v->domains[i].tree->type_intra;
-
-                if (strcmp(type, "NVL") != 0 && strcmp(type, "LOC") != 0)
-                        return 1;
-                nvlink |= !strcmp(type, "NVL");
-        }
-        return nvlink ? 0 : 1;
-}
-
 static void correct_model(struct fragment_model *f, const struct fragment_views *v,
                           const struct capo_plan_row *large)
 {
@@ -318,7 +286,11 @@ static void correct_model(struct fragment_model *f, const struct fragment_views 
         struct line lines[CAPO_COLLS][CAPO_PLAN_ALGOS * CAPO_PLAN_PROTOS];
         struct formula formula;
         struct constants k;
-        int sm = INT32_MAX;
+        struct line nvls;
+        struct capo_ceilings ceilings;
+        double efficiency;
+        bool nvlink = false, other = false;
+        int sm = INT32_MAX, n = v->a->n_ranks;
 
         set_domain_sizes(f, v);
         for (size_t i = 0; i < t->n_gpus; i++)
@@ -332,10 +304,24 @@ static void correct_model(struct fragment_model *f, const struct fragment_views 
         }
         set_rates(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][RING * CAPO_PLAN_PROTOS + SIMPLE],
                   lines[CAPO_COLL_ALLREDUCE][TREE * CAPO_PLAN_PROTOS + SIMPLE]);
-        switch_rate(f, v, &formula, lines[CAPO_COLL_ALLREDUCE][NVLS * CAPO_PLAN_PROTOS + SIMPLE]);
+        nvls = lines[CAPO_COLL_ALLREDUCE][NVLS * CAPO_PLAN_PROTOS + SIMPLE];
+        efficiency = formula_nvls_efficiency(&formula);
+        if (nvls.gbs > 0 && f->n_nodes == 1 && efficiency > 0 &&
+            capo_ceilings(t, v->a, 0, &ceilings) == 0 &&
+            ceilings.nvls_gbs > 0) /* all-reduce through the switch of one node */
+                set_shape_rate(&f->nvls, nvls.gbs * 2 * (n - 1) / n,
+                               ceilings.nvls_gbs * efficiency * 2 * (n - 1) / n,
+                               "NVLink of each GPU", true);
+        /* NVLink latencies apply if the tree's worst path inside any node is NVLink, else PCI's */
+        for (int i = 0; i < v->n_domains; i++) {
+                const char *type = v->domains[i].tree->type_intra;
+
+                nvlink |= !strcmp(type, "NVL");
+                other |= strcmp(type, "NVL") != 0 && strcmp(type, "LOC") != 0;
+        }
         for (int p = 0; p < CAPO_PLAN_PROTOS && formula.caps; p++)
                 f->tree_late_us[p] = 2 * (f->max_local - f->mean_local) *
-                                     formula.k->hw_latency[tree_link(v)][TREE][p];
+                                     formula.k->hw_latency[!nvlink || other][TREE][p];
         for (size_t i = 0; i < f->nccl.n_rows; i++)
                 correct_row(f, &formula, i, lines[f->nccl.rows[i].coll]);
         f->tree_cap = formula.caps ? formula_tree(&formula, INFINITY) : 0;

@@ -183,23 +183,6 @@ static void group_splits(struct splits *s)
         }
 }
 
-/* Add an allocation's class and ceiling to its group. */
-static void fold_bound(struct split_group *g, const struct fragment_bound *b, enum capo_coll coll)
-{
-        size_t k = 0;
-
-        g->hybrid |= b->hybrid;
-        g->of = b->of[coll] > g->of ? b->of[coll] : g->of;
-        g->low = g->n_classes ? fmin(g->low, b->busbw_gbs[coll]) : b->busbw_gbs[coll];
-        g->high = fmax(g->high, b->busbw_gbs[coll]);
-        while (k < g->n_classes && strcmp(g->classes[k], b->class) != 0)
-                k++;
-        if (k == g->n_classes && k < N_ELEMENTS(g->classes))
-                g->classes[g->n_classes++] = b->class;
-        else if (k == g->n_classes)
-                g->more_classes = true;
-}
-
 /* Compute classes and ceilings: for one node, of every allocation; for two nodes, which takes
  * longer, only of those that are printed first. */
 static void set_bounds(struct splits *s)
@@ -213,10 +196,23 @@ static void set_bounds(struct splits *s)
                 return; /* reported before, when NCCL was asked */
         for (size_t i = 0; i < s->n_splits && t->n_links; i++) {
                 struct split *p = &s->splits[i];
+                struct split_group *g = &s->groups[p->group];
+                const struct fragment_bound *b = &p->bound;
+                size_t k = 0;
 
-                if (p->rc == 0 && (!s->k[1] || s->groups[p->group].first == i) &&
-                    fragment_bound(t, p->gpus, p->n_gpus, &p->bound) == 0)
-                        fold_bound(&s->groups[p->group], &p->bound, coll);
+                if (p->rc || (s->k[1] && g->first != i) ||
+                    fragment_bound(t, p->gpus, p->n_gpus, &p->bound) < 0)
+                        continue;
+                g->hybrid |= b->hybrid;
+                g->of = b->of[coll] > g->of ? b->of[coll] : g->of;
+                g->low = g->n_classes ? fmin(g->low, b->busbw_gbs[coll]) : b->busbw_gbs[coll];
+                g->high = fmax(g->high, b->busbw_gbs[coll]);
+                while (k < g->n_classes && strcmp(g->classes[k], b->class) != 0)
+                        k++;
+                if (k == g->n_classes && k < N_ELEMENTS(g->classes))
+                        g->classes[g->n_classes++] = b->class;
+                else if (k == g->n_classes)
+                        g->more_classes = true;
         }
         capo_topology_free(t);
 }

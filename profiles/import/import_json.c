@@ -215,18 +215,15 @@ static int nccl_tests(struct capo_input *in, const json_t *root, unsigned line)
         return 0;
 }
 
-static bool holds_objects(const char *text)
-{
-        return *text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{';
-}
-
 /* A list of something other than objects; NULL: not a list. Prefixes of launchers begin with [ too.
  */
 static json_t *plain_list(const char *text, size_t n)
 {
         const char *from = text + strspn(text, " \t\r\n");
 
-        return *from == '[' && !holds_objects(from) ? json_loadb(text, n, 0, NULL) : NULL;
+        return *from == '[' && from[1 + strspn(from + 1, " \t\r\n")] != '{'
+                       ? json_loadb(text, n, 0, NULL)
+                       : NULL;
 }
 
 bool capo_import_is_json(const char *text, size_t n)
@@ -234,7 +231,8 @@ bool capo_import_is_json(const char *text, size_t n)
         json_auto_t *list = plain_list(text, n);
 
         text += strspn(text, " \t\r\n");
-        return list || *text == '{' || holds_objects(text);
+        return list || *text == '{' ||
+               (*text == '[' && text[1 + strspn(text + 1, " \t\r\n")] == '{');
 }
 
 /* Where the next document may begin: a line with the same indentation as the one at @at; in->size:
@@ -251,20 +249,6 @@ static size_t next_document(const struct capo_input *in, size_t at)
                         return (size_t)(p + 1 + (ptrdiff_t)indent - in->text);
         }
         return in->size;
-}
-
-/* Read one document of nccl-tests or Inspector. Return: 0; -EINVAL with the error set. */
-static int parse_document(struct capo_input *in, struct inspector *all, const json_t *o,
-                          unsigned line)
-{
-        char what[320];
-
-        if (json_is_object(json_object_get(o, "header")))
-                return inspector_add(in, all, o, line);
-        if (!json_is_array(json_object_get(o, "results")) &&
-            !(json_object_get(o, "config") && json_object_get(o, "args")))
-                return capo_input_error(in, line, "%s", json_foreign(o, what, sizeof what));
-        return nccl_tests(in, o, line);
 }
 
 int capo_import_json(struct capo_input *in)
@@ -292,7 +276,14 @@ int capo_import_json(struct capo_input *in)
                 o = json_loadb(in->text + at, in->size - at, JSON_DISABLE_EOF_CHECK, &why);
                 if (o) {
                         next = at + (size_t)why.position;
-                        e = parse_document(in, all, o, line);
+                        if (json_is_object(json_object_get(o, "header")))
+                                e = inspector_add(in, all, o, line);
+                        else if (json_is_array(json_object_get(o, "results")) ||
+                                 (json_object_get(o, "config") && json_object_get(o, "args")))
+                                e = nccl_tests(in, o, line);
+                        else
+                                e = capo_input_error(in, line, "%s",
+                                                     json_foreign(o, what, sizeof what));
                 } else {
                         next = next_document(in, at);
                         if (next == in->size &&

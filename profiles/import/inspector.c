@@ -50,15 +50,6 @@ static int by_place(const struct inspector_call *x, const struct inspector_call 
 CAPO_ORDERED(by_earliest, struct inspector_run, by_place(a->earliest, b->earliest),
              CAPO_ORDER(a->first, b->first));
 
-static unsigned make_of(const char *source)
-{
-        if (!strcmp(source, "kernel_gpu"))
-                return CAPO_MAKE_KERNEL;
-        if (!strncmp(source, "kernel_cpu", 10))
-                return CAPO_MAKE_REPORT;
-        return strstr(source, "cpu") ? CAPO_MAKE_HOST : CAPO_MAKE_UNKNOWN;
-}
-
 /* The index of @name in @names, added if new. Most records have the same
  * name as the one before. */
 static uint32_t name_of(struct inspector_names *names, const char *name)
@@ -74,18 +65,11 @@ static uint32_t name_of(struct inspector_names *names, const char *name)
         return (uint32_t)(names->last = names->n++);
 }
 
-static void names_finish(struct inspector_names *names)
-{
-        for (size_t i = 0; i < names->n; i++)
-                free(names->v[i]);
-        free(names->v);
-}
-
 int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o, unsigned line)
 {
         const json_t *header = json_object_get(o, "header"),
                      *perf = json_object_get(o, "coll_perf");
-        const char *host = json_str(json_object_get(o, "metadata"), "hostname");
+        const char *host = json_str(json_object_get(o, "metadata"), "hostname"), *clock;
         struct inspector_call h = {.line = line, .host = UINT32_MAX};
         unsigned kind;
 
@@ -103,7 +87,11 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
                 in->set->n_empty++;
                 return 0;
         }
-        h.make = (uint8_t)make_of(json_str(perf, "coll_timing_source"));
+        clock = json_str(perf, "coll_timing_source");
+        h.make = !strcmp(clock, "kernel_gpu")        ? CAPO_MAKE_KERNEL
+                 : !strncmp(clock, "kernel_cpu", 10) ? CAPO_MAKE_REPORT
+                 : strstr(clock, "cpu")              ? CAPO_MAKE_HOST
+                                                     : CAPO_MAKE_UNKNOWN;
         h.ran = CAPO_ALGO_PROTO(capo_algo_find(json_str(perf, "coll_algo")),
                                 capo_proto_find(json_str(perf, "coll_proto")));
         h.channels = (uint8_t)json_count(perf, "coll_n_channels", 0, UINT8_MAX);
@@ -128,14 +116,25 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         return 0;
 }
 
-/* Check that every node gave its name; some records have none. */
-static void say_hosts(const struct inspector *all, const struct inspector_run *r,
-                      struct capo_trial *t)
+/* Add the run of @r to in->set. Return: its index; -EINVAL with the error set. */
+static int64_t add_run(struct capo_input *in, const struct inspector *all,
+                       const struct inspector_run *r)
 {
+        const struct inspector_call *h = r->earliest;
         _cleanup_free_ const char **names = xcalloc(all->hosts.n + 1, sizeof *names);
         _cleanup_free_ bool *seen = xcalloc(all->hosts.n + 1, sizeof *seen);
+        struct capo_trial run = {.source = all->files.v[h->file],
+                                 .line = h->line,
+                                 .iterations = 1,
+                                 .n_ranks = h->n_ranks,
+                                 .n_nodes = h->n_nodes};
         size_t n = 0;
 
+        if (run.n_nodes == 1 || run.n_nodes == run.n_ranks)
+                capo_input_even(&run);
+        in->path = run.source;
+        if (capo_input_label(in, &run) < 0)
+                return -EINVAL;
         for (size_t i = r->first; i < r->first + r->n; i++) {
                 uint32_t host = all->v[i].host;
 
@@ -144,27 +143,8 @@ static void say_hosts(const struct inspector *all, const struct inspector_run *r
                 seen[host] = true;
                 names[n++] = all->hosts.v[host];
         }
-        if (n && n == (size_t)t->n_nodes)
-                capo_input_hosts(t, names, n);
-}
-
-/* Add the run of @r to in->set. Return: its index; -EINVAL with the error set. */
-static int64_t add_run(struct capo_input *in, const struct inspector *all,
-                       const struct inspector_run *r)
-{
-        const struct inspector_call *h = r->earliest;
-        struct capo_trial run = {.source = all->files.v[h->file],
-                                 .line = h->line,
-                                 .iterations = 1,
-                                 .n_ranks = h->n_ranks,
-                                 .n_nodes = h->n_nodes};
-
-        if (run.n_nodes == 1 || run.n_nodes == run.n_ranks)
-                capo_input_even(&run);
-        in->path = run.source;
-        if (capo_input_label(in, &run) < 0)
-                return -EINVAL;
-        say_hosts(all, r, &run);
+        if (n && n == (size_t)run.n_nodes) /* every node gave its name; some records have none */
+                capo_input_hosts(&run, names, n);
         return capo_samples_run(in->set, &run);
 }
 
@@ -255,7 +235,9 @@ int inspector_samples(struct capo_input *in, struct inspector *all)
 
 void inspector_finish(struct inspector *all)
 {
-        names_finish(&all->files);
-        names_finish(&all->hosts);
-        free(all->v);
+        for (size_t i = 0; i < all->files.n; i++)
+                free(all->files.v[i]);
+        for (size_t i = 0; i < all->hosts.n; i++)
+                free(all->hosts.v[i]);
+        xfree(all->files.v, all->hosts.v, all->v);
 }

@@ -172,6 +172,8 @@ struct capo_store {
 
 static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t room)
 {
+        const char *said = db ? sqlite3_errmsg(db) : sqlite3_errstr(rc);
+
         switch (rc & 0xff) {
         case SQLITE_OK:
         case SQLITE_ROW:
@@ -187,7 +189,7 @@ static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t
                 return capo_why(
                         -EBADMSG, why, room,
                         "%s: the store is damaged (%s); sqlite3 FILE .recover may save what is left",
-                        path, sqlite3_errmsg(db));
+                        path, said);
         case SQLITE_CANTOPEN:
                 return capo_why(-ENOENT, why, room, "%s: cannot be opened: %s", path,
                                 strerror(errno));
@@ -195,10 +197,7 @@ static int sqlite_error(sqlite3 *db, int rc, const char *path, char *why, size_t
         case SQLITE_PERM: return capo_why(-EACCES, why, room, "%s: cannot be written", path);
         case SQLITE_FULL:
                 return capo_why(-ENOSPC, why, room, "%s: no room left on the device", path);
-        case SQLITE_NOMEM: return capo_why(-ENOMEM, why, room, "no memory");
-        default:
-                return capo_why(-EIO, why, room, "%s: %s", path,
-                                db ? sqlite3_errmsg(db) : sqlite3_errstr(rc));
+        default: return capo_why(-EIO, why, room, "%s: %s", path, said);
         }
 }
 
@@ -207,11 +206,6 @@ static const char *file_of(const struct capo_store *s)
         const char *name = sqlite3_db_filename(s->db, "main");
 
         return name && *name ? name : "store";
-}
-
-static int store_error(struct capo_store *s, int rc, char *why, size_t room)
-{
-        return sqlite_error(s->db, rc, file_of(s), why, room);
 }
 
 /* In one transaction, for a consistent result: another process may be creating the store. */
@@ -276,7 +270,7 @@ static int open_unlocked(struct capo_store *s, const char *path)
 static int still_same(struct capo_store *s, int rc, char *why, size_t room)
 {
         struct stat now, log;
-        int e = store_error(s, rc, why, room);
+        int e = sqlite_error(s->db, rc, file_of(s), why, room);
 
         if (e < 0 || !s->still.st_ino)
                 return e;
@@ -411,7 +405,7 @@ int capo_store_add(struct capo_store *s, const struct capo_samples *set,
                 rc = sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL);
         if (rc == SQLITE_OK)
                 return 0;
-        e = store_error(s, rc, why, room);
+        e = sqlite_error(s->db, rc, file_of(s), why, room);
         sqlite3_exec(s->db, "ROLLBACK", NULL, NULL, NULL);
         return e;
 }
@@ -460,7 +454,7 @@ int capo_store_read(struct capo_store *s, const struct capo_store_filter *f,
         int rc = sqlite3_prepare_v2(s->db, sql, -1, &q, NULL);
 
         if (rc != SQLITE_OK)
-                return store_error(s, rc, why, room);
+                return sqlite_error(s->db, rc, file_of(s), why, room);
         rc = run_with(q, "lilsssi", f->import, f->call, (int64_t)f->nccl, f->gpu ? f->gpu : "",
                       f->layout ? f->layout : "", f->cluster ? f->cluster : "", f->n_ranks);
         for (; rc == SQLITE_ROW; rc = sqlite3_step(q)) {
@@ -503,10 +497,8 @@ int capo_store_list(struct capo_store *s, void (*each)(const struct capo_store_i
                 " FROM import i ORDER BY i.id",
                 -1, &q, NULL);
 
-        while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-                rc = sqlite3_step(q);
-                if (rc != SQLITE_ROW)
-                        break;
+        while (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+                rc = SQLITE_OK;
                 each(&(struct capo_store_import){sqlite3_column_int64(q, 0),
                                                  (const char *)sqlite3_column_text(q, 1),
                                                  (const char *)sqlite3_column_text(q, 2),
@@ -541,10 +533,8 @@ int capo_store_query(struct capo_store *s, const char *sql, FILE *out, char *why
         }
         if (n)
                 putc('\n', out);
-        while (rc == SQLITE_OK || rc == SQLITE_ROW) {
-                rc = sqlite3_step(q);
-                if (rc != SQLITE_ROW)
-                        break;
+        while (rc == SQLITE_OK && (rc = sqlite3_step(q)) == SQLITE_ROW) {
+                rc = SQLITE_OK;
                 for (int i = 0; i < n; i++) {
                         bool words = sqlite3_column_type(q, i) ==
                                      SQLITE_TEXT; /* before it is converted to text */
@@ -573,5 +563,5 @@ int capo_store_remove(struct capo_store *s, int64_t id, char *why, size_t room)
         if (rc == SQLITE_OK && sqlite3_changes(s->db) == 0)
                 return capo_why(-ENOENT, why, room, "%s: no import %lld", file_of(s),
                                 (long long)id);
-        return store_error(s, rc, why, room);
+        return sqlite_error(s->db, rc, file_of(s), why, room);
 }
