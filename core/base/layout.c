@@ -217,60 +217,35 @@ bool capo_layout_text_covers(const char *outer, const char *inner)
 /* --- one communicator --- */
 
 /* Ranks and nodes with the smallest and largest node given: is there only one way to fill the nodes
- * in between? */
+ * in between? Only if what they have beyond the smallest is nothing or all, is spread in steps of one
+ * rank, or is one rank from either end. */
 static int solve_layout(int n_ranks, int n_nodes, int low, int high, struct capo_layout *out)
 {
+        long between = n_nodes - 2, step = high - low, most = between * step;
+        long above = (long)n_ranks - low - high - between * low, highs, odd;
         struct capo_layout l = {0};
-        long between = n_nodes - 2, rest = (long)n_ranks - low - high;
-        int r = 0;
+        int r;
 
-        if (low < 1 || high < low)
+        if (low < 1 || step < 0)
                 return -EINVAL;
-        if (low == high) {
-                if ((long)low * n_nodes != n_ranks)
-                        return -EINVAL;
-                r = capo_layout_add(&l, (uint32_t)low, (uint32_t)n_nodes);
+        if (!step) {
+                r = (long)low * n_nodes == n_ranks
+                            ? capo_layout_add(&l, (uint32_t)low, (uint32_t)n_nodes)
+                            : -EINVAL;
         } else {
-                if (rest < between * low || rest > between * high)
+                if (above < 0 || above > most)
                         return -EINVAL;
-                /* with one node between it is the rest; at the ends, and with sizes one apart, all
-                 * follow */
-                long above =
-                        rest -
-                        between * low; /* ranks beyond `low` to be spread over the nodes between */
-                long step = high - low;
-
-                r = capo_layout_add(&l, (uint32_t)low, 1);
-                r = r ? r : capo_layout_add(&l, (uint32_t)high, 1);
-                if (between == 1) {
-                        r = r ? r : capo_layout_add(&l, (uint32_t)rest, 1);
-                } else if (between > 1) {
-                        bool ends = above == 0 || above == between * step, one_apart = step == 1,
-                             one_more = above == 1, one_less = between * step - above == 1;
-
-                        if (!ends && !one_apart && !one_more && !one_less)
-                                return -ENODATA;
-                        if (ends || one_apart) {
-                                long highs = above / step;
-
-                                if (highs)
-                                        r = r ? r
-                                              : capo_layout_add(&l, (uint32_t)high,
-                                                                (uint32_t)highs);
-                                if (between - highs)
-                                        r = r ? r
-                                              : capo_layout_add(&l, (uint32_t)low,
-                                                                (uint32_t)(between - highs));
-                        } else {
-                                int usual = one_more ? low : high,
-                                    odd = one_more ? low + 1 : high - 1;
-
-                                r = r ? r : capo_layout_add(&l, (uint32_t)odd, 1);
-                                r = r ? r
-                                      : capo_layout_add(&l, (uint32_t)usual,
-                                                        (uint32_t)(between - 1));
-                        }
-                }
+                highs = above / step;
+                odd = above % step;
+                if (between > 1 && odd && above != 1 && most - above != 1)
+                        return -ENODATA;
+                if (between > 1 && !odd && step > 1 && highs && highs != between)
+                        return -ENODATA;
+                r = capo_layout_add(&l, (uint32_t)high, (uint32_t)(1 + highs));
+                r = r || !odd ? r : capo_layout_add(&l, (uint32_t)(low + odd), 1);
+                r = r
+                            ?: capo_layout_add(&l, (uint32_t)low,
+                                               (uint32_t)(1 + between - highs - !!odd));
         }
         if (!r)
                 *out = l;
