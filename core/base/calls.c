@@ -120,15 +120,20 @@ bool capo_call_is_collective(unsigned call)
         return false;
 }
 
+/* The row of @table, whose rows begin with their names, that has @name; 0, which is none: no row. */
+static unsigned find_name(const void *table, size_t row, size_t n, const char *name)
+{
+        for (size_t i = 1; i < n; i++) {
+                if (same_word(*(const char *const *)((const char *)table + i * row), name))
+                        return (unsigned)i;
+        }
+        return 0;
+}
+#define FIND(table, name) find_name(table, sizeof *(table), N_ELEMENTS(table), name)
+
 unsigned capo_call_find(const char *name)
 {
-        if (!strncasecmp(name, "nccl", 4))
-                name += 4;
-        for (unsigned i = 1; i < CAPO_CALLS; i++) {
-                if (same_word(calls[i].name, name))
-                        return i;
-        }
-        return CAPO_CALL_NONE;
+        return FIND(calls, strncasecmp(name, "nccl", 4) ? name : name + 4);
 }
 
 const char *capo_algo_name(unsigned algo) { return algos[algo < CAPO_ALGOS ? algo : 0].name; }
@@ -141,22 +146,29 @@ const char *capo_proto_word(unsigned proto) { return protos[proto < CAPO_PROTOS 
 
 unsigned capo_proto_grain(unsigned proto) { return protos[proto < CAPO_PROTOS ? proto : 0].grain; }
 
-const char *capo_ran_algo(unsigned algo_proto)
+static int kernel_of(unsigned algo_proto)
 {
         for (size_t i = 0; capo_ran_beside(algo_proto) && i < N_ELEMENTS(kernels); i++) {
                 if (kernels[i].number == algo_proto)
-                        return kernels[i].algo;
+                        return (int)i;
         }
-        return capo_algo_name(algo_proto >> 4);
+        return -1;
+}
+
+const char *capo_ran_algo(unsigned algo_proto)
+{
+        int kernel = kernel_of(algo_proto);
+
+        return kernel < 0 ? capo_algo_name(algo_proto >> 4) : kernels[kernel].algo;
 }
 
 const char *capo_ran_proto(unsigned algo_proto)
 {
-        for (size_t i = 0; capo_ran_beside(algo_proto) && i < N_ELEMENTS(kernels); i++) {
-                if (kernels[i].number == algo_proto)
-                        return kernels[i].proto;
-        }
-        return capo_ran_beside(algo_proto) ? "-" : capo_proto_name(algo_proto & 15);
+        int kernel = kernel_of(algo_proto);
+
+        return kernel >= 0                   ? kernels[kernel].proto
+               : capo_ran_beside(algo_proto) ? "-"
+                                             : capo_proto_name(algo_proto & 15);
 }
 
 bool capo_ran_half(unsigned algo_proto) { return algo_proto == CAPO_KERNEL_EP_SENT; }
@@ -176,23 +188,9 @@ unsigned capo_symk_find(const char *name)
         return CAPO_KERNEL_SYMK;
 }
 
-unsigned capo_algo_find(const char *name)
-{
-        for (unsigned i = 1; i < CAPO_ALGOS; i++) {
-                if (same_word(algos[i].name, name))
-                        return i;
-        }
-        return CAPO_ALGO_UNKNOWN;
-}
+unsigned capo_algo_find(const char *name) { return FIND(algos, name); }
 
-unsigned capo_proto_find(const char *name)
-{
-        for (unsigned i = 1; i < CAPO_PROTOS; i++) {
-                if (same_word(protos[i].name, name))
-                        return i;
-        }
-        return CAPO_PROTO_UNKNOWN;
-}
+unsigned capo_proto_find(const char *name) { return FIND(protos, name); }
 
 bool capo_pair_offered(unsigned coll, unsigned algo, unsigned proto)
 {
