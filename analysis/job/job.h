@@ -216,8 +216,7 @@ struct capo_job_row {
         double inferred_ns;                /* their total time on the GPU */
         struct capo_hist time[CAPO_TIMES]; /* HOST: of every call; EVENT, KERNEL: of those timed so.
                                               NONE is empty. */
-        /* only used while logs are added */
-        uint64_t hash_, tally_, tally_of_;
+        uint64_t tally_, tally_of_;        /* only used while logs are added */
 };
 
 /* Calls of one process with the same error, communicator and kind. */
@@ -233,7 +232,6 @@ struct capo_job_site {
         uint64_t count, host_ns, gpu_ns, gpu_count;
         struct capo_log_site_chosen chosen; /* the part of gpu_ns and gpu_count from calls that
                                                stand only for themselves */
-        uint64_t hash_;
 };
 
 static inline void capo_skew_free(struct capo_skew *skew)
@@ -271,7 +269,6 @@ struct capo_job {
         struct job_scratch *scratch; /* private */
 };
 
-/** capo_job_new() - NULL: no memory. */
 struct capo_job *capo_job_new(void);
 void capo_job_free(struct capo_job *job);
 static inline void capo_job_freep(struct capo_job **job) { capo_job_free(*job); }
@@ -345,6 +342,5 @@ double capo_job_row_total_ns(const struct capo_job_row *row);
 bool capo_job_row_bandwidth(const struct capo_job *job, const struct capo_job_row *row,
                             double *algbw, double *busbw);
 
-/** capo_job_row_merge() - add the calls and times of @from to @to, whatever their keys. Return: 0,
- * -ENOMEM. */
+/** capo_job_row_merge() - add the calls and times of @from to @to, whatever their keys. */
 void capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from);

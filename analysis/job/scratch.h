@@ -8,8 +8,11 @@ struct capo_job;
 
 /* Open addressing: hash -> 1 + index in the job's array. */
 struct job_index {
-        uint32_t *slots;
-        uint32_t n_slots; /* power of two, at most half full */
+        struct job_index_slot {
+                uint64_t hash;
+                uint32_t number;
+        } * slots;
+        uint32_t n, n_slots; /* n_slots: power of two, at most half full */
 };
 
 struct job_scratch {

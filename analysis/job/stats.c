@@ -58,10 +58,7 @@ static void add_comm(struct reading *rd, const struct capo_log_frame *f)
                 if (comm->members[i].id == c.id)
                         m = &comm->members[i];
         }
-        if (!m) {
-                xarray_room(&comm->members, comm->n_members, sizeof *m);
-                m = &comm->members[comm->n_members++];
-        }
+        m = m ?: xadd(comm->members, comm->n_members);
         *m = (struct capo_job_member){
                 .rank = c.rank,
                 .process = rd->process,
@@ -168,25 +165,18 @@ static void read_frames(struct reading *rd, void (*progress)(uint64_t bytes, voi
 static char *share_text(struct job_scratch *s, char *text, char *likely)
 {
         uint64_t hash;
-        bool grown;
+        char *known = likely && !strcmp(likely, text) ? likely : NULL;
 
-        if (likely && !strcmp(likely, text)) {
+        hash = known ? 0 : job_hash(text, strlen(text));
+        for (uint32_t at = 0, i;
+             !known && (i = job_index_next(&s->texts, hash, &at)) != JOB_INDEX_END;)
+                known = strcmp(s->text[i], text) ? NULL : s->text[i];
+        if (known) {
                 free(text);
-                return likely;
+                return known;
         }
-        hash = job_hash(text, strlen(text));
-        grown = job_index_grow(&s->texts, s->n_texts);
-        for (uint32_t i = 0; grown && i < s->n_texts; i++)
-                job_index_enter(&s->texts, job_hash(s->text[i], strlen(s->text[i])), i);
-        for (uint32_t at = 0, i; (i = job_index_next(&s->texts, hash, &at)) != JOB_INDEX_END;) {
-                if (!strcmp(s->text[i], text)) {
-                        free(text);
-                        return s->text[i];
-                }
-        }
-        xarray_room(&s->text, s->n_texts, sizeof *s->text);
         job_index_enter(&s->texts, hash, s->n_texts);
-        return s->text[s->n_texts++] = text;
+        return *xadd(s->text, s->n_texts) = text;
 }
 
 /* When the log is read: keep texts once that other processes of the job have, such as the one before

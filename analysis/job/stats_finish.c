@@ -327,45 +327,29 @@ static void lay_out(struct capo_job *job, struct capo_job_comm *c)
 /* Names given so far, by hash: the whole names, and for each text before a "#" how many names begin
  * with it. */
 struct names {
-        struct counted_name {
-                uint64_t hash;
-                uint32_t n;
-        } * v;
-        uint32_t n;
+        uint32_t *count, n; /* count: by number in the index */
         struct job_index index;
 };
 
-static void names_finish(struct names *names)
-{
-        free(names->v);
-        free(names->index.slots);
-}
+static void names_finish(struct names *names) { xfree(names->count, names->index.slots); }
 
-static struct counted_name *names_find(const struct names *names, uint64_t hash)
+static uint32_t *names_find(const struct names *names, uint64_t hash)
 {
-        for (uint32_t at = 0, i;
-             names->n && (i = job_index_next(&names->index, hash, &at)) != JOB_INDEX_END;) {
-                if (names->v[i].hash == hash)
-                        return &names->v[i];
-        }
-        return NULL;
+        uint32_t at = 0, i = job_index_next(&names->index, hash, &at);
+
+        return i == JOB_INDEX_END ? NULL : &names->count[i];
 }
 
 static void names_count(struct names *names, uint64_t hash)
 {
-        struct counted_name *known = names_find(names, hash);
-        bool grown;
+        uint32_t *known = names_find(names, hash);
 
-        if (known) {
-                known->n++;
-                return;
+        if (!known) {
+                job_index_enter(&names->index, hash, names->n);
+                known = xadd(names->count, names->n);
+                *known = 0;
         }
-        grown = job_index_grow(&names->index, names->n);
-        xarray_room(&names->v, names->n, sizeof *names->v);
-        for (uint32_t i = 0; grown && i < names->n; i++)
-                job_index_enter(&names->index, names->v[i].hash, i);
-        job_index_enter(&names->index, hash, names->n);
-        names->v[names->n++] = (struct counted_name){hash, 1};
+        ++*known;
 }
 
 enum { WHOLE = 1, BEGINNING = 2 }; /* the two kinds of hash */
@@ -389,9 +373,9 @@ static void names_add(struct names *names, const char *name)
 
 static uint32_t names_have(const struct names *names, const char *name, uint64_t of)
 {
-        const struct counted_name *known = names_find(names, name_hash(name, strlen(name), of));
+        const uint32_t *known = names_find(names, name_hash(name, strlen(name), of));
 
-        return known ? known->n : 0;
+        return known ? *known : 0;
 }
 
 enum { PARENT = 200 }; /* longer names of parents are not put into names of children */

@@ -17,22 +17,12 @@ char *job_text_copy(const void *bytes, size_t size);
 /** job_hash() - hash of an index key. */
 uint64_t job_hash(const void *bytes, size_t size);
 
-/** job_index_grow() - make room for one more than @n entries. Return: was it grown? Then the caller
- * must enter all entries again. */
-bool job_index_grow(struct job_index *ix, uint32_t n);
-
-/** job_index_enter() - enter an entry; there must be room. */
 void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry);
 
 #define JOB_INDEX_END UINT32_MAX
 
-/** job_index_next() - the next entry that may have @hash, or JOB_INDEX_END. @at: starts with 0. The
- * index must not be full. */
-static inline uint32_t job_index_next(const struct job_index *ix, uint64_t hash, uint32_t *at)
-{
-        return ix->slots[((uint32_t)hash + (*at)++) & (ix->n_slots - 1)] -
-               1; /* a free slot gives JOB_INDEX_END */
-}
+/** job_index_next() - the next entry with @hash, or JOB_INDEX_END. @at: starts with 0. */
+uint32_t job_index_next(const struct job_index *ix, uint64_t hash, uint32_t *at);
 
 /** job_comm_of() - index in job->comms of communicator @uid, made if missing. */
 uint32_t job_comm_of(struct capo_job *job, uint64_t uid);
@@ -48,7 +38,7 @@ void job_tally(struct capo_job_row *row);
  * @tally_of: number of the (process, communicator)
  *
  * Return: the row. */
-struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key,
+struct capo_job_row *job_add_to_row(struct capo_job *job, const struct capo_job_row *key,
                                     uint64_t tally_of);
 
 /** job_add_failure() - add @calls that returned @result, if that is an error. */
@@ -77,8 +67,7 @@ void job_add_sites(struct capo_job *job, struct capo_log *log, const struct job_
 
 /** job_add_traced_cells() - make cells from the single calls of a log that has every call. For logs
  * of killed processes: their CELLs are as old as the last checkpoint, but their calls are not. @log
- * is read from its begin. @comms: id in the process -> 1 + index in job->comms. Return: 0, -ENOMEM.
- */
+ * is read from its begin. @comms: id in the process -> 1 + index in job->comms. */
 void job_add_traced_cells(struct capo_job *job, struct capo_log *log, uint32_t process,
                           const uint32_t *comms);
 

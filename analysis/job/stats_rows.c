@@ -13,67 +13,54 @@
 
 uint64_t job_hash(const void *bytes, size_t size) { return XXH3_64bits(bytes, size); }
 
-bool job_index_grow(struct job_index *ix, uint32_t n)
-{
-        if (2 * (n + 1) <= ix->n_slots)
-                return false;
-        ix->n_slots = ix->n_slots ? 2 * ix->n_slots : 256;
-        free(ix->slots);
-        ix->slots = xcalloc(ix->n_slots, sizeof *ix->slots);
-        return true;
-}
-
 void job_index_enter(struct job_index *ix, uint64_t hash, uint32_t entry)
 {
-        uint32_t i = (uint32_t)hash & (ix->n_slots - 1);
+        struct job_index old = *ix;
+        uint32_t i = (uint32_t)hash;
 
-        while (ix->slots[i])
-                i = (i + 1) & (ix->n_slots - 1);
-        ix->slots[i] = entry + 1;
+        if (2 * (ix->n + 1) > ix->n_slots) {
+                ix->n = 0;
+                ix->n_slots = old.n_slots ? 2 * old.n_slots : 256;
+                ix->slots = xcalloc(ix->n_slots, sizeof *ix->slots);
+                for (uint32_t k = 0; k < old.n_slots; k++) {
+                        if (old.slots[k].number)
+                                job_index_enter(ix, old.slots[k].hash, old.slots[k].number - 1);
+                }
+                free(old.slots);
+        }
+        while (ix->slots[i & (ix->n_slots - 1)].number)
+                i++;
+        ix->slots[i & (ix->n_slots - 1)] = (struct job_index_slot){hash, entry + 1};
+        ix->n++;
+}
+
+uint32_t job_index_next(const struct job_index *ix, uint64_t hash, uint32_t *at)
+{
+        const struct job_index_slot *slot;
+
+        if (!ix->n_slots)
+                return JOB_INDEX_END;
+        do
+                slot = &ix->slots[((uint32_t)hash + (*at)++) & (ix->n_slots - 1)];
+        while (slot->number && slot->hash != hash);
+        return slot->number - 1; /* a free slot gives JOB_INDEX_END */
 }
 
 uint32_t job_comm_of(struct capo_job *job, uint64_t uid)
 {
         struct job_index *ix = &job->scratch->comms;
         uint64_t hash = job_hash(&uid, sizeof uid);
-        bool grown = job_index_grow(ix, job->n_comms);
 
-        for (uint32_t i = 0; grown && i < job->n_comms; i++)
-                job_index_enter(ix, job_hash(&job->comms[i].uid, sizeof uid), i);
         for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
                 if (job->comms[i].uid == uid)
                         return i;
         }
-        xarray_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *));
-        xarray_room(&job->comms, job->n_comms, sizeof *job->comms);
-        job->scratch->meets[job->n_comms] = NULL;
-        job->comms[job->n_comms] = (struct capo_job_comm){
-                .uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
         job_index_enter(ix, hash, job->n_comms);
-        return job->n_comms++;
-}
-
-/* The row with this key, made if missing. */
-static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_row *key)
-{
-        struct job_index *ix = &job->scratch->rows;
-        bool grown = job_index_grow(ix, job->n_rows);
-
-        for (uint32_t i = 0; grown && i < job->n_rows; i++)
-                job_index_enter(ix, job->rows[i].hash_, i);
-        for (uint32_t at = 0, i; (i = job_index_next(ix, key->hash_, &at)) != JOB_INDEX_END;) {
-                struct capo_job_row *row = &job->rows[i];
-
-                if (row->hash_ == key->hash_ && row->comm == key->comm &&
-                    row->bytes == key->bytes && row->call == key->call &&
-                    row->algo_proto == key->algo_proto && row->channels == key->channels &&
-                    row->rule == key->rule && row->flags == key->flags)
-                        return row;
-        }
-        xarray_room(&job->rows, job->n_rows, sizeof *job->rows);
-        job->rows[job->n_rows] = *key;
-        job_index_enter(ix, key->hash_, job->n_rows);
-        return &job->rows[job->n_rows++];
+        xarray_room(&job->scratch->meets, job->n_comms, sizeof(struct capo_meet *));
+        job->scratch->meets[job->n_comms] = NULL;
+        *xadd(job->comms, job->n_comms) = (struct capo_job_comm){
+                .uid = uid, .n_ranks = -1, .parent = CAPO_NO_COMM, .color = -1};
+        return job->n_comms - 1;
 }
 
 void job_tally(struct capo_job_row *row)
@@ -82,19 +69,35 @@ void job_tally(struct capo_job_row *row)
         row->tally_ = 0;
 }
 
-struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *key,
+/* The row with this key, made if missing. */
+static struct capo_job_row *row_of(struct capo_job *job, const struct capo_job_row *key)
+{
+        const uint64_t hashed[] = {key->comm, key->bytes,
+                                   (uint64_t)key->rule << 32 | (uint32_t)key->call << 24 |
+                                           key->algo_proto << 16 | key->channels << 8 | key->flags};
+        uint64_t hash = job_hash(hashed, sizeof hashed);
+        struct capo_job_row *row;
+
+        for (uint32_t at = 0, i;
+             (i = job_index_next(&job->scratch->rows, hash, &at)) != JOB_INDEX_END;) {
+                row = &job->rows[i];
+                if (row->comm == key->comm && row->bytes == key->bytes && row->call == key->call &&
+                    row->algo_proto == key->algo_proto && row->channels == key->channels &&
+                    row->rule == key->rule && row->flags == key->flags)
+                        return row;
+        }
+        job_index_enter(&job->scratch->rows, hash, job->n_rows);
+        row = xadd(job->rows, job->n_rows);
+        *row = *key;
+        row->calls = row->failed = 0;
+        return row;
+}
+
+struct capo_job_row *job_add_to_row(struct capo_job *job, const struct capo_job_row *key,
                                     uint64_t tally_of)
 {
-        struct {
-                uint64_t comm, bytes, rest;
-        } hashed = {key->comm, key->bytes,
-                    (uint64_t)key->rule << 32 | (uint32_t)key->call << 24 | key->algo_proto << 16 |
-                            key->channels << 8 | key->flags};
-        struct capo_job_row empty = *key, *row;
+        struct capo_job_row *row = row_of(job, key);
 
-        empty.hash_ = job_hash(&hashed, sizeof hashed);
-        empty.calls = empty.failed = 0;
-        row = row_of(job, &empty);
         if (row->tally_of_ != tally_of)
                 job_tally(row);
         row->tally_of_ = tally_of;
@@ -107,25 +110,16 @@ struct capo_job_row *job_add_to_row(struct capo_job *job, struct capo_job_row *k
 void job_add_site(struct capo_job *job, const struct capo_log_site *s,
                   struct capo_log_site_chosen chosen, const char *text)
 {
-        struct job_index *ix = &job->scratch->sites;
         uint64_t hash = job_hash(text, s->text_size);
         struct capo_job_site *site = NULL;
-        bool grown = job_index_grow(ix, job->n_sites);
 
-        for (uint32_t i = 0; grown && i < job->n_sites; i++)
-                job_index_enter(ix, job->sites[i].hash_, i);
-        for (uint32_t nth = 0, i; !site && (i = job_index_next(ix, hash, &nth)) != JOB_INDEX_END;) {
-                struct capo_job_site *at = &job->sites[i];
-
-                if (at->hash_ == hash && strlen(at->text) == s->text_size)
-                        site = at;
-        }
+        for (uint32_t at = 0, i;
+             !site && (i = job_index_next(&job->scratch->sites, hash, &at)) != JOB_INDEX_END;)
+                site = strlen(job->sites[i].text) == s->text_size ? &job->sites[i] : NULL;
         if (!site) {
-                xarray_room(&job->sites, job->n_sites, sizeof *job->sites);
-                site = &job->sites[job->n_sites];
-                *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size),
-                                               .hash_ = hash};
-                job_index_enter(ix, hash, job->n_sites++);
+                job_index_enter(&job->scratch->sites, hash, job->n_sites);
+                site = xadd(job->sites, job->n_sites);
+                *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size)};
         }
         site->count += s->count;
         site->host_ns += s->host_ns;
@@ -135,29 +129,16 @@ void job_add_site(struct capo_job *job, const struct capo_log_site *s,
         site->chosen.gpu_count += chosen.gpu_count;
 }
 
-static uint64_t failure_hash(uint32_t process, uint32_t comm, uint8_t call, int8_t result)
-{
-        uint32_t key[3] = {process, comm, (uint32_t)call << 8 | (uint8_t)result};
-
-        return job_hash(key, sizeof key);
-}
-
 void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint8_t call,
                      int8_t result, uint64_t calls)
 {
-        struct job_index *ix = &job->scratch->failures;
-        uint64_t hash = failure_hash(process, comm, call, result);
-        bool grown;
+        const uint32_t key[3] = {process, comm, (uint32_t)call << 8 | (uint8_t)result};
+        uint64_t hash = job_hash(key, sizeof key);
 
         if (!job_failed(result) || !calls)
                 return;
-        grown = job_index_grow(ix, job->n_failures);
-        for (uint32_t i = 0; grown && i < job->n_failures; i++) {
-                const struct capo_job_failure *f = &job->failures[i];
-
-                job_index_enter(ix, failure_hash(f->process, f->comm, f->call, f->result), i);
-        }
-        for (uint32_t at = 0, i; (i = job_index_next(ix, hash, &at)) != JOB_INDEX_END;) {
+        for (uint32_t at = 0, i;
+             (i = job_index_next(&job->scratch->failures, hash, &at)) != JOB_INDEX_END;) {
                 struct capo_job_failure *f = &job->failures[i];
 
                 if (f->process == process && f->comm == comm && f->call == call &&
@@ -166,20 +147,17 @@ void job_add_failure(struct capo_job *job, uint32_t process, uint32_t comm, uint
                         return;
                 }
         }
-        xarray_room(&job->failures, job->n_failures, sizeof *job->failures);
-        job->failures[job->n_failures] =
+        job_index_enter(&job->scratch->failures, hash, job->n_failures);
+        *xadd(job->failures, job->n_failures) =
                 (struct capo_job_failure){calls, process, comm, call, result};
-        job_index_enter(ix, hash, job->n_failures++);
 }
 
 /* ---- a log's cells and sites ---- */
 
 void job_place(struct job_places *places, uint16_t id, uint64_t offset)
 {
-        for (; places->n <= id; places->n++) {
-                xarray_room(&places->at, places->n, sizeof *places->at);
-                places->at[places->n] = 0;
-        }
+        while (places->n <= id)
+                *xadd(places->at, places->n) = 0;
         places->at[id] = offset;
 }
 
@@ -209,7 +187,7 @@ static void add_cell(struct capo_job *job, const struct capo_log_cell *c,
                      const struct capo_log_hist_view *waited, uint32_t process,
                      const uint32_t *comms)
 {
-        struct capo_job_row key = {.comm = comms[c->comm] ? comms[c->comm] - 1 : CAPO_NO_COMM,
+        struct capo_job_row key = {.comm = comms[c->comm] - 1, /* of 0: CAPO_NO_COMM */
                                    .bytes = c->bytes,
                                    .calls = c->count,
                                    .failed = job_failed(c->result) ? c->count : 0,

@@ -241,39 +241,29 @@ struct gathered {
         size_t n;
 };
 
-static uint64_t alike_hash(uint64_t bytes, uint16_t comm, uint8_t call)
-{
-        uint64_t key[2] = {bytes, (uint64_t)comm << 8 | call};
-
-        return job_hash(key, sizeof key);
-}
-
 static const struct alike *alike_of(struct gathered *g, const struct capo_record *r)
 {
-        uint64_t hash = alike_hash(r->bytes, r->comm, r->call);
-        bool grown = job_index_grow(&g->index, g->n_alike);
+        const uint64_t key[2] = {r->bytes, (uint64_t)r->comm << 8 | r->call};
+        uint64_t hash = job_hash(key, sizeof key);
+        struct alike *a;
         uint32_t comm;
-        struct alike new = {
-                .bytes = r->bytes, .comm = r->comm, .call = r->call, .share = SHARE_NONE};
 
-        for (uint32_t i = 0; grown && i < g->n_alike; i++)
-                job_index_enter(&g->index,
-                                alike_hash(g->alike[i].bytes, g->alike[i].comm, g->alike[i].call),
-                                i);
         for (uint32_t at = 0, i; (i = job_index_next(&g->index, hash, &at)) != JOB_INDEX_END;) {
-                const struct alike *a = &g->alike[i];
-
+                a = &g->alike[i];
                 if (a->bytes == r->bytes && a->comm == r->comm && a->call == r->call)
                         return a;
         }
         comm = comm_of(g->job, g->process, r->comm);
-        new.usual_ns = usual_time_of(g->job, comm, r);
-        if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1))
-                fabric_share_of(g->f, comm, r->call, &new.share);
-        xarray_room(&g->alike, g->n_alike, sizeof *g->alike);
         job_index_enter(&g->index, hash, g->n_alike);
-        g->alike[g->n_alike] = new;
-        return &g->alike[g->n_alike++];
+        a = xadd(g->alike, g->n_alike);
+        *a = (struct alike){.bytes = r->bytes,
+                            .comm = r->comm,
+                            .call = r->call,
+                            .share = SHARE_NONE,
+                            .usual_ns = usual_time_of(g->job, comm, r)};
+        if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1))
+                fabric_share_of(g->f, comm, r->call, &a->share);
+        return a;
 }
 
 static int add_call(const struct capo_record *r, unsigned thread, void *arg)

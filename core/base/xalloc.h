@@ -36,3 +36,7 @@ void xmemclose(FILE *f);
 
 /** xarray_room() - capo_array_room() of core/base/array.h, or the end */
 void xarray_room(void *list, size_t n, size_t item);
+
+/** xadd() - one more item behind the @n of @list, which is counted. Its value is the item, which has
+ * not been set: *xadd(list, n) = ... */
+#define xadd(list, n) (xarray_room(&(list), (n), sizeof *(list)), &(list)[(n)++])
