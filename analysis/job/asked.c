@@ -45,15 +45,14 @@ static int count_site(const struct capo_record *r, unsigned thread, void *arg)
 static void add_asked(struct capo_asked **list, size_t *n, const char *text, size_t length,
                       uint64_t calls)
 {
-        for (size_t i = 0; i < *n; i++) {
-                if (strlen((*list)[i].text) == length && !memcmp((*list)[i].text, text, length)) {
-                        (*list)[i].calls += calls;
-                        return;
-                }
-        }
-        xarray_room(list, *n, sizeof **list);
-        (*list)[*n] = (struct capo_asked){.text = xstrndup(text, length), .calls = calls};
-        (*n)++;
+        size_t i = 0;
+
+        while (i < *n &&
+               (strlen((*list)[i].text) != length || memcmp((*list)[i].text, text, length)))
+                i++;
+        if (i == *n)
+                *xadd(*list, *n) = (struct capo_asked){.text = xstrndup(text, length)};
+        (*list)[i].calls += calls;
 }
 
 /* Counts the calls of one log, then reads the call sites that they name. */

@@ -54,24 +54,25 @@ void capo_hist_add(struct capo_hist *h, uint64_t ns, uint64_t times)
         add_totals(h, times, ns * times, ns, ns, (double)ns * (double)ns * (double)times);
 }
 
+static unsigned bucket_of(const struct capo_log_hist_view *view, uint32_t i)
+{
+        uint32_t b = view->pairs[i].bucket;
+
+        return b < CAPO_HIST_BUCKETS ? b : CAPO_HIST_BUCKETS - 1;
+}
+
 void capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *view)
 {
-        unsigned first = CAPO_HIST_BUCKETS - 1, last = 0;
+        uint32_t n = view->head.n;
 
-        if (!view->head.count || !view->head.n)
+        if (!view->head.count || !n)
                 return;
-        for (uint32_t i = 0; i < view->head.n; i++) {
-                unsigned b = view->pairs[i].bucket;
+        /* from the last to the first, as they stand: room is made once */
+        reserve_buckets(h, bucket_of(view, n - 1), bucket_of(view, n - 1));
+        for (uint32_t i = 0; i < n; i++) {
+                unsigned b = bucket_of(view, i);
 
-                b = b < CAPO_HIST_BUCKETS ? b : CAPO_HIST_BUCKETS - 1;
-                first = b < first ? b : first;
-                last = b > last ? b : last;
-        }
-        reserve_buckets(h, first, last);
-        for (uint32_t i = 0; i < view->head.n; i++) {
-                unsigned b = view->pairs[i].bucket;
-
-                b = b < CAPO_HIST_BUCKETS ? b : CAPO_HIST_BUCKETS - 1;
+                reserve_buckets(h, b, b);
                 h->bucket[b - h->first] += view->pairs[i].count;
         }
         add_totals(h, view->head.count, view->head.sum_ns, view->head.min_ns, view->head.max_ns,
@@ -116,14 +117,12 @@ double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *
                         double floor_ns = (double)capo_hist_floor(h->first + i);
                         double width = (double)capo_hist_floor(h->first + i + 1) - floor_ns;
 
-                        if (h->first + i ==
-                            CAPO_HIST_BUCKETS -
-                                    1) /* the last bucket also holds all larger values */
+                        /* the last bucket also holds all larger values */
+                        if (h->first + i == CAPO_HIST_BUCKETS - 1)
                                 width = fmax(width, (double)h->max_ns - floor_ns);
-
-                        value = floor_ns +
-                                (width > 1 ? width * fmin(fmax((target - before) / here, 0), 1)
-                                           : 0);
+                        value = floor_ns;
+                        if (width > 1)
+                                value += width * fmin(fmax((target - before) / here, 0), 1);
                         break;
                 }
                 before += here;

@@ -87,8 +87,8 @@ void job_list_uses(struct capo_job *job)
         }
         for (uint32_t p = 0; p < job->n_processes; p++)
                 s->first_use[p + 2] += s->first_use[p + 1];
-        for (uint32_t c = 0; c < job->n_comms;
-             c++) { /* a use list ends where the next one begins */
+        /* a use list ends where the next one begins */
+        for (uint32_t c = 0; c < job->n_comms; c++) {
                 for (uint32_t m = 0; m < job->comms[c].n_members; m++)
                         s->uses[s->first_use[job->comms[c].members[m].process + 1]++] =
                                 (struct capo_job_use){c, m};
@@ -114,7 +114,7 @@ const char *capo_job_info(const struct capo_job_process *process, const char *ke
 
 uint32_t capo_job_gpus(const struct capo_job *job)
 {
-        uint64_t *devices = xcalloc(job->n_processes + 1, sizeof *devices);
+        _cleanup_free_ uint64_t *devices = xcalloc(job->n_processes + 1, sizeof *devices);
         uint32_t n = 0;
 
         for (uint32_t i = 0; i < job->n_comms; i++) {
@@ -126,8 +126,7 @@ uint32_t capo_job_gpus(const struct capo_job *job)
                 }
         }
         for (uint32_t i = 0; i < job->n_processes; i++)
-                n += devices && devices[i] ? (uint32_t)__builtin_popcountll(devices[i]) : 1;
-        free(devices);
+                n += devices[i] ? (uint32_t)__builtin_popcountll(devices[i]) : 1;
         return n;
 }
 
@@ -148,10 +147,11 @@ enum capo_clock capo_job_row_clock(const struct capo_job_row *row)
 struct capo_sampled capo_job_times_sampled(const struct capo_hist *time, enum capo_clock clock,
                                            uint64_t calls)
 {
+        bool event = clock == CAPO_CLOCK_EVENT;
+
         return (struct capo_sampled){
                 .timed = &time[clock],
-                .chosen = &time[clock == CAPO_CLOCK_EVENT ? CAPO_TIMES_CHOSEN
-                                                          : CAPO_CLOCK_NONE /* empty */],
+                .chosen = &time[event ? CAPO_TIMES_CHOSEN : CAPO_CLOCK_NONE /* empty */],
                 .calls = calls};
 }
 
@@ -220,9 +220,8 @@ void capo_job_row_merge(struct capo_job_row *to, const struct capo_job_row *from
         to->failed += from->failed;
         to->inferred_calls += from->inferred_calls;
         to->inferred_ns += from->inferred_ns;
-        for (unsigned c = 0; c < CAPO_TIMES; c++) {
+        for (unsigned c = 0; c < CAPO_TIMES; c++)
                 capo_hist_merge(&to->time[c], &from->time[c]);
-        }
 }
 
 char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_job_member *member,

@@ -24,61 +24,35 @@ void capo_log_calls_free(struct capo_log_calls *c)
         free(c);
 }
 
-static void take_shapes(struct capo_log_calls *c, const struct capo_log_frame *f)
-{
-        const struct capo_log_shape *s;
-        unsigned n = capo_log_shapes(f, &s);
-
-        for (; n--; s++) {
-                struct capo_log_shape **share = &c->shapes[s->id / SHARE];
-
-                *share = *share ?: xcalloc(SHARE, sizeof **share);
-                (*share)[s->id % SHARE] = *s;
-        }
-}
-
-static int take_block(const struct capo_log_calls *c, const struct capo_log_frame *f,
-                      capo_log_call_fn each, void *arg)
-{
-        static const struct capo_log_shape unknown;
-        struct capo_log_columns columns;
-        int r = 0;
-
-        if (capo_log_block(f, &columns) < 0)
-                return 0;
-        for (uint32_t i = 0; i < columns.n && r == 0; i++) {
-                uint16_t id = columns.shape[i];
-                const struct capo_log_shape *share = c->shapes[id / SHARE];
-                struct capo_record record;
-
-                capo_log_record(&columns, i, share ? &share[id % SHARE] : &unknown, &record);
-                r = each(&record, columns.thread, arg);
-        }
-        return r;
-}
-
-static int take_wide(const struct capo_log_frame *f, capo_log_call_fn each, void *arg)
-{
-        struct capo_record record;
-        int r = 0;
-
-        for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &record); i++)
-                r = each(&record, record.thread, arg);
-        return r;
-}
-
 int capo_log_calls_take(struct capo_log_calls *c, const struct capo_log_frame *f,
                         capo_log_call_fn each, void *arg)
 {
+        static const struct capo_log_shape unknown;
+        const struct capo_log_shape *s;
+        struct capo_log_columns columns;
+        struct capo_record record;
+        int r = 0;
+
         if (f->type == CAPO_FRAME_SHAPE) {
-                take_shapes(c, f);
-                return 0;
+                for (unsigned n = capo_log_shapes(f, &s); n--; s++) {
+                        struct capo_log_shape **share = &c->shapes[s->id / SHARE];
+
+                        *share = *share ?: xcalloc(SHARE, sizeof **share);
+                        (*share)[s->id % SHARE] = *s;
+                }
+        } else if (f->type == CAPO_FRAME_BLOCK && each && capo_log_block(f, &columns) == 0) {
+                for (uint32_t i = 0; i < columns.n && r == 0; i++) {
+                        uint16_t id = columns.shape[i];
+
+                        s = c->shapes[id / SHARE];
+                        capo_log_record(&columns, i, s ? &s[id % SHARE] : &unknown, &record);
+                        r = each(&record, columns.thread, arg);
+                }
+        } else if (f->type == CAPO_FRAME_WIDE && each) {
+                for (unsigned i = 0; r == 0 && capo_log_wide(f, i, &record); i++)
+                        r = each(&record, record.thread, arg);
         }
-        if (f->type == CAPO_FRAME_BLOCK && each)
-                return take_block(c, f, each, arg);
-        if (f->type == CAPO_FRAME_WIDE && each)
-                return take_wide(f, each, arg);
-        return 0;
+        return r;
 }
 
 int capo_log_calls_each(struct capo_log *log, capo_log_call_fn each, void *arg)

@@ -21,30 +21,27 @@ enum { GAP_PARTS = 1024, GAP_LEAST_NS = 1000000, GAP_AHEAD = 2048 };
 
 /* A rank takes room in each call, whether it left a log or not: an untrusted file may claim that
  * there are very many. */
-static bool new_meet(struct capo_job *job, const struct capo_job_comm *c, struct capo_meet **meet)
-{
-        uint64_t bytes = capo_meet_bytes((uint32_t)c->n_ranks);
-
-        if (c->n_ranks > MEET_RANKS ||
-            job->scratch->meet_bytes + bytes > MEET_BYTES + job->n_processes * MEET_OF_LOG)
-                return false;
-        *meet = capo_meet_new((uint32_t)c->n_ranks);
-        job->scratch->meet_bytes += *meet ? bytes : 0;
-        return *meet != NULL;
-}
-
 static struct capo_meet *meet_of(const struct reading *rd, uint16_t comm)
 {
+        struct capo_job *job = rd->job;
         uint32_t index = rd->comms[comm];
+        struct capo_job_comm *c = index ? &job->comms[index - 1] : NULL;
         struct capo_meet **meet;
+        uint64_t bytes;
 
-        if (!index || rd->job->no_lateness || rd->job->comms[index - 1].n_ranks < 2 ||
-            rd->ranks[comm] < 0)
+        if (!c || job->no_lateness || c->n_ranks < 2 || rd->ranks[comm] < 0)
                 return NULL;
-        meet = &rd->job->scratch->meets[index - 1];
-        if (!*meet && !new_meet(rd->job, &rd->job->comms[index - 1], meet))
-                rd->job->comms[index - 1].no_skew = CAPO_SKEW_NO_ROOM;
-        return *meet;
+        meet = &job->scratch->meets[index - 1];
+        if (*meet)
+                return *meet;
+        bytes = capo_meet_bytes((uint32_t)c->n_ranks);
+        if (c->n_ranks > MEET_RANKS ||
+            job->scratch->meet_bytes + bytes > MEET_BYTES + job->n_processes * MEET_OF_LOG) {
+                c->no_skew = CAPO_SKEW_NO_ROOM;
+                return NULL;
+        }
+        job->scratch->meet_bytes += bytes;
+        return *meet = capo_meet_new((uint32_t)c->n_ranks);
 }
 
 /* What is wanted of calls that look like this. Communicators' limits fall as calls are added, so

@@ -145,34 +145,28 @@ static struct place place_of(const struct capo_job_process *p)
                               capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
 }
 
-static bool same_place(const struct place *a, const struct place *b)
-{
-        return same_string(a->boot, b->boot) && same_string(a->host, b->host) &&
-               same_string(a->id, b->id);
-}
-
 static uint32_t find_node(struct capo_job *job, const struct place *at)
 {
-        bool given = at->id && *at->id;
-        _cleanup_free_ char *key = NULL;
-        uint32_t k;
+        const char *name = at->id && *at->id ? at->id : at->host,
+                   *boot = name == at->host && at->boot ? at->boot : "";
+        char *key = xprintf("%s\n%s", name, boot);
+        uint32_t k = 0;
 
-        key = xprintf("%s\n%s", given ? at->id : at->host, given ? "" : at->boot ? at->boot : "");
-        for (k = 0; k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0; k++)
-                ;
-        if (k == job->n_nodes) {
-                xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
-                job->nodes[k] = (struct capo_job_node){.key = xstrdup(key),
-                                                       .name = xstrdup(given ? at->id : at->host)};
-                job->n_nodes++;
-        }
+        while (k < job->n_nodes && strcmp(job->nodes[k].key, key) != 0)
+                k++;
+        if (k == job->n_nodes)
+                *xadd(job->nodes, job->n_nodes) =
+                        (struct capo_job_node){.key = steal(&key), .name = xstrdup(name)};
+        free(key);
         return k;
 }
 
 /* A log that was cut has only a host name: it matches the place with that name. */
 static bool is_same_place(const struct place *a, const struct place *b)
 {
-        return same_place(a, b) || (!b->boot && !b->id && same_string(a->host, b->host));
+        return same_string(a->host, b->host) &&
+               ((!b->boot && !b->id) ||
+                (same_string(a->boot, b->boot) && same_string(a->id, b->id)));
 }
 
 /* The distinct places, by number. */
@@ -254,16 +248,15 @@ struct order {
         uint32_t was;
 };
 
-static int by_size_and_age(const void *a, const void *b)
-{
-        const struct order *x = a, *y = b;
+CAPO_ORDERED(by_size_and_age, struct order, CAPO_ORDER(b->comm.n_ranks, a->comm.n_ranks),
+             a->comm.n_members && b->comm.n_members
+                     ? CAPO_ORDER(a->comm.members[0].process, b->comm.members[0].process)
+                     : 0,
+             CAPO_ORDER(a->created, b->created), CAPO_ORDER(a->comm.uid, b->comm.uid));
 
-        if (x->comm.n_ranks != y->comm.n_ranks)
-                return x->comm.n_ranks > y->comm.n_ranks ? -1 : 1;
-        if (x->comm.n_members && y->comm.n_members &&
-            x->comm.members[0].process != y->comm.members[0].process)
-                return x->comm.members[0].process < y->comm.members[0].process ? -1 : 1;
-        return CAPO_ORDER(x->created, y->created) ?: CAPO_ORDER(x->comm.uid, y->comm.uid);
+static void follow_move(uint32_t *comm, const uint32_t *moved)
+{
+        *comm = *comm == CAPO_NO_COMM ? CAPO_NO_COMM : moved[*comm];
 }
 
 static void sort_comms(struct capo_job *job)
@@ -287,18 +280,12 @@ static void sort_comms(struct capo_job *job)
                 job->comms[i] = order[i].comm;
                 job->scratch->meets[i] = order[i].meet;
         }
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                if (job->comms[i].parent != CAPO_NO_COMM)
-                        job->comms[i].parent = moved[job->comms[i].parent];
-        }
-        for (uint32_t i = 0; i < job->n_rows; i++) {
-                if (job->rows[i].comm != CAPO_NO_COMM)
-                        job->rows[i].comm = moved[job->rows[i].comm];
-        }
-        for (uint32_t i = 0; i < job->n_failures; i++) {
-                if (job->failures[i].comm != CAPO_NO_COMM)
-                        job->failures[i].comm = moved[job->failures[i].comm];
-        }
+        for (uint32_t i = 0; i < job->n_comms; i++)
+                follow_move(&job->comms[i].parent, moved);
+        for (uint32_t i = 0; i < job->n_rows; i++)
+                follow_move(&job->rows[i].comm, moved);
+        for (uint32_t i = 0; i < job->n_failures; i++)
+                follow_move(&job->failures[i].comm, moved);
 }
 
 /* Ranks per node of the members seen; "" if there are more node sizes than a layout can hold. */
@@ -435,10 +422,8 @@ static void add_up(struct capo_job *job)
                 job->gpu_dropped += p->end.gpu_dropped;
                 job->shape_overflow += p->end.shape_overflow;
                 job->bytes_lost += p->end.bytes_lost;
-                if (p->end.cost_ns > 0) {
-                        cost += p->end.cost_ns;
-                        n_cost++;
-                }
+                cost += p->end.cost_ns > 0 ? p->end.cost_ns : 0;
+                n_cost += p->end.cost_ns > 0;
         }
         if (!job->n_processes)
                 job->t_begin_ns = 0;

@@ -36,9 +36,8 @@ static void append_text(char **text, size_t *length, const void *more, size_t si
 
 enum { MACHINE_MOST = 4 << 20 };
 
-enum {
-        KEYS = 1024
-}; /* per process; capo writes some dozens, and more in a foreign log is ignored */
+/* Keys of a process; capo writes some dozens, and more in a foreign log is ignored. */
+enum { KEYS = 1024 };
 
 static void add_info(struct capo_job_process *p, const struct capo_info_line *line)
 {
@@ -51,11 +50,10 @@ static void add_info(struct capo_job_process *p, const struct capo_info_line *li
                 append_text(&info->value, &info->size_, line->value, line->n_value, line->more);
                 return;
         }
-        if (p->n_info == KEYS)
-                return;
-        xarray_room(&p->info, p->n_info, sizeof *p->info);
-        p->info[p->n_info++] = (struct capo_job_info){job_text_copy(line->key, line->n_key),
-                                                      job_text_copy(line->value, line->n_value), 0};
+        if (p->n_info < KEYS)
+                *xadd(p->info, p->n_info) =
+                        (struct capo_job_info){job_text_copy(line->key, line->n_key),
+                                               job_text_copy(line->value, line->n_value), 0};
 }
 
 /* A long job has many: the middle ones make room. */
@@ -95,18 +93,12 @@ void job_add_text_frame(struct capo_job_process *p, const struct capo_log_frame 
                 append_text(&p->fabric, &p->fabric_size_, f->payload, f->size, false);
                 return;
         }
-        if (f->type == CAPO_FRAME_MACHINE) {
+        if (f->type == CAPO_FRAME_MACHINE)
                 add_machine(p, f);
-                return;
-        }
         if (f->type == CAPO_FRAME_RULES) {
-                size_t had = 0;
-
                 free(p->rules);
-                p->rules = NULL;
-                append_text(&p->rules, &had, f->payload, f->size, false);
-                return;
+                p->rules = job_text_copy(f->payload, f->size);
         }
-        while (capo_info_next(f, &at, &info))
+        while (f->type == CAPO_FRAME_INFO && capo_info_next(f, &at, &info))
                 add_info(p, &info);
 }
