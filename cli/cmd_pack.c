@@ -53,8 +53,7 @@ static void say_pack(const struct capo_pack_event *event, void *arg)
 /* Return: 0, also when something failed that was said; an exit status. */
 static int pack_folder(struct pack *pack, const char *folder)
 {
-        int r = (pack->list ? capo_pack_preview : capo_pack_folder)(folder, pack->all, say_pack,
-                                                                    pack);
+        int r = capo_pack_folder(folder, pack->all, pack->list, say_pack, pack);
 
         return r < 0 && !pack->n_failed
                        ? capo_fail(CAPO_EXIT_FAIL, "pack: %s: %s", folder, strerror(-r))

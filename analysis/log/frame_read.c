@@ -87,33 +87,42 @@ static int hist_view(const struct capo_log_frame *f, size_t *at, struct capo_log
         return 0;
 }
 
-int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out,
-                  struct capo_log_hist_view *host, struct capo_log_hist_view *gpu)
+/* The first @n of a CELL's histograms; empty ones for those that it does not have. */
+static int cell_views(const struct capo_log_frame *f, struct capo_log_cell *out,
+                      struct capo_log_hist_view *views, unsigned n)
 {
         size_t at = sizeof *out;
         int r = head_of(f, out, sizeof *out);
 
-        if (r < 0)
-                return r;
-        *host = *gpu = (struct capo_log_hist_view){0};
-        if (out->hists & 1)
-                r = hist_view(f, &at, host);
-        if (r == 0 && out->hists & 2)
-                r = hist_view(f, &at, gpu);
+        for (unsigned i = 0; r == 0 && i < n; i++) {
+                views[i] = (struct capo_log_hist_view){0};
+                if (out->hists & 1u << i)
+                        r = hist_view(f, &at, &views[i]);
+        }
+        return r;
+}
+
+int capo_log_cell(const struct capo_log_frame *f, struct capo_log_cell *out,
+                  struct capo_log_hist_view *host, struct capo_log_hist_view *gpu)
+{
+        struct capo_log_hist_view views[2];
+        int r = cell_views(f, out, views, 2);
+
+        if (r == 0) {
+                *host = views[0];
+                *gpu = views[1];
+        }
         return r;
 }
 
 int capo_log_cell_waited(const struct capo_log_frame *f, struct capo_log_hist_view *out)
 {
+        struct capo_log_hist_view views[3];
         struct capo_log_cell cell;
-        size_t at = sizeof cell;
-        int r = head_of(f, &cell, sizeof cell);
+        int r = cell_views(f, &cell, views, 3);
 
-        for (unsigned bit = 1; r == 0 && bit <= 4; bit <<= 1) {
-                *out = (struct capo_log_hist_view){0};
-                if (cell.hists & bit)
-                        r = hist_view(f, &at, out);
-        }
+        if (r == 0)
+                *out = views[2];
         return r;
 }
 

@@ -4,21 +4,12 @@
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"
 
-/* A zero-terminated copy of the value of @line. */
-static const char *value_of(const struct capo_info_line *line, char value[CAPO_HANG_LINE])
-{
-        size_t n = line->n_value < CAPO_HANG_LINE ? line->n_value : CAPO_HANG_LINE - 1;
-
-        memcpy(value, line->value, n);
-        value[n] = 0;
-        return value;
-}
-
 static bool parse_value(const struct capo_info_line *line, const char *key, uint64_t *to)
 {
         char value[CAPO_HANG_LINE];
 
-        return capo_info_is(line, key) && sscanf(value_of(line, value), "%" SCNu64, to) == 1;
+        return capo_info_is(line, key) &&
+               sscanf(capo_info_value(line, value, sizeof value), "%" SCNu64, to) == 1;
 }
 
 int capo_hang_text_read(const struct capo_log_frame *f, struct capo_hang_text *out)
@@ -75,14 +66,13 @@ bool capo_hang_text_next(const struct capo_log_frame *f, size_t *at,
         while (capo_info_next(f, at, &line)) {
                 char value[CAPO_HANG_LINE];
 
-                value_of(&line, value);
-                if (capo_info_is(&line, CAPO_INFO_UNFINISHED) && capo_unfinished_read(value, out))
-                        return true;
-                if (capo_info_is(&line, CAPO_HANG_KEY_LAST) &&
-                    read_last(value, CAPO_UNFINISHED_WHERES, out))
-                        return true;
-                if (capo_info_is(&line, CAPO_HANG_KEY_ENQUEUED) &&
-                    read_last(value, CAPO_UNFINISHED_GPU, out))
+                capo_info_value(&line, value, sizeof value);
+                if ((capo_info_is(&line, CAPO_INFO_UNFINISHED) &&
+                     capo_unfinished_read(value, out)) ||
+                    (capo_info_is(&line, CAPO_HANG_KEY_LAST) &&
+                     read_last(value, CAPO_UNFINISHED_WHERES, out)) ||
+                    (capo_info_is(&line, CAPO_HANG_KEY_ENQUEUED) &&
+                     read_last(value, CAPO_UNFINISHED_GPU, out)))
                         return true;
         }
         return false;
@@ -98,9 +88,11 @@ bool capo_hang_text_next_line(const struct capo_log_frame *f, const char *key, s
                 int begin = 0;
 
                 if (!capo_info_is(&line, key) ||
-                    sscanf(value_of(&line, value), "%u %n", nth, &begin) != 1 || !begin)
+                    sscanf(capo_info_value(&line, value, sizeof value), "%u %n", nth, &begin) !=
+                            1 ||
+                    !begin)
                         continue;
-                memcpy(text, value + begin, strlen(value + begin) + 1);
+                strcpy(text, value + begin);
                 return true;
         }
         return false;

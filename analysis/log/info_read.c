@@ -27,6 +27,15 @@ bool capo_info_is(const struct capo_info_line *line, const char *key)
         return strlen(key) == line->n_key && !memcmp(line->key, key, line->n_key);
 }
 
+char *capo_info_value(const struct capo_info_line *line, char *text, size_t room)
+{
+        size_t n = line->n_value < room ? line->n_value : room - 1;
+
+        memcpy(text, line->value, n);
+        text[n] = 0;
+        return text;
+}
+
 int capo_info_index(const char *key, const char *base)
 {
         size_t n = strlen(base);

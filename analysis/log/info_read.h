@@ -19,5 +19,8 @@ bool capo_info_next(const struct capo_log_frame *f, size_t *at, struct capo_info
 /** capo_info_is() - is @key the key of the line? */
 bool capo_info_is(const struct capo_info_line *line, const char *key);
 
+/** capo_info_value() - the value of the line as a string, cut to @room. Return: @text. */
+char *capo_info_value(const struct capo_info_line *line, char *text, size_t room);
+
 /** capo_info_index() - N if @key is @base, a dot and N ("gpu.numa.3"); else -1. */
 int capo_info_index(const char *key, const char *base);

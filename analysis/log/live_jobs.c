@@ -42,33 +42,20 @@ static void all_finish(struct all *all)
         free(all->use);
 }
 
-static long parse_info_number(const struct capo_info_line *line)
-{
-        char text[24];
-        size_t n = line->n_value < sizeof text - 1 ? line->n_value : sizeof text - 1;
-
-        memcpy(text, line->value, n);
-        text[n] = 0;
-        return strtol(text, NULL, 10);
-}
-
 static void take_info(struct said *s, const struct capo_log_frame *f)
 {
         struct capo_info_line line;
+        char value[sizeof s->job];
         size_t at = 0;
 
         while (capo_info_next(f, &at, &line)) {
-                if (capo_info_is(&line, CAPO_INFO_RANK)) {
-                        s->rank = (int)parse_info_number(&line);
-                } else if (capo_info_is(&line, CAPO_INFO_WORLD_SIZE)) {
-                        s->n_ranks = (int)parse_info_number(&line);
-                } else if (capo_info_is(&line, CAPO_INFO_JOB)) {
-                        size_t n =
-                                line.n_value < sizeof s->job - 1 ? line.n_value : sizeof s->job - 1;
-
-                        memcpy(s->job, line.value, n);
-                        s->job[n] = 0;
-                }
+                capo_info_value(&line, value, sizeof value);
+                if (capo_info_is(&line, CAPO_INFO_RANK))
+                        s->rank = (int)strtol(value, NULL, 10);
+                else if (capo_info_is(&line, CAPO_INFO_WORLD_SIZE))
+                        s->n_ranks = (int)strtol(value, NULL, 10);
+                else if (capo_info_is(&line, CAPO_INFO_JOB))
+                        strcpy(s->job, value);
         }
 }
 
@@ -81,9 +68,7 @@ static void scan_log(struct all *all, uint32_t i, uint64_t most)
         struct capo_log *log;
         struct capo_log_frame f;
         char why[512];
-        int r = capo_log_paths_open(all->paths, i, &log, why, sizeof why);
-
-        if (r < 0)
+        if (capo_log_paths_open(all->paths, i, &log, why, sizeof why) < 0)
                 return;
         s->readable = true;
         s->rank = s->n_ranks = -1;
@@ -103,10 +88,8 @@ static void scan_log(struct all *all, uint32_t i, uint64_t most)
                         extend_end(s, s->begin_ns + end.t_ns);
                 } else if (f.type == CAPO_FRAME_COMM && capo_log_comm(&f, &comm, &name) == 0) {
                         s->many |= comm.n_ranks > 1;
-                        if (!comm.uid)
-                                continue;
-                        xarray_room(&all->use, all->n_uses, sizeof *all->use);
-                        all->use[all->n_uses++] = (struct use){comm.uid, i};
+                        if (comm.uid)
+                                *xadd(all->use, all->n_uses) = (struct use){comm.uid, i};
                 }
         }
         capo_log_park(log);
@@ -134,9 +117,8 @@ static void read_all(struct all *all, uint64_t most)
         all->n_uses = 0;
         free(all->use);
         all->use = NULL;
-        for (uint32_t i = 0; i < all->n; i++) {
+        for (uint32_t i = 0; i < all->n; i++)
                 scan_log(all, i, most);
-        }
         if (all->n_uses)
                 qsort(all->use, all->n_uses, sizeof *all->use, by_uid);
         for (size_t i = 1; i < all->n_uses; i++) {

@@ -23,5 +23,5 @@ struct capo_log_job {
  * common communicator) belong together if they ran at the same time, no rank occurs twice, and the
  * launcher's job id and number of ranks agree; in different folders only if the launcher set these.
  *
- * Return: how many jobs; -ENOMEM. */
+ * Return: how many jobs. */
 int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_job **jobs);

@@ -21,8 +21,7 @@ static int keep_living(const struct capo_segment_info *info, void *arg)
 
         if (!info->alive || info->trace_all)
                 return 0;
-        xarray_room(&l->v, l->n, sizeof *l->v);
-        l->v[l->n++] = *info;
+        *xadd(l->v, l->n) = *info;
         return 0;
 }
 
@@ -41,7 +40,7 @@ int capo_live_logs_take(struct capo_log_paths *paths)
         int n = 0;
 
         /* if nothing can be read, every log stays as it is */
-        capo_segment_find(NULL, NULL, keep_living, &living);
+        capo_segment_find(NULL, NULL, true, keep_living, &living);
         for (size_t i = 0; i < paths->n && living.n; i++) {
                 const struct capo_segment_info *info = find_living(&living, paths->path[i]);
                 struct capo_log *log;

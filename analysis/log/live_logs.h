@@ -30,5 +30,5 @@ int capo_live_log_open(const struct capo_segment_info *info, struct capo_log **o
  *
  * A process that writes every call to its log (--trace all) keeps its log.
  *
- * Return: how many were replaced; -ENOMEM. */
+ * Return: how many were replaced. */
 int capo_live_logs_take(struct capo_log_paths *paths);

@@ -4,20 +4,12 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/array.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/log_find.h"
 #include "analysis/log/live_jobs.h"
 #include "analysis/log/pack.h"
-
-/* Takes ownership of @path. */
-static void add_folder_name(struct capo_log_paths *out, char *path)
-{
-        xarray_room(&out->folder, out->n_folders, sizeof *out->folder);
-        out->folder[out->n_folders++] = path;
-}
 
 static int is_log(const struct dirent *e)
 {
@@ -53,12 +45,11 @@ static int64_t newest_in(const char *folder)
         for (int i = 0; i < n; i++) {
                 _cleanup_free_ char *path = join_path(folder, names[i]->d_name);
                 struct stat st;
+                int64_t t = stat(path, &st)
+                                    ? -1
+                                    : (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
 
-                if (path && stat(path, &st) == 0) {
-                        int64_t t = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
-
-                        newest = t > newest ? t : newest;
-                }
+                newest = t > newest ? t : newest;
         }
         free_names(names, n);
         return newest;
@@ -86,25 +77,22 @@ CAPO_ORDERED(newest_first, struct sub, CAPO_ORDER(b->newest_ns, a->newest_ns),
              -strcmp(a->path, b->path));
 
 /* The subfolders of @parent that have logs, newest first. */
-static int find_subs(const char *parent, struct subs *subs)
+static void find_subs(const char *parent, struct subs *subs)
 {
         struct dirent **names = NULL;
-        int n = scandir(parent, &names, is_visible, alphasort), r = 0;
+        int n = scandir(parent, &names, is_visible, alphasort);
 
-        for (int i = 0; i < n && r == 0; i++) {
+        for (int i = 0; i < n; i++) {
                 char *path = join_path(parent, names[i]->d_name);
-                int64_t t = path ? newest_in(path) : -1;
+                int64_t t = newest_in(path);
 
                 if (t >= 0)
-                        r = capo_array_room(&subs->v, subs->n, sizeof *subs->v);
-                if (t >= 0 && r == 0)
-                        subs->v[subs->n++] = (struct sub){steal(&path), t};
+                        *xadd(subs->v, subs->n) = (struct sub){steal(&path), t};
                 free(path);
         }
         free_names(names, n);
         if (subs->n)
                 qsort(subs->v, subs->n, sizeof *subs->v, newest_first);
-        return r;
 }
 
 /* All logs directly in @folder. */
@@ -144,14 +132,11 @@ static void found_finish(struct found *f)
         free(f->jobs);
 }
 
-static int who_is_who(struct found *f)
+static void who_is_who(struct found *f)
 {
-        free(f->job);
-        free(f->jobs);
-        f->jobs = NULL;
+        xfree(f->job, f->jobs);
         f->job = xmalloc((f->all.n + 1) * sizeof *f->job);
         f->n_jobs = capo_log_jobs(&f->all, f->job, &f->jobs);
-        return f->n_jobs < 0 ? f->n_jobs : 0;
 }
 
 /* @every: also jobs that ended before the newest began. */
@@ -162,25 +147,27 @@ static int scan_once(const char *folder, bool every, struct found *f)
 
         if (r < 0)
                 return r;
-        r = f->all.n ? who_is_who(f) : 0;
-        if (r < 0 || f->n_jobs)
-                return r;
-        r = find_subs(folder, &subs); /* files that are no logs may be beside them */
+        if (f->all.n)
+                who_is_who(f);
+        if (f->n_jobs)
+                return 0;
+        find_subs(folder, &subs); /* files that are no logs may be beside them */
         f->below = subs.n || !f->all.n;
         for (size_t i = 0; i < subs.n && r == 0; i++) {
                 /* a subfolder last written before the newest job began has nothing of it */
                 if (i == 1 && !every)
-                        r = who_is_who(f);
-                if (i && r == 0 && !every &&
+                        who_is_who(f);
+                if (i && !every &&
                     (!f->n_jobs ||
                      subs.v[i].newest_ns < (int64_t)f->jobs[f->n_jobs - 1].begin_ns)) {
                         f->n_older = subs.n - i;
                         break;
                 }
-                if (r == 0)
-                        r = list_logs(subs.v[i].path, &f->all);
+                r = list_logs(subs.v[i].path, &f->all);
         }
-        return r < 0 ? r : who_is_who(f);
+        if (r == 0)
+                who_is_who(f);
+        return r;
 }
 
 /* Has a log vanished since the folder was listed? Then it is being packed. */
@@ -251,18 +238,16 @@ static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
 static void take_job(struct found *f, const char *folder, uint32_t job, struct capo_log_paths *out)
 {
         if (!f->below)
-                add_folder_name(out, xstrdup(folder));
+                *xadd(out->folder, out->n_folders) = xstrdup(folder);
         for (size_t i = 0; i < f->all.n; i++) {
                 if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !is_beside_job(f, i, job)))
                         continue;
                 if (f->below) {
                         char *of = folder_of(f->all.path[i]);
-                        bool known = out->n_folders && !strcmp(out->folder[out->n_folders - 1], of);
 
-                        if (known)
-                                free(of);
-                        else
-                                add_folder_name(out, of);
+                        if (!out->n_folders || strcmp(out->folder[out->n_folders - 1], of))
+                                *xadd(out->folder, out->n_folders) = steal(&of);
+                        free(of);
                 }
                 capo_log_paths_add(out, f->all.path[i], steal(&f->all.log[i]));
         }
@@ -277,14 +262,12 @@ static int add_folder(const char *folder, unsigned long number, struct capo_log_
 
         if (r < 0)
                 return r;
-        if (!f.all.n) {
-                if (number)
-                        return -ENOENT;
-                add_folder_name(out, xstrdup(folder));
-                return 0;
-        }
         if (number > (unsigned long)f.n_jobs)
                 return -ENOENT;
+        if (!f.all.n) {
+                *xadd(out->folder, out->n_folders) = xstrdup(folder);
+                return 0;
+        }
         job = number ? (uint32_t)number - 1 : f.n_jobs ? (uint32_t)f.n_jobs - 1 : 0;
         if (!number && f.n_jobs)
                 say_others(folder, &f, job);

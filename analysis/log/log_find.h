@@ -13,7 +13,7 @@
  * logs are added to any job. A duplicate log is used once, and a line says so. A folder without
  * logs is only added to out->folder.
  *
- * Return: 0; -ENOMEM; -errno with @why: "PATH: cause". */
+ * Return: 0; -errno with @why: "PATH: cause". */
 int capo_log_find(char *const *args, size_t n_args, struct capo_log_paths *out, char *why,
                   size_t why_size);
 

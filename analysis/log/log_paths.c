@@ -51,16 +51,13 @@ size_t capo_log_folder_size(const char *path)
 int capo_log_paths_open(struct capo_log_paths *paths, size_t i, struct capo_log **out, char *why,
                         size_t why_size)
 {
-        if (paths->log[i]) {
-                capo_log_rewind(paths->log[i]);
-        } else {
-                int r = capo_log_open(paths->path[i], &paths->log[i], why, why_size);
+        int r = paths->log[i] ? 0 : capo_log_open(paths->path[i], &paths->log[i], why, why_size);
 
-                if (r < 0)
-                        return r;
+        if (r == 0) {
+                capo_log_rewind(paths->log[i]);
+                *out = paths->log[i];
         }
-        *out = paths->log[i];
-        return 0;
+        return r;
 }
 
 int capo_log_paths_take(struct capo_log_paths *paths, size_t i, struct capo_log **out, char *why,

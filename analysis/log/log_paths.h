@@ -12,7 +12,7 @@ struct capo_log_paths {
         size_t n_folders;
 };
 
-/** capo_log_paths_add() - copies @path; takes ownership of @log (may be NULL), also on failure. */
+/** capo_log_paths_add() - copies @path; takes ownership of @log (may be NULL). */
 void capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log);
 
 /** capo_log_paths_add_pack() - add every log in the file @pack (analysis/log/pack.h) as PACK/NAME.

@@ -74,10 +74,8 @@ static int begin_bytes(struct capo_log *log, char *why, size_t why_size)
         if (!bytes)
                 return capo_why(r, why, why_size, "%s", strerror(-r));
         memcpy(&log->header, bytes, sizeof log->header);
-        r = check_header(&log->header, log->window.size, why, why_size);
-        if (r == 0)
-                capo_log_rewind(log);
-        return r;
+        capo_log_rewind(log);
+        return check_header(&log->header, log->window.size, why, why_size);
 }
 
 /* Check the header; @log already has its file and its path. */
@@ -167,6 +165,17 @@ int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why,
 static int take_file(void *file, const void *bytes, size_t n)
 {
         return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
+}
+
+static struct capo_log_frame frame_of(const struct capo_log *log, uint64_t offset,
+                                      const struct capo_frame *head, const unsigned char *bytes)
+{
+        return (struct capo_log_frame){.offset = offset,
+                                       .payload = bytes + sizeof *head,
+                                       .size = head->size,
+                                       .type = head->type,
+                                       .flags = head->flags,
+                                       .version = log->header.version};
 }
 
 /* For logs too large for memory. */
@@ -295,17 +304,11 @@ static enum verdict check_frame(struct capo_log *log, uint64_t offset, bool stri
                 return FAILED;
         if (strict)
                 log->search_left -= head.size < log->search_left ? head.size : log->search_left;
-        bytes += sizeof head;
-        if (XXH3_64bits_withSeed(bytes, head.size,
+        if (XXH3_64bits_withSeed(bytes + sizeof head, head.size,
                                  head.type | (uint64_t)head.flags << 16 |
                                          (uint64_t)head.size << 32) != head.check)
                 return BAD_CHECK;
-        *out = (struct capo_log_frame){.offset = offset,
-                                       .payload = bytes,
-                                       .size = head.size,
-                                       .type = head.type,
-                                       .flags = head.flags,
-                                       .version = log->header.version};
+        *out = frame_of(log, offset, &head, bytes);
         return GOOD;
 }
 
@@ -327,47 +330,39 @@ static void note_damage(struct capo_log *log, uint64_t from, uint64_t to, const 
 static enum verdict find_next_frame(struct capo_log *log, enum verdict why,
                                     struct capo_log_frame *out, int *error)
 {
-        uint64_t bad = log->next;
+        const char *what = why == BAD_CHECK ? "checksum" : "not a frame";
+        uint64_t bad = log->next, at = bad + 8;
+        enum verdict v = NOT_A_FRAME;
         struct capo_frame head;
         const unsigned char *bytes;
-        enum verdict v;
 
         if (why == BAD_CHECK) {
-                uint64_t after;
-
                 bytes = capo_log_window_read(&log->window, bad, sizeof head, error);
                 if (!bytes)
                         return FAILED;
                 memcpy(&head, bytes, sizeof head);
-                after = bad + sizeof head + capo_log_pad(head.size);
-                if (after >= log->window.size) { /* it was the last frame */
-                        note_damage(log, bad, log->window.size, "checksum");
+                at = bad + sizeof head + capo_log_pad(head.size);
+                if (at >= log->window.size) { /* it was the last frame */
+                        note_damage(log, bad, log->window.size, what);
                         return BEYOND_END;
                 }
-                v = check_frame(log, after, true, out, error);
-                if (v == GOOD) {
-                        note_damage(log, bad, after, "checksum");
-                        return GOOD;
-                }
-                if (v == FAILED)
-                        return v;
-        }
-        for (uint64_t at = bad + 8; at + sizeof head <= log->window.size && log->search_left;
-             at += 8) {
                 v = check_frame(log, at, true, out, error);
-                if (v == GOOD) {
-                        note_damage(log, bad, at, why == BAD_CHECK ? "checksum" : "not a frame");
-                        return GOOD;
-                }
-                if (v == FAILED)
-                        return v;
         }
+        for (uint64_t next = bad + 8;
+             v != GOOD && v != FAILED && next + sizeof head <= log->window.size && log->search_left;
+             next += 8) {
+                at = next;
+                v = check_frame(log, at, true, out, error);
+        }
+        if (v == GOOD)
+                note_damage(log, bad, at, what);
+        if (v == GOOD || v == FAILED)
+                return v;
         if (why == BEYOND_END) {
                 log->health.cut_at = bad;
                 log->health.cut_bytes = log->window.size - bad;
         } else {
-                note_damage(log, bad, log->window.size,
-                            why == BAD_CHECK ? "checksum" : "not a frame");
+                note_damage(log, bad, log->window.size, what);
         }
         return BEYOND_END;
 }
@@ -407,11 +402,6 @@ int capo_log_frame_at(struct capo_log *log, uint64_t offset, struct capo_log_fra
         bytes = capo_log_window_read(&log->window, offset, sizeof head + head.size, &error);
         if (!bytes)
                 return error;
-        *frame = (struct capo_log_frame){.offset = offset,
-                                         .payload = bytes + sizeof head,
-                                         .size = head.size,
-                                         .type = head.type,
-                                         .flags = head.flags,
-                                         .version = log->header.version};
+        *frame = frame_of(log, offset, &head, bytes);
         return 0;
 }

@@ -103,7 +103,7 @@ uint64_t capo_log_position(const struct capo_log *log);
 const char *capo_frame_name(unsigned type);
 
 /** capo_log_next() - the next undamaged frame of a known type. Return: 1 with @frame set; 0 at the
- * end; -EIO or another error of read(2); -ENOMEM. */
+ * end; -EIO or another error of read(2). */
 int capo_log_next(struct capo_log *log, struct capo_log_frame *frame);
 
 /** capo_log_frame_at() - a frame that was read before, by its offset; its checksum is not checked

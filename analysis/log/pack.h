@@ -56,6 +56,7 @@ struct capo_pack_event {
 
 /** capo_pack_folder() - pack the finished logs of @folder, one file per node
  * @all: also logs of other nodes
+ * @dry: only report what would be done; `to` is 0 in the events
  * @say: called for each result; may be NULL
  *
  * A log is left as it is if its process still runs, if capo report --recover can still add to it
@@ -64,13 +65,8 @@ struct capo_pack_event {
  * that then exists twice is read once.
  *
  * Return: 0; -errno: the folder cannot be read, or the first failure. */
-int capo_pack_folder(const char *folder, bool all,
+int capo_pack_folder(const char *folder, bool all, bool dry,
                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg);
-
-/** capo_pack_preview() - report what capo_pack_folder() would do, without doing it; `to` is 0 in
- * the events. */
-int capo_pack_preview(const char *folder, bool all,
-                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg);
 
 /** capo_pack_undo() - restore the logs of the file @path beside it and remove the file. Return: 0;
  * -errno; -EBADMSG: a log is damaged, and the file stays. */

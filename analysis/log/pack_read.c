@@ -82,12 +82,6 @@ static uint64_t next_place(int fd, uint64_t at, uint64_t end)
         return end;
 }
 
-static void add_entry(struct capo_pack *pack, const struct capo_pack_entry *entry)
-{
-        xarray_room(&pack->v, pack->n, sizeof *pack->v);
-        pack->v[pack->n++] = *entry;
-}
-
 /* A single log compressed by `zstd LOG`. */
 static int list_plain(int fd, const char *path, uint64_t end, struct capo_pack *out, char *why,
                       size_t why_size)
@@ -110,7 +104,7 @@ static int list_plain(int fd, const char *path, uint64_t end, struct capo_pack *
         if (n_name > 4 && !strcmp(name + n_name - 4, ".zst"))
                 n_name -= 4;
         snprintf(entry.name, sizeof entry.name, "%.*s", (int)n_name, name);
-        add_entry(out, &entry);
+        *xadd(out->v, out->n) = entry;
         return 0;
 }
 
@@ -137,7 +131,7 @@ int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t wh
                 out->bytes_lost += at - bad;
                 if (at >= end)
                         break;
-                add_entry(out, &entry);
+                *xadd(out->v, out->n) = entry;
                 at = entry.packed < end - entry.at ? entry.at + entry.packed : end;
         }
         return out->n ? 0

@@ -42,8 +42,7 @@ static void packing_finish(struct packing *p)
                 free(p->log[i].name);
         for (size_t i = 0; i < p->n_held; i++)
                 free(p->held[i]);
-        free(p->log);
-        free(p->held);
+        xfree(p->log, p->held);
 }
 
 static void say_event(struct packing *p, struct capo_pack_event event)
@@ -52,11 +51,10 @@ static void say_event(struct packing *p, struct capo_pack_event event)
                 p->say(&event, p->arg);
 }
 
-static int say_failed(struct packing *p, const char *path, int error)
+static void say_failed(struct packing *p, const char *path, int error)
 {
         say_event(p, (struct capo_pack_event){CAPO_PACK_FAILED, path, strerror(-error)});
         p->error = p->error ?: error;
-        return error;
 }
 
 /* ---- which logs ---- */
@@ -72,8 +70,7 @@ static int hold_log(const struct capo_segment_info *info, void *arg)
 {
         struct packing *p = arg;
 
-        xarray_room(&p->held, p->n_held, sizeof *p->held);
-        p->held[p->n_held++] = xstrdup(info->log_path);
+        *xadd(p->held, p->n_held) = xstrdup(info->log_path);
         return 0;
 }
 
@@ -93,10 +90,8 @@ static void take_host(const struct capo_log_frame *f, struct finished *log)
         struct capo_info_line line;
 
         for (size_t at = 0; capo_info_next(f, &at, &line);) {
-                if (capo_info_is(&line, CAPO_INFO_HOST) && line.n_value < sizeof log->host) {
-                        memcpy(log->host, line.value, line.n_value);
-                        log->host[line.n_value] = 0;
-                }
+                if (capo_info_is(&line, CAPO_INFO_HOST) && line.n_value < sizeof log->host)
+                        capo_info_value(&line, log->host, sizeof log->host);
         }
 }
 
@@ -144,7 +139,6 @@ static int find_finished(struct packing *p, bool all)
                 const char *why;
 
                 free(names[i]);
-                xarray_room(&p->log, p->n, sizeof *p->log);
                 why = read_finished(p, path, &log);
                 if (!why && !all && strcmp(log.host, here) != 0)
                         why = "is of another node (--all)";
@@ -152,7 +146,7 @@ static int find_finished(struct packing *p, bool all)
                         *log.host = 0;
                         say_event(p, (struct capo_pack_event){CAPO_PACK_LEFT, path, why});
                 }
-                p->log[p->n++] = log;
+                *xadd(p->log, p->n) = log;
         }
         free(names);
         return r;
@@ -275,12 +269,9 @@ static int make_part(const char *part)
 static int name_part(const char *part, const char *folder, const char *host, char **name)
 {
         for (unsigned i = 0; i < 10000; i++) {
-                char number[16] = "";
-
-                if (i)
-                        snprintf(number, sizeof number, ".%u", i);
-                free(steal(name));
-                *name = xprintf("%s/%s%s%s", folder, host, number, CAPO_PACK_SUFFIX);
+                free(*name);
+                *name = i ? xprintf("%s/%s.%u%s", folder, host, i, CAPO_PACK_SUFFIX)
+                          : xprintf("%s/%s%s", folder, host, CAPO_PACK_SUFFIX);
                 if (link(part, *name) == 0)
                         return 0;
                 if (errno != EEXIST)
@@ -328,23 +319,22 @@ static int fill_part(struct packing *p, const char *host, const char *part, int 
         return r;
 }
 
-static int pack_host(struct packing *p, const char *host)
+static void pack_host(struct packing *p, const char *host)
 {
         struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
         _cleanup_free_ bool *packed = xcalloc(p->n, sizeof *packed);
         _cleanup_free_ char *part = xprintf("%s/.%s%s.part", p->folder, host, CAPO_PACK_SUFFIX),
                             *name = NULL;
-        _cleanup_close_ int fd = -1;
+        _cleanup_close_ int fd = make_part(part);
         int r;
 
-        fd = make_part(part);
-        if (fd == -EEXIST) { /* another process packs them */
+        if (fd == -EEXIST) /* another process packs them */
                 say_event(p, (struct capo_pack_event){CAPO_PACK_LEFT, part,
                                                       "another process is packing these logs"});
-                return 0;
-        }
+        else if (fd < 0)
+                say_failed(p, part, fd);
         if (fd < 0)
-                return say_failed(p, part, fd);
+                return;
         r = fill_part(p, host, part, fd, packed, &event);
         if (r == 0 && event.n)
                 r = name_part(part, p->folder, host, &name);
@@ -354,55 +344,40 @@ static int pack_host(struct packing *p, const char *host)
                 say_event(p, event);
         }
         unlink(part);
-        return r < 0 ? say_failed(p, part, r) : 0;
+        if (r < 0)
+                say_failed(p, part, r);
 }
 
 /* Report what pack_host() would make. */
-static int list_host(struct packing *p, const char *host)
+static void list_host(struct packing *p, const char *host)
 {
-        struct capo_pack_event event = {CAPO_PACK_MADE, NULL, NULL, 0, 0, 0};
         _cleanup_free_ char *name = xprintf("%s/%s%s", p->folder, host, CAPO_PACK_SUFFIX);
+        struct capo_pack_event event = {CAPO_PACK_MADE, name, NULL, 0, 0, 0};
 
         for (size_t i = 0; i < p->n; i++) {
                 if (!strcmp(p->log[i].host, host))
                         event.n++, event.from += (uint64_t)p->log[i].st.st_size;
         }
-        event.path = name;
         say_event(p, event);
-        return 0;
 }
 
-static int each_host(struct packing *p, bool all, int (*on_host)(struct packing *p, const char *))
-{
-        int r;
-
-        capo_segment_find(NULL, NULL, hold_log, p);
-        r = find_finished(p, all);
-        for (size_t i = 0; i < p->n && r == 0; i++) {
-                bool first = *p->log[i].host;
-
-                for (size_t k = 0; k < i && first; k++)
-                        first = strcmp(p->log[k].host, p->log[i].host) != 0;
-                if (first)
-                        on_host(p, p->log[i].host);
-        }
-        return r ?: p->error;
-}
-
-int capo_pack_folder(const char *folder, bool all,
+int capo_pack_folder(const char *folder, bool all, bool dry,
                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg)
 {
         _cleanup_(packing_finish) struct packing p = {.folder = folder, .say = say, .arg = arg};
+        int r;
 
-        return each_host(&p, all, pack_host);
-}
+        capo_segment_find(NULL, NULL, true, hold_log, &p);
+        r = find_finished(&p, all);
+        for (size_t i = 0; i < p.n && r == 0; i++) {
+                bool first = *p.log[i].host;
 
-int capo_pack_preview(const char *folder, bool all,
-                      void (*say)(const struct capo_pack_event *event, void *arg), void *arg)
-{
-        _cleanup_(packing_finish) struct packing p = {.folder = folder, .say = say, .arg = arg};
-
-        return each_host(&p, all, list_host);
+                for (size_t k = 0; k < i && first; k++)
+                        first = strcmp(p.log[k].host, p.log[i].host) != 0;
+                if (first)
+                        (dry ? list_host : pack_host)(&p, p.log[i].host);
+        }
+        return r ?: p.error;
 }
 
 /* ---- unpack ---- */

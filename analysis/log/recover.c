@@ -286,10 +286,9 @@ static void close_dirp(DIR **d)
                 closedir(*d);
 }
 
-/* @living: also running processes. */
-static int find_segments(const char *shm_dir, const char *log_dir, bool living,
-                         int (*found)(const struct capo_segment_info *info, void *cookie),
-                         void *cookie)
+int capo_segment_find(const char *shm_dir, const char *log_dir, bool living,
+                      int (*found)(const struct capo_segment_info *info, void *cookie),
+                      void *cookie)
 {
         const char *folder = shm_dir ? shm_dir : CAPO_SEGMENT_DIR;
         _cleanup_(close_dirp) DIR *dir = opendir(folder);
@@ -334,20 +333,6 @@ static int find_segments(const char *shm_dir, const char *log_dir, bool living,
                         return r;
         }
         return n;
-}
-
-int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
-                           int (*found)(const struct capo_segment_info *info, void *cookie),
-                           void *cookie)
-{
-        return find_segments(shm_dir, log_dir, false, found, cookie);
-}
-
-int capo_segment_find(const char *shm_dir, const char *log_dir,
-                      int (*found)(const struct capo_segment_info *info, void *cookie),
-                      void *cookie)
-{
-        return find_segments(shm_dir, log_dir, true, found, cookie);
 }
 
 /* For the END frame of a dead process: 1: it had reached its exit; 2: it had not. */
@@ -402,11 +387,13 @@ static bool is_log_of(const char *log, uint32_t uid)
         return lstat(log, &st) || st.st_uid == uid;
 }
 
-static int recover_segment(int fd, const char *path, const char *log, struct capo_segment_info *out)
+int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
 {
+        _cleanup_close_ int fd = open_segment(path);
+        _cleanup_free_ char *absolute = log ? realpath(log, NULL) : NULL; /* NULL: not there yet */
         struct capo_segment seg;
         struct capo_segment_info info;
-        int r = attach_segment(fd, &seg);
+        int r = fd < 0 ? (fd == -ENOENT ? -ESTALE : fd) : attach_segment(fd, &seg);
 
         if (r < 0)
                 return r;
@@ -415,9 +402,6 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 goto out;
         describe_segment(&seg, path, &info);
         if (log) {
-                _cleanup_free_ char *absolute =
-                        realpath(log, NULL); /* NULL: it does not exist yet */
-
                 if (snprintf(info.log_path, sizeof info.log_path, "%s",
                              absolute ? absolute : log) >= (int)sizeof info.log_path) {
                         r = -ENAMETOOLONG;
@@ -425,11 +409,9 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
                 }
                 memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
         }
-        if (!is_log_of(seg.header->log_path, seg.header->uid)) {
-                r = -EPERM;
-                goto out;
-        }
-        r = seg.header->log_path[0] ? drain_all(&seg, end_of_dead(&seg), -1) : -ENOENT;
+        r = !is_log_of(seg.header->log_path, seg.header->uid) ? -EPERM
+            : !seg.header->log_path[0]                        ? -ENOENT
+                                       : drain_all(&seg, end_of_dead(&seg), -1);
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)
@@ -437,15 +419,6 @@ static int recover_segment(int fd, const char *path, const char *log, struct cap
 out:
         capo_segment_unmap(&seg);
         return r;
-}
-
-int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
-{
-        _cleanup_close_ int fd = open_segment(path);
-
-        if (fd < 0)
-                return fd == -ENOENT ? -ESTALE : fd;
-        return recover_segment(fd, path, log, out);
 }
 
 int capo_segment_drop(const char *path)

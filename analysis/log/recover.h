@@ -20,9 +20,9 @@ struct capo_segment_info {
         uint64_t records; /* written to the rings, but not yet to any log */
 };
 
-/** capo_segment_find_dead() - find segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user whose
- * process has ended
+/** capo_segment_find() - find segments in @shm_dir (NULL: CAPO_SEGMENT_DIR) of this user
  * @log_dir: only those whose log is, or was to be, directly in this folder; NULL: all
+ * @living: also those of running processes (info->alive)
  * @found: called for each; returns non-zero to stop
  *
  * Silently skipped: files of other users or other versions, incomplete ones, and those of running
@@ -30,12 +30,7 @@ struct capo_segment_info {
  * /proc entry with the same start time.)
  *
  * Return: number found; what @found returned; -errno when the folder cannot be read. */
-int capo_segment_find_dead(const char *shm_dir, const char *log_dir,
-                           int (*found)(const struct capo_segment_info *info, void *cookie),
-                           void *cookie);
-
-/** capo_segment_find() - the same for all processes, running or not (info->alive). */
-int capo_segment_find(const char *shm_dir, const char *log_dir,
+int capo_segment_find(const char *shm_dir, const char *log_dir, bool living,
                       int (*found)(const struct capo_segment_info *info, void *cookie),
                       void *cookie);
 
@@ -51,7 +46,7 @@ int capo_segment_find(const char *shm_dir, const char *log_dir,
 int capo_segment_peek(const struct capo_segment_info *info, int *fd);
 
 /** capo_segment_recover() - add what a dead process left to its log, and remove the segment
- * @path: from capo_segment_find_dead()
+ * @path: from capo_segment_find()
  * @log: append to this log, created when missing; NULL: the path that the process used
  * @out: set to the log's path and the number of records added; may be NULL
  *

@@ -332,7 +332,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         }
         if (n_named && capo_log_find(named, n_named, &paths, why, sizeof why) < 0)
                 return capo_fail(-ENOENT, "%s", why);
-        r = capo_segment_find(NULL, NULL, keep_segment, &all);
+        r = capo_segment_find(NULL, NULL, true, keep_segment, &all);
         out->now_ns = capo_clock_of(CLOCK_REALTIME);
         out->now_mono_ns = capo_clock_of(CLOCK_MONOTONIC);
         for (uint32_t i = 0; i < all.n && r >= 0; i++) {
@@ -400,11 +400,11 @@ int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct ha
         struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME),
                                 .now_mono_ns = capo_clock_of(CLOCK_MONOTONIC)};
         struct segments here = {0};
-        int r = capo_segment_find(NULL, folder, keep_segment, &here);
+        int r = capo_segment_find(NULL, folder, true, keep_segment, &here);
 
         below = below && folder && !here.n;
         if (r >= 0 && below)
-                r = capo_segment_find(NULL, NULL, keep_segment, &here);
+                r = capo_segment_find(NULL, NULL, true, keep_segment, &here);
         *now_ns = all.now_ns;
         for (uint32_t i = 0; i < here.n && r >= 0; i++) {
                 if (!below || is_below(&here.v[i], folder))

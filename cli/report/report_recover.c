@@ -39,7 +39,7 @@ bool report_recover_first(const struct capo_log_paths *paths)
                 _cleanup_free_ char *absolute = realpath(paths->folder[i], NULL);
 
                 if (absolute)
-                        capo_segment_find_dead(NULL, absolute, recover_quietly, &sum);
+                        capo_segment_find(NULL, absolute, false, recover_quietly, &sum);
         }
         if (sum.processes && !sum.records)
                 capo_info("%s had written all calls",
@@ -118,7 +118,7 @@ int report_recover_only(enum report_recover what, const char *dir)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", dir, strerror(errno));
         cli_screen_begin(stdout);
         run.folder = absolute;
-        r = capo_segment_find_dead(NULL, NULL, visit_segment, &run);
+        r = capo_segment_find(NULL, NULL, false, visit_segment, &run);
         if (r < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", CAPO_SEGMENT_DIR, strerror(-r));
         if (!run.n)

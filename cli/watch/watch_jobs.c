@@ -214,9 +214,9 @@ static void finish_logs(const struct watch_user *user, const char *folder, bool 
         gather = folder && !strcmp(env.gather, "node");
         if ((until && !gather) || watch_users_enter(user) < 0)
                 return;
-        capo_segment_find_dead(NULL, folder, recover_one, NULL);
+        capo_segment_find(NULL, folder, false, recover_one, NULL);
         if (gather)
-                capo_pack_folder(folder, until, say_failed, NULL);
+                capo_pack_folder(folder, until, false, say_failed, NULL);
         watch_users_leave();
 }
 

@@ -233,7 +233,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         unlink(log_path);
         if (flags & LOG_THERE)
                 close(open(log_path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600));
-        if (flags & PEEK && capo_segment_find(fuzz_folder(), NULL, found, &info) == 1) {
+        if (flags & PEEK && capo_segment_find(fuzz_folder(), NULL, true, found, &info) == 1) {
                 must(strlen(info.log_path) < sizeof info.log_path);
                 r = capo_live_log_open(&info, &log);
                 if (r == 0)

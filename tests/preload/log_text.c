@@ -179,7 +179,7 @@ int main(int argc, char **argv)
 
         for (int i = 1; i < argc; i++) {
                 if (!strcmp(argv[i], "--recover") && i + 1 < argc)
-                        printf("dead %d\n", capo_segment_find_dead(argv[++i], NULL, take, NULL));
+                        printf("dead %d\n", capo_segment_find(argv[++i], NULL, false, take, NULL));
                 else
                         status |= show(argv[i]);
         }

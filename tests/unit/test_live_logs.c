@@ -137,7 +137,7 @@ Test(live_logs, each_reader_is_of_one_moment)
         struct capo_log *log, *again;
 
         begin(false);
-        cr_assert_eq(capo_segment_find(NULL, dir, keep_first, &info), 1);
+        cr_assert_eq(capo_segment_find(NULL, dir, true, keep_first, &info), 1);
         cr_assert(info.alive && info.pid == process);
         cr_assert_eq(capo_live_log_open(&info, &log), 0);
         cr_assert_eq(capo_live_log_open(&info, &again), 0);

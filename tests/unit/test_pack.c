@@ -77,7 +77,7 @@ Test(pack, preview_packs_nothing)
 {
         struct capo_log_paths paths = {0};
 
-        cr_assert_eq(capo_pack_preview(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, true, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_MADE], 2);
         cr_expect_eq(events[0].n, 2);
         cr_expect(events[0].from > 0 && events[0].to == 0);
@@ -92,7 +92,7 @@ Test(pack, what_comes_out_went_in)
         struct capo_log_paths plain = {0}, packed = {0};
         char pack[64];
 
-        cr_assert_eq(capo_pack_folder(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_MADE], 2, "a file for each node");
         cr_expect_eq(n_events[CAPO_PACK_LEFT], 0);
         run("test -z \"$(find %s -name '*.capo')\"", dir, "");
@@ -116,7 +116,7 @@ Test(pack, what_comes_out_went_in)
         capo_log_paths_finish(&plain);
         capo_log_paths_finish(&packed);
         cr_assert_eq(capo_pack_undo(pack, note, NULL), 0);
-        cr_assert_eq(capo_pack_folder(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, note, NULL), 0);
         run("for p in %s/*.zst; do ls $p; done | wc -l | grep -qx 2", dir, "");
 }
 
@@ -124,9 +124,9 @@ Test(pack, two_jobs_make_two_files)
 {
         struct capo_log_paths paths = {0};
 
-        cr_assert_eq(capo_pack_folder(dir, true, NULL, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, NULL, NULL), 0);
         run("cp -p %s/*.capo %s", before, dir);
-        cr_assert_eq(capo_pack_folder(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_MADE], 2);
         run("test $(ls %s/*.capo.zst | wc -l) = 4", dir, "");
         cr_expect_eq(find(dir, &paths), LOGS, "a log that is there twice is read once");
@@ -136,10 +136,10 @@ Test(pack, two_jobs_make_two_files)
 Test(pack, what_is_not_finished_stays)
 {
         run("log=$(ls %s/*.capo | head -n 1); head -c -9 $log >$log.x; mv $log.x $log", dir, "");
-        cr_assert_eq(capo_pack_folder(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_LEFT], 1);
         run("test $(ls %s/*.capo | wc -l) = 1", dir, "");
-        cr_assert_eq(capo_pack_folder(dir, false, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, false, false, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_MADE], 2, "made hosts are other nodes");
 }
 
@@ -148,10 +148,10 @@ Test(pack, another_packer)
 {
         run("for h in $(ls %s | cut -d. -f1 | sort -u); do touch %s/.$h.capo.zst.part; done", dir,
             dir);
-        cr_assert_eq(capo_pack_folder(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_MADE], 0);
         run("touch -d '1 hour ago' %s/.*.part", dir, "");
-        cr_assert_eq(capo_pack_folder(dir, true, note, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, note, NULL), 0);
         cr_expect_eq(n_events[CAPO_PACK_MADE], 2);
         run("test -z \"$(find %s -name '*.part')\"", dir, "");
 }
@@ -166,7 +166,7 @@ Test(pack, damage_takes_no_other_log_along, .timeout = 120)
         off_t quarter;
         size_t n;
 
-        cr_assert_eq(capo_pack_folder(dir, true, NULL, NULL), 0);
+        cr_assert_eq(capo_pack_folder(dir, true, false, NULL, NULL), 0);
         cr_assert_eq(find(dir, &paths), LOGS);
         cr_assert_eq(capo_log_paths_open(&paths, 0, &(struct capo_log *){NULL}, why, sizeof why),
                      0);

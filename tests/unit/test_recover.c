@@ -136,9 +136,9 @@ Test(recover, what_was_left_is_found_and_taken)
         struct capo_log *log;
         char why[200], kept[64] = "";
 
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, count, &left), 1);
         cr_assert_eq(left, CALLS);
-        cr_assert_eq(capo_segment_find_dead(dir, "/tmp", count, &left), 0); /* another job's */
+        cr_assert_eq(capo_segment_find(dir, "/tmp", false, count, &left), 0); /* another job's */
         cr_assert_eq(left, CALLS, "nor is it told of");
         cr_assert_eq(capo_segment_recover(segment, NULL, &info), 0);
         cr_assert_str_eq(info.log_path, log_path);
@@ -174,11 +174,11 @@ Test(recover, others_files_are_left_alone)
         f = fopen(path, "w");
         cr_assert(f && fputs("not a segment", f) >= 0);
         fclose(f);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, count, &left), 0);
         cr_assert_eq(capo_segment_recover(path, NULL, NULL), -EBADMSG);
         cr_assert_eq(unlink(path), 0);
         cr_assert_eq(symlink("/etc/passwd", path), 0);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, count, &left), 0);
         cr_assert_eq(capo_segment_recover(path, NULL, NULL), -ELOOP);
         cr_assert_eq(access(path, F_OK), 0);
 }
@@ -191,12 +191,12 @@ Test(recover, another_users_segment_is_no_business_of_ours)
         if (geteuid())
                 cr_skip_test("only root can give a file to somebody");
         cr_assert_eq(chown(segment, 65534, 65534), 0);
-        cr_expect_eq(capo_segment_find_dead(dir, NULL, count, &left), 0);
+        cr_expect_eq(capo_segment_find(dir, NULL, false, count, &left), 0);
         cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -EPERM);
         cr_expect_eq(access(segment, F_OK), 0);
         cr_expect_eq(access(log_path, F_OK), -1);
         cr_assert_eq(chown(segment, geteuid(), 0), 0);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, count, &left), 1);
 }
 
 /* What a process leaves that was killed while it made its segment: gone a minute later. */
@@ -221,7 +221,7 @@ Test(recover, no_process_was_ready)
                 cr_assert_eq(write(fd, rows[i].text, n), (ssize_t)n);
                 cr_assert_eq(futimens(fd, then), 0);
                 close(fd);
-                cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1,
+                cr_assert_eq(capo_segment_find(dir, NULL, false, count, &left), 1,
                              "row %zu: the one of before", i);
                 cr_expect_eq(access(path, F_OK) == 0, rows[i].stays, "row %zu", i);
         }
@@ -443,7 +443,7 @@ Test(recover, calls_that_had_returned_but_not_ended)
 
         unlink(segment);
         leave(true, on_the_gpu);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &left), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, count, &left), 1);
         cr_assert_eq(left, CALLS + 2);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), 0);
         read_log(&calls, &counted, &end);
@@ -617,7 +617,7 @@ Test(recover, reading_changes_nothing)
         struct capo_log_end end = {0};
         int fd;
 
-        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, true, first, &info), 1);
         cr_assert(!info.alive && info.records == CALLS);
         cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(end.clean, 2);
@@ -637,7 +637,7 @@ Test(recover, memory_says_what_the_log_will)
 
         cr_assert_eq(unlink(segment), 0);
         leave(false, come_to_exit);
-        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, true, first, &info), 1);
         cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(end.clean, 1);
 }
@@ -663,14 +663,14 @@ Test(recover, a_living_process_is_read)
                 leave_segment(3, false, stay);
         }
         cr_assert(read(pipes[0], segment, 64) == 64);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
-        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, first, &info), 0);
+        cr_assert_eq(capo_segment_find(dir, NULL, true, first, &info), 1);
         cr_assert(info.alive && info.pid == pid);
         cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(end.clean, 0);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -EBUSY);
         cr_assert(kill(pid, SIGKILL) == 0 && waitpid(pid, NULL, 0) == pid);
-        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, true, first, &info), 1);
         cr_assert(!info.alive);
 }
 
@@ -686,7 +686,7 @@ Test(recover, reading_takes_no_lock)
                 prctl(PR_SET_PDEATHSIG,
                       SIGKILL); /* a check that fails leaves no child that looks for ever */
                 for (;;)
-                        capo_segment_find(dir, NULL, first, &info);
+                        capo_segment_find(dir, NULL, true, first, &info);
         }
         cr_assert(fd >= 0 && pid > 0);
         for (int i = 0; i < 20000; i++) {
@@ -722,8 +722,8 @@ Test(recover, one_that_is_being_recovered_is_dead)
                 pause();
         }
         cr_assert(read(pipes[0], byte, 1) == 1);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, first, &info), 0);
-        cr_assert_eq(capo_segment_find(dir, NULL, first, &info), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, first, &info), 0);
+        cr_assert_eq(capo_segment_find(dir, NULL, true, first, &info), 1);
         cr_assert(!info.alive && info.records == CALLS);
         cr_assert_eq(calls_seen(&info, &end), CALLS);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -EBUSY);
@@ -760,7 +760,7 @@ Test(recover, who_ends_meanwhile_left_nothing)
         if (maker == 0)
                 _exit(0);
         do
-                cr_assert_eq(capo_segment_find_dead(dir, NULL, count, &records), 0);
+                cr_assert_eq(capo_segment_find(dir, NULL, false, count, &records), 0);
         while (waitpid(maker, NULL, WNOHANG) == 0);
         cr_assert_eq(capo_segment_recover(segment, NULL, NULL), -ESTALE);
 }
@@ -784,7 +784,7 @@ Test(recover, a_log_without_a_folder)
         struct capo_segment_info info = {0};
 
         leave(false, folder_of_another_name);
-        cr_assert_eq(capo_segment_find_dead(dir, NULL, keep_homeless, &info), 1);
+        cr_assert_eq(capo_segment_find(dir, NULL, false, keep_homeless, &info), 1);
         cr_assert(info.homeless, "%s", info.log_path);
         cr_expect_eq(capo_segment_recover(segment, NULL, NULL), -ENOENT);
         cr_expect_eq(access(segment, F_OK), 0, "it waits");

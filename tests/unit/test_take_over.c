@@ -108,7 +108,7 @@ static int keep_found(const struct capo_segment_info *i, void *stop)
 static int find(const char *log_dir)
 {
         n_found = 0;
-        return capo_segment_find_dead(dir, log_dir, keep_found, NULL);
+        return capo_segment_find(dir, log_dir, false, keep_found, NULL);
 }
 
 Test(take_over, what_is_reported_of_a_segment)
@@ -122,7 +122,7 @@ Test(take_over, what_is_reported_of_a_segment)
         cr_expect_str_eq(info.path, seg.path);
         cr_expect_str_eq(info.host, "node-a");
         cr_expect_str_eq(info.log_path, seg.header->log_path);
-        cr_expect_eq(capo_segment_find_dead(dir, NULL, keep_found, dir), 7,
+        cr_expect_eq(capo_segment_find(dir, NULL, false, keep_found, dir), 7,
                      "who stops the search says with what");
         snprintf(sub, sizeof sub, "%s/sub", dir);
         snprintf(other, sizeof other, "%s/xapo-%u-1-1", dir, (unsigned)geteuid());
@@ -134,7 +134,7 @@ Test(take_over, what_is_reported_of_a_segment)
         strcpy(seg.header->log_path, "no-folder");
         cr_expect_eq(find(dir), 0);
         cr_expect_eq(find(NULL), 1);
-        cr_expect_eq(capo_segment_find_dead("/nonexistent", NULL, keep_found, NULL), -ENOENT);
+        cr_expect_eq(capo_segment_find("/nonexistent", NULL, false, keep_found, NULL), -ENOENT);
         cr_expect_eq(n_found, 1);
 }
 
