@@ -61,24 +61,17 @@ int capo_trial_rows(struct capo_trial *trial, const struct capo_profile *p)
                 return -ENOMEM;
         trial->guarded = trial->predicted + bytes;
         trial->n_rows = p->n_rows;
-        for (uint32_t r = 0; r < p->n_rules; r++) {
-                const struct capo_rule *rule = &p->rules[r];
+        for (uint32_t i = 0; i < p->n_rows; i++) {
+                const struct capo_row *row = &p->rows[i];
+                bool predicted = p->rules[row->rule].basis == CAPO_BASIS_MODELLED || row->predicted;
 
-                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
-                        for (uint32_t k = 0; k < rule->count[c]; k++) {
-                                uint32_t at = rule->first[c] + k;
-                                bool predicted =
-                                        rule->basis == CAPO_BASIS_MODELLED || p->rows[at].predicted;
-
-                                /* calls are turned before NCCL asks: another way, not tried */
-                                if (!p->rows[at].algo || capo_row_turned(&p->rows[at]))
-                                        continue;
-                                if (predicted && trial->mode & CAPO_TRIAL_PREDICTED)
-                                        set_bit(trial->predicted, at);
-                                else if (trial->mode & CAPO_TRIAL_GUARD)
-                                        set_bit(trial->guarded, at);
-                        }
-                }
+                /* calls are turned before NCCL asks: another way, not tried */
+                if (!row->algo || capo_row_turned(row))
+                        continue;
+                if (predicted && trial->mode & CAPO_TRIAL_PREDICTED)
+                        set_bit(trial->predicted, i);
+                else if (trial->mode & CAPO_TRIAL_GUARD)
+                        set_bit(trial->guarded, i);
         }
         return 0;
 }

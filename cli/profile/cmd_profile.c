@@ -536,7 +536,7 @@ const struct cli_command profile_command = {
 const struct cli_command profile_check_command = {
         .usage = "FILE",
         .about =
-                "Finds unknown words, gaps, overlaps, impossible pairs, rows and rules that cannot win, and conditions "
+                "Finds unknown words, impossible pairs, rows and rules that cannot win, and conditions "
                 "that ranks could answer differently.",
         .status = "0 good; 1 something is wrong, or ranks could differ; 2 wrong command line.",
         ONE_FILE,

@@ -142,10 +142,10 @@ int capo_profile_row_raw(struct capo_profile *p, const struct capo_row *row)
 
         if (capo_array_room(&p->rows, p->n_rows, sizeof *p->rows) < 0)
                 return -ENOMEM;
-        if (!rule->count[row->coll])
+        if (!rule->count[row->coll]++)
                 rule->first[row->coll] = p->n_rows;
-        rule->count[row->coll]++;
-        p->rows[p->n_rows++] = *row;
+        p->rows[p->n_rows] = *row;
+        p->rows[p->n_rows++].rule = p->n_rules - 1;
         return 0;
 }
 

@@ -11,7 +11,6 @@
 #include "core/profile/match.h"
 #include "core/profile/range.h"
 #include "core/profile/profile_check.h"
-#include "core/base/size.h"
 
 /* Conditions on numbers and places of ranks that contradict each other. */
 
@@ -102,6 +101,25 @@ report_finding(struct check *c, enum capo_finding_level level, uint32_t line, co
         c->say(c->user, level, line, text);
 }
 
+struct finding {
+        bool found;
+        enum capo_finding_level level;
+        const char *text; /* NULL ends a list */
+};
+
+static void report_all(struct check *c, uint32_t line, const struct finding *list)
+{
+        for (; list->text; list++) {
+                if (list->found)
+                        report_finding(c, list->level, line, "%s", list->text);
+        }
+}
+
+static bool asks_rates(const struct capo_when *w)
+{
+        return !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs);
+}
+
 /* Are all releases of the range older than what has this? */
 static bool predates_fact(struct capo_range nccl, enum capo_nccl_fact fact)
 {
@@ -143,65 +161,67 @@ static bool when_implies(const struct capo_when *inner, const struct capo_when *
                (outer->reg_buff < 0 || outer->reg_buff == inner->reg_buff);
 }
 
-/* Checks settings of a call's config that only some collectives have (public sources of 2.31). */
-static void check_turned(struct check *c, const struct capo_row *row)
+/* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. What calls are
+ * turned for only some collectives have (public sources of 2.31). */
+static void check_row(struct check *c, const struct capo_row *row)
 {
+        const struct capo_when *w = &c->p->rules[row->rule].when;
+        const char *algo = capo_algo_name(row->algo), *proto = capo_proto_name(row->proto);
+        unsigned grain = capo_proto_grain(row->proto);
+        bool turned = capo_row_turned(row);
+
+        if (!capo_pair_offered(row->coll, row->algo, row->proto))
+                report_finding(c, CAPO_FINDING_ERROR, row->line,
+                               "%s has no %s with %s in any NCCL: the row never applies",
+                               capo_coll_word(row->coll), algo, proto);
+        else if (row->channels &&
+                 (row->algo == CAPO_ALGO_COLLNET_DIRECT || row->algo == CAPO_ALGO_COLLNET_CHAIN))
+                report_finding(
+                        c, CAPO_FINDING_WARNING, row->line,
+                        "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone",
+                        algo);
+        else if (row->channels && row->coll == CAPO_COLL_ALLGATHER)
+                report_finding(c, CAPO_FINDING_NOTE, row->line,
+                               "channels is ignored from NCCL 2.29 on, which takes an all-gather's "
+                               "unchecked for grouped broadcasts");
         if (row->kernel && (row->coll == CAPO_COLL_BROADCAST || row->coll == CAPO_COLL_REDUCE))
                 report_finding(c, CAPO_FINDING_ERROR, row->line,
                                "%s has no symmetric kernel in any NCCL: %s does nothing",
                                capo_coll_word(row->coll), row->kernel + 5);
-        if (row->cta_policy == 2 && row->coll != CAPO_COLL_ALLGATHER)
-                report_finding(
-                        c, CAPO_FINDING_WARNING, row->line,
-                        "cta_policy zero: of these collectives only all-gather can be done by copy engines");
-}
-
-/* NCCL makes whole grains of a chunk, by rounding down; less than one would be none. */
-static void check_chunk(struct check *c, const struct capo_row *row)
-{
-        unsigned grain = capo_proto_grain(row->proto);
-
         if (row->chunk && row->chunk < grain)
                 report_finding(
                         c, CAPO_FINDING_WARNING, row->line,
                         "chunk is less than the %u bytes that %s moves at least: that is taken",
-                        grain, capo_proto_name(row->proto));
+                        grain, proto);
         else if (row->chunk && row->chunk % grain)
                 report_finding(
                         c, CAPO_FINDING_NOTE, row->line,
                         "chunk is no multiple of the %u bytes that %s moves: NCCL rounds it down to %u",
-                        grain, capo_proto_name(row->proto), row->chunk / grain * grain);
-}
-
-static void check_rows(struct check *c)
-{
-        for (uint32_t i = 0; i < c->p->n_rows; i++) {
-                const struct capo_row *row = &c->p->rows[i];
-                const char *algo = capo_algo_name(row->algo), *proto = capo_proto_name(row->proto);
-
-                if (!capo_pair_offered(row->coll, row->algo, row->proto))
-                        report_finding(c, CAPO_FINDING_ERROR, row->line,
-                                       "%s has no %s with %s in any NCCL: the row never applies",
-                                       capo_coll_word(row->coll), algo, proto);
-                else if (row->channels && (row->algo == CAPO_ALGO_COLLNET_DIRECT ||
-                                           row->algo == CAPO_ALGO_COLLNET_CHAIN))
-                        report_finding(
-                                c, CAPO_FINDING_WARNING, row->line,
-                                "channels is ignored: NCCL takes it unchecked for %s, so capo leaves it alone",
-                                algo);
-                else if (row->channels && row->coll == CAPO_COLL_ALLGATHER)
-                        report_finding(
-                                c, CAPO_FINDING_NOTE, row->line,
-                                "channels is ignored from NCCL 2.29 on, which takes an all-gather's unchecked for "
-                                "grouped broadcasts");
-                check_turned(c, row);
-                check_chunk(c, row);
-                if (row->algo && row->gain < 0)
-                        report_finding(
-                                c, CAPO_FINDING_WARNING, row->line,
-                                "by its own evidence this is slower than NCCL's choice (gain %g)",
-                                (double)row->gain);
-        }
+                        grain, proto, row->chunk / grain * grain);
+        if (row->algo && row->gain < 0)
+                report_finding(c, CAPO_FINDING_WARNING, row->line,
+                               "by its own evidence this is slower than NCCL's choice (gain %g)",
+                               (double)row->gain);
+        report_all(
+                c, row->line,
+                (const struct finding[]){
+                        {row->cta_policy == 2 && row->coll != CAPO_COLL_ALLGATHER,
+                         CAPO_FINDING_WARNING,
+                         "cta_policy zero: of these collectives only all-gather can be done by "
+                         "copy engines"},
+                        {row->chunk && predates_fact(w->nccl, CAPO_NCCL_CHUNK), CAPO_FINDING_ERROR,
+                         "chunk never applies: NCCL before 2.30 asks no tuner for it"},
+                        {turned && predates_fact(w->nccl, CAPO_NCCL_CALL_CONFIG),
+                         CAPO_FINDING_ERROR,
+                         "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has "
+                         "no calls that take them"},
+                        {turned && capo_when_asks(w), CAPO_FINDING_ERROR,
+                         "kernel, ctas, cluster and cta_policy never apply: the rule has "
+                         "conditions that are known only after the call is made"},
+                        {row->algo && row->upto < CAPO_GBS_MIN_BYTES && asks_rates(w),
+                         CAPO_FINDING_ERROR,
+                         "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on"},
+                        {0}});
 }
 
 /* Neighbouring rows of one JSON list that say the same. */
@@ -224,102 +244,61 @@ static bool names_rack(const char *text)
 }
 
 /* Trays of GB200 and GB300 share an NVLink domain of up to 72 GPUs, which NCCL may count as one
- * node. */
-static void check_domain(struct check *c, const struct capo_rule *rule)
+ * node. Is the rule for such trays as nodes? */
+static bool splits_domain(const struct check *c, const struct capo_when *w)
 {
         enum { DOMAIN_GPUS = 72 };
-        const struct capo_when *w = &rule->when;
         struct capo_layout layout = {0};
-        bool rack = names_rack(w->class_name), counts;
+        bool rack = names_rack(w->class_name);
         double nodes = capo_range_any(w->nodes) ? 1 : w->nodes.min;
         double ranks = capo_range_any(w->ranks) ? INFINITY : w->ranks.max;
 
         for (uint32_t i = 0; i < c->p->n_notes[CAPO_PLATFORM]; i++)
                 rack |= names_rack(c->p->notes[CAPO_PLATFORM][i].json);
-        counts = w->layout && capo_layout_parse(w->layout, &layout, NULL) == 0;
-        if (counts) {
+        if (w->layout && capo_layout_parse(w->layout, &layout, NULL) == 0) {
                 nodes = fmax(nodes, layout.n_nodes);
                 ranks = fmin(ranks, layout.n_ranks);
         }
-        if (rack && nodes > 1 && ranks <= DOMAIN_GPUS)
-                report_finding(
-                        c, CAPO_FINDING_WARNING, rule->line,
-                        "inside one NVLink domain the rule never holds: NCCL counts its trays "
-                        "as one node; \"trays\" names ranks per tray");
+        return rack && nodes > 1 && ranks <= DOMAIN_GPUS;
 }
 
 static void check_rule(struct check *c, const struct capo_rule *rule)
 {
         const struct capo_when *w = &rule->when;
-        bool rows = false;
+        bool rows = false, constants = rule->n_constants > 0;
         char why[160];
 
         for (int k = 0; k < CAPO_COLLS; k++)
                 rows |= rule->count[k] > 0;
-        if (!rows && !rule->n_constants)
-                report_finding(c, CAPO_FINDING_WARNING, rule->line,
-                               "the rule has neither rows nor constants");
         if (capo_when_never(w, why, sizeof why))
                 report_finding(c, CAPO_FINDING_ERROR, rule->line, "the rule never holds: %s", why);
-        if (predates_fact(w->nccl, CAPO_NCCL_TUNER))
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the rule never holds: NCCL before 2.19.1 loads no tuner");
-        check_domain(c, rule);
-        if (rule->n_constants && capo_when_asks(w))
-                report_finding(
-                        c, CAPO_FINDING_ERROR, rule->line,
-                        "the constants never apply: the rule has conditions that change from call to call");
-        if (rule->n_constants && predates_fact(w->nccl, CAPO_NCCL_MODEL_CONSTANTS))
-                report_finding(
-                        c, CAPO_FINDING_ERROR, rule->line,
-                        "the constants never apply: NCCL before 2.28 does not let a tuner change them");
-        for (int k = 0; k < CAPO_COLLS; k++) {
-                for (uint32_t i = 0; i < rule->count[k]; i++) {
-                        const struct capo_row *row = &c->p->rows[rule->first[k] + i];
-
-                        if (row->chunk && predates_fact(w->nccl, CAPO_NCCL_CHUNK))
-                                report_finding(
-                                        c, CAPO_FINDING_ERROR, row->line,
-                                        "chunk never applies: NCCL before 2.30 asks no tuner for it");
-                        if (!capo_row_turned(row))
-                                continue;
-                        if (predates_fact(w->nccl, CAPO_NCCL_CALL_CONFIG))
-                                report_finding(
-                                        c, CAPO_FINDING_ERROR, row->line,
-                                        "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has no calls "
-                                        "that take them");
-                        else if (capo_when_asks(w))
-                                report_finding(
-                                        c, CAPO_FINDING_ERROR, row->line,
-                                        "kernel, ctas, cluster and cta_policy never apply: the rule has conditions that "
-                                        "are known only after the call is made");
-                }
-        }
-        if (w->reg_buff >= 0)
-                report_finding(
-                        c, CAPO_FINDING_WARNING, rule->line,
-                        "reg_buff may differ between ranks; where it does, the job hangs. Every rank must register its "
-                        "buffers, or none");
-        if (w->comm)
-                report_finding(
-                        c, CAPO_FINDING_WARNING, rule->line,
-                        "comm is set by hand in the program; all ranks must give the communicator one name");
-        if ((w->link || !capo_range_any(w->ring_gbs) || !capo_range_any(w->tree_gbs)) &&
-            predates_fact(w->nccl, CAPO_NCCL_COST_TABLE))
-                report_finding(c, CAPO_FINDING_ERROR, rule->line,
-                               "the rule never holds: NCCL before 2.22 shows no cost table");
-        if (capo_range_any(w->ring_gbs) && capo_range_any(w->tree_gbs))
-                return;
-        for (int k = 0; k < CAPO_COLLS; k++) {
-                for (uint32_t i = 0; i < rule->count[k]; i++) {
-                        const struct capo_row *row = &c->p->rows[rule->first[k] + i];
-
-                        if (row->upto < CAPO_GBS_MIN_BYTES && row->algo)
-                                report_finding(
-                                        c, CAPO_FINDING_ERROR, row->line,
-                                        "the row never applies: ring_gbs and tree_gbs are known from 16 MiB on");
-                }
-        }
+        report_all(
+                c, rule->line,
+                (const struct finding[]){
+                        {!rows && !constants, CAPO_FINDING_WARNING,
+                         "the rule has neither rows nor constants"},
+                        {predates_fact(w->nccl, CAPO_NCCL_TUNER), CAPO_FINDING_ERROR,
+                         "the rule never holds: NCCL before 2.19.1 loads no tuner"},
+                        {splits_domain(c, w), CAPO_FINDING_WARNING,
+                         "inside one NVLink domain the rule never holds: NCCL counts its trays "
+                         "as one node; \"trays\" names ranks per tray"},
+                        {constants && capo_when_asks(w), CAPO_FINDING_ERROR,
+                         "the constants never apply: the rule has conditions that change from "
+                         "call to call"},
+                        {constants && predates_fact(w->nccl, CAPO_NCCL_MODEL_CONSTANTS),
+                         CAPO_FINDING_ERROR,
+                         "the constants never apply: NCCL before 2.28 does not let a tuner "
+                         "change them"},
+                        {w->reg_buff >= 0, CAPO_FINDING_WARNING,
+                         "reg_buff may differ between ranks; where it does, the job hangs. "
+                         "Every rank must register its buffers, or none"},
+                        {w->comm, CAPO_FINDING_WARNING,
+                         "comm is set by hand in the program; all ranks must give the "
+                         "communicator one name"},
+                        {(w->link || asks_rates(w)) && predates_fact(w->nccl, CAPO_NCCL_COST_TABLE),
+                         CAPO_FINDING_ERROR,
+                         "the rule never holds: NCCL before 2.22 shows no cost table"},
+                        {0}});
 }
 
 /* JSON: a whole list that an earlier rule always answers for. */
@@ -344,24 +323,10 @@ static void check_lists(struct check *c, const uint32_t *order, int n)
         }
 }
 
-/* A line of a CSV; its rule has its conditions. */
-struct line {
-        const struct capo_row *row;
-        const struct capo_rule *rule;
-};
+typedef const struct capo_row *line;
 
-static int by_from(const void *a, const void *b)
-{
-        const struct capo_row *x = *(const struct capo_row *const *)a,
-                              *y = *(const struct capo_row *const *)b;
-
-        return CAPO_ORDER(x->from, y->from);
-}
-
-CAPO_ORDERED(by_coll, struct line,
-             a->row->coll != b->row->coll   ? CAPO_ORDER(a->row->coll, b->row->coll)
-             : a->row->from != b->row->from ? CAPO_ORDER(a->row->from, b->row->from)
-                                            : CAPO_ORDER(a->row, b->row));
+CAPO_ORDERED(by_coll, line, CAPO_ORDER((*a)->coll, (*b)->coll), CAPO_ORDER((*a)->from, (*b)->from),
+             CAPO_ORDER(*a, *b));
 
 /* CSV: what of a line is left after the earlier lines whose conditions are as wide or wider; the
  * first line that holds wins, so a line of which nothing is left never does. @of: where the lines
@@ -371,21 +336,18 @@ CAPO_ORDERED(by_coll, struct line,
  * line that holds that size takes everything up to its own end, so free_from moves behind it; if
  * that is beyond the line's end, nothing is left. One that begins beyond free_from leaves a size
  * free, and so do all behind it. */
-static void check_line(struct check *c, const struct line *l, const struct line *of,
-                       const struct line *end)
+static void check_line(struct check *c, const struct capo_row *row,
+                       const struct capo_row *const *of, const struct capo_row *const *end)
 {
-        const struct capo_row *row = l->row, *e;
+        const struct capo_rule *rules = c->p->rules;
         uint64_t free_from = row->from;
-        uint32_t by = 0, overlap = 0;
+        uint32_t by = 0;
 
-        for (; of < end && of->row->coll == row->coll && of->row->from <= row->upto; of++) {
-                e = of->row;
-                if (e >= row || e->upto < row->from ||
-                    !when_implies(&l->rule->when, &of->rule->when))
-                        continue;
-                if (!overlap || e->line < overlap)
-                        overlap = e->line;
-                if (e->from > free_from || e->upto < free_from)
+        for (; of < end && (*of)->coll == row->coll && (*of)->from <= free_from; of++) {
+                const struct capo_row *e = *of;
+
+                if (e >= row || e->upto < free_from ||
+                    !when_implies(&rules[row->rule].when, &rules[e->rule].when))
                         continue;
                 by = e->line > by ? e->line : by;
                 if (e->upto >= row->upto) {
@@ -397,16 +359,13 @@ static void check_line(struct check *c, const struct line *l, const struct line 
                 }
                 free_from = e->upto + 1;
         }
-        if (overlap)
-                report_finding(c, CAPO_FINDING_WARNING, row->line,
-                               "overlaps line %u, which comes first", overlap);
 }
 
 static int check_lines(struct check *c)
 {
         const struct capo_profile *p = c->p;
-        _cleanup_free_ struct line *lines = NULL, *sorted = NULL;
-        const struct line *of[CAPO_COLLS] = {NULL};
+        _cleanup_free_ const struct capo_row **sorted = NULL;
+        const struct capo_row *const *of[CAPO_COLLS] = {NULL};
 
         if (p->n_rows > ROWS_COMPARED) {
                 report_finding(c, CAPO_FINDING_NOTE, 0,
@@ -414,70 +373,17 @@ static int check_lines(struct check *c)
                                ROWS_COMPARED);
                 return 0;
         }
-        lines = calloc(p->n_rows + 1, sizeof *lines);
-        sorted = calloc(p->n_rows + 1, sizeof *sorted);
-        if (!lines || !sorted)
+        sorted = malloc((p->n_rows + 1) * sizeof *sorted);
+        if (!sorted)
                 return -ENOMEM;
-        for (uint32_t j = 0; j < p->n_rules; j++) {
-                for (int k = 0; k < CAPO_COLLS; k++) {
-                        for (uint32_t n = 0; n < p->rules[j].count[k]; n++) {
-                                uint32_t at = p->rules[j].first[k] + n;
-
-                                lines[at] = (struct line){&p->rows[at], &p->rules[j]};
-                        }
-                }
-        }
-        memcpy(sorted, lines, p->n_rows * sizeof *lines);
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                sorted[i] = &p->rows[i];
         qsort(sorted, p->n_rows, sizeof *sorted, by_coll);
         for (uint32_t i = p->n_rows; i-- > 0;)
-                of[sorted[i].row->coll] = &sorted[i];
+                of[sorted[i]->coll] = &sorted[i];
         for (uint32_t i = 0; i < p->n_rows; i++)
-                check_line(c, &lines[i], of[lines[i].row->coll], sorted + p->n_rows);
+                check_line(c, &p->rows[i], of[p->rows[i].coll], sorted + p->n_rows);
         return 0;
-}
-
-/* CSV: sizes between the smallest and the largest line of one condition that no line of that
- * condition has. */
-static int check_gaps(struct check *c)
-{
-        const struct capo_profile *p = c->p;
-        const struct capo_row **list =
-                p->n_rows <= ROWS_COMPARED ? malloc((p->n_rows + 1) * sizeof *list) : NULL;
-        bool *done = calloc(p->n_rules + 1, sizeof *done);
-
-        for (uint32_t i = 0; list && done && i < p->n_rules; i++) {
-                for (int k = 0; k < CAPO_COLLS && !done[i]; k++) {
-                        uint32_t n = 0;
-                        uint64_t reach;
-                        char a[24], b[24];
-
-                        for (uint32_t j = i; j < p->n_rules; j++) {
-                                if (!when_implies(&p->rules[i].when, &p->rules[j].when) ||
-                                    !when_implies(&p->rules[j].when, &p->rules[i].when))
-                                        continue;
-                                for (uint32_t m = 0; m < p->rules[j].count[k]; m++)
-                                        list[n++] = &p->rows[p->rules[j].first[k] + m];
-                                if (k == CAPO_COLLS - 1)
-                                        done[j] = true;
-                        }
-                        qsort(list, n, sizeof *list, by_from);
-                        reach = n ? list[0]->upto : 0;
-                        for (uint32_t m = 1; m < n; m++) {
-                                if (reach != UINT64_MAX && list[m]->from > reach + 1)
-                                        report_finding(
-                                                c, CAPO_FINDING_WARNING, list[m]->line,
-                                                "gap: no %s line with these conditions for %s to %s",
-                                                capo_coll_word(k),
-                                                capo_size_print(reach + 1, a, sizeof a),
-                                                capo_size_print(list[m]->from - 1, b, sizeof b));
-                                if (list[m]->upto > reach)
-                                        reach = list[m]->upto;
-                        }
-                }
-        }
-        free(list);
-        free(done);
-        return done ? 0 : -ENOMEM;
 }
 
 int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void *user)
@@ -488,7 +394,8 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
 
         if (n < 0)
                 return n;
-        check_rows(&c);
+        for (uint32_t i = 0; i < p->n_rows; i++)
+                check_row(&c, &p->rows[i]);
         check_neighbours(&c);
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
@@ -496,18 +403,17 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
                 report_finding(&c, CAPO_FINDING_NOTE, p->old_layouts_line,
                                "\"layouts\" has no effect any more: the launcher's layout is used, "
                                "from NCCL 2.28 on NCCL's own numbers");
-        if (!p->csv) {
+        if (!p->csv)
                 check_lists(&c, order, n);
-                if (!p->n_notes[CAPO_PROVENANCE])
-                        report_finding(&c, CAPO_FINDING_WARNING, 0,
-                                       "no provenance: who measured this, when, with what?");
-        } else {
-                if (check_lines(&c) < 0 || check_gaps(&c) < 0)
-                        return -ENOMEM;
-        }
-        if (!p->n_rules)
-                report_finding(&c, CAPO_FINDING_WARNING, 0,
-                               "no rules: the profile changes nothing");
+        else if (check_lines(&c) < 0)
+                return -ENOMEM;
+        report_all(&c, 0,
+                   (const struct finding[]){{!p->csv && !p->n_notes[CAPO_PROVENANCE],
+                                             CAPO_FINDING_WARNING,
+                                             "no provenance: who measured this, when, with what?"},
+                                            {!p->n_rules, CAPO_FINDING_WARNING,
+                                             "no rules: the profile changes nothing"},
+                                            {0}});
         if (p->n_rows > UINT16_MAX - 1)
                 report_finding(&c, CAPO_FINDING_WARNING, 0,
                                "%u rows: logs can tell the first %d apart", p->n_rows,

@@ -294,17 +294,11 @@ uint32_t capo_profile_csv_rows(const struct capo_profile *p, uint32_t *choices)
         uint32_t fit = 0;
 
         *choices = 0;
-        for (uint32_t i = 0; i < p->n_rules; i++) {
-                const struct capo_rule *rule = &p->rules[i];
+        for (uint32_t i = 0; i < p->n_rows; i++) {
+                const struct capo_row *row = &p->rows[i];
 
-                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
-                        for (uint32_t n = 0; n < rule->count[c]; n++) {
-                                const struct capo_row *row = &p->rows[rule->first[c] + n];
-
-                                *choices += row->algo != 0;
-                                fit += row->algo && !row->predicted && rule_fits_csv(rule);
-                        }
-                }
+                *choices += row->algo != 0;
+                fit += row->algo && !row->predicted && rule_fits_csv(&p->rules[row->rule]);
         }
         return fit;
 }

@@ -73,6 +73,7 @@ struct capo_row {
                      row; NAN */
         float spread_us; /* its standard deviation; NAN not known */
         float gain;      /* (NCCL's default - us) / default: 0.12 is 12 % faster; NAN not known */
+        uint32_t rule;   /* the profile's rule that has it */
 };
 #define CAPO_CHANNELS_MAX \
         64 /* MAXCHANNELS since NCCL 2.25; more overflows nothing but helps nobody */

@@ -46,8 +46,6 @@ says 1 "reg_buff may differ between ranks" "$capo" profile check "$work/a.json"
 says 1 "broadcast has no NVLS with LL in any NCCL" "$capo" profile check "$work/a.json"
 says 1 "layout 3+5 has 2 nodes" "$capo" profile check "$work/a.json"
 says 1 "b.csv:2: error: the line cannot win" "$capo" profile check "$work/b.csv"
-says 1 "b.csv:3: warning: overlaps line 1" "$capo" profile check "$work/b.csv"
-says 1 "gap: no allreduce line" "$capo" profile check "$work/b.csv"
 says 0 "1 rule, 3 rows" "$capo" profile check mine
 says 0 "mine.json" "$capo" profile list
 says 0 "h100-4of8-nvls.json" "$capo" profile list
