@@ -3,6 +3,7 @@
  * machine: worked out with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
  * and 3.14.10. A build where they do not hold gives no texts and does no harm. */
 #include "core/base/cpython.h"
+#include "core/base/plain_text.h"
 
 static const struct capo_py_layout layouts[] = {
         /* minor through unit current back code at owner code_begin code_bytes file name ascii wide
@@ -54,32 +55,6 @@ bool capo_py_object(const struct capo_py *py, uint64_t from, size_t offset, uint
         return capo_py_get(py, *object, CAPO_PY_TYPE, &is, sizeof is) && is == type;
 }
 
-static unsigned put_utf8(uint32_t c, char *text)
-{
-        if (c < 0x20 || c == 0x7f)
-                c = '?'; /* the text is lines; a name with a control character in it is nobody's */
-        if (c < 0x80) {
-                text[0] = (char)c;
-                return 1;
-        }
-        if (c < 0x800) {
-                text[0] = (char)(0xc0 | c >> 6);
-                text[1] = (char)(0x80 | (c & 0x3f));
-                return 2;
-        }
-        if (c < 0x10000) {
-                text[0] = (char)(0xe0 | c >> 12);
-                text[1] = (char)(0x80 | (c >> 6 & 0x3f));
-                text[2] = (char)(0x80 | (c & 0x3f));
-                return 3;
-        }
-        text[0] = (char)(0xf0 | (c >> 18 & 7));
-        text[1] = (char)(0x80 | (c >> 12 & 0x3f));
-        text[2] = (char)(0x80 | (c >> 6 & 0x3f));
-        text[3] = (char)(0x80 | (c & 0x3f));
-        return 4;
-}
-
 bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char *text)
 {
         char head[STR], raw[CAPO_PY_TEXT];
@@ -108,7 +83,8 @@ bool capo_py_text(const struct capo_py *py, uint64_t object, bool its_end, char 
                 uint32_t c = 0;
 
                 memcpy(&c, raw + i * kind, kind); /* the lowest byte comes first */
-                text += put_utf8(c, text);
+                /* the text is lines; a name with a control character in it is nobody's */
+                text += capo_utf8_put(c < 0x20 || c == 0x7f || c > 0x10ffff ? '?' : c, text);
         }
         *text = 0;
         return true;

@@ -2,7 +2,42 @@
 #include "core/base/plain_text.h"
 #include "core/base/util.h"
 
-enum { REFUSED = 0, UNDECIDED = 9 };
+enum { REFUSED = 0, UNDECIDED = CAPO_UTF8_CUT };
+
+unsigned capo_utf8_put(uint32_t c, char *text)
+{
+        static const unsigned char first[] = {0, 0, 0xc0, 0xe0, 0xf0};
+        unsigned n = c < 0x80 ? 1 : c < 0x800 ? 2 : c < 0x10000 ? 3 : 4;
+
+        for (unsigned i = n; --i; c >>= 6)
+                text[i] = (char)(0x80 | (c & 0x3f));
+        *text = (char)(first[n] | c);
+        return n;
+}
+
+size_t capo_utf8_size(const unsigned char *p, size_t n)
+{
+        size_t size = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
+        unsigned least = 0x80, most = 0xbf; /* of the second byte */
+
+        if (p[0] < 0xc2 || p[0] > 0xf4)
+                return 0;
+        switch (p[0]) {
+        case 0xe0: least = 0xa0; break; /* overlong */
+        case 0xed: most = 0x9f; break;  /* surrogates */
+        case 0xf0: least = 0x90; break;
+        case 0xf4: most = 0x8f; break; /* behind the last letter there is */
+        }
+        for (size_t i = 1; i < size; i++) {
+                if (i == n)
+                        return CAPO_UTF8_CUT;
+                if (p[i] < least || p[i] > most)
+                        return 0;
+                least = 0x80;
+                most = 0xbf;
+        }
+        return size;
+}
 
 /* Letters that turn the direction of writing: they show a text in another order than it has. */
 static bool is_direction(const unsigned char *p, size_t size)
@@ -18,29 +53,16 @@ static bool is_direction(const unsigned char *p, size_t size)
 /* Bytes of the letter at @p; REFUSED; UNDECIDED: so far it is one. */
 static size_t check_letter(const unsigned char *p, size_t n)
 {
-        size_t size = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-        unsigned least = 0x80, most = 0xbf; /* of the second byte */
+        size_t size;
 
         if (p[0] == '\n' || p[0] == '\t' || (p[0] >= ' ' && p[0] < 0x7f))
                 return 1;
-        if (p[0] < 0xc2 || p[0] > 0xf4)
-                return REFUSED;
-        switch (p[0]) {
-        case 0xc2: least = 0xa0; break; /* below: C1 */
-        case 0xe0: least = 0xa0; break; /* overlong */
-        case 0xed: most = 0x9f; break;  /* surrogates */
-        case 0xf0: least = 0x90; break;
-        case 0xf4: most = 0x8f; break; /* behind the last letter there is */
-        }
-        for (size_t i = 1; i < size; i++) {
-                if (i == n)
-                        return UNDECIDED;
-                if (p[i] < least || p[i] > most)
-                        return REFUSED;
-                least = 0x80;
-                most = 0xbf;
-        }
-        return is_direction(p, size) ? REFUSED : size;
+        size = capo_utf8_size(p, n);
+        /* U+0080 to U+009F: C1 */
+        return size == UNDECIDED ||
+                               (!(p[0] == 0xc2 && size && p[1] < 0xa0) && !is_direction(p, size))
+                       ? size
+                       : REFUSED;
 }
 
 static size_t check_style(const unsigned char *p, size_t n)

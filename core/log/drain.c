@@ -16,11 +16,30 @@
 #include "core/log/segment_calls.h"
 #include "core/log/unfinished.h"
 
-/* See the header. The segment may be a dead process's and damaged, so every number in it is
+struct capo_drain {
+        struct capo_segment *seg;
+        struct capo_segment_header *h;
+        double fullest;
+        uint64_t retry_ns, wait_ns; /* a block could not be written: not before; how long it was */
+        bool taken_over;            /* from a dead process */
+        bool goes_on;               /* the log stays open at its end */
+        struct capo_output out;
+        struct capo_cells cells;
+        struct capo_flight flight;
+        char unfinished[64 << 10]; /* of a dead process: what it was in, as INFO */
+        size_t n_unfinished;
+        capo_site_text_fn site_text; /* NULL: numbers only */
+        bool again;                  /* describe what was written, too */
+        uint64_t dropped;            /* what the last END said */
+        uint32_t named;              /* sites that have been looked at by capo_drain_name_site() */
+        char text[96u << 10];        /* the largest piece of text */
+};
+
+/* The segment may be a dead process's and damaged, so every number in it is
  * checked before it is used. */
-static void copy_text(const struct capo_describe *d, uint64_t at, void *out, size_t n)
+static void copy_text(const struct capo_drain *d, uint64_t at, void *out, size_t n)
 {
-        const struct capo_area *a = &d->seg->header->areas[CAPO_AREA_TEXT];
+        const struct capo_area *a = &d->h->areas[CAPO_AREA_TEXT];
         const char *text = capo_area_at(d->seg, CAPO_AREA_TEXT, 0);
 
         for (size_t i = 0; i < n; i++)
@@ -34,36 +53,34 @@ static bool is_text(uint32_t type)
 }
 
 /* Text that waits in the segment; with again all of it that still stands there. */
-static void describe_texts(struct capo_describe *d)
+static void describe_texts(struct capo_drain *d)
 {
-        uint64_t head = atomic_load_explicit(&d->seg->header->text_head, memory_order_acquire);
+        uint64_t head = atomic_load_explicit(&d->h->text_head, memory_order_acquire);
 
-        if (d->again && head <= d->seg->header->areas[CAPO_AREA_TEXT].capacity)
-                d->out->done.text_tail = 0; /* nothing was overwritten yet: say it all again */
-        if (head - d->out->done.text_tail > d->seg->header->areas[CAPO_AREA_TEXT].capacity)
-                d->out->done.text_tail =
-                        head; /* a damaged file: there was never room for so much */
-        while (head - d->out->done.text_tail >= 8) {
+        if (d->again && head <= d->h->areas[CAPO_AREA_TEXT].capacity)
+                d->out.done.text_tail = 0; /* nothing was overwritten yet: say it all again */
+        if (head - d->out.done.text_tail > d->h->areas[CAPO_AREA_TEXT].capacity)
+                d->out.done.text_tail = head; /* a damaged file: there was never room for so much */
+        while (head - d->out.done.text_tail >= 8) {
                 uint32_t piece[2]; /* type, size */
 
-                copy_text(d, d->out->done.text_tail, piece, sizeof piece);
+                copy_text(d, d->out.done.text_tail, piece, sizeof piece);
                 if (!is_text(piece[0]) || piece[1] > sizeof d->text ||
-                    head - d->out->done.text_tail < 8 + (uint64_t)piece[1]) {
-                        d->out->done.text_tail = head; /* an untrusted file, damaged */
+                    head - d->out.done.text_tail < 8 + (uint64_t)piece[1]) {
+                        d->out.done.text_tail = head; /* an untrusted file, damaged */
                         break;
                 }
-                copy_text(d, d->out->done.text_tail + 8, d->text, piece[1]);
-                capo_output_frame(d->out, piece[0], d->text, piece[1], NULL, 0);
-                d->out->done.text_tail += 8 + (uint64_t)((piece[1] + 7) & ~7u);
+                copy_text(d, d->out.done.text_tail + 8, d->text, piece[1]);
+                capo_output_frame(&d->out, piece[0], d->text, piece[1], NULL, 0);
+                d->out.done.text_tail += 8 + (uint64_t)((piece[1] + 7) & ~7u);
         }
 }
 
 /* What a dead process would have said of itself next. */
-static void describe_kept(struct capo_describe *d)
+static void describe_kept(struct capo_drain *d)
 {
-        uint32_t now = atomic_load_explicit(&d->seg->header->kept_now, memory_order_acquire),
-                 piece[2];
-        uint32_t size = now ? d->seg->header->kept_size[now - 1] : 0;
+        uint32_t now = atomic_load_explicit(&d->h->kept_now, memory_order_acquire), piece[2];
+        uint32_t size = now ? d->h->kept_size[now - 1] : 0;
 
         for (uint32_t at = 0; at + sizeof piece <= size;
              at += sizeof piece + ((piece[1] + 7) & ~7u)) {
@@ -74,15 +91,14 @@ static void describe_kept(struct capo_describe *d)
                 if (!is_text(piece[0]) ||
                     piece[1] > size - at - sizeof piece) /* an untrusted file, damaged */
                         return;
-                capo_output_frame(d->out, piece[0], text + sizeof piece, piece[1], NULL, 0);
+                capo_output_frame(&d->out, piece[0], text + sizeof piece, piece[1], NULL, 0);
         }
 }
 
-static void comms_write(struct capo_describe *d)
+static void comms_write(struct capo_drain *d)
 {
-        const struct capo_timebase *clock = &d->seg->header->clock;
-        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_COMMS].used,
-                                          memory_order_acquire);
+        const struct capo_timebase *clock = &d->h->clock;
+        uint32_t n = atomic_load_explicit(&d->h->areas[CAPO_AREA_COMMS].used, memory_order_acquire);
 
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_comm *comm = capo_area_at(d->seg, CAPO_AREA_COMMS, i), copy;
@@ -98,7 +114,7 @@ static void comms_write(struct capo_describe *d)
                 copy.log.t_created = capo_clock_ns(clock, copy.log.t_created);
                 copy.log.t_destroyed =
                         copy.log.t_destroyed ? capo_clock_ns(clock, copy.log.t_destroyed) : 0;
-                capo_output_frame(d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name,
+                capo_output_frame(&d->out, CAPO_FRAME_COMM, &copy.log, sizeof copy.log, copy.name,
                                   copy.log.name_size);
         }
 }
@@ -114,7 +130,7 @@ static unsigned plain_text(const struct capo_seg_site *site, char *text, unsigne
         return n;
 }
 
-static void name_site(const struct capo_describe *d, struct capo_seg_site *site)
+static void name_site(const struct capo_drain *d, struct capo_seg_site *site)
 {
         unsigned n = 0;
 
@@ -129,10 +145,9 @@ static void name_site(const struct capo_describe *d, struct capo_seg_site *site)
 
 /* The text of the next new site, if there is one, into the segment:
  * when the process is killed nobody else can name its addresses. */
-static void describe_site(struct capo_describe *d)
+void capo_drain_name_site(struct capo_drain *d)
 {
-        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used,
-                                          memory_order_acquire);
+        uint32_t n = atomic_load_explicit(&d->h->areas[CAPO_AREA_SITES].used, memory_order_acquire);
 
         while (d->named < n) {
                 struct capo_seg_site *site = capo_area_at(d->seg, CAPO_AREA_SITES, d->named);
@@ -147,10 +162,9 @@ static void describe_site(struct capo_describe *d)
         }
 }
 
-static void sites_write(struct capo_describe *d)
+static void sites_write(struct capo_drain *d)
 {
-        uint32_t n = atomic_load_explicit(&d->seg->header->areas[CAPO_AREA_SITES].used,
-                                          memory_order_acquire);
+        uint32_t n = atomic_load_explicit(&d->h->areas[CAPO_AREA_SITES].used, memory_order_acquire);
 
         for (uint32_t i = 0; i < n; i++) {
                 struct capo_seg_site *site = capo_area_at(d->seg, CAPO_AREA_SITES, i);
@@ -171,76 +185,53 @@ static void sites_write(struct capo_describe *d)
                 memcpy(body, site->text, log.text_size);
                 memcpy(body + log.text_size, &site->chosen, sizeof site->chosen);
                 site->written = 1 + log.count;
-                capo_output_frame(d->out, CAPO_FRAME_SITE, &log, sizeof log, body, size);
+                capo_output_frame(&d->out, CAPO_FRAME_SITE, &log, sizeof log, body, size);
         }
 }
 
-/* Communicators and sites that changed. */
-static void describe_things(struct capo_describe *d)
-{
-        comms_write(d);
-        sites_write(d);
-}
-
 /* Calls that found no room. */
-static uint64_t count_dropped(const struct capo_describe *d)
+static uint64_t count_dropped(const struct capo_drain *d)
 {
-        const struct capo_segment_header *h = d->seg->header;
-        uint64_t n = h->dropped;
+        uint64_t n = d->h->dropped;
 
-        for (uint32_t i = 0; i < h->areas[CAPO_AREA_RINGS].used; i++)
+        for (uint32_t i = 0; i < d->h->areas[CAPO_AREA_RINGS].used; i++)
                 n += ((const struct capo_ring *)capo_area_at(d->seg, CAPO_AREA_RINGS, i))->dropped;
         return n;
 }
 
 /* @clean: see struct capo_log_end. */
-static void describe_end(struct capo_describe *d, unsigned clean)
+static void describe_end(struct capo_drain *d, unsigned clean)
 {
-        const struct capo_timebase *clock = &d->seg->header->clock;
+        const struct capo_timebase *clock = &d->h->clock;
         struct capo_log_end end = {
                 .t_ns = capo_clock_ns(clock, clock->now_ticks),
                 .mono_ns = clock->now_mono_ns,
                 .real_ns = clock->now_real_ns,
-                .calls = d->seg->header->calls,
+                .calls = d->h->calls,
                 .dropped = count_dropped(d),
-                .gpu_dropped = d->seg->header->gpu_dropped,
-                .shape_overflow = d->seg->header->shape_overflow,
-                .bytes_lost = d->out->log.lost_bytes + d->seg->header->text_lost,
-                .cost_ns = d->seg->header->cost_ns,
+                .gpu_dropped = d->h->gpu_dropped,
+                .shape_overflow = d->h->shape_overflow,
+                .bytes_lost = d->out.log.lost_bytes + d->h->text_lost,
+                .cost_ns = d->h->cost_ns,
                 .ticks_per_s = clock->ns_per_tick > 0 ? 1e9 / clock->ns_per_tick : 0,
                 .clean = clean,
-                .threads = d->seg->header->threads,
+                .threads = d->h->threads,
         };
 
-        if (d->seg->header->went_private) {
+        if (d->h->went_private) {
                 int n = snprintf(d->text, sizeof d->text, "%s\tfull\n", CAPO_INFO_MEMORY);
 
-                capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
+                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
         }
-        if (d->out->done.left_out) {
+        if (d->out.done.left_out) {
                 int n = snprintf(d->text, sizeof d->text, "%s\t%llu\n", CAPO_INFO_LEFT_OUT,
-                                 (unsigned long long)d->out->done.left_out);
+                                 (unsigned long long)d->out.done.left_out);
 
-                capo_output_frame(d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
+                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
         }
         d->dropped = end.dropped;
-        capo_output_frame(d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
+        capo_output_frame(&d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
 }
-
-struct capo_drain {
-        struct capo_segment *seg;
-        struct capo_segment_header *h;
-        double fullest;
-        uint64_t retry_ns, wait_ns; /* a block could not be written: not before; how long it was */
-        bool taken_over;            /* from a dead process */
-        bool goes_on;               /* the log stays open at its end */
-        struct capo_output out;
-        struct capo_cells cells;
-        struct capo_flight flight;
-        struct capo_describe describe;
-        char unfinished[64 << 10]; /* of a dead process: what it was in, as INFO */
-        size_t n_unfinished;
-};
 
 int capo_drain_new(struct capo_segment *seg, struct capo_drain **out)
 {
@@ -253,8 +244,8 @@ int capo_drain_new(struct capo_segment *seg, struct capo_drain **out)
                 capo_drain_free(d);
                 return -ENOMEM;
         }
-        d->seg = d->cells.seg = d->flight.seg = d->describe.seg = seg;
-        d->flight.out = d->describe.out = &d->out;
+        d->seg = d->cells.seg = d->flight.seg = seg;
+        d->flight.out = &d->out;
         d->flight.cells = &d->cells;
         d->h = seg->header;
         capo_output_init(&d->out, d->h);
@@ -280,10 +271,8 @@ void capo_drain_forget(struct capo_drain *d)
 
 void capo_drain_resolve(struct capo_drain *d, capo_site_text_fn site_text)
 {
-        d->describe.site_text = site_text;
+        d->site_text = site_text;
 }
-
-void capo_drain_name_site(struct capo_drain *d) { describe_site(&d->describe); }
 
 bool capo_drain_waits(const struct capo_drain *d)
 {
@@ -386,18 +375,19 @@ unsigned capo_drain_round(struct capo_drain *d)
 /* Everything that describes; the frames of a failed flush are said again by the next. */
 static int write_descriptions(struct capo_drain *d, unsigned clean)
 {
-        d->describe.again = d->out.resync; /* failures from here on are for the next time */
+        d->again = d->out.resync; /* failures from here on are for the next time */
         d->out.resync = false;
-        describe_texts(&d->describe);
-        describe_things(&d->describe);
-        capo_cells_write(&d->cells, &d->out, d->describe.again);
+        describe_texts(d);
+        comms_write(d);
+        sites_write(d);
+        capo_cells_write(&d->cells, &d->out, d->again);
         if (d->h->trace_all) {
-                if (d->describe.again)
+                if (d->again)
                         capo_flight_restart(&d->flight);
                 capo_flight_write(&d->flight, d->out.done.flight_tail, d->h->flight_head);
         }
-        describe_end(&d->describe, clean);
-        d->describe.again = false;
+        describe_end(d, clean);
+        d->again = false;
         return capo_output_flush(&d->out);
 }
 
@@ -415,7 +405,7 @@ int capo_drain_text(struct capo_drain *d)
 {
         const struct capo_output_mark mark = capo_output_mark(&d->out);
 
-        describe_texts(&d->describe);
+        describe_texts(d);
         return settle_output(d, &mark, capo_output_flush(&d->out));
 }
 
@@ -454,7 +444,7 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         }
         if (clean == 2) /* newer than what the log has, and older than what waits in the text area,
                            if anything does */
-                describe_kept(&d->describe);
+                describe_kept(d);
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL,
                                   0);
@@ -494,7 +484,7 @@ bool capo_drain_quiet(const struct capo_drain *d)
                         return false;
         }
         capo_unfinished_each(d->seg, count_host, &under_way);
-        return !under_way && count_dropped(&d->describe) == d->describe.dropped;
+        return !under_way && count_dropped(d) == d->dropped;
 }
 
 int capo_drain_create_log(struct capo_drain *d) { return capo_output_create(&d->out); }

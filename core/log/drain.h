@@ -5,9 +5,12 @@
  * code. One caller at a time. */
 #pragma once
 
-#include "core/log/describe.h"
+#include "core/log/log_output.h"
 
 struct capo_drain; /* look-up tables and buffers, private to whoever drains */
+
+/** capo_site_text_fn - pc[] to @text, once per new site; Return: bytes of it. */
+typedef unsigned (*capo_site_text_fn)(const struct capo_seg_site *site, char *text, unsigned room);
 
 /** capo_drain_new() - Return: 0; -ENOMEM. No file is touched yet. */
 int capo_drain_new(struct capo_segment *seg, struct capo_drain **out);

@@ -5,12 +5,11 @@
  * include/capo/log_hang.def. */
 #pragma once
 
-#include <stddef.h>
-#include <stdint.h>
+#include "core/log/info.h"
 
 struct capo_segment;
 
-enum { CAPO_HANG_LINE = 240 }; /* bytes of a line at most */
+enum { CAPO_HANG_LINE = CAPO_INFO_LINE }; /* bytes of a line at most */
 
 /* CAPO_HANG_KEY_AT is "at", and so on. */
 #define HANG_KEY(id, word, meaning) \

@@ -2,28 +2,10 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/log/hang_frame.h"
-#include "core/log/info.h"
 #include "core/log/segment_calls.h"
 #include "core/log/unfinished.h"
 
 enum { LAST = 128 }; /* so many of the last calls are written, and as many that wait on GPUs */
-
-static size_t put_line(char *text, size_t room, const char *key, const char *format, ...)
-        __attribute__((format(printf, 4, 5)));
-static size_t put_line(char *text, size_t room, const char *key, const char *format, ...)
-{
-        char line[CAPO_HANG_LINE];
-        va_list args;
-        size_t n;
-
-        va_start(args, format);
-        n = capo_info_print(line, sizeof line, key, format, args);
-        va_end(args);
-        if (n > room)
-                return 0;
-        memcpy(text, line, n);
-        return n;
-}
 
 /* As capo_unfinished() says it, and then what only a call that has returned has. */
 static size_t put_last(const struct capo_segment_header *h, const char *key,
@@ -34,12 +16,12 @@ static size_t put_last(const struct capo_segment_header *h, const char *key,
 
         if (!r->call || r->call >= CAPO_CALLS) /* a hole in what a dead process left */
                 return 0;
-        return put_line(text, room, key,
-                        "%u %s %u %u %" PRIu64 " %" PRIu64 " %u %u %d %u %" PRIu64
-                        " %u %u %d %u %u",
-                        r->thread, capo_call_name(r->call), r->seq, r->comm, r->bytes, begin,
-                        r->type, r->op, r->peer, r->stream, end > begin ? end - begin : 0, r->group,
-                        r->flags, r->result, r->clock, r->site);
+        return capo_info_put(text, room, key,
+                             "%u %s %u %u %" PRIu64 " %" PRIu64 " %u %u %d %u %" PRIu64
+                             " %u %u %d %u %u",
+                             r->thread, capo_call_name(r->call), r->seq, r->comm, r->bytes, begin,
+                             r->type, r->op, r->peer, r->stream, end > begin ? end - begin : 0,
+                             r->group, r->flags, r->result, r->clock, r->site);
 }
 
 /* Calls that the GPU was not seen to end are with their events, not yet among the last ones. */
@@ -71,18 +53,18 @@ size_t capo_hang_text_python(char *text, size_t room, unsigned nth, const char *
         for (frame += n > MOST ? n - MOST : 0; (*frame & 0xc0) == 0x80;
              frame++) /* not within a character */
                 ;
-        return put_line(text, room, CAPO_HANG_KEY_PYTHON, "%u %s", nth, frame);
+        return capo_info_put(text, room, CAPO_HANG_KEY_PYTHON, "%u %s", nth, frame);
 }
 
 size_t capo_hang_text_thread(char *text, size_t room, int tid, const char *wait, const char *name)
 {
-        return put_line(text, room, CAPO_HANG_KEY_THREAD, "%d %s %s", tid, *wait ? wait : "-",
-                        name);
+        return capo_info_put(text, room, CAPO_HANG_KEY_THREAD, "%d %s %s", tid, *wait ? wait : "-",
+                             name);
 }
 
 size_t capo_hang_text_native(char *text, size_t room, int tid, const char *frame)
 {
-        return put_line(text, room, CAPO_HANG_KEY_NATIVE, "%d %s", tid, frame);
+        return capo_info_put(text, room, CAPO_HANG_KEY_NATIVE, "%d %s", tid, frame);
 }
 
 size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_text *t, char *text,
@@ -96,11 +78,11 @@ size_t capo_hang_text_write(const struct capo_segment *seg, struct capo_hang_tex
 
         t->at_ns = capo_clock_ns(&h->clock, h->clock.now_ticks);
         t->calls = h->calls;
-        n += put_line(text + n, room - n, CAPO_HANG_KEY_AT, "%" PRIu64, t->at_ns);
-        n += put_line(text + n, room - n, CAPO_HANG_KEY_SINCE, "%" PRIu64,
-                      t->since_ns < t->at_ns ? t->since_ns : t->at_ns);
-        n += put_line(text + n, room - n, CAPO_HANG_KEY_CALLS, "%" PRIu64, t->calls);
-        n += put_line(text + n, room - n, CAPO_HANG_KEY_NTH, "%u", t->nth);
+        n += capo_info_put(text + n, room - n, CAPO_HANG_KEY_AT, "%" PRIu64, t->at_ns);
+        n += capo_info_put(text + n, room - n, CAPO_HANG_KEY_SINCE, "%" PRIu64,
+                           t->since_ns < t->at_ns ? t->since_ns : t->at_ns);
+        n += capo_info_put(text + n, room - n, CAPO_HANG_KEY_CALLS, "%" PRIu64, t->calls);
+        n += capo_info_put(text + n, room - n, CAPO_HANG_KEY_NTH, "%u", t->nth);
         n += capo_unfinished(seg, text + n, room - n);
         n += put_enqueued(seg, text + n, room - n);
         if (first < head && (head - first) * CAPO_HANG_LINE > room - n)

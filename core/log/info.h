@@ -20,3 +20,9 @@
  * Return: bytes; 0 when @format cannot be printed or not even the key fits. */
 size_t capo_info_print(char *line, size_t room, const char *key, const char *format, va_list args)
         __attribute__((format(printf, 4, 0)));
+
+/** capo_info_put() - the same line of at most CAPO_INFO_LINE bytes, as a whole or not at all.
+ * Return: bytes; 0: @room is not enough. */
+enum { CAPO_INFO_LINE = 240 };
+size_t capo_info_put(char *text, size_t room, const char *key, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));

@@ -20,3 +20,18 @@ size_t capo_info_print(char *line, size_t room, const char *key, const char *for
         line[n + m] = '\n';
         return (size_t)(n + m + 1);
 }
+
+size_t capo_info_put(char *text, size_t room, const char *key, const char *format, ...)
+{
+        char line[CAPO_INFO_LINE];
+        va_list args;
+        size_t n;
+
+        va_start(args, format);
+        n = capo_info_print(line, sizeof line, key, format, args);
+        va_end(args);
+        if (n > room)
+                return 0;
+        memcpy(text, line, n);
+        return n;
+}

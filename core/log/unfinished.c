@@ -13,21 +13,6 @@ struct lines {
         size_t size, room;
 };
 
-static size_t print_unfinished(char *line, size_t room, const char *format, ...)
-        __attribute__((format(printf, 3, 4)));
-static size_t print_unfinished(char *line, size_t room, const char *format, ...)
-{
-        char key[32];
-        va_list args;
-        size_t n;
-
-        snprintf(key, sizeof key, "%s+", CAPO_INFO_UNFINISHED);
-        va_start(args, format);
-        n = capo_info_print(line, room, key, format, args);
-        va_end(args);
-        return n;
-}
-
 /* The words of the log, by enum capo_unfinished_where. */
 static const char *const wheres[CAPO_UNFINISHED_WHERES] = {
         "host", "member", "group", "ends", "running", "gpu", "busy", "idle", "ended", "lost"};
@@ -35,30 +20,22 @@ static const char *const wheres[CAPO_UNFINISHED_WHERES] = {
 static void add_line(enum capo_unfinished_where where, const struct capo_record *r, void *arg)
 {
         struct lines *l = arg;
-        char line[200];
-        size_t n = print_unfinished(line, sizeof line, "%s %u %s %u %u %llu %llu %u %u %d %u",
-                                    wheres[where], r->thread, capo_call_name(r->call), r->seq,
-                                    r->comm, (unsigned long long)r->bytes,
-                                    (unsigned long long)capo_clock_ns(l->clock, r->t_begin),
-                                    r->type, r->op, r->peer, r->stream);
+        char key[32];
 
-        if (l->size + n > l->room)
-                return;
-        memcpy(l->text + l->size, line, n);
-        l->size += n;
+        snprintf(key, sizeof key, "%s+", CAPO_INFO_UNFINISHED);
+        l->size += capo_info_put(l->text + l->size, l->room - l->size, key,
+                                 "%s %u %s %u %u %llu %llu %u %u %d %u", wheres[where], r->thread,
+                                 capo_call_name(r->call), r->seq, r->comm,
+                                 (unsigned long long)r->bytes,
+                                 (unsigned long long)capo_clock_ns(l->clock, r->t_begin), r->type,
+                                 r->op, r->peer, r->stream);
 }
 
-/* What is found goes there. The record is a copy: the thread may write on meanwhile. */
+/* What is found goes there: a copy of the record, since the thread may write on meanwhile. */
 struct finder {
         capo_unfinished_fn found;
         void *arg;
 };
-
-static void pass_record(const struct finder *f, enum capo_unfinished_where where,
-                        const struct capo_record *r)
-{
-        f->found(where, r, f->arg);
-}
 
 /* What is said of a thread or a communicator, and of no call. */
 static struct capo_record no_call(uint64_t t_begin)
@@ -80,7 +57,7 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
         if (dropped_at) {
                 of_thread = no_call(dropped_at);
                 of_thread.thread = (uint16_t)ring->thread;
-                pass_record(f, CAPO_UNFINISHED_LOST, &of_thread);
+                f->found(CAPO_UNFINISHED_LOST, &of_thread, f->arg);
         }
         for (uint32_t i = 0; i < records; i++) {
                 const struct capo_record r = ring->records[(head + i) & mask];
@@ -88,22 +65,22 @@ CAPO_UNSANITIZED static void of_ring(const struct finder *f, const struct capo_s
                 if (r.call == CAPO_CALL_NONE || r.call >= CAPO_CALLS || r.t_begin <= before)
                         break; /* from the ring's last round */
                 if (r.t_end < r.t_begin) {
-                        pass_record(f, CAPO_UNFINISHED_HOST, &r);
+                        f->found(CAPO_UNFINISHED_HOST, &r, f->arg);
                         return;
                 }
                 if (r.flags & CAPO_RECORD_MEMBER) {
                         group = r;
-                        pass_record(f, CAPO_UNFINISHED_MEMBER, &r);
+                        f->found(CAPO_UNFINISHED_MEMBER, &r, f->arg);
                 }
                 before = r.t_begin;
         }
         if (since) {
                 of_thread = no_call(since);
                 of_thread.thread = (uint16_t)ring->thread;
-                pass_record(f, CAPO_UNFINISHED_ENDS, &of_thread);
+                f->found(CAPO_UNFINISHED_ENDS, &of_thread, f->arg);
         }
         if (group.call)
-                pass_record(f, CAPO_UNFINISHED_GROUP, &group);
+                f->found(CAPO_UNFINISHED_GROUP, &group, f->arg);
 }
 
 /* The oldest of each communicator that waits for its GPU time, then the oldest of all. */
@@ -131,10 +108,10 @@ CAPO_UNSANITIZED static void of_slots(const struct finder *f, const struct capo_
         }
         for (unsigned i = 0; i < COMMS; i++) {
                 if (of[i].call)
-                        pass_record(f, CAPO_UNFINISHED_RUNNING, &of[i]);
+                        f->found(CAPO_UNFINISHED_RUNNING, &of[i], f->arg);
         }
         if (oldest.call)
-                pass_record(f, CAPO_UNFINISHED_GPU, &oldest);
+                f->found(CAPO_UNFINISHED_GPU, &oldest, f->arg);
 }
 
 /* Of communicator @comm, keep the call that began last. */
@@ -191,16 +168,16 @@ CAPO_UNSANITIZED static void of_comms(const struct finder *f, const struct capo_
                         r.seq = c->ended_seq;
                         r.stream = c->ended_stream;
                         r.comm = c->log.id;
-                        pass_record(f, CAPO_UNFINISHED_ENDED, &r);
+                        f->found(CAPO_UNFINISHED_ENDED, &r, f->arg);
                 }
                 if (c->gpu == CAPO_COMM_BUSY && find_last_call(seg, c->log.id, &r)) {
-                        pass_record(f, CAPO_UNFINISHED_BUSY, &r);
+                        f->found(CAPO_UNFINISHED_BUSY, &r, f->arg);
                 } else if (c->gpu == CAPO_COMM_IDLE) {
                         r = no_call(c->log.t_created);
                         r.seq = c->gpu_seq;
                         r.peer = (int32_t)c->gpu_p2p_seq;
                         r.comm = c->log.id;
-                        pass_record(f, CAPO_UNFINISHED_IDLE, &r);
+                        f->found(CAPO_UNFINISHED_IDLE, &r, f->arg);
                 }
         }
 }

@@ -8,6 +8,7 @@
 #include <endian.h>
 
 #include "capo/profile.h"
+#include "core/base/plain_text.h"
 #include "core/base/text.h"
 #include "core/profile/profile_json.h"
 
@@ -338,44 +339,6 @@ static int parse_hex4(const char *p, const char *end)
         return value;
 }
 
-/* Bytes of the UTF-8 character at @p, no ASCII, 0 when it is not one (RFC 3629: shortest form, no
- * surrogates, up to 10FFFF). */
-static unsigned utf8_size(const unsigned char *p, const unsigned char *end)
-{
-        unsigned n = p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-        if (p[0] < 0xc2 || p[0] > 0xf4 || end - p < (ptrdiff_t)n)
-                return 0;
-        for (unsigned i = 1; i < n; i++) {
-                if ((p[i] & 0xc0) != 0x80)
-                        return 0;
-        }
-        if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-            (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-                return 0;
-        return n;
-}
-
-static char *utf8_put(char *out, unsigned c)
-{
-        if (c < 0x80) {
-                *out++ = (char)c;
-        } else if (c < 0x800) {
-                *out++ = (char)(0xc0 | c >> 6);
-                *out++ = (char)(0x80 | (c & 0x3f));
-        } else if (c < 0x10000) {
-                *out++ = (char)(0xe0 | c >> 12);
-                *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-                *out++ = (char)(0x80 | (c & 0x3f));
-        } else {
-                *out++ = (char)(0xf0 | c >> 18);
-                *out++ = (char)(0x80 | (c >> 12 & 0x3f));
-                *out++ = (char)(0x80 | (c >> 6 & 0x3f));
-                *out++ = (char)(0x80 | (c & 0x3f));
-        }
-        return out;
-}
-
 /* The escape at @p, behind its backslash and before the closing quote: append to *out, return one
  * past it; NULL with a fault. */
 static const char *decode_escape(struct capo_json *r, const char *p, char **out)
@@ -404,7 +367,7 @@ static const char *decode_escape(struct capo_json *r, const char *p, char **out)
                 c = 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
                 p += 6;
         }
-        *out = utf8_put(*out, (unsigned)c);
+        *out += capo_utf8_put((uint32_t)c, *out);
         return p;
 }
 
@@ -482,10 +445,9 @@ bool capo_json_string(struct capo_json *r, struct capo_slice *out, const char *w
                         escapes = true;
                         p += 1 + (p + 1 < r->end);
                 } else {
-                        unsigned n =
-                                utf8_size((const unsigned char *)p, (const unsigned char *)r->end);
+                        size_t n = capo_utf8_size((const unsigned char *)p, (size_t)(r->end - p));
 
-                        if (!n)
+                        if (!n || n == CAPO_UTF8_CUT)
                                 return capo_json_fail(r, p, "UTF-8");
                         p += n;
                 }
