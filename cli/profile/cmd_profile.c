@@ -26,9 +26,6 @@ struct profile_ask {
         int coll;                      /* -1: all */
         bool one;
 };
-static const enum capo_coll order_shown[] = {CAPO_COLL_ALLREDUCE, CAPO_COLL_BROADCAST,
-                                             CAPO_COLL_REDUCE, CAPO_COLL_ALLGATHER,
-                                             CAPO_COLL_REDUCESCATTER};
 
 static void format_size_range(const struct capo_row *row, char *text, size_t room)
 {
@@ -53,12 +50,6 @@ static void format_number(float value, const char *format, char *text, size_t ro
 }
 
 #define PROFILE_COLUMNS "  l14,.l24,.l14,.l7/e,.r8/d,.r10/c,.r9/a,.r7,.r8/b"
-
-static void show_head(struct capo_table *t)
-{
-        capo_table_row(t,
-                       "collective\tsizes\talgorithm\tproto\tchannels\tus\tspread\tgain\tsamples");
-}
 
 static void show_row(struct capo_table *t, const struct capo_row *row, bool first)
 {
@@ -87,25 +78,31 @@ static void show_row(struct capo_table *t, const struct capo_row *row, bool firs
                                capo_row_turned_text(row, turned, sizeof turned));
 }
 
+/* The rows of @rule for @coll, below a head in a table that has none. */
+static void show_rows(struct capo_table *t, const struct capo_profile *p,
+                      const struct capo_rule *rule, unsigned coll, bool *head)
+{
+        if (!*head && rule->count[coll])
+                capo_table_row(
+                        t,
+                        "collective\tsizes\talgorithm\tproto\tchannels\tus\tspread\tgain\tsamples");
+        *head |= rule->count[coll] > 0;
+        for (uint32_t i = 0; i < rule->count[coll]; i++)
+                show_row(t, &p->rows[rule->first[coll] + i], !i);
+}
+
 static void show_rule(const struct capo_profile *p, const struct capo_rule *rule)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
-        uint32_t rows = 0;
+        bool head = false;
         char when[600];
 
         printf("\nline %u: %s%s\n", rule->line, capo_when_print(&rule->when, when, sizeof when),
                rule->basis == CAPO_BASIS_MODELLED ? "  (modelled, not measured)" : "");
         if (rule->n_constants)
                 printf("    %u of NCCL's model constants corrected\n", rule->n_constants);
-        for (size_t k = 0; k < N_ELEMENTS(order_shown); k++) {
-                enum capo_coll c = order_shown[k];
-
-                for (uint32_t i = 0; i < rule->count[c]; i++) {
-                        if (!rows++)
-                                show_head(t);
-                        show_row(t, &p->rows[rule->first[c] + i], !i);
-                }
-        }
+        for (unsigned k = 0; k < CAPO_COLLS; k++)
+                show_rows(t, p, rule, capo_coll_at(k), &head);
         capo_table_print(t, stdout, 1);
 }
 
@@ -115,19 +112,15 @@ static void profile_show(const struct capo_profile *p)
         static const char *const sections[] = {"provenance", "platform"};
 
         cli_screen_begin(stdout);
-        printf("%s%s%s\ndigest %s\n", *p->name ? p->name : "(no name)", "  ", p->file, p->digest);
+        printf("%s  %s\ndigest %s\n", *p->name ? p->name : "(no name)", p->file, p->digest);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
                 if (p->n_notes[s])
                         printf("\n%s\n", sections[s]);
                 for (uint32_t i = 0; i < p->n_notes[s]; i++) {
                         const char *json = p->notes[s][i].json;
-                        size_t n = strlen(json);
+                        int n = (int)strlen(json), quote = *json == '"' && n > 1;
 
-                        if (*json == '"' && n > 1)
-                                printf("    %-14s %.*s\n", p->notes[s][i].key, (int)n - 2,
-                                       json + 1);
-                        else
-                                printf("    %-14s %s\n", p->notes[s][i].key, json);
+                        printf("    %-14s %.*s\n", p->notes[s][i].key, n - 2 * quote, json + quote);
                 }
         }
         for (uint32_t i = 0; i < p->n_rules; i++)
@@ -136,16 +129,11 @@ static void profile_show(const struct capo_profile *p)
 
 /* ---- match ---- */
 
-/* All rows after the last number of a choice share that number. */
-static const struct capo_row *row_of(const struct capo_profile *p, uint16_t rule)
-{
-        return rule && rule < UINT16_MAX ? &p->rows[rule - 1] : NULL;
-}
-
 static void show_choice(const struct capo_profile *p, const struct profile_ask *ask,
                         struct capo_choice c, const struct capo_turn *turn, const char *unknown)
 {
-        const struct capo_row *row = row_of(p, turn ? turn->rule : c.rule);
+        uint16_t rule = turn ? turn->rule : c.rule; /* the last number is that of all rows behind */
+        const struct capo_row *row = rule && rule < UINT16_MAX ? &p->rows[rule - 1] : NULL;
         char bytes[24], size[16], where[40], turned[CAPO_TURNED_TEXT];
         bool new = capo_nccl_has(ask->shape.nccl, CAPO_NCCL_CALL_CONFIG);
 
@@ -202,13 +190,47 @@ static const char *find_missing_option(const struct capo_rule *rule, const struc
         return find_missing_option(&rest, ask, why) ? option : NULL;
 }
 
+/* Print the rules that hold, and their rows. */
+static void show_holding(const struct capo_profile *p, const struct profile_ask *ask,
+                         const uint32_t *holding, int n)
+{
+        bool decided[CAPO_COLLS] = {false};
+        char when[600];
+
+        for (int i = 0; i < n; i++) {
+                const struct capo_rule *rule = &p->rules[holding[i]];
+                _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
+                bool head = false;
+                const char *why;
+
+                printf("\nholds   line %u: %s\n", rule->line,
+                       capo_when_print(&rule->when, when, sizeof when));
+                if (i + 1 < n) {
+                        capo_rule_compare(p, holding[i], holding[i + 1], &why);
+                        printf("        comes before line %u: its %s is more specific\n",
+                               p->rules[holding[i + 1]].line, why);
+                }
+                for (unsigned k = 0; k < CAPO_COLLS; k++) {
+                        unsigned c = capo_coll_at(k);
+
+                        if (!rule->count[c] || (ask->coll >= 0 && (int)c != ask->coll))
+                                continue;
+                        if (decided[c] && !p->csv)
+                                capo_table_row(t, "    %s is decided above", capo_coll_word(c));
+                        else if (!ask->one)
+                                show_rows(t, p, rule, c, &head);
+                        decided[c] |= !capo_when_asks(&rule->when);
+                }
+                capo_table_print(t, stdout, 1);
+        }
+}
+
 /* Print what this communicator gets, and why. Return: 0; -errno after a message. */
 static int profile_show_match(const struct capo_profile *p, struct profile_ask *ask)
 {
         _cleanup_free_ uint32_t *holding = NULL, *all = NULL;
         struct capo_tables *tables = NULL;
         char layout[CAPO_LAYOUT_TEXT], when[600], release[16];
-        bool decided[CAPO_COLLS] = {false};
         const char *why = "", *option, *unknown = NULL;
         int n, n_all, r;
 
@@ -216,7 +238,7 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
         cli_screen_begin(stdout);
         printf("%s on %s%s%s", capo_text_plural((unsigned)ask->shape.n_ranks, "rank", NULL),
                capo_text_plural((unsigned)ask->shape.n_nodes, "node", NULL),
-               ask->shape.layout ? ", layout " : "", ask->shape.layout ? ask->shape.layout : "");
+               ask->shape.layout ? ", layout " : "", ask->shape.layout ?: "");
         if (ask->shape.nccl)
                 printf(", NCCL %s",
                        capo_nccl_text((uint32_t)ask->shape.nccl, release, sizeof release));
@@ -229,51 +251,17 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
                         r,
                         "%s: out of memory, or more conditions on single calls than can be compiled",
                         p->file);
-        for (int i = 0; i < n; i++) {
-                const struct capo_rule *rule = &p->rules[holding[i]];
-                _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new(PROFILE_COLUMNS);
-                uint32_t rows = 0;
-
-                printf("\nholds   line %u: %s\n", rule->line,
-                       capo_when_print(&rule->when, when, sizeof when));
-                if (i + 1 < n) {
-                        capo_rule_compare(p, holding[i], holding[i + 1], &why);
-                        printf("        comes before line %u: its %s is more specific\n",
-                               p->rules[holding[i + 1]].line, why);
-                }
-                for (size_t k = 0; k < N_ELEMENTS(order_shown); k++) {
-                        enum capo_coll c = order_shown[k];
-
-                        if (!rule->count[c] || (ask->coll >= 0 && (int)c != ask->coll))
-                                continue;
-                        if (decided[c] && !p->csv) {
-                                capo_table_row(t, "    %s is decided above", capo_coll_word(c));
-                                continue;
-                        }
-                        if (!capo_when_asks(&rule->when))
-                                decided[c] = true;
-                        for (uint32_t m = 0; m < rule->count[c] && !ask->one; m++) {
-                                if (!rows++)
-                                        show_head(t);
-                                show_row(t, &p->rows[rule->first[c] + m], !m);
-                        }
-                }
-                capo_table_print(t, stdout, 1);
-        }
+        show_holding(p, ask, holding, n);
         for (int i = 0; i < n_all; i++) {
                 const struct capo_rule *rule = &p->rules[all[i]];
 
                 if (capo_rule_settled(rule, &ask->shape, &why))
                         continue;
                 option = find_missing_option(rule, ask, why);
-                capo_when_print(&rule->when, when, sizeof when);
-                if (option)
-                        printf("\nunknown line %u: %s\n        without %s\n", rule->line, when,
-                               option);
-                else
-                        printf("\nnot     line %u: %s\n        does not match: %s\n", rule->line,
-                               when, why);
-                unknown = unknown ? unknown : option;
+                printf("\n%s line %u: %s\n        %s%s\n", option ? "unknown" : "not    ",
+                       rule->line, capo_when_print(&rule->when, when, sizeof when),
+                       option ? "without " : "does not match: ", option ?: why);
+                unknown = unknown ?: option;
         }
         if (ask->one) {
                 ask->question.coll = (uint8_t)ask->coll;
@@ -315,28 +303,7 @@ static void print_finding(void *user, enum capo_finding_level level, uint32_t li
         struct said *said = user;
 
         said->n[level]++;
-        if (line)
-                printf("%s:%u: %s: %s\n", said->file, line, words[level], text);
-        else
-                printf("%s: %s: %s\n", said->file, words[level], text);
-}
-
-static int check_page(struct capo_profile *p)
-{
-        struct said said = {.file = p->file};
-        int errors = capo_profile_check(p, print_finding, &said);
-
-        if (errors < 0)
-                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
-        printf("%s: %s, %s, digest %s: ", p->file, capo_text_plural(p->n_rules, "rule", NULL),
-               capo_text_plural(p->n_rows, "row", NULL), p->digest);
-        if (said.n[0] + said.n[1] + said.n[2])
-                printf("%s, %s, %s\n", capo_text_plural((unsigned)said.n[0], "error", NULL),
-                       capo_text_plural((unsigned)said.n[1], "warning", NULL),
-                       capo_text_plural((unsigned)said.n[2], "note", NULL));
-        else
-                puts("good");
-        return errors ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        printf(line ? "%s:%u: %s: %s\n" : "%s%.0u: %s: %s\n", said->file, line, words[level], text);
 }
 
 /* ---- list ---- */
@@ -363,16 +330,15 @@ static int list_profiles(void *options, int n_words, char **words)
                 fprintf(out, "CAPO_PROFILE=%s\n", wanted);
         for (unsigned i = 0;
              capo_profile_folder(i, cli_shipped_profiles(), folder, sizeof folder, &what); i++) {
+                _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("  lrrl~");
                 struct dirent **entries = NULL;
                 int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
-
-                _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("  lrrl~");
 
                 fprintf(out, "%-8s %s%s\n", what, *folder ? folder : "(no HOME)",
                         n < 0 ? "  (not there)"
                         : n   ? ""
                               : "  (empty)");
-                for (int k = 0; t && k < n; k++) {
+                for (int k = 0; k < n; k++) {
                         struct capo_profile *p = NULL;
                         struct capo_fault fault;
 
@@ -388,7 +354,7 @@ static int list_profiles(void *options, int n_words, char **words)
                         free(entries[k]);
                 }
                 free(entries);
-                if (t && n > 0)
+                if (n > 0)
                         capo_table_print(t, out, 0);
         }
         return CAPO_EXIT_OK;
@@ -464,8 +430,22 @@ static int print_profile_match(void *options, int n, char **words)
 static int check_profile_file(void *options, int n, char **words)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
+        struct said said = {.file = p ? p->file : NULL};
+        int errors = p ? capo_profile_check(p, print_finding, &said) : -1;
 
-        return p ? check_page(p) : CAPO_EXIT_FAIL;
+        if (!p)
+                return CAPO_EXIT_FAIL;
+        if (errors < 0)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-errors));
+        printf("%s: %s, %s, digest %s: ", p->file, capo_text_plural(p->n_rules, "rule", NULL),
+               capo_text_plural(p->n_rows, "row", NULL), p->digest);
+        if (said.n[0] + said.n[1] + said.n[2])
+                printf("%s, %s, %s\n", capo_text_plural((unsigned)said.n[0], "error", NULL),
+                       capo_text_plural((unsigned)said.n[1], "warning", NULL),
+                       capo_text_plural((unsigned)said.n[2], "note", NULL));
+        else
+                puts("good");
+        return errors ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
 static int show_profile(void *options, int n, char **words)
