@@ -11,8 +11,6 @@ struct parse {
         size_t n, room;
         size_t last; /* where the last part of the name begins in text, for constructors */
         unsigned depth;
-        bool rust; /* the newer one: a _ may stand between a length and a name that begins like one
-                    */
 };
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
@@ -55,8 +53,6 @@ static const char *source_name(struct parse *s, size_t *n)
 
         for (; is_digit(*s->p) && length < 100000; s->p++)
                 length = 10 * length + (size_t)(*s->p - '0');
-        if (s->rust && *s->p == '_')
-                s->p++;
         name = s->p;
         left = strlen(name);
         *n = length < left ? length : left;
@@ -156,42 +152,11 @@ static void skip_token(struct parse *s)
         s->depth--;
 }
 
-/* Rust writes its characters so. */
 static void put_source(struct parse *s, const char *name, size_t n)
 {
-        static const struct {
-                const char *code, *is;
-        } codes[] = {{"$LT$", "<"}, {"$GT$", ">"},  {"$u20$", "_"}, {"$RF$", "&"},
-                     {"..", "::"},  {"$C$", ","},   {"$BP$", "*"},  {"$LP$", "("},
-                     {"$RP$", ")"}, {"$u7b$", "{"}, {"$u7d$", "}"}};
-        size_t i = 0;
+        bool anonymous = n >= 11 && !memcmp(name, "_GLOBAL__N_", 11);
 
-        if (n >= 11 && !memcmp(name, "_GLOBAL__N_", 11)) {
-                put_part(s, "(anonymous)", 11);
-                return;
-        }
-        put_part(s, "", 0);
-        if (!strncmp(name, "_$", 2))
-                i = 1;
-        while (i < n) {
-                size_t was = i;
-
-                for (size_t k = 0; k < sizeof codes / sizeof codes[0] && i == was; k++) {
-                        size_t m = strlen(codes[k].code);
-
-                        if (n - i >= m && !memcmp(name + i, codes[k].code, m)) {
-                                put_chars(s, codes[k].is, strlen(codes[k].is));
-                                i += m;
-                        }
-                }
-                if (i == was)
-                        put_chars(s, name + i++, 1);
-        }
-}
-
-static bool is_rust_hash(const char *name, size_t n)
-{
-        return n == 17 && name[0] == 'h' && strspn(name + 1, "0123456789abcdef") >= 16;
+        put_part(s, anonymous ? "(anonymous)" : name, anonymous ? 11 : n);
 }
 
 /* One part of a nested name; false: no more of it can be read. */
@@ -206,7 +171,7 @@ static bool parse_component(struct parse *s)
         switch (*s->p) {
         case '0' ... '9':
                 name = source_name(s, &n);
-                if (name && !is_rust_hash(name, n))
+                if (name)
                         put_source(s, name, n);
                 return name;
         case 'L': s->p++; return true; /* of this file only */
@@ -281,51 +246,15 @@ static void parse_encoding(struct parse *s)
         s->depth--;
 }
 
-/* The newer Rust: N, a letter, a path, a name; C and a crate's name. Everything else gives no
- * name. */
-static bool rust_path(struct parse *s)
-{
-        const char *name;
-        size_t n;
-        bool nested = *s->p == 'N';
-
-        if (!*s->p || ++s->depth > DEPTH)
-                return false;
-        s->p++;
-        if (nested && (!*s->p || !*++s->p || !rust_path(s)))
-                return false;
-        if (!nested && s->p[-1] != 'C')
-                return false;
-        if (*s->p == 's')
-                skip_through(s, '_');
-        if (*s->p == 'u') /* in Punycode: shown as it is */
-                s->p++;
-        if (!is_digit(*s->p))
-                return false;
-        name = source_name(s, &n);
-        if (!name)
-                return false;
-        if (n)
-                put_part(s, name, n);
-        else
-                put_part(s, "{closure}", 9);
-        return true;
-}
-
 size_t capo_demangle(const char *mangled, char *text, size_t room)
 {
-        struct parse s = {.text = text, .room = room};
+        struct parse s = {.p = mangled, .text = text, .room = room};
 
         if (!room)
                 return 0;
-        *text = 0;
         if (!strncmp(mangled, "_Z", 2)) {
-                s.p = mangled + 2;
+                s.p += 2;
                 parse_encoding(&s);
-        } else if (!strncmp(mangled, "_R", 2)) {
-                s.p = mangled + 2;
-                s.rust = true;
-                rust_path(&s);
         }
         text[s.n] = 0;
         return s.n;

@@ -3,15 +3,14 @@
 
 #include <stddef.h>
 
-/** capo_demangle() - what a person calls the function that C++ or Rust named @mangled
+/** capo_demangle() - what a person calls the function that C++ named @mangled
  *
  * Only the qualified name: "c10d::ProcessGroupNCCL::allreduce", without parameters, template
- * arguments and a Rust hash, which make a name of a deep library a line long. A name without a name
+ * arguments, which make a name of a deep library a line long. A name without a name
  * is {lambda} or (anonymous). It never has a space or a plus. A name that is cut short gives as
  * much as it holds.
  *
- * Itanium C++ ABI, 5.1; Rust's older mangling, which is the same, and paths of its newer one (RFC
- * 2603). Nothing is allocated.
+ * Itanium C++ ABI, 5.1. Nothing is allocated.
  *
  * Return: bytes written to @text, which ends in 0; 0 when @mangled is no such name: then @text is
  * empty. */

@@ -7,7 +7,7 @@
 #include "core/base/demangle.h"
 #include "core/base/util.h"
 
-/* What c++filt and rustfilt say, without parameters and arguments; those of PyTorch are PyTorch's.
+/* What c++filt says, without parameters and arguments; those of PyTorch are PyTorch's.
  */
 static const char *const rows[][2] = {
         {"_ZN4c10d5nccl216ProcessGroupNCCL10all_reduceERN2at6TensorERKNS_8ReduceOpEbNSt6chrono8durationIlSt5ratioILl1ELl10"
@@ -33,14 +33,6 @@ static const char *const rows[][2] = {
         {"_ZNSt6vectorIiSaIiEE9push_backEOi", "std::vector::push_back"},
         {"_ZN3fooB5cxx113barEv", "foo::bar"},
         {"_Z1fIXadL_Z1gvEEEvv", "f"},
-        {"_ZN4core3fmt5Write9write_fmt17h0123456789abcdefE", "core::fmt::Write::write_fmt"},
-        {"_ZN47_$LT$train..Step$u20$as$u20$core..ops..Drop$GT$4drop17h0123456789abcdefE",
-         "<train::Step_as_core::ops::Drop>::drop"},
-        {"_RNvNtCs1234_7mycrate5train4step", "mycrate::train::step"},
-        {"_RNCNvCs1234_7mycrate4main0", "mycrate::main::{closure}"},
-        {"_RNqCs4fqI2P2rA04_11utf8_identsu30____7hkackfecea1cbdathfdh9hlq6y",
-         "utf8_idents::___7hkackfecea1cbdathfdh9hlq6y"},
-        {"_RNvC3abc3_12d", "abc::12d"},
         {"_ZNKR3foo3barEv", "foo::bar"},
         {"_ZNVO3foo3barEv", "foo::bar"},
         {"_ZNrK3foo3barEv", "foo::bar"},
@@ -58,9 +50,6 @@ static const char *const rows[][2] = {
         {"_ZN11_GLOBAL__N_1fEv", "(anonymous)::f"},
         {"_ZN10_GLOBAL__N1fEv", "_GLOBAL__N::f"},
         {"_ZN12_GLOBAL__NX11fEv", "_GLOBAL__NX1::f"},
-        {"_ZN4core17handle_everythingE", "core::handle_everything"},
-        {"_ZN4core17h0123456789abcdegE", "core::h0123456789abcdeg"},
-        {"_ZN4core18h0123456789abcdef0E", "core::h0123456789abcdef0"},
         {"_Z3a bv", "a_b"},
         {"_Z3a+bv", "a_b"},
         {"_Z3a\x1f!v", "a_!"},
@@ -77,7 +66,7 @@ static const char *const rows[][2] = {
         {"", ""},
         {"_Z", ""},
         {"_ZN", ""},
-        {"_RX", ""},
+        {"_RNvC3abc3_12d", ""},
 };
 
 /* Arguments of a template, which are stepped over: what follows them is printed. c++filt knows them
@@ -175,8 +164,6 @@ Test(demangle, depth)
         cr_assert_str_eq(nested("_ZN1a", "I", 201, "", "E", "1bE"), "a");
         cr_assert_eq(strlen(nested("_Z", "Z", 199, "1b", "E1b", "")), 3 * 199 + 1);
         cr_assert_str_eq(nested("_Z", "Z", 200, "1b", "E1b", ""), "");
-        cr_assert_eq(strlen(nested("_R", "Nv", 199, "C1b", "1b", "")), 3 * 199 + 1);
-        cr_assert_str_eq(nested("_R", "Nv", 200, "C1b", "1b", ""), "");
         /* beside each other there may be more */
         cr_assert_str_eq(nested("_ZN1aI", "Pi", 250, "", "", "E1bE"), "a::b");
         cr_assert_str_eq(nested("_ZN1a", "IiE", 250, "", "", "1bE"), "a::b");
@@ -192,8 +179,5 @@ Test(demangle, deep)
         memcpy(name, "_ZN1f", 5);
         cr_assert_eq(capo_demangle(name, text, sizeof text), 1);
         memset(name + 2, 'Z', sizeof name - 3);
-        cr_assert_eq(capo_demangle(name, text, sizeof text), 0);
-        memset(name + 2, 'N', sizeof name - 3);
-        name[1] = 'R';
         cr_assert_eq(capo_demangle(name, text, sizeof text), 0);
 }
