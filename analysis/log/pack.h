@@ -5,7 +5,7 @@
  *      for each log: | skippable frame of zstd: struct pack_head, name | frame of zstd: the log |
  *
  * So `zstd -dc FILE` prints all logs one after the other, and in a damaged file every undamaged log
- * is found. A single log compressed by plain `zstd` is read as well. */
+ * is found. */
 #pragma once
 
 #include "core/base/util.h"

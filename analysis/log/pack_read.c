@@ -24,14 +24,9 @@ bool capo_pack_is_name(const char *name)
         return n > n_end && !strcmp(name + n - n_end, CAPO_PACK_SUFFIX);
 }
 
-static bool begins_with(const void *head, size_t n, uint32_t magic)
-{
-        return n >= sizeof magic && !memcmp(head, &magic, sizeof magic);
-}
-
 bool capo_pack_is(const void *head, size_t n)
 {
-        return begins_with(head, n, PACK_SKIP) || begins_with(head, n, ZSTD_MAGICNUMBER);
+        return n >= 4 && !memcmp(head, &(uint32_t){PACK_SKIP}, 4);
 }
 
 static ssize_t read_at(int fd, void *out, size_t n, uint64_t at)
@@ -82,47 +77,17 @@ static uint64_t next_place(int fd, uint64_t at, uint64_t end)
         return end;
 }
 
-/* A single log compressed by `zstd LOG`. */
-static int list_plain(int fd, const char *path, uint64_t end, struct capo_pack *out, char *why,
-                      size_t why_size)
-{
-        const char *name = capo_base_name(path);
-        struct capo_pack_entry entry = {.packed = end};
-        char head[32];
-        ssize_t n = read_at(fd, head, sizeof head, 0);
-        size_t n_name = strlen(name);
-
-        entry.size = ZSTD_getFrameContentSize(head, n > 0 ? (size_t)n : 0);
-        if (entry.size == ZSTD_CONTENTSIZE_UNKNOWN || entry.size == ZSTD_CONTENTSIZE_ERROR)
-                return capo_why(-EBADMSG, why, why_size,
-                                "was compressed without its length: decompress it first (zstd -d)");
-        if (entry.size / PACK_RATIO > end)
-                return capo_why(
-                        -EBADMSG, why, why_size,
-                        "damaged at byte 0: expected a log, found %llu bytes that say they are %llu",
-                        (unsigned long long)end, (unsigned long long)entry.size);
-        if (n_name > 4 && !strcmp(name + n_name - 4, ".zst"))
-                n_name -= 4;
-        snprintf(entry.name, sizeof entry.name, "%.*s", (int)n_name, name);
-        *xadd(out->v, out->n) = entry;
-        return 0;
-}
-
 int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t why_size)
 {
         struct stat st;
         _cleanup_close_ int fd =
                 capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, why, why_size);
         uint64_t end, at = 0, bad;
-        char head[4];
 
         *out = (struct capo_pack){0};
         if (fd < 0)
                 return fd;
         end = (uint64_t)st.st_size;
-        if (read_at(fd, head, sizeof head, 0) == sizeof head &&
-            begins_with(head, sizeof head, ZSTD_MAGICNUMBER))
-                return list_plain(fd, path, end, out, why, why_size);
         for (bad = 0; at < end; bad = at) {
                 struct capo_pack_entry entry;
 
