@@ -79,13 +79,6 @@ static void count_sites(struct capo_log *log, struct site_counts *s, struct capo
 
 CAPO_ORDERED(by_calls, struct capo_asked, CAPO_ORDER(b->calls, a->calls), strcmp(a->text, b->text));
 
-void capo_asked_free(struct capo_asked *list, long n)
-{
-        for (long i = 0; i < n; i++)
-                free(list[i].text);
-        free(list);
-}
-
 long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most,
                     const char *comm, struct capo_asked **out)
 {

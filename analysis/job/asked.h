@@ -19,9 +19,8 @@ const char *capo_asked_text(const char *site, size_t n, size_t *length);
 /** capo_job_asked() - what the single calls in the logs asked for: calls of kind @call with @bytes
  * to @most bytes
  * @comm: only communicators whose name matches this shell pattern; NULL: all
- * @out: most calls first; empty when none asked for anything. capo_asked_free() it.
+ * @out: most calls first; empty when none asked for anything. For the life of the process.
  *
  * Return: the number of items. A log that can no longer be read adds nothing. */
 long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, uint64_t most,
                     const char *comm, struct capo_asked **out);
-void capo_asked_free(struct capo_asked *list, long n);
