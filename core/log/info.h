@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The text of INFO frames: lines of a key, a tab, a value. include/capo/log_keys.def lists the
- * keys; info_write.c makes the lines, in the job, and info_read.c parses them afterwards. */
+ * keys; info.c makes the lines, in the job, and info_read.c parses them afterwards. */
 #pragma once
 
 #include "core/base/util.h"
