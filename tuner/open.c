@@ -27,26 +27,22 @@ static const struct capo_table empty = {
 
 static void correct_constants(struct capo_nccl_constants *k, const struct capo_rule *rule)
 {
+        double(*const tables[])[3] = {
+                [CAPO_CONST_BASE_LATENCY] = k->base_latency,
+                [CAPO_CONST_LL_BW] = k->ll_bw,
+                [CAPO_CONST_RING_LL128_BW] = k->ring_ll128_bw,
+                [CAPO_CONST_TREE_LL128_BW] = k->tree_ll128_bw,
+                [CAPO_CONST_TREE_BW] = k->tree_bw,
+                [CAPO_CONST_NVLS_TREE_BW] = k->nvls_tree_bw,
+        };
+
         for (uint32_t i = 0; i < rule->n_constants; i++) {
                 const struct capo_constant *c = &rule->constants[i];
-                double(*bw)[3] = NULL;
 
-                switch (c->table) {
-                case CAPO_CONST_BASE_LATENCY:
-                        k->base_latency[c->index[0]][c->index[1]] = c->value;
-                        break;
-                case CAPO_CONST_HW_LATENCY:
+                if (c->table == CAPO_CONST_HW_LATENCY)
                         k->hw_latency[c->index[0]][c->index[1]][c->index[2]] = c->value;
-                        break;
-                case CAPO_CONST_LL_BW: bw = k->ll_bw; break;
-                case CAPO_CONST_RING_LL128_BW: bw = k->ring_ll128_bw; break;
-                case CAPO_CONST_TREE_LL128_BW: bw = k->tree_ll128_bw; break;
-                case CAPO_CONST_TREE_BW: bw = k->tree_bw; break;
-                case CAPO_CONST_NVLS_TREE_BW: bw = k->nvls_tree_bw; break;
-                default: break;
-                }
-                if (bw)
-                        bw[c->index[0]][c->index[1]] = c->value;
+                else
+                        tables[c->table][c->index[0]][c->index[1]] = c->value;
         }
 }
 
@@ -196,30 +192,32 @@ static const char *open_attempts(struct capo_tuner *t)
 
 capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo_tuner **out)
 {
+        const struct capo_env *env = capo_tuner_env();
         struct capo_tuner *t = aligned_alloc(64, sizeof *t);
         char comm_name[128];
-        const char *name = NULL;
-        capo_nccl_result nccl_result = CAPO_NCCL_SUCCESS;
+        const char *name = NULL, *why = NULL;
+        capo_nccl_result result = CAPO_NCCL_SUCCESS;
         /* one rank agrees with itself and is never asked; but where NCCL does not say which
          * communicator asks, nor which it closes, its tuner may be the one that answers for another
          */
-        bool answers = info->n_ranks > 1 || info->abi == 1;
-        int r = t ? 0 : -ENOMEM;
+        bool many = info->n_ranks > 1, answers = many || info->abi == 1;
 
-        if (r < 0)
+        if (!t)
                 return refuse_comm(info, "out of memory");
-        *t = (struct capo_tuner){
-                .comm_id = info->comm_id,
-                .n_ranks = info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
-                .n_nodes = info->n_nodes < INT32_MAX ? (int)info->n_nodes : INT32_MAX,
-                .plain = true};
+        *t = (struct capo_tuner){.comm_id = info->comm_id,
+                                 .n_ranks =
+                                         info->n_ranks < INT32_MAX ? (int)info->n_ranks : INT32_MAX,
+                                 .n_nodes = info->abi == 1              ? -1
+                                            : info->n_nodes < INT32_MAX ? (int)info->n_nodes
+                                                                        : INT32_MAX,
+                                 .plain = true};
         for (int c = 0; c < CAPO_NCCL_COLLS; c++)
                 t->table[c] = &empty;
         capo_lock(&capo_process.lock);
         capo_process_load();
-        if (info->abi == 1)
-                t->n_nodes = -1;
         if (answers) {
+                int r = 0;
+
                 if (info->comm_id &&
                     capo_comm_name_find(info->comm_id, comm_name, sizeof comm_name))
                         name = comm_name;
@@ -227,40 +225,28 @@ capo_nccl_result capo_tuner_open(const struct capo_tuner_info *info, struct capo
                         r = match_profile(info, t, name);
                 if (r == 0)
                         r = chunks_open(info, t);
+                why = r == -E2BIG
+                              ? "the CSV has more than 64 values of pipe_ops for this communicator"
+                      : r < 0 ? strerror(-r)
+                              : NULL;
         }
         capo_unlock(&capo_process.lock);
-        if (info->n_ranks > 1 && capo_process.failed)
-                nccl_result = refuse_comm(info, capo_process.why);
-        else if (r < 0)
-                nccl_result = refuse_comm(
-                        info,
-                        r == -E2BIG
-                                ? "the CSV has more than 64 values of pipe_ops for this communicator"
-                                : strerror(-r));
-        else if (answers && strcmp(capo_tuner_env()->tuner, "off") &&
-                 strcmp(capo_tuner_env()->tuner, "only"))
-                nccl_result = capo_chain_open(info, &t->chain);
-        if (!nccl_result && info->n_ranks > 1) {
-                const char *why = capo_override_open(t);
-
-                nccl_result = why ? refuse_comm(info, why) : CAPO_NCCL_SUCCESS;
-        }
-        if (nccl_result) {
+        if (many && capo_process.failed)
+                why = capo_process.why;
+        if (!why && answers && strcmp(env->tuner, "off") && strcmp(env->tuner, "only"))
+                result = capo_chain_open(info, &t->chain);
+        if (!why && !result && many)
+                why = capo_override_open(t) ?: open_attempts(t);
+        if (why)
+                result = refuse_comm(info, why);
+        if (result) {
                 capo_tuner_close(t);
-                return nccl_result;
+                return result;
         }
         fill_direct(t);
         t->decided = capo_seam ? capo_seam->decided : NULL;
-        if (!nccl_result && info->n_ranks > 1) {
-                const char *why = open_attempts(t);
-
-                if (why) {
-                        capo_tuner_close(t);
-                        return refuse_comm(info, why);
-                }
-        }
         t->plain = t->plain && !t->trial && !t->chain && !t->sweeps;
-        if (info->n_ranks > 1)
+        if (many)
                 tell_comm(info, t, name);
         *out = t;
         return CAPO_NCCL_SUCCESS;

@@ -7,78 +7,72 @@
 #include "core/profile/value.h"
 #include "tuner/mix_bits.h"
 #include "tuner/sweep_plan.h"
+#include "tuner/trial.h"
 
 enum { FIRST_CALLS = 4, DEFAULT_TURNS = 2 };
 
+struct list {
+        uint32_t value[CAPO_SWEEP_VALUES], n;
+};
 struct lists {
-        uint8_t algos[CAPO_NCCL_ALGOS + 1], protos[CAPO_NCCL_PROTOS + 1],
-                channels[CAPO_SWEEP_VALUES];
-        uint32_t chunks[CAPO_SWEEP_VALUES];
-        unsigned n_algos, n_protos, n_channels, n_chunks;
+        struct list algos, protos, channels, chunks;
 };
 
-static int parse_item(struct capo_sweep_plan *plan, struct lists *l, const char *key,
-                      const char *item)
+static bool put(struct list *l, uint64_t value, bool good)
 {
-        char *end;
-        uint64_t bytes;
-        unsigned v;
+        if (!good || l->n == N_ELEMENTS(l->value))
+                return false;
+        l->value[l->n++] = (uint32_t)value;
+        return true;
+}
+
+/* False: not known or out of range. */
+static bool parse_item(struct capo_sweep_plan *plan, struct lists *l, const char *key,
+                       const char *item)
+{
+        char *end, lo[32];
+        const char *dash = strchr(item, '-');
+        uint64_t v = strtoull(item, &end, 10);
+        bool number = !*end && end != item;
         int coll;
 
         if (!strcmp(key, "colls")) {
                 coll = capo_coll_find(item);
-                if (coll < 0)
-                        return -EINVAL;
-                plan->colls |= (uint8_t)(1u << coll);
-        } else if (!strcmp(key, "algos")) {
-                v = capo_algo_find(item);
-                if (!v || l->n_algos == N_ELEMENTS(l->algos))
-                        return -EINVAL;
-                l->algos[l->n_algos++] = (uint8_t)v;
-        } else if (!strcmp(key, "protos")) {
-                v = capo_proto_find(item);
-                if (!v || l->n_protos == N_ELEMENTS(l->protos))
-                        return -EINVAL;
-                l->protos[l->n_protos++] = (uint8_t)v;
-        } else if (!strcmp(key, "channels")) {
-                v = (unsigned)strtoul(item, &end, 10);
-                if (*end || end == item || v > CAPO_CHANNELS_MAX ||
-                    l->n_channels == N_ELEMENTS(l->channels))
-                        return -EINVAL;
-                l->channels[l->n_channels++] = (uint8_t)v;
-        } else if (!strcmp(key, "chunks")) {
-                if (capo_size_parse(item, &bytes) < 0 || (bytes && bytes < CAPO_CHUNK_MIN) ||
-                    bytes > CAPO_CHUNK_MAX || l->n_chunks == N_ELEMENTS(l->chunks))
-                        return -EINVAL;
-                l->chunks[l->n_chunks++] = (uint32_t)bytes;
-        } else if (!strcmp(key, "calls")) {
-                plan->calls = strtoull(item, &end, 10);
-                if (*end || end == item)
-                        return -EINVAL;
-        } else if (!strcmp(key, "slower")) {
-                if (!capo_number_parse(item, strlen(item), &plan->slower) || plan->slower < 0)
-                        return -EINVAL;
-        } else if (!strcmp(key, "sizes")) {
-                char lo[32];
-                const char *dash = strchr(item, '-');
-
-                if (!dash || (size_t)(dash - item) >= sizeof lo)
-                        return -EINVAL;
-                memcpy(lo, item, (size_t)(dash - item));
-                lo[dash - item] = 0;
-                if (capo_size_parse(lo, &plan->min_bytes) < 0 ||
-                    capo_size_parse(dash + 1, &plan->max_bytes) < 0 ||
-                    plan->min_bytes > plan->max_bytes)
-                        return -EINVAL;
-        } else {
-                return -EINVAL;
+                plan->colls |= coll < 0 ? 0 : (uint8_t)(1u << coll);
+                return coll >= 0;
         }
-        return 0;
+        if (!strcmp(key, "algos")) {
+                v = capo_algo_find(item);
+                return put(&l->algos, v, v && l->algos.n <= CAPO_NCCL_ALGOS);
+        }
+        if (!strcmp(key, "protos")) {
+                v = capo_proto_find(item);
+                return put(&l->protos, v, v && l->protos.n <= CAPO_NCCL_PROTOS);
+        }
+        if (!strcmp(key, "channels"))
+                return put(&l->channels, v, number && v <= CAPO_CHANNELS_MAX);
+        if (!strcmp(key, "chunks")) {
+                number = capo_size_parse(item, &v) == 0;
+                return put(&l->chunks, v,
+                           number && (!v || v >= CAPO_CHUNK_MIN) && v <= CAPO_CHUNK_MAX);
+        }
+        if (!strcmp(key, "calls")) {
+                plan->calls = v;
+                return number;
+        }
+        if (!strcmp(key, "slower"))
+                return capo_number_parse(item, strlen(item), &plan->slower) && plan->slower >= 0;
+        if (strcmp(key, "sizes") || !dash || (size_t)(dash - item) >= sizeof lo)
+                return false;
+        snprintf(lo, sizeof lo, "%.*s", (int)(dash - item), item);
+        return capo_size_parse(lo, &plan->min_bytes) == 0 &&
+               capo_size_parse(dash + 1, &plan->max_bytes) == 0 &&
+               plan->min_bytes <= plan->max_bytes;
 }
 
 /* "allreduce:20:3" begins a list of ids, "7" continues it. */
-static int keep_candidate(struct capo_sweep_plan *plan, const char *item,
-                          struct capo_sweep_list **list)
+static bool keep_candidate(struct capo_sweep_plan *plan, const char *item,
+                           struct capo_sweep_list **list)
 {
         char name[24];
         unsigned log2, id;
@@ -89,36 +83,38 @@ static int keep_candidate(struct capo_sweep_plan *plan, const char *item,
         } else if (sscanf(item, "%23[a-z]:%u:%u", name, &log2, &id) == 3) {
                 coll = capo_coll_find(name);
                 if (coll < 0 || log2 > 63)
-                        return -EINVAL;
+                        return false;
                 *list = &plan->keep[coll][log2];
         } else if (!*list || sscanf(item, "%u", &id) != 1) {
-                return -EINVAL;
+                return false;
         }
         if (id < 1 || id > CAPO_SWEEP_CANDIDATES)
-                return -EINVAL;
+                return false;
         capo_sweep_put(*list, id - 1);
-        return 0;
+        return true;
 }
 
 /* Return: false: too many. */
 static bool multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
 {
-        for (unsigned a = 1; l->n_algos == 0 && a <= CAPO_NCCL_ALGOS; a++)
-                l->algos[a - 1] = (uint8_t)a;
-        for (unsigned p = 1; l->n_protos == 0 && p <= CAPO_NCCL_PROTOS; p++)
-                l->protos[p - 1] = (uint8_t)p;
-        l->n_algos = l->n_algos ? l->n_algos : CAPO_NCCL_ALGOS;
-        l->n_protos = l->n_protos ? l->n_protos : CAPO_NCCL_PROTOS;
-        plan->n_channels = l->n_channels ? l->n_channels : 1;
-        plan->n_chunks = l->n_chunks ? l->n_chunks : 1;
-        if (l->n_algos * l->n_protos * plan->n_channels * plan->n_chunks > CAPO_SWEEP_CANDIDATES)
+        bool all_algos = !l->algos.n, all_protos = !l->protos.n;
+
+        for (unsigned a = 1; all_algos && a <= CAPO_NCCL_ALGOS; a++)
+                put(&l->algos, a, true);
+        for (unsigned p = 1; all_protos && p <= CAPO_NCCL_PROTOS; p++)
+                put(&l->protos, p, true);
+        plan->n_channels = l->channels.n ? l->channels.n : 1;
+        plan->n_chunks = l->chunks.n ? l->chunks.n : 1;
+        if (l->algos.n * l->protos.n * plan->n_channels * plan->n_chunks > CAPO_SWEEP_CANDIDATES)
                 return false;
-        for (unsigned pair = 0; pair < l->n_algos * l->n_protos; pair++) {
+        for (unsigned pair = 0; pair < l->algos.n * l->protos.n; pair++) {
                 for (unsigned c = 0; c < plan->n_channels * plan->n_chunks; c++) {
-                        plan->candidate[plan->n].algo = l->algos[pair / l->n_protos];
-                        plan->candidate[plan->n].proto = l->protos[pair % l->n_protos];
-                        plan->candidate[plan->n].channels = l->channels[c / plan->n_chunks];
-                        plan->candidate[plan->n++].chunk = l->chunks[c % plan->n_chunks];
+                        plan->candidate[plan->n].algo = (uint8_t)l->algos.value[pair / l->protos.n];
+                        plan->candidate[plan->n].proto =
+                                (uint8_t)l->protos.value[pair % l->protos.n];
+                        plan->candidate[plan->n].channels =
+                                (uint8_t)l->channels.value[c / plan->n_chunks];
+                        plan->candidate[plan->n++].chunk = l->chunks.value[c % plan->n_chunks];
                 }
         }
         return true;
@@ -140,11 +136,9 @@ int capo_sweep_plan_parse(const char *text, struct capo_sweep_plan *plan, char *
                         *eq = 0;
                 for (char *item = eq ? strtok_r(eq + 1, "+", &more) : NULL; item;
                      item = strtok_r(NULL, "+", &more)) {
-                        int e = !strcmp(field, "keep") ? keep_candidate(plan, item, &list)
-                                                       : parse_item(plan, &l, field, item);
-
-                        if (e < 0)
-                                return capo_why(e, why, room,
+                        if (!(strcmp(field, "keep") ? parse_item(plan, &l, field, item)
+                                                    : keep_candidate(plan, item, &list)))
+                                return capo_why(-EINVAL, why, room,
                                                 "%s: \"%s\" is not known or out of range", field,
                                                 item);
                 }
@@ -208,7 +202,7 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
         uint16_t open[CAPO_SWEEP_CANDIDATES];
         unsigned n = 0, turn, coll = ask->question.coll;
         uint64_t bytes = ask->question.bytes;
-        float least = -1;
+        float least;
 
         if (!ask->table || ask->call.comm_uid == 0 || ask->call.seq <= FIRST_CALLS ||
             ask->call.seq > plan->calls)
@@ -216,10 +210,7 @@ struct capo_choice capo_sweep_pick(const struct capo_sweep_plan *plan,
         if (coll >= CAPO_NCCL_COLLS || !(plan->colls & 1u << coll) || bytes < plan->min_bytes ||
             bytes > plan->max_bytes || !bytes)
                 return leave;
-        for (int i = 0; i < ask->n_algos * ask->n_protos; i++) {
-                if (ask->table[i] >= 0 && (least < 0 || ask->table[i] < least))
-                        least = ask->table[i];
-        }
+        least = capo_least_cost(ask->table, ask->n_algos * ask->n_protos);
         for (unsigned i = 0; i < plan->n; i++) {
                 int a = plan->candidate[i].algo - 1, p = plan->candidate[i].proto - 1;
                 float cost;

@@ -93,16 +93,13 @@ static bool is_set(const struct capo_trial *t, const uint8_t *bits, struct capo_
 /* By NCCL's own predictions. */
 static bool is_worth_a_try(const struct capo_trial_ask *a, struct capo_choice c)
 {
-        float least = -1, cost;
+        float cost;
 
         if (!a->table || c.algo > a->n_algos || c.proto > a->n_protos)
                 return false;
-        for (int i = 0; i < a->n_algos * a->n_protos; i++) {
-                if (a->table[i] >= 0 && (least < 0 || a->table[i] < least))
-                        least = a->table[i];
-        }
         cost = a->table[(c.algo - 1) * a->n_protos + c.proto - 1];
-        return cost >= 0 && cost <= MOST_TIMES * least;
+        return cost >= 0 &&
+               cost <= MOST_TIMES * capo_least_cost(a->table, a->n_algos * a->n_protos);
 }
 
 struct capo_choice capo_trial_choose(const struct capo_trial *t, const struct capo_trial_ask *a,

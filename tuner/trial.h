@@ -45,6 +45,18 @@ struct capo_trial_ask {
         int n_algos, n_protos;
 };
 
+/** capo_least_cost() - the shortest time that NCCL predicts; -1: no pair is available. */
+static inline float capo_least_cost(const float *table, int n)
+{
+        float least = -1;
+
+        for (int i = 0; i < n; i++) {
+                if (table[i] >= 0 && (least < 0 || table[i] < least))
+                        least = table[i];
+        }
+        return least;
+}
+
 /** capo_trial_parse() - @text of CAPO_TRIAL; "" is OFF. Return: 0; -EINVAL with the reason. */
 int capo_trial_parse(const char *text, struct capo_trial *out, char *why, size_t room);
 

@@ -99,7 +99,7 @@ static inline capo_nccl_result capo_adapt_mark(void *context, int func, size_t b
                                reg_buff, channels);
 }
 
-/* v5 on: init. */
+/* init with what NCCL tells from v5 on; v2 to v4 tell less. */
 static inline capo_nccl_result capo_adapt_open(int abi, void **context, uint64_t comm_id,
                                                size_t n_ranks, size_t n_nodes, capo_nccl_log log,
                                                const struct capo_nvl_info *nvl,

@@ -5,10 +5,7 @@
 static capo_nccl_result init_tuner_v2(size_t n_ranks, size_t n_nodes, capo_nccl_log log,
                                       void **context)
 {
-        const struct capo_tuner_info info = {
-                .abi = 2, .n_ranks = n_ranks, .n_nodes = n_nodes, .log = log};
-
-        return capo_tuner_open(&info, (struct capo_tuner **)context);
+        return capo_adapt_open(2, context, 0, n_ranks, n_nodes, log, NULL, NULL);
 }
 
 static capo_nccl_result get_coll_info(void *context, int func, size_t bytes, int collnet, int nvls,
