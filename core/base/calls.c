@@ -77,8 +77,7 @@ static const struct {
              {"double", 8}, {"bfloat16", 2}, {"f8e4m3", 1}, {"f8e5m2", 1}};
 static const char *const ops[] = {"sum", "prod", "max", "min", "avg"};
 
-/* Equal but for case and the separators people put into these words. */
-static bool same_word(const char *a, const char *b)
+bool capo_word_same(const char *a, const char *b)
 {
         for (;; a++, b++) {
                 while (*a == '_' || *a == '-')
@@ -124,7 +123,7 @@ bool capo_call_is_collective(unsigned call)
 static unsigned find_name(const void *table, size_t row, size_t n, const char *name)
 {
         for (size_t i = 1; i < n; i++) {
-                if (same_word(*(const char *const *)((const char *)table + i * row), name))
+                if (capo_word_same(*(const char *const *)((const char *)table + i * row), name))
                         return (unsigned)i;
         }
         return 0;

@@ -65,6 +65,9 @@ unsigned capo_symk_find(const char *name);
 const char *capo_algo_word(unsigned algo);
 const char *capo_proto_word(unsigned proto);
 
+/** capo_word_same() - equal but for case and the separators people put into these words? */
+bool capo_word_same(const char *a, const char *b);
+
 /** capo_algo_find(), capo_proto_find() - any spelling: case, '_' and '-' ignored; the UNKNOWN value
  * when there is none. */
 unsigned capo_algo_find(const char *name);

@@ -5,6 +5,7 @@
 
 #include "core/base/calls.h"
 #include "core/base/size.h"
+#include "core/base/text.h"
 #include "core/profile/parse.h"
 #include "core/profile/profile_file.h"
 #include "core/profile/words.h"
@@ -14,41 +15,21 @@ static const struct capo_slice document_keys[] = {WORD("capo_profile"), WORD("na
                                                   WORD("layouts"),      WORD("rules")};
 enum { DOC_VERSION, DOC_NAME, DOC_PROVENANCE, DOC_PLATFORM, DOC_LAYOUTS, DOC_RULES };
 
-static const struct capo_slice constant_keys[] = {WORD("table"), WORD("value"), WORD("link"),
-                                                  WORD("algo"),  WORD("proto"), WORD("gpu"),
-                                                  WORD("scale")};
-enum { CONST_TABLE, CONST_VALUE, CONST_LINK, CONST_ALGO, CONST_PROTO, CONST_GPU, CONST_SCALE };
-
-/* Equal without regard to case, '_' and '-'? @word is in small letters. */
-static bool same_letters(struct capo_slice text, const char *word)
-{
-        const char *end = text.at + text.size;
-
-        for (;; text.at++, word++) {
-                while (text.at < end && (*text.at == '_' || *text.at == '-'))
-                        text.at++;
-                while (*word == '_')
-                        word++;
-                if (text.at == end || !*word)
-                        return text.at == end && !*word;
-                if (*text.at != *word &&
-                    (*text.at < 'A' || *text.at > 'Z' || (*text.at | 0x20) != *word))
-                        return false;
-        }
-}
-
 /* One of @words, without regard to case, '_' and '-'; *@out is its index. */
 static bool read_word(struct capo_json *r, const struct capo_slice *words, size_t n, uint8_t *out)
 {
         struct capo_slice s = {0};
+        char text[64] = "";
         const char *where;
-        bool text = capo_json_peek(r) == '"';
+        bool is_text = capo_json_peek(r) == '"';
 
         where = r->at;
-        if (text && !capo_json_string(r, &s, "a word"))
+        if (is_text && !capo_json_string(r, &s, "a word"))
                 return false;
-        for (size_t i = 0; i < n && s.size; i++) {
-                if (capo_slice_same(s, words[i]) || same_letters(s, words[i].at)) {
+        if (s.size && s.size < sizeof text)
+                memcpy(text, s.at, s.size);
+        for (size_t i = 0; i < n && s.size && strlen(text) == s.size; i++) {
+                if (capo_word_same(text, words[i].at)) {
                         *out = (uint8_t)i;
                         return true;
                 }
@@ -121,65 +102,45 @@ static bool read_when(struct capo_json *r, struct capo_profile *p, struct capo_w
 
 static bool read_constant(struct capo_json *r, struct capo_profile *p)
 {
+        static const char nodes[] = "1, 2 or 4 (nodes)";
         struct capo_constant c = {.value = -1};
-        uint8_t link = 0, algo = 0, proto = 0, gpu = 0, scale = 0;
+        uint8_t value[CONST_KEYS] = {0};
+        const uint8_t *by;
         int k;
-        uint32_t seen = 0, needed;
+        uint32_t seen = 0, needed = 1u << CONST_TABLE | 1u << CONST_VALUE;
         const char *start = capo_json_here(r);
-        double n;
+        char names[40] = "";
+        double n = 0;
 
         c.line = r->line;
         if (!capo_json_open(r, '{', "a constant, {\"table\": ...}"))
                 return false;
-        while ((k = capo_json_next(r, constant_keys, N_ELEMENTS(constant_keys), &seen)) >= 0) {
+        while ((k = capo_json_next(r, constant_keys, CONST_KEYS, &seen)) >= 0) {
                 const char *where = r->at;
-                bool good = false;
 
-                switch (k) {
-                case CONST_TABLE:
-                        read_word(r, constant_tables, N_ELEMENTS(constant_tables), &c.table);
-                        break;
-                case CONST_VALUE:
+                if (k == CONST_VALUE) {
                         if (capo_json_number(r, &c.value, "a number") &&
                             !(c.value >= 0 && c.value < 1e9))
                                 capo_json_fail(r, where, "microseconds or GB/s, at least 0");
-                        break;
-                case CONST_LINK:
-                        read_word(r, constant_links, N_ELEMENTS(constant_links), &link);
-                        break;
-                case CONST_ALGO: read_word(r, algo_words, N_ELEMENTS(algo_words), &algo); break;
-                case CONST_PROTO: read_word(r, proto_words, N_ELEMENTS(proto_words), &proto); break;
-                case CONST_GPU: read_word(r, constant_gpus, N_ELEMENTS(constant_gpus), &gpu); break;
-                case CONST_SCALE:
-                        if (!read_whole(r, 1, 4, &n, "1, 2 or 4 (nodes)"))
-                                return false;
-                        for (scale = 0; scale < 3 && !good; scale++)
-                                good = n == constant_scales[scale];
-                        scale--;
-                        if (!good)
-                                capo_json_fail(r, where, "1, 2 or 4 (nodes)");
-                        break;
-                default: return false;
+                } else if (k != CONST_SCALE) {
+                        read_word(r, constant_words[k].words, constant_words[k].n, &value[k]);
+                } else if (read_whole(r, 1, 4, &n, nodes)) {
+                        value[k] = (uint8_t)(n / 2); /* 1, 2, 4 */
+                        if (n == 3)
+                                capo_json_fail(r, where, nodes);
                 }
         }
         if (r->failed)
                 return false;
-        needed = 1u << CONST_TABLE | 1u << CONST_VALUE;
-        if (c.table == CAPO_CONST_HW_LATENCY) {
-                needed |= 1u << CONST_LINK | 1u << CONST_ALGO | 1u << CONST_PROTO;
-                memcpy(c.index, (uint8_t[]){link, algo, proto}, 3);
-        } else if (c.table == CAPO_CONST_BASE_LATENCY) {
-                needed |= 1u << CONST_ALGO | 1u << CONST_PROTO;
-                memcpy(c.index, (uint8_t[]){algo, proto, 0}, 3);
-        } else {
-                needed |= 1u << CONST_GPU | 1u << CONST_SCALE;
-                memcpy(c.index, (uint8_t[]){gpu, scale, 0}, 3);
+        c.table = value[CONST_TABLE];
+        by = constant_indices(c.table);
+        for (int i = 0; by[i]; i++) {
+                needed |= 1u << by[i];
+                c.index[i] = value[by[i]];
+                capo_append(names, sizeof names, "%s%s", i ? ", " : "", constant_keys[by[i]].at);
         }
         if (seen != needed)
-                return capo_json_fail(r, start, "table, value and %s for this table",
-                                      c.table == CAPO_CONST_HW_LATENCY     ? "link, algo, proto"
-                                      : c.table == CAPO_CONST_BASE_LATENCY ? "algo, proto"
-                                                                           : "gpu, scale");
+                return capo_json_fail(r, start, "table, value and %s for this table", names);
         return capo_profile_constant(p, &c) == 0 || capo_json_fail(r, start, "enough memory");
 }
 

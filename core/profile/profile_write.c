@@ -165,18 +165,14 @@ static void put_constants(FILE *out, const struct capo_rule *rule)
         for (uint32_t i = 0; i < rule->n_constants; i++) {
                 const struct capo_constant *c = &rule->constants[i];
 
-                fprintf(out, "%s\n        {\"table\": \"%s\", ", i ? "," : "",
+                const uint8_t *by = constant_indices(c->table);
+
+                fprintf(out, "%s\n        {\"table\": \"%s\"", i ? "," : "",
                         constant_tables[c->table].at);
-                if (c->table == CAPO_CONST_HW_LATENCY)
-                        fprintf(out, "\"link\": \"%s\", \"algo\": \"%s\", \"proto\": \"%s\"",
-                                constant_links[c->index[0]].at, algo_words[c->index[1]].at,
-                                proto_words[c->index[2]].at);
-                else if (c->table == CAPO_CONST_BASE_LATENCY)
-                        fprintf(out, "\"algo\": \"%s\", \"proto\": \"%s\"",
-                                algo_words[c->index[0]].at, proto_words[c->index[1]].at);
-                else
-                        fprintf(out, "\"gpu\": \"%s\", \"scale\": %d",
-                                constant_gpus[c->index[0]].at, constant_scales[c->index[1]]);
+                for (int k = 0; by[k]; k++)
+                        fprintf(out, by[k] == CONST_SCALE ? ", \"%s\": %s" : ", \"%s\": \"%s\"",
+                                constant_keys[by[k]].at,
+                                constant_words[by[k]].words[c->index[k]].at);
                 fprintf(out, ", \"value\": %s}", capo_number_print(c->value, text, sizeof text));
         }
         fputs("\n      ]", out);

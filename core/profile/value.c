@@ -7,71 +7,6 @@
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-static const char *digits_end(const char *p, const char *end)
-{
-        while (p < end && is_digit(*p))
-                p++;
-        return p;
-}
-
-/* One past the number that begins at @p, NULL when none does. */
-static const char *number_end(const char *p, const char *end)
-{
-        const char *digits;
-
-        p += p < end && *p == '-';
-        digits = p;
-        p = digits_end(p, end);
-        if (p == digits || (*digits == '0' && p - digits > 1))
-                return NULL;
-        if (p < end && *p == '.') {
-                digits = ++p;
-                p = digits_end(p, end);
-                if (p == digits)
-                        return NULL;
-        }
-        if (p < end && (*p == 'e' || *p == 'E')) {
-                p++;
-                p += p < end && (*p == '+' || *p == '-');
-                digits = p;
-                p = digits_end(p, end);
-                if (p == digits)
-                        return NULL;
-        }
-        return p;
-}
-
-/* Nearly every number: up to 15 digits without an exponent. They and a power of ten below 1e16 are
- * both exact in a double, so one division rounds right. One past the number and its value, or NULL:
- * not so simple, or no number. */
-static const char *simple_number(const char *p, const char *end, double *out)
-{
-        static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
-                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
-        bool negative = p < end && *p == '-';
-        const char *whole = p + negative, *fraction = NULL;
-        uint64_t digits = 0;
-        double value;
-
-        for (p = whole; p < end && is_digit(*p); p++)
-                digits = digits * 10 + (uint64_t)(*p - '0');
-        if (p == whole || (*whole == '0' && p - whole > 1))
-                return NULL;
-        if (p < end && *p == '.') {
-                for (fraction = ++p; p < end && is_digit(*p); p++)
-                        digits = digits * 10 + (uint64_t)(*p - '0');
-                if (p == fraction)
-                        return NULL;
-        }
-        if (p - whole > 15 + (fraction != NULL) || (p < end && (*p == 'e' || *p == 'E')))
-                return NULL;
-        value = (double)digits;
-        if (fraction)
-                value /= tens[p - fraction];
-        *out = negative ? -value : value;
-        return p;
-}
-
 /* The value of any number, whose grammar has been looked at. */
 static bool number_value(const char *text, size_t size, double *out)
 {
@@ -90,14 +25,43 @@ static bool number_value(const char *text, size_t size, double *out)
         return isfinite(*out);
 }
 
+/* Nearly every number has up to 15 digits and no exponent. They and a power of ten below 1e16 are
+ * both exact in a double, so one division rounds right. */
 const char *capo_number_read(const char *p, const char *end, double *out)
 {
-        const char *stop = simple_number(p, end, out);
+        static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                      1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+        bool negative = p < end && *p == '-', simple;
+        const char *begin = p, *whole = p + negative, *fraction = NULL, *exponent;
+        uint64_t digits = 0;
 
-        if (stop)
-                return stop;
-        stop = number_end(p, end);
-        return stop && number_value(p, (size_t)(stop - p), out) ? stop : NULL;
+        for (p = whole; p < end && is_digit(*p); p++)
+                digits = digits * 10 + (uint64_t)(*p - '0');
+        if (p == whole || (*whole == '0' && p - whole > 1))
+                return NULL;
+        if (p < end && *p == '.') {
+                for (fraction = ++p; p < end && is_digit(*p); p++)
+                        digits = digits * 10 + (uint64_t)(*p - '0');
+                if (p == fraction)
+                        return NULL;
+        }
+        simple = p - whole <= 15 + (fraction != NULL);
+        if (p < end && (*p == 'e' || *p == 'E')) {
+                simple = false;
+                p++;
+                p += p < end && (*p == '+' || *p == '-');
+                for (exponent = p; p < end && is_digit(*p);)
+                        p++;
+                if (p == exponent)
+                        return NULL;
+        }
+        if (!simple)
+                return number_value(begin, (size_t)(p - begin), out) ? p : NULL;
+        *out = (double)digits;
+        if (fraction)
+                *out /= tens[p - fraction];
+        *out = negative ? -*out : *out;
+        return p;
 }
 
 bool capo_number_parse(const char *text, size_t size, double *out)

@@ -23,7 +23,7 @@ static const struct capo_slice constant_tables[CAPO_CONST_TABLES] = {
 static const struct capo_slice constant_links[] = {WORD("nvlink"), WORD("pci"), WORD("net")};
 static const struct capo_slice constant_gpus[] = {WORD("volta"), WORD("ampere"), WORD("hopper"),
                                                   WORD("blackwell")};
-static const int constant_scales[] = {1, 2, 4};
+static const struct capo_slice constant_scales[] = {WORD("1"), WORD("2"), WORD("4")};
 
 static const struct capo_slice basis_words[] = {WORD("measured"), WORD("modelled")};
 /* by their bits in NCCL's CTAPolicy, minus one */
@@ -37,6 +37,44 @@ static const struct capo_slice proto_words[] = {
 #define CAPO_PROTO(id, name, word, grain) WORD(word),
 #include "capo/protocols.def"
 };
+
+/* The keys of a constant; its table says which of the last ones are its indices. */
+enum {
+        CONST_TABLE,
+        CONST_VALUE,
+        CONST_LINK,
+        CONST_ALGO,
+        CONST_PROTO,
+        CONST_GPU,
+        CONST_SCALE,
+        CONST_KEYS
+};
+static const struct capo_slice constant_keys[CONST_KEYS] = {
+        WORD("table"), WORD("value"), WORD("link"), WORD("algo"),
+        WORD("proto"), WORD("gpu"),   WORD("scale")};
+static const struct {
+        const struct capo_slice *words;
+        size_t n;
+} constant_words[CONST_KEYS] = {
+        [CONST_TABLE] = {constant_tables, N_ELEMENTS(constant_tables)},
+        [CONST_LINK] = {constant_links, N_ELEMENTS(constant_links)},
+        [CONST_ALGO] = {algo_words, N_ELEMENTS(algo_words)},
+        [CONST_PROTO] = {proto_words, N_ELEMENTS(proto_words)},
+        [CONST_GPU] = {constant_gpus, N_ELEMENTS(constant_gpus)},
+        [CONST_SCALE] = {constant_scales, N_ELEMENTS(constant_scales)}, /* numbers */
+};
+
+/* Up to three keys, then 0. */
+static inline const uint8_t *constant_indices(uint8_t table)
+{
+        static const uint8_t keys[][4] = {
+                [CAPO_CONST_BASE_LATENCY] = {CONST_ALGO, CONST_PROTO},
+                [CAPO_CONST_HW_LATENCY] = {CONST_LINK, CONST_ALGO, CONST_PROTO},
+                [CAPO_CONST_LL_BW] = {CONST_GPU, CONST_SCALE},
+        };
+
+        return keys[table < CAPO_CONST_LL_BW ? table : CAPO_CONST_LL_BW];
+}
 
 /* The conditions: one row says key, kind and place; reader, writer and printer go by it. */
 enum kind {
