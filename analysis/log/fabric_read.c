@@ -35,16 +35,6 @@ static bool number_read(const char **at, char after, uint64_t *out)
         return true;
 }
 
-static void number_store(void *field, size_t size, uint64_t v)
-{
-        if (size == 1)
-                *(uint8_t *)field = (uint8_t)v;
-        else if (size == 4)
-                *(uint32_t *)field = (uint32_t)v;
-        else
-                *(uint64_t *)field = v;
-}
-
 /* Parse "place:n,place:n" and add to the @n counters of @size bytes. */
 static bool places_read(const char *at, void *counters, size_t n, size_t size)
 {
@@ -116,7 +106,8 @@ static bool value_read(const struct fabric_key *k, const char *at, void *what)
         case FABRIC_FLAG:
                 if (!number_read(&at, 0, &v[0]))
                         return false;
-                number_store(field, k->size, k->value == FABRIC_FLAG ? !!v[0] : v[0]);
+                v[0] = k->value == FABRIC_FLAG ? !!v[0] : v[0];
+                memcpy(field, v, k->size); /* little endian */
                 return true;
         case FABRIC_NAME: snprintf(field, k->size, "%s", at); return true;
         case FABRIC_VERSION:
@@ -159,33 +150,16 @@ static bool pair_read(enum capo_fabric_line line, const char *key, const char *v
 
 /* ---- lines ---- */
 
-/* The next key=value. Cuts the line into strings while it walks. False at the end. */
-static bool next_pair(char **at, char **key, char **value)
-{
-        char *pair = *at, *end;
-
-        if (!pair)
-                return false;
-        end = strchr(pair, '\t');
-        if (end)
-                *end = 0;
-        *at = end ? end + 1 : NULL;
-        *key = pair;
-        *value = strchr(pair, '=');
-        if (*value)
-                *(*value)++ = 0;
-        else
-                *value = pair + strlen(pair);
-        return true;
-}
-
+/* Cuts the line into strings. */
 static bool pairs_read(enum capo_fabric_line line, char *at, void *what)
 {
-        char *key, *value;
         bool good = true;
 
-        while (next_pair(&at, &key, &value))
-                good &= pair_read(line, key, value, what);
+        for (char *value; (value = strsep(&at, "\t"));) {
+                const char *key = strsep(&value, "=");
+
+                good &= pair_read(line, key, value ? value : "", what);
+        }
         return good;
 }
 
@@ -283,21 +257,15 @@ static void lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
         uint64_t now = 0;
 
         /* an unfinished last line is skipped */
-        for (char *line = text, *next; (next = strchr(line, '\n')); line = next + 1) {
-                enum capo_fabric_line which;
-                char *rest;
+        for (char *rest; (rest = strsep(&text, "\n")) && text;) {
+                const char *word = strsep(&rest, "\t");
+                enum capo_fabric_line which = line_of(word);
 
-                *next = 0;
-                if (!strncmp(line, FABRIC_SNAPSHOT "\t", sizeof FABRIC_SNAPSHOT))
-                        now = snapshot_of(line, FABRIC_SNAPSHOT);
-                rest = strchr(line, '\t');
-                if (rest)
-                        *rest++ = 0;
-                which = line_of(line);
+                if (rest && !strcmp(word, FABRIC_SNAPSHOT))
+                        now = strtoull(rest, NULL, 10);
                 /* the machine line is valid whichever snapshot contains it */
-                if (which == CAPO_FABRIC_LINES || (now != wanted && which != CAPO_FABRIC_MACHINE))
-                        continue;
-                f->bad_lines += line_read(f, which, rest);
+                if (which < CAPO_FABRIC_LINES && (now == wanted || which == CAPO_FABRIC_MACHINE))
+                        f->bad_lines += line_read(f, which, rest);
         }
 }
 
