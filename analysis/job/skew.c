@@ -4,9 +4,9 @@
 #include "analysis/job/skew.h"
 #include "analysis/job/skew_follow.h"
 #include "analysis/job/skew_parts.h"
-#include "analysis/job/skew_starts.h"
 #include "analysis/job/spread.h"
 #include "analysis/job/stops.h"
+#include "core/base/among.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 
@@ -71,20 +71,23 @@ static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c,
         return true;
 }
 
-/* The part of that waiting that the compared calls already contain. */
-static double compared_waiting(const struct capo_job *job, const struct capo_job_comm *c,
-                               uint32_t k, const struct skew_laid *l, const struct capo_meet *m,
-                               const struct capo_stop *s)
+/* When member @k's host made the call of @row. */
+static uint64_t begun_ns(const struct skew_laid *l, uint32_t k, const struct capo_meet_row *row)
 {
-        const struct capo_job_member *member = &c->members[k];
+        const struct capo_job_member *member = &l->of.c->members[k];
+        const struct capo_meet *m = l->of.m;
+
+        return l->of.clocks->job->processes[member->process].header.t0_real_ns +
+               m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)member->rank].begin;
+}
+
+/* The part of that waiting that the compared calls already contain. */
+static double compared_waiting(const struct skew_laid *l, uint32_t k, const struct capo_stop *s)
+{
         double compared = 0;
 
         for (uint32_t i = 0; i < l->n_rows; i++) {
-                const struct capo_meet_arrival *at =
-                        &m->arrivals[(size_t)(l->call[i].row - m->rows) * m->n_ranks +
-                                     (size_t)member->rank];
-                double begin = (double)job->processes[member->process].header.t0_real_ns +
-                               (double)at->begin;
+                double begin = (double)begun_ns(l, k, l->call[i].row);
 
                 if (l->call[i].last == k && begin > s->from - 1e9 && begin < s->to + 1e9)
                         compared += l->call[i].waited;
@@ -94,10 +97,11 @@ static double compared_waiting(const struct capo_job *job, const struct capo_job
 
 /* Charge the waiting for a process that did not run, minus what the compared calls already contain.
  */
-static void charge_stops(const struct capo_job *job, const struct capo_job_comm *c,
-                         struct capo_skew *skew, const struct skew_laid *l,
-                         const struct capo_meet *m, struct skew_charge *charge)
+static void charge_stops(struct capo_skew *skew, const struct skew_laid *l)
 {
+        const struct capo_job *job = l->of.clocks->job;
+        const struct capo_job_comm *c = l->of.c;
+
         struct capo_stop stop[CAPO_STOPS_MOST];
 
         for (uint32_t k = 0; k < l->n; k++) {
@@ -106,14 +110,14 @@ static void charge_stops(const struct capo_job *job, const struct capo_job_comm 
 
                 for (uint32_t i = 0; i < n && is_widest(job, c, process); i++) {
                         double waited = capo_stop_waiting(job, c, k, &stop[i]);
-                        double rest = waited - compared_waiting(job, c, k, l, m, &stop[i]);
+                        double rest = waited - compared_waiting(l, k, &stop[i]);
 
                         if (waited > 0)
                                 skew->ranks[k].stopped_ns += stop[i].to - stop[i].from;
                         if (waited > 0 && rest > 0) {
                                 skew->ranks[k].stopped_rest_ns += rest;
-                                charge[k].own += rest;
-                                charge[k].spared_own += rest / (l->n - 1);
+                                l->charge[k].own += rest;
+                                l->charge[k].spared_own += rest / (l->n - 1);
                                 skew->long_ns += rest;
                         }
                 }
@@ -183,29 +187,26 @@ static void add_call(struct skew_charge *c, const struct skew_laid_call *call, b
         }
 }
 
-static void add_rows(struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m,
-                     struct skew_charge *charge, struct sample *s)
+static void add_rows(struct capo_skew *skew, const struct skew_laid *l, struct sample *s)
 {
-        double most_missed = (double)m->most_missed_ns * (l->n - 1);
-        bool any_whole = false;
+        double most_missed = (double)l->of.m->most_missed_ns * (l->n - 1);
+        bool any_whole = ANY_OF(call, l->call, l->n_rows, call->whole);
 
-        for (uint32_t i = 0; i < l->n_rows; i++)
-                any_whole |= l->call[i].whole;
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const struct skew_laid_call *call = &l->call[i];
-                bool behind_gap = call->alone && capo_meet_is_long(m, call->row->seq);
+                bool behind_gap = call->alone && capo_meet_is_long(l->of.m, call->row->seq);
                 bool sampled = !call->alone && (call->whole || !any_whole);
                 double can_be = behind_gap ? fmin(call->waited, most_missed) : call->waited;
 
-                add_call(&charge[call->last], call, sampled, can_be);
-                add_call(&charge[l->n], call, sampled, can_be);
+                add_call(&l->charge[call->last], call, sampled, can_be);
+                add_call(&l->charge[l->n], call, sampled, can_be);
                 skew->long_ns += behind_gap ? call->waited : 0;
                 skew->n_own += call->alone;
                 s->alone += call->alone && call->by_host;
                 s->by_host += sampled && call->by_host;
                 s->n += sampled;
         }
-        s->longest = charge[l->n].longest;
+        s->longest = l->charge[l->n].longest;
 }
 
 /* The waiting for member @k, or for all together; @pm: half of its interval. */
@@ -276,15 +277,15 @@ static double spared_share(const struct skew_charge *c, double scale)
  * once. The others are an even sample of the rest: their mean stands for it, with the interval for
  * the mean of a finite population.
  */
-static void skew_charge_ranks(const struct capo_job *job, const struct capo_job_comm *c,
-                              struct capo_skew *skew, const struct skew_laid *l,
-                              const struct capo_meet *m)
+static void skew_charge_ranks(struct capo_skew *skew, const struct skew_laid *l)
 {
-        double most = (double)capo_job_duration_ns(job) * (l->n - 1), charged = 0, by_host;
+        const struct capo_job_comm *c = l->of.c;
+        double most = (double)capo_job_duration_ns(l->of.clocks->job) * (l->n - 1), charged = 0,
+               by_host;
         struct sample s = {0};
 
-        add_rows(skew, l, m, l->charge, &s);
-        charge_stops(job, c, skew, l, m, l->charge);
+        add_rows(skew, l, &s);
+        charge_stops(skew, l);
         s.all = fmax((double)c->n_calls - (double)c->n_captured, l->n_rows) - skew->n_own;
         for (uint32_t k = 0; k < l->n; k++) {
                 struct capo_skew_rank *rank = &skew->ranks[k];
@@ -305,13 +306,12 @@ static void skew_charge_ranks(const struct capo_job *job, const struct capo_job_
         }
 }
 
-static uint32_t rows_by(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        double *scratch)
+static uint32_t rows_by(const struct skew_laid *l, enum capo_skew_from from)
 {
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++)
-                n += skew_row_starts(s, comm, i, from, scratch);
+        for (uint32_t i = 0; i < l->of.m->n_rows; i++)
+                n += skew_row_starts(&l->of, i, from, l->start);
         return n;
 }
 
@@ -321,13 +321,12 @@ enum among { EVERYBODY, OTHERS };
  * Over the calls in which skew->worst was last, the median of one of: its delay behind the first
  * rank; the delay of the last of the others.
  */
-static double when_last(const struct capo_job_comm *c, const struct capo_skew *skew,
-                        const double *starts, double *column, enum among among)
+static double when_last(const struct capo_skew *skew, const struct skew_laid *l, enum among among)
 {
-        uint32_t n = c->n_members, n_last = 0;
+        uint32_t n = l->n, n_last = 0;
 
-        for (uint32_t i = 0; i < skew->n_calls; i++) {
-                const double *t = starts + (size_t)i * n;
+        for (uint32_t i = 0; i < l->n_rows; i++) {
+                const double *t = l->start + (size_t)i * n;
                 double first = INFINITY, last = -INFINITY;
                 bool is_last = true;
 
@@ -339,9 +338,9 @@ static double when_last(const struct capo_job_comm *c, const struct capo_skew *s
                         last = fmax(last, t[k]);
                 }
                 if (is_last)
-                        column[n_last++] = last - first;
+                        l->column[n_last++] = last - first;
         }
-        return skew_quantile(column, n_last, 0.5);
+        return skew_quantile(l->column, n_last, 0.5);
 }
 
 /* The median start of all members but @except; of two in the middle the earlier. */
@@ -398,27 +397,17 @@ struct turn {
 
 CAPO_ORDERED(by_seq, struct turn, CAPO_ORDER(a->seq, b->seq));
 
-static uint64_t begun_ns(const struct capo_job *job, const struct capo_job_member *member,
-                         const struct capo_meet *m, const struct capo_meet_row *row)
-{
-        return job->processes[member->process].header.t0_real_ns +
-               m->arrivals[(size_t)(row - m->rows) * m->n_ranks + (size_t)member->rank].begin;
-}
-
 /*
  * In which run of calls skew->worst was last in most. Weigh calls in which it was last against the
  * others, so that the weights balance at half way between its chance and certainty; the run is the
  * one with the largest sum. If the result is not clear, or the others waited for it besides, too, it
  * is all of them.
  */
-static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
-                      struct capo_skew *skew, const struct skew_laid *l, const struct capo_meet *m)
+static void find_turn(struct capo_skew *skew, const struct skew_laid *l)
 {
         _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
         double level = (1 + 1.0 / l->n) / 2, sum = 0, best = 0, waited[2] = {0};
         uint32_t from = 0, to = 0, begin = 0, n;
-        const struct capo_job_member *worst =
-                &c->members[skew->worst]; /* sorted by rank; members that left a log */
 
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 bool last = l->call[i].last == skew->worst;
@@ -451,11 +440,11 @@ static void find_turn(const struct capo_job *job, const struct capo_job_comm *c,
         skew->worst_outside = waited[0] / (waited[0] + waited[1]);
         if (from) {
                 skew->worst_from_seq = l->call[turn[from].row].row->seq;
-                skew->worst_from_ns = begun_ns(job, worst, m, l->call[turn[from].row].row);
+                skew->worst_from_ns = begun_ns(l, skew->worst, l->call[turn[from].row].row);
         }
         if (to < l->n_rows) {
                 skew->worst_to_seq = l->call[turn[to - 1].row].row->seq;
-                skew->worst_to_ns = begun_ns(job, worst, m, l->call[turn[to - 1].row].row);
+                skew->worst_to_ns = begun_ns(l, skew->worst, l->call[turn[to - 1].row].row);
         }
 }
 
@@ -470,9 +459,10 @@ static int by_waited(const void *a, const void *b)
 
 /* Is most of the waiting for skew->worst in a few calls, as of a rank that compiles in its first
  * steps or writes a checkpoint now and then? Calls of the sample stand for others like them. */
-static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
-                     const struct skew_laid *l)
+static void find_few(struct capo_skew *skew, const struct skew_laid *l)
 {
+        const struct capo_job_comm *c = l->of.c;
+
         _cleanup_free_ struct turn *turn = xmalloc((l->n_rows + 1) * sizeof *turn);
         double drawn = l->n_rows > skew->n_own ? l->n_rows - skew->n_own : 1, own = 0, others = 0,
                half = 0, all = 0, seen = 0, chance = 1.0 / l->n,
@@ -511,12 +501,12 @@ static void find_few(const struct capo_job_comm *c, struct capo_skew *skew,
 }
 
 /* Median, percentiles and per-rank figures of the calls compared. */
-static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, struct capo_skew *skew,
-                      const struct skew_laid *l, const struct capo_meet *m)
+static void read_rows(struct capo_skew *skew, const struct skew_laid *l)
 {
         uint32_t n = l->n, n_even = 0;
         const double *starts = l->start;
-        double waited = 0, *column = l->column;
+        double waited = 0, *column = l->column,
+               job_ns = (double)capo_job_duration_ns(l->of.clocks->job);
 
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 const double *t = starts + (size_t)i * n;
@@ -530,10 +520,10 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
         }
         skew->p50_ns = skew_quantile(column, n_even, 0.5);
         skew->p95_ns = skew_quantile(column, n_even, 0.95);
-        skew_charge_ranks(s->job, c, skew, l, m);
+        skew_charge_ranks(skew, l);
         find_holes(skew, l);
-        find_turn(s->job, c, skew, l, m);
-        find_few(c, skew, l);
+        find_turn(skew, l);
+        find_few(skew, l);
         for (uint32_t i = 0; i < l->n_rows; i++) {
                 if (l->call[i].last == skew->worst)
                         skew->worst_max_ns = fmax(skew->worst_max_ns, l->call[i].spread);
@@ -552,13 +542,12 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
                 skew->ranks[k].wait_p50_ns = skew_quantile(column, l->n_rows, 0.5);
                 waited += skew->ranks[k].caused_ns / n;
         }
-        skew->worst_p50_ns = when_last(c, skew, starts, column, EVERYBODY);
-        skew->others_p50_ns = when_last(c, skew, starts, column, OTHERS);
+        skew->worst_p50_ns = when_last(skew, l, EVERYBODY);
+        skew->others_p50_ns = when_last(skew, l, OTHERS);
         skew->wait_share = -1;
-        if (skew->from != CAPO_SKEW_HOST_START && capo_job_duration_ns(s->job)) {
-                skew->wait_share = waited / (double)capo_job_duration_ns(s->job);
-                skew->wait_pm =
-                        fmin(1, skew->waited_pm_ns / n / (double)capo_job_duration_ns(s->job));
+        if (skew->from != CAPO_SKEW_HOST_START && job_ns > 0) {
+                skew->wait_share = waited / job_ns;
+                skew->wait_pm = fmin(1, skew->waited_pm_ns / n / job_ns);
         }
 }
 
@@ -567,8 +556,7 @@ static void read_rows(const struct capo_clocks *s, struct capo_job_comm *c, stru
  * as late as its GPU start; the calls that are must hold half of the waiting that it caused. Host
  * times of other ranks do not count: on a busy machine each of them is late now and then.
  */
-static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
-                            const struct capo_skew *skew, const struct skew_laid *l)
+static bool is_late_on_host(const struct capo_skew *skew, const struct skew_laid *l)
 {
         double *host = l->start + (size_t)l->n_rows * l->n; /* there is one more row than calls */
         double all = 0, hosts = 0;
@@ -578,7 +566,7 @@ static bool is_late_on_host(const struct capo_clocks *s, uint32_t comm,
                 const double *gpu = l->start + (size_t)i * l->n;
 
                 if (l->call[i].last != k ||
-                    !skew_row_starts(s, comm, l->call[i].nth, CAPO_SKEW_HOST_START, host))
+                    !skew_row_starts(&l->of, l->call[i].nth, CAPO_SKEW_HOST_START, host))
                         continue;
                 all += l->call[i].waited;
                 if (host[k] - middle_of(host, l->n, k, l->middle) >=
@@ -621,9 +609,8 @@ static void solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32
 {
         struct capo_job_comm *c = &job->comms[comm];
         const struct capo_meet *m = s->meets[comm];
-        _cleanup_(laid_finish) struct skew_laid l = {.n = c->n_members};
+        _cleanup_(laid_finish) struct skew_laid l = {.of = {s, c, m}, .n = c->n_members};
         struct capo_skew *skew;
-        enum capo_skew_from from;
 
         c->no_skew = c->n_members < 2                        ? CAPO_SKEW_ONE_LOG
                      : !m && c->no_skew == CAPO_SKEW_NO_ROOM ? CAPO_SKEW_NO_ROOM
@@ -640,12 +627,10 @@ static void solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32
         l.differ = xcalloc(c->n_members + 1, sizeof *l.differ);
         skew = xcalloc(1, sizeof *skew);
         skew->ranks = xcalloc(c->n_members, sizeof *skew->ranks);
-        for (from = CAPO_SKEW_GPU_DURATION; from != CAPO_SKEW_HOST_START;
-             from++) { /* use the best source that at least a few calls have */
-                if (rows_by(s, comm, from, l.start) >= SKEW_FEW)
-                        break;
-        }
-        skew_lay_out(s, comm, from, &l);
+        l.from = CAPO_SKEW_GPU_DURATION; /* the best source that at least a few calls have */
+        while (l.from != CAPO_SKEW_HOST_START && rows_by(&l, l.from) < SKEW_FEW)
+                l.from++;
+        skew_lay_out(&l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 if (!m->rows[i].mismatch)
                         continue;
@@ -663,14 +648,14 @@ static void solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32
         for (uint32_t i = 0; i < l.n_rows; i++) {
                 skew->n_host += l.call[i].by_host;
                 skew->n_kernel +=
-                        from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
-                        skew_row_tells(s, comm, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
+                        l.from == CAPO_SKEW_GPU_DURATION && !l.call[i].by_host &&
+                        skew_row_tells(&l.of, l.call[i].nth, CAPO_SKEW_KERNEL_WAIT, l.column);
         }
-        skew->from = from;
-        skew->aligned = from == CAPO_SKEW_GPU_DURATION || capo_comm_has_one_clock(job, comm);
+        skew->from = l.from;
+        skew->aligned = l.from == CAPO_SKEW_GPU_DURATION || capo_comm_has_one_clock(job, c);
         if (l.n_rows) {
-                read_rows(s, c, skew, &l, m);
-                skew->host_late = is_late_on_host(s, comm, skew, &l);
+                read_rows(skew, &l);
+                skew->host_late = is_late_on_host(skew, &l);
         }
         for (uint32_t i = 0; i < l.n_rows; i++) {
                 if (l.call[i].by_host && capo_meet_is_long(m, l.call[i].row->seq) &&

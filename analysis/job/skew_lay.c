@@ -6,7 +6,6 @@
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/skew_parts.h"
-#include "analysis/job/skew_starts.h"
 
 #define APART_NS 1e8 /* smaller differences between GPU times are not examined further */
 
@@ -58,18 +57,17 @@ static double spread_of(const double *t, uint32_t n)
  * does not if a rank was stopped inside the call: ranks that already had its data finish early,
  * while the others wait. They then make their next call earlier, by about the difference of the
  * times. */
-static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, const double *gpu,
-                       uint32_t n, double *host)
+static bool ends_apart(const struct skew_laid *l, uint32_t i, const double *gpu, double *host)
 {
-        const struct capo_meet *m = s->meets[comm];
-        uint32_t last = last_of(gpu, n), first = 0;
-        double spread = spread_of(gpu, n);
+        const struct capo_meet *m = l->of.m;
+        uint32_t last = last_of(gpu, l->n), first = 0;
+        double spread = spread_of(gpu, l->n);
 
-        for (uint32_t k = 1; k < n; k++)
+        for (uint32_t k = 1; k < l->n; k++)
                 first = gpu[k] < gpu[first] ? k : first;
         for (uint32_t next = 0; spread > APART_NS && next < m->n_rows; next++) {
                 if (m->rows[next].seq == m->rows[i].seq + 1)
-                        return skew_row_starts(s, comm, next, CAPO_SKEW_HOST_START, host) &&
+                        return skew_row_starts(&l->of, next, CAPO_SKEW_HOST_START, host) &&
                                host[first] - host[last] > spread / 2;
         }
         return false;
@@ -77,20 +75,18 @@ static bool ends_apart(const struct capo_clocks *s, uint32_t comm, uint32_t i, c
 
 /* Compare host starts with GPU starts over the calls that have both. Returns whether they agree:
  * they differ by less than half of the waiting itself. */
-static bool host_agrees(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        struct skew_laid *l)
+static bool host_agrees(struct skew_laid *l)
 {
         double *gpu = l->start,
                *host = l->start + l->n; /* not filled yet; there are at least SKEW_FEW rows */
         double differ = 0, waited = 0;
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < s->meets[comm]->n_rows; i++) {
+        for (uint32_t i = 0; i < l->of.m->n_rows; i++) {
                 double worst = 0, mg, mh;
 
-                if (!skew_row_starts(s, comm, i, from, gpu) ||
-                    ends_apart(s, comm, i, gpu, l->n, host) ||
-                    !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, host))
+                if (!skew_row_starts(&l->of, i, l->from, gpu) || ends_apart(l, i, gpu, host) ||
+                    !skew_row_starts(&l->of, i, CAPO_SKEW_HOST_START, host))
                         continue;
                 mg = mean_of(gpu, l->n);
                 mh = mean_of(host, l->n);
@@ -170,10 +166,9 @@ static void add_difference(struct skew_laid *l, const struct skew_laid_call *cal
  * made the previous one, only the time by which it got further ahead counts. Summed over
  * consecutive calls that is never more than the time that passed. Between sampled calls that are
  * not consecutive, it also covers the calls left out: such a call stands for no others. */
-static void lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                        struct skew_laid *l)
+static void lay_waiting(struct skew_laid *l)
 {
-        const struct capo_meet *m = s->meets[comm];
+        const struct capo_meet *m = l->of.m;
         _cleanup_free_ struct numbered *order = xmalloc((m->n_rows + 1) * sizeof *order);
         _cleanup_free_ uint32_t *laid = xcalloc(m->n_rows + 1, sizeof *laid);
         double *t = l->start + (size_t)l->n_rows * l->n, *before = t + l->n, *swap, waited;
@@ -188,19 +183,19 @@ static void lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_sk
                 struct skew_laid_call *call =
                         laid[order[i].row] ? &l->call[laid[order[i].row] - 1] : NULL;
 
-                if (!skew_row_tells(s, comm, order[i].row, CAPO_SKEW_HOST_START, t))
+                if (!skew_row_tells(&l->of, order[i].row, CAPO_SKEW_HOST_START, t))
                         continue;
-                if (call && (from == CAPO_SKEW_HOST_START || call->by_host)) {
-                        bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
+                if (call && (l->from == CAPO_SKEW_HOST_START || call->by_host)) {
+                        bound_starts(t, l->n, (double)capo_job_duration_ns(l->of.clocks->job));
                         call->waited = waiting_of(t, seq ? before : NULL, l->n);
                         call->whole = order[i].seq == seq + 1;
                 } else if (call && order[i].seq == seq + 1) {
-                        bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
+                        bound_starts(t, l->n, (double)capo_job_duration_ns(l->of.clocks->job));
                         add_difference(l, call, last_of(t, l->n),
                                        waiting_of(t, seq ? before : NULL, l->n));
                 } else if (!call) {
                         l->n_untimed++;
-                        bound_starts(t, l->n, (double)capo_job_duration_ns(s->job));
+                        bound_starts(t, l->n, (double)capo_job_duration_ns(l->of.clocks->job));
                         waited = waiting_of(t, seq ? before : NULL, l->n);
                         l->untimed[last_of(t, l->n)] += waited;
                         l->untimed[l->n] += waited;
@@ -216,42 +211,40 @@ static void lay_waiting(const struct capo_clocks *s, uint32_t comm, enum capo_sk
  * silence, if host times do not agree with GPU times and the ranks are further apart than the error
  * of a host time. That holds for timed calls too: they must not stand for other calls after a
  * silence. */
-static bool stands_alone(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                         const struct skew_laid *l, const struct skew_laid_call *call, double *host)
+static bool stands_alone(const struct skew_laid *l, const struct skew_laid_call *call, double *host)
 {
-        if (from != CAPO_SKEW_HOST_START && !call->by_host && capo_meet_is_chosen(call->row))
+        if (l->from != CAPO_SKEW_HOST_START && !call->by_host && capo_meet_is_chosen(call->row))
                 return true;
-        return capo_meet_is_long(s->meets[comm], call->row->seq) &&
-               (l->agrees || from == CAPO_SKEW_HOST_START ||
-                (skew_row_starts(s, comm, call->nth, CAPO_SKEW_HOST_START, host) &&
+        return capo_meet_is_long(l->of.m, call->row->seq) &&
+               (l->agrees || l->from == CAPO_SKEW_HOST_START ||
+                (skew_row_starts(&l->of, call->nth, CAPO_SKEW_HOST_START, host) &&
                  spread_of(host, l->n) > 10 * l->error));
 }
 
 /* GPU times exist for the few calls timed on all ranks, host times for all. Untimed calls are
  * compared by host times if these agree with GPU times. If they do not (work is enqueued ahead),
  * only those are that follow a long silence and are further apart than the error of a host time. */
-void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                  struct skew_laid *l)
+void skew_lay_out(struct skew_laid *l)
 {
-        const struct capo_meet *m = s->meets[comm];
+        const struct capo_meet *m = l->of.m;
 
-        l->agrees = from != CAPO_SKEW_HOST_START && host_agrees(s, comm, from, l);
+        l->agrees = l->from != CAPO_SKEW_HOST_START && host_agrees(l);
         for (uint32_t i = 0; i < m->n_rows; i++) {
                 double *to = l->start + (size_t)l->n_rows * l->n;
                 struct skew_laid_call *at = &l->call[l->n_rows];
 
                 *at = (struct skew_laid_call){.row = &m->rows[i], .nth = i, .whole = true};
-                if (!skew_row_starts(s, comm, i, from, to) ||
-                    (from != CAPO_SKEW_HOST_START && ends_apart(s, comm, i, to, l->n, to + l->n))) {
-                        if (from == CAPO_SKEW_HOST_START ||
-                            !skew_row_starts(s, comm, i, CAPO_SKEW_HOST_START, to))
+                if (!skew_row_starts(&l->of, i, l->from, to) ||
+                    (l->from != CAPO_SKEW_HOST_START && ends_apart(l, i, to, to + l->n))) {
+                        if (l->from == CAPO_SKEW_HOST_START ||
+                            !skew_row_starts(&l->of, i, CAPO_SKEW_HOST_START, to))
                                 continue;
                         at->by_host = true;
                 }
-                at->alone = stands_alone(s, comm, from, l, at, to + l->n);
+                at->alone = stands_alone(l, at, to + l->n);
                 if (at->by_host && !l->agrees && !at->alone)
                         continue;
-                bound_starts(to, l->n, (double)capo_job_duration_ns(s->job));
+                bound_starts(to, l->n, (double)capo_job_duration_ns(l->of.clocks->job));
                 at->last = last_of(to, l->n);
                 if (!at->row->further || at->by_host) /* a group is waited for once */
                         at->waited = l->n * (to[at->last] - mean_of(to, l->n));
@@ -259,5 +252,5 @@ void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_fro
                 at->part = at->waited > 0 ? lead_of(to, l->n, at->last) / at->waited : 0;
                 l->n_rows++;
         }
-        lay_waiting(s, comm, from, l);
+        lay_waiting(l);
 }

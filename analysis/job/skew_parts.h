@@ -3,7 +3,7 @@
  * ranks) and skew.c (waiting that each rank caused). */
 #pragma once
 
-#include "analysis/job/clocks.h"
+#include "analysis/job/skew_starts.h"
 
 #define SKEW_FEW \
         4 /* with fewer calls timed on the GPUs of all ranks, nothing is concluded from GPU times \
@@ -46,7 +46,9 @@ struct skew_charge {
 
 /* Start times: start[i * n + k] is that of member k in call[i]. */
 struct skew_laid {
-        uint32_t n; /* members */
+        struct skew_comm of;
+        enum capo_skew_from from; /* the source compared */
+        uint32_t n;               /* members */
         uint32_t n_rows;
         double *start;
         struct skew_laid_call *call;
@@ -71,5 +73,4 @@ double skew_quantile(double *v, size_t n, double q);
 
 /** skew_lay_out() - fill l->call and l->start; differences between ranks are capped at the duration
  * of the job. */
-void skew_lay_out(const struct capo_clocks *s, uint32_t comm, enum capo_skew_from from,
-                  struct skew_laid *l);
+void skew_lay_out(struct skew_laid *l);

@@ -22,11 +22,10 @@
 
 /* Start of member @k in row @i, from the source @from; NAN: the member is not in the row, or its
  * start is not known. */
-static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k,
-                       enum capo_skew_from from)
+static double start_of(const struct skew_comm *of, uint32_t i, uint32_t k, enum capo_skew_from from)
 {
-        const struct capo_job_member *member = &s->job->comms[comm].members[k];
-        const struct capo_meet *m = s->meets[comm];
+        const struct capo_job_member *member = &of->c->members[k];
+        const struct capo_meet *m = of->m;
         const struct capo_meet_arrival *at;
 
         if ((uint32_t)member->rank >= m->n_ranks)
@@ -39,13 +38,12 @@ static double start_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, u
                                ? -(double)(m->told[at - m->arrivals].waited - 1)
                                : NAN;
         if (from == CAPO_SKEW_HOST_START)
-                return capo_clocks_ns(s, member->process, at->begin);
+                return capo_clocks_ns(of->clocks, member->process, at->begin);
         return at->gpu_ns && capo_meet_is_barrier(&m->rows[i]) ? -(double)at->gpu_ns : NAN;
 }
 
-bool capo_comm_has_one_clock(const struct capo_job *job, uint32_t comm)
+bool capo_comm_has_one_clock(const struct capo_job *job, const struct capo_job_comm *c)
 {
-        const struct capo_job_comm *c = &job->comms[comm];
 
         for (uint32_t k = 1; k < c->n_members; k++) {
                 if (job->processes[c->members[k].process].clock !=
@@ -61,20 +59,20 @@ struct part {
         double ns;                /* on the GPU */
 };
 
-static struct part part_of(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t k)
+static struct part part_of(const struct skew_comm *of, uint32_t i, uint32_t k)
 {
-        const struct capo_job_member *member = &s->job->comms[comm].members[k];
-        const struct capo_meet *m = s->meets[comm];
+        const struct capo_job_member *member = &of->c->members[k];
+        const struct capo_meet *m = of->m;
         const struct capo_meet_arrival *at = &m->arrivals[(size_t)i * m->n_ranks + member->rank];
         uint32_t after = m->told ? m->told[at - m->arrivals].gpu_after : 0;
 
         return (struct part){
-                .host = capo_clocks_ns(s, member->process, at->begin),
-                .begin = after ? capo_clocks_ns(s, member->process,
+                .host = capo_clocks_ns(of->clocks, member->process, at->begin),
+                .begin = after ? capo_clocks_ns(of->clocks, member->process,
                                                 at->begin + (after - 1) * UINT64_C(100))
                                : NAN,
                 .next = at->next_after
-                                ? capo_clocks_ns(s, member->process,
+                                ? capo_clocks_ns(of->clocks, member->process,
                                                  at->begin + (at->next_after - 1) * UINT64_C(1000))
                                 : NAN,
                 .ns = (double)at->gpu_ns,
@@ -85,13 +83,12 @@ static struct part part_of(const struct capo_clocks *s, uint32_t comm, uint32_t 
 static bool has_waited(const struct part *p) { return p->next >= p->host + p->ns; }
 
 /* Take only that part of each difference by which the others also began earlier than @last. */
-static void bound_by_begins(const struct capo_clocks *s, uint32_t comm, uint32_t i, uint32_t last,
-                            double *to)
+static void bound_by_begins(const struct skew_comm *of, uint32_t i, uint32_t last, double *to)
 {
-        double begin = part_of(s, comm, i, last).begin, from = to[last];
+        double begin = part_of(of, i, last).begin, from = to[last];
 
-        for (uint32_t k = 0; k < s->job->comms[comm].n_members; k++) {
-                struct part p = part_of(s, comm, i, k);
+        for (uint32_t k = 0; k < of->c->n_members; k++) {
+                struct part p = part_of(of, i, k);
 
                 if (!isnan(p.begin) && !isnan(begin))
                         to[k] = from - fmax(0, fmin(from - to[k], begin - p.begin));
@@ -99,12 +96,12 @@ static void bound_by_begins(const struct capo_clocks *s, uint32_t comm, uint32_t
 }
 
 /* The member that began last on its GPU; of equal ones the first. */
-static uint32_t find_last_begin(const struct capo_clocks *s, uint32_t comm, uint32_t i)
+static uint32_t find_last_begin(const struct skew_comm *of, uint32_t i)
 {
         uint32_t last = 0;
 
-        for (uint32_t k = 1; k < s->job->comms[comm].n_members; k++) {
-                if (part_of(s, comm, i, k).begin > part_of(s, comm, i, last).begin)
+        for (uint32_t k = 1; k < of->c->n_members; k++) {
+                if (part_of(of, i, k).begin > part_of(of, i, last).begin)
                         last = k;
         }
         return last;
@@ -112,10 +109,10 @@ static uint32_t find_last_begin(const struct capo_clocks *s, uint32_t comm, uint
 
 /* @to has the durations, below 0. Make starts of them on which the clocks agree. False: this call
  * does not tell who came last. */
-static bool agree_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i, double *to)
+static bool agree_starts(const struct skew_comm *of, uint32_t i, double *to)
 {
-        uint32_t n = s->job->comms[comm].n_members, last = 0, first = 0;
-        bool known = capo_comm_has_one_clock(s->job, comm), apart = s->meets[comm]->rows[i].apart;
+        uint32_t n = of->c->n_members, last = 0, first = 0;
+        bool known = capo_comm_has_one_clock(of->clocks->job, of->c), apart = of->m->rows[i].apart;
         struct part of_last, of_first;
         double by;
 
@@ -124,38 +121,36 @@ static bool agree_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
                 first = to[k] < to[first] ? k : first;
         }
         by = to[last] - to[first];
-        of_last = part_of(s, comm, i, last);
-        of_first = part_of(s, comm, i, first);
+        of_last = part_of(of, i, last);
+        of_first = part_of(of, i, first);
         if (by < ALIKE_NS)
                 return true;
         if (known && of_last.begin - of_first.begin >= by / 2) {
-                bound_by_begins(s, comm, i, last, to);
+                bound_by_begins(of, i, last, to);
                 return true;
         }
         if (known && has_waited(&of_last) && has_waited(&of_first)) {
                 if (of_first.next - of_last.next >= by / 2)
-                        bound_by_begins(s, comm, i, find_last_begin(s, comm, i), to);
+                        bound_by_begins(of, i, find_last_begin(of, i), to);
                 return true;
         }
         return !apart;
 }
 
-bool skew_row_tells(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                    enum capo_skew_from from, double *to)
+bool skew_row_tells(const struct skew_comm *of, uint32_t i, enum capo_skew_from from, double *to)
 {
-        uint32_t n = s->job->comms[comm].n_members, k = 0;
+        uint32_t n = of->c->n_members, k = 0;
 
-        while (k < n && !isnan(to[k] = start_of(s, comm, i, k, from)))
+        while (k < n && !isnan(to[k] = start_of(of, i, k, from)))
                 k++;
-        if (k < n || s->meets[comm]->rows[i].mismatch)
+        if (k < n || of->m->rows[i].mismatch)
                 return false;
-        return from != CAPO_SKEW_GPU_DURATION || agree_starts(s, comm, i, to);
+        return from != CAPO_SKEW_GPU_DURATION || agree_starts(of, i, to);
 }
 
-bool skew_row_starts(const struct capo_clocks *s, uint32_t comm, uint32_t i,
-                     enum capo_skew_from from, double *to)
+bool skew_row_starts(const struct skew_comm *of, uint32_t i, enum capo_skew_from from, double *to)
 {
         return (from == CAPO_SKEW_GPU_DURATION &&
-                skew_row_tells(s, comm, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
-               skew_row_tells(s, comm, i, from, to);
+                skew_row_tells(of, i, CAPO_SKEW_KERNEL_WAIT, to)) ||
+               skew_row_tells(of, i, from, to);
 }

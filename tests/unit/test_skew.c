@@ -928,7 +928,7 @@ Test(skew, who_ends_first_did_not_come_last)
         job->comms[0].n_calls = 20;
         for (uint32_t i = 1; i <= 20; i++)
                 timed_call(i, (struct times[]){first, rest, rest});
-        cr_assert(capo_comm_has_one_clock(job, 0));
+        cr_assert(capo_comm_has_one_clock(job, &job->comms[0]));
         k = solve();
         /* no call is behind the last one, so only its durations are known */
         cr_expect_lt(k->ranks[0].caused_ns, 6.1 * MS, "%g", k->ranks[0].caused_ns);

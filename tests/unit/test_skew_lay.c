@@ -57,7 +57,9 @@ static void lay_out(void)
         _cleanup_(capo_clocks_finish) struct capo_clocks clocks;
 
         capo_clocks_make(&clocks, job, &meet);
-        skew_lay_out(&clocks, 0, CAPO_SKEW_HOST_START, &laid);
+        laid.of = (struct skew_comm){&clocks, &job->comms[0], meet};
+        laid.from = CAPO_SKEW_HOST_START;
+        skew_lay_out(&laid);
 }
 
 static void expect(uint32_t i, double waited_ms, bool whole)
