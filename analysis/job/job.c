@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
@@ -105,11 +106,10 @@ const struct capo_job_use *capo_job_uses(const struct capo_job *job, uint32_t pr
 
 const char *capo_job_info(const struct capo_job_process *process, const char *key)
 {
-        for (uint32_t i = 0; i < process->n_info; i++) {
-                if (!strcmp(process->info[i].key, key))
-                        return process->info[i].value;
-        }
-        return NULL;
+        const struct capo_job_info *of =
+                FIRST_OF(i, process->info, process->n_info, !strcmp(i->key, key));
+
+        return of ? of->value : NULL;
 }
 
 uint32_t capo_job_gpus(const struct capo_job *job)
@@ -236,13 +236,12 @@ char *capo_job_member_text(const struct capo_job_comm *comm, const struct capo_j
 
 char *capo_job_ranks_text(const struct capo_job *job, uint32_t nodes, char *text)
 {
-        uint32_t seen = job->n_processes;
+        uint64_t largest = MOST_OF(c, job->comms, job->n_comms, c->n_members),
+                 seen = largest > job->n_processes ? largest : job->n_processes;
 
-        for (uint32_t i = 0; i < job->n_comms; i++)
-                seen = job->comms[i].n_members > seen ? job->comms[i].n_members : seen;
         snprintf(text, 120, "%s", capo_text_plural((unsigned)job->n_ranks, "rank", NULL));
         if (nodes && seen < (uint32_t)job->n_ranks)
-                capo_append(text, 120, ", logs of %u", seen);
+                capo_append(text, 120, ", logs of %" PRIu64, seen);
         if (nodes)
                 capo_append(text, 120, " on %s", capo_text_plural(nodes, "node", NULL));
         return text;

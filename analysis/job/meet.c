@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/algorithms.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/meet.h"
@@ -195,11 +196,7 @@ int64_t capo_meet_add_long(struct capo_meet *m, uint32_t rank, const struct capo
 
 bool capo_meet_is_long(const struct capo_meet *m, uint32_t seq)
 {
-        for (uint32_t i = 0; i < m->n_gaps; i++) {
-                if (m->gaps[i].seq == seq)
-                        return true;
-        }
-        return false;
+        return ANY_OF(gap, m->gaps, m->n_gaps, gap->seq == seq);
 }
 
 void capo_meet_gap(struct capo_meet *m, uint32_t seq, uint64_t ns)
@@ -222,15 +219,11 @@ void capo_meet_gap(struct capo_meet *m, uint32_t seq, uint64_t ns)
 
 uint32_t capo_meet_close_gaps(struct capo_meet *m, uint64_t least)
 {
-        uint32_t missing = 0;
-
         m->most_missed_ns = m->n_gaps == CAPO_MEET_LONG ? m->gaps[m->n_gaps - 1].ns : 0;
         m->most_missed_ns = m->most_missed_ns > least ? m->most_missed_ns : least;
         while (m->n_gaps && m->gaps[m->n_gaps - 1].ns < least)
                 m->n_gaps--;
-        for (uint32_t i = 0; i < m->n_gaps; i++)
-                missing += !*slot_of(m, m->gaps[i].seq);
-        return missing;
+        return COUNT_OF(gap, m->gaps, m->n_gaps, !*slot_of(m, gap->seq));
 }
 
 void capo_meet_set_gpu(struct capo_meet *m, int64_t handle, uint32_t seq,
@@ -254,11 +247,8 @@ bool capo_meet_is_barrier(const struct capo_meet_row *row)
 
 bool capo_meet_is_timed(const struct capo_meet *meet, const struct capo_meet_row *row, int32_t but)
 {
-        const struct capo_meet_arrival *at =
+        const struct capo_meet_arrival *of =
                 meet->arrivals + (size_t)(row - meet->rows) * meet->n_ranks;
-        bool timed = false;
 
-        for (uint32_t k = 0; k < meet->n_ranks; k++)
-                timed |= (int32_t)k != but && at[k].gpu_ns > 0;
-        return timed;
+        return ANY_OF(at, of, meet->n_ranks, at - of != but && at->gpu_ns);
 }

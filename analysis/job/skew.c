@@ -58,17 +58,10 @@ struct sample {
  * ranks. */
 static bool is_widest(const struct capo_job *job, const struct capo_job_comm *c, uint32_t process)
 {
-        for (uint32_t i = 0; i < job->n_comms; i++) {
-                const struct capo_job_comm *other = &job->comms[i];
-
-                for (uint32_t k = 0; k < other->n_members; k++) {
-                        if (other->members[k].process == process &&
-                            (other->n_members > c->n_members ||
-                             (other->n_members == c->n_members && other < c)))
-                                return false;
-                }
-        }
-        return true;
+        return !ANY_OF(other, job->comms, job->n_comms,
+                       (other->n_members > c->n_members ||
+                        (other->n_members == c->n_members && other < c)) &&
+                               ANY_OF(k, other->members, other->n_members, k->process == process));
 }
 
 /* When member @k's host made the call of @row. */

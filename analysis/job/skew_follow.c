@@ -121,11 +121,8 @@ static bool waits_more_elsewhere(const struct followed *f, const struct capo_job
                                  uint32_t k)
 {
         double messages = waited_for_messages(&f->job->processes[c->members[k].process]);
-        bool more = true;
-
-        for (enum view view = 0; view < VIEWS; view++)
-                more &= waited_elsewhere(f, c, k, view) - messages > late_in(c, k, view);
-        return more;
+        return waited_elsewhere(f, c, k, BY_SUM) - messages > late_in(c, k, BY_SUM) &&
+               waited_elsewhere(f, c, k, BY_MEDIAN) - messages > late_in(c, k, BY_MEDIAN);
 }
 
 /* The latest member whose delay began with itself; n_members: none. */

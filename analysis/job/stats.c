@@ -3,6 +3,7 @@
  * at once; of CELLs and SITEs, which replace their earlier selves, only the last place is
  * remembered and read again at the end; single calls are stats_calls.c's. */
 #include "capo/frame_types.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 #include "analysis/job/stats.h"
@@ -19,11 +20,7 @@ static uint64_t uid_of(const struct reading *rd, const struct capo_log_comm *c)
 /* Have calls on it been described? */
 static bool has_shapes(const struct reading *rd, uint16_t comm)
 {
-        for (uint32_t i = 0; i < rd->n_shapes; i++) {
-                if (rd->shapes[i].call && rd->shapes[i].comm == comm)
-                        return true;
-        }
-        return false;
+        return ANY_OF(s, rd->shapes, rd->n_shapes, s->call && s->comm == comm);
 }
 
 static void add_comm(struct reading *rd, const struct capo_log_frame *f)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/live_logs.h"
 
@@ -27,11 +28,7 @@ static int keep_living(const struct capo_segment_info *info, void *arg)
 
 static const struct capo_segment_info *find_living(const struct living *l, const char *path)
 {
-        for (size_t i = 0; i < l->n; i++) {
-                if (capo_log_path_is(path, l->v[i].log_path))
-                        return &l->v[i];
-        }
-        return NULL;
+        return FIRST_OF(v, l->v, l->n, capo_log_path_is(path, v->log_path));
 }
 
 int capo_live_logs_take(struct capo_log_paths *paths)

@@ -4,6 +4,7 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
+#include "core/base/among.h"
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
@@ -173,11 +174,9 @@ static int scan_once(const char *folder, bool every, struct found *f)
 /* Has a log vanished since the folder was listed? Then it is being packed. */
 static bool has_vanished(const struct found *f)
 {
-        for (size_t i = 0; i < f->all.n; i++) {
-                if (!f->all.log[i] && access(f->all.path[i], F_OK) < 0 && errno == ENOENT)
-                        return true;
-        }
-        return false;
+        return ANY_OF(path, f->all.path, f->all.n,
+                      !f->all.log[path - f->all.path] && access(*path, F_OK) < 0 &&
+                              errno == ENOENT);
 }
 
 static int scan_folder(const char *folder, bool every, struct found *f)

@@ -11,6 +11,7 @@
 #include "analysis/log/pack.h"
 #include "analysis/log/recover.h"
 #include "capo/frame_types.h"
+#include "core/base/among.h"
 #include "core/base/others_file.h"
 #include "core/base/xalloc.h"
 #include "core/log/log_write.h"
@@ -78,11 +79,7 @@ static bool is_held(const struct packing *p, const char *path)
 {
         _cleanup_free_ char *real = realpath(path, NULL);
 
-        for (size_t i = 0; real && i < p->n_held; i++) {
-                if (!strcmp(p->held[i], real))
-                        return true;
-        }
-        return false;
+        return real && ANY_OF(held, p->held, p->n_held, !strcmp(*held, real));
 }
 
 static void take_host(const struct capo_log_frame *f, struct finished *log)

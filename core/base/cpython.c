@@ -2,6 +2,7 @@
 /* Offsets belong to a minor release (they do not change within one) of the usual build on a 64-bit
  * machine: worked out with offsetof() from the headers of 3.9.18, 3.10.13, 3.11.7, 3.12.1, 3.13.0
  * and 3.14.10. A build where they do not hold gives no texts and does no harm. */
+#include "core/base/among.h"
 #include "core/base/cpython.h"
 #include "core/base/plain_text.h"
 
@@ -32,11 +33,7 @@ enum { STR = 40 };
 
 const struct capo_py_layout *capo_py_layout_of(int minor)
 {
-        for (size_t i = 0; i < N_ELEMENTS(layouts); i++) {
-                if (layouts[i].minor == minor)
-                        return &layouts[i];
-        }
-        return NULL;
+        return FIRST_OF(l, layouts, N_ELEMENTS(layouts), l->minor == minor);
 }
 
 bool capo_py_get(const struct capo_py *py, uint64_t from, size_t offset, void *to, size_t size)

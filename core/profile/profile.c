@@ -7,6 +7,7 @@
  * profiles and nothing is changed after loading, so any number of threads may read one. */
 #include <math.h>
 
+#include "core/base/among.h"
 #include "core/base/array.h"
 #include "core/base/layout.h"
 #include "core/profile/profile_file.h"
@@ -234,29 +235,17 @@ int capo_profile_fault(int rc, struct capo_fault *fault, const char *format, ...
 
 uint32_t capo_profile_modelled(const struct capo_profile *p)
 {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < p->n_rules; i++)
-                n += p->rules[i].basis == CAPO_BASIS_MODELLED;
-        return n;
+        return COUNT_OF(rule, p->rules, p->n_rules, rule->basis == CAPO_BASIS_MODELLED);
 }
 
 uint32_t capo_profile_turned(const struct capo_profile *p)
 {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < p->n_rows; i++)
-                n += capo_row_turned(&p->rows[i]);
-        return n;
+        return COUNT_OF(row, p->rows, p->n_rows, capo_row_turned(row));
 }
 
 uint32_t capo_profile_chunks(const struct capo_profile *p)
 {
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < p->n_rows; i++)
-                n += p->rows[i].chunk != 0;
-        return n;
+        return COUNT_OF(row, p->rows, p->n_rows, row->chunk);
 }
 
 const char *capo_profile_agreement(const struct capo_profile *p, bool allow_modelled,
