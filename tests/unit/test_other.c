@@ -80,6 +80,8 @@ static void fill(float *table)
  * looks for. */
 Test(other, every_version_has_its_place)
 {
+        extern const struct capo_tuner_v2 ncclTunerPlugin_v2;
+        extern const struct capo_tuner_v4 ncclTunerPlugin_v4;
         extern const struct capo_tuner_v5 ncclTunerPlugin_v5;
         extern const struct capo_profiler_v6 ncclProfiler_v6;
 
@@ -91,6 +93,8 @@ Test(other, every_version_has_its_place)
         for (int v = 1; v <= CAPO_PROFILER_ABI_NEWEST; v++)
                 cr_expect(capo_profiler_abis[v - 1]->version == v &&
                           capo_profiler_abis[v - 1]->events <= v);
+        cr_expect_eq(capo_tuner_abis[1]->own, &ncclTunerPlugin_v2);
+        cr_expect_eq(capo_tuner_abis[3]->own, &ncclTunerPlugin_v4);
         cr_expect_eq(capo_tuner_abis[4]->own, &ncclTunerPlugin_v5);
         cr_expect_eq(capo_profiler_abis[5]->own, &ncclProfiler_v6);
 }
