@@ -144,7 +144,8 @@ static void clean_folder(struct clean *clean, DIR *dir, const char *path, bool j
 
         go_through(clean, dir, path, true, &look);
         if (!look.n_old || (job && look.n_old < look.n_logs) ||
-            capo_segment_find(NULL, path, true, say_one, NULL) == 1) /* in use, or to be recovered */
+            capo_segment_find(NULL, path, true, say_one, NULL) ==
+                    1) /* in use, or to be recovered */
                 return;
         go_through(clean, dir, path, true, NULL);
         if (look.n_old == look.n_logs && clean->n_logs - before == look.n_logs)
