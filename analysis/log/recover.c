@@ -387,52 +387,59 @@ static bool is_log_of(const char *log, uint32_t uid)
         return lstat(log, &st) || st.st_uid == uid;
 }
 
+/* Copy the file @path in, and lock it, as @fd. */
+static int claim_segment(const char *path, struct capo_segment *seg, int *fd)
+{
+        int r;
+
+        *fd = open_segment(path);
+        r = *fd < 0 ? (*fd == -ENOENT ? -ESTALE : *fd) : attach_segment(*fd, seg);
+        if (r < 0)
+                return r;
+        r = lock_segment(*fd, seg->header);
+        if (r < 0)
+                capo_segment_unmap(seg);
+        return r;
+}
+
 int capo_segment_recover(const char *path, const char *log, struct capo_segment_info *out)
 {
-        _cleanup_close_ int fd = open_segment(path);
+        _cleanup_close_ int fd = -1;
         _cleanup_free_ char *absolute = log ? realpath(log, NULL) : NULL; /* NULL: not there yet */
         struct capo_segment seg;
         struct capo_segment_info info;
-        int r = fd < 0 ? (fd == -ENOENT ? -ESTALE : fd) : attach_segment(fd, &seg);
+        int r = claim_segment(path, &seg, &fd);
 
         if (r < 0)
                 return r;
-        r = lock_segment(fd, seg.header);
-        if (r < 0)
-                goto out;
         describe_segment(&seg, path, &info);
-        if (log) {
-                if (snprintf(info.log_path, sizeof info.log_path, "%s",
-                             absolute ? absolute : log) >= (int)sizeof info.log_path) {
-                        r = -ENAMETOOLONG;
-                        goto out;
-                }
-                memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
-        }
-        r = !is_log_of(seg.header->log_path, seg.header->uid) ? -EPERM
-            : !seg.header->log_path[0]                        ? -ENOENT
-                                       : drain_all(&seg, end_of_dead(&seg), -1);
+        if (log && snprintf(info.log_path, sizeof info.log_path, "%s", absolute ? absolute : log) >=
+                           (int)sizeof info.log_path)
+                r = -ENAMETOOLONG;
+        memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
+        if (r == 0)
+                r = !is_log_of(seg.header->log_path, seg.header->uid) ? -EPERM
+                    : !seg.header->log_path[0]                        ? -ENOENT
+                                               : drain_all(&seg, end_of_dead(&seg), -1);
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)
                 *out = info;
-out:
         capo_segment_unmap(&seg);
         return r;
 }
 
 int capo_segment_drop(const char *path)
 {
-        _cleanup_close_ int fd = open_segment(path);
+        _cleanup_close_ int fd = -1;
         struct capo_segment seg;
-        int r = fd < 0 ? (fd == -ENOENT ? -ESTALE : fd) : attach_segment(fd, &seg);
+        int r = claim_segment(path, &seg, &fd);
 
         if (r < 0)
                 return r;
-        r = lock_segment(fd, seg.header);
-        if (r == 0 && !is_homeless(seg.header))
+        if (!is_homeless(seg.header))
                 r = -EEXIST;
-        if (r == 0 && unlink(path))
+        else if (unlink(path))
                 r = -errno;
         capo_segment_unmap(&seg);
         return r;

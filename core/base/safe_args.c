@@ -10,55 +10,17 @@ struct word {
         size_t n;
 };
 
-/* Options of launchers, trainers and benchmarks, with - for _. */
-static const struct {
-        const char *name;
-        bool value; /* a number, or one of value_words[] */
-} options[] = {
-        {"nproc-per-node", true},
-        {"nnodes", true},
-        {"node-rank", true},
-        {"standalone", false},
-        {"max-restarts", true},
-        {"rank", true},
-        {"local-rank", true},
-        {"world-size", true},
-        {"ranks", true},
-        {"num-nodes", true},
-        {"num-gpus", true},
-        {"gpus", true},
-        {"batch-size", true},
-        {"micro-batch-size", true},
-        {"global-batch-size", true},
-        {"gradient-accumulation-steps", true},
-        {"seq-len", true},
-        {"seq-length", true},
-        {"max-seq-len", true},
-        {"num-layers", true},
-        {"hidden-size", true},
-        {"num-attention-heads", true},
-        {"epochs", true},
-        {"steps", true},
-        {"train-iters", true},
-        {"lr", true},
-        {"tensor-parallel-size", true},
-        {"pipeline-parallel-size", true},
-        {"data-parallel-size", true},
-        {"tensor-model-parallel-size", true},
-        {"pipeline-model-parallel-size", true},
-        {"context-parallel-size", true},
-        {"expert-model-parallel-size", true},
-        {"tp", true},
-        {"pp", true},
-        {"dp", true},
-        {"minbytes", true},
-        {"maxbytes", true},
-        {"stepfactor", true},
-        {"ngpus", true},
-        {"nthreads", true},
-        {"iters", true},
-        {"warmup-iters", true},
-};
+/* Options of launchers, trainers and benchmarks, with - for _. The value of each but --standalone is
+ * a number, or one of value_words[]. */
+static const char options[] =
+        " standalone nproc-per-node nnodes node-rank max-restarts rank local-rank "
+        "world-size ranks num-nodes num-gpus gpus batch-size micro-batch-size "
+        "global-batch-size gradient-accumulation-steps seq-len seq-length max-seq-len "
+        "num-layers hidden-size num-attention-heads epochs steps train-iters lr "
+        "tensor-parallel-size pipeline-parallel-size data-parallel-size "
+        "tensor-model-parallel-size pipeline-model-parallel-size context-parallel-size "
+        "expert-model-parallel-size tp pp dp minbytes maxbytes stepfactor ngpus "
+        "nthreads iters warmup-iters ";
 static const char *const value_words[] = {"auto", "gpu", "cpu"}, *const scripts[] = {".py",  ".sh",
                                                                                      ".jl",  ".pl",
                                                                                      ".lua", ".R"};
@@ -106,20 +68,17 @@ static bool is_safe_value(struct word w)
                strspn(text, "0123456789.,:x+-eEkKmMgGtTiB") == w.n;
 }
 
-/* The row of options[] that @w, without its value, is; -1: none. */
-static int option_of(struct word w)
+/* Is @w, without its value, one of options[]? */
+static bool is_option(struct word w)
 {
-        for (size_t i = 0;
-             w.n > 2 && w.text[0] == '-' && w.text[1] == '-' && i < N_ELEMENTS(options); i++) {
-                size_t n = strlen(options[i].name), k = 0;
+        char name[40] = " ";
 
-                while (k < n && k + 2 < w.n &&
-                       (w.text[k + 2] == '_' ? '-' : w.text[k + 2]) == options[i].name[k])
-                        k++;
-                if (k == n && w.n == n + 2)
-                        return (int)i;
-        }
-        return -1;
+        if (w.n < 3 || w.n > sizeof name - 1 || memcmp(w.text, "--", 2) || memchr(w.text, ' ', w.n))
+                return false;
+        for (size_t i = 2; i < w.n; i++)
+                name[i - 1] = w.text[i] == '_' ? '-' : w.text[i];
+        name[w.n - 1] = ' ';
+        return strstr(options, name) != NULL;
 }
 
 /* How many of the two arguments are an option that stays, with its value; 0: it does not. */
@@ -127,15 +86,14 @@ static unsigned option_words(struct word w, struct word next, bool benchmark)
 {
         const char *equals = memchr(w.text, '=', w.n);
         struct word name = {w.text, equals ? (size_t)(equals - w.text) : w.n}, value = next;
-        int row = option_of(name);
         bool letter =
                 benchmark && w.n == 2 && w.text[0] == '-' && isalpha((unsigned char)w.text[1]);
 
         if (equals)
                 value = (struct word){equals + 1, w.n - name.n - 1};
-        if (row >= 0 && !options[row].value)
+        if (is_word(name, "--standalone"))
                 return !equals;
-        if ((row < 0 && !letter) || !is_safe_value(value))
+        if ((!is_option(name) && !letter) || !is_safe_value(value))
                 return 0;
         return equals ? 1 : 2;
 }
@@ -152,8 +110,7 @@ static bool is_module(struct word w)
 /* A script, unless it may be the value of an option that nobody knows. */
 static bool is_script(struct word w, struct word before)
 {
-        bool after_option =
-                before.n && *before.text == '-' && before.n != 2 && option_of(before) < 0;
+        bool after_option = before.n && *before.text == '-' && before.n != 2 && !is_option(before);
 
         for (size_t i = 0; i < N_ELEMENTS(scripts); i++) {
                 if (*w.text != '-' && !after_option && !memchr(w.text, '=', w.n) &&

@@ -124,9 +124,8 @@ static size_t known_key(const char *text, size_t n)
         return 0;
 }
 
-/* The password of a URL whose "://" is at @text: where it begins and its size; false when there is
- * none. */
-static bool url_password(const char *text, size_t n, size_t *begin, size_t *size)
+/* The password of a URL whose "://" is at @text: its size, and where it begins; 0: there is none. */
+static size_t url_password(const char *text, size_t n, size_t *begin)
 {
         size_t end = 3, colon = 0, at = 0;
 
@@ -137,24 +136,23 @@ static bool url_password(const char *text, size_t n, size_t *begin, size_t *size
                         at = end;
         }
         *begin = colon + 1;
-        *size = at > colon ? at - *begin : 0;
-        return colon && *size;
+        return colon && at > colon ? at - *begin : 0;
 }
 
 /* A name with its value inside of an argument, at @text: of JSON ("token": "x"), of a URL
- * (?sig=x&), of a header (X-Api-Key: x). Sets where the value begins and its size. Return: whether
- * it is secret. */
-static bool named_value(const char *text, size_t n, size_t *begin, size_t *size)
+ * (?sig=x&), of a header (X-Api-Key: x). Return: the size of the value, where it is secret, and
+ * @begin; else 0. */
+static size_t named_value(const char *text, size_t n, size_t *begin)
 {
         size_t name = key_bytes(text, n), at = name;
         const char *ends;
 
         if (!name || !says_secret(text, name))
-                return false;
+                return 0;
         if (at < n && strchr("\"'", text[at]))
                 at++;
         if (at == n || !strchr(":=", text[at]))
-                return false;
+                return 0;
         ends = text[at++] == '=' ? " \"',;&}" : "\"',;}";
         while (at < n && text[at] == ' ')
                 at++;
@@ -165,40 +163,33 @@ static bool named_value(const char *text, size_t n, size_t *begin, size_t *size)
         *begin = at;
         while (at < n && !strchr(ends, text[at]))
                 at++;
-        *size = at - *begin;
-        return *size > 0;
+        return at - *begin;
 }
 
 /* One argument, of which nothing says that it is secret. */
 static void put_masked(struct line *l, const char *text, size_t n)
 {
         for (size_t at = 0; at < n;) {
-                bool begins = at == 0 || !isalnum((unsigned char)text[at - 1]);
-                size_t size = begins ? known_key(text + at, n - at) : 0, begin;
+                const char *p = text + at;
+                size_t left = n - at, keep = 0, hide = 0;
+                bool begins = at == 0 || !isalnum((unsigned char)p[-1]), bearer = false;
 
-                if (begins && !size)
-                        size = random_word(text + at, n - at);
-                if (size) {
-                        append_bytes(l, "***", 3);
-                        at += size;
-                } else if (begins && named_value(text + at, n - at, &begin, &size)) {
-                        append_bytes(l, text + at, begin);
-                        append_bytes(l, "***", 3);
-                        at += begin + size;
-                } else if (n - at > 3 && !memcmp(text + at, "://", 3) &&
-                           url_password(text + at, n - at, &begin, &size)) {
-                        append_bytes(l, text + at, begin);
-                        append_bytes(l, "***", 3);
-                        at += begin + size;
-                } else if (begins && n - at > 7 && !strncasecmp(text + at, "bearer ", 7)) {
-                        append_bytes(l, text + at, 7);
-                        append_bytes(l, "***", 3);
-                        at += 7;
-                        while (at < n && !strchr(" \"'", text[at]))
-                                at++;
-                } else {
-                        append_bytes(l, text + at++, 1);
+                if (begins)
+                        hide = known_key(p, left) ?: random_word(p, left) ?: named_value(p, left, &keep);
+                if (!hide && left > 3 && !memcmp(p, "://", 3))
+                        hide = url_password(p, left, &keep);
+                if (!hide && begins && left > 7 && !strncasecmp(p, "bearer ", 7)) {
+                        bearer = true;
+                        for (keep = 7; keep + hide < left && !strchr(" \"'", p[keep + hide]);)
+                                hide++;
                 }
+                if (!hide && !bearer) {
+                        append_bytes(l, text + at++, 1);
+                        continue;
+                }
+                append_bytes(l, p, keep);
+                append_bytes(l, "***", 3);
+                at += keep + hide;
         }
 }
 
