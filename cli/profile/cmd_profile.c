@@ -11,6 +11,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "cli/base/install_paths.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
@@ -472,7 +473,7 @@ static int export_profile(void *options, int n, char **words)
 {
         _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
         bool csv = ((struct export *)options)->csv;
-        uint32_t fit, choices;
+        uint32_t choices;
         int r;
 
         if (!p)
@@ -484,17 +485,17 @@ static int export_profile(void *options, int n, char **words)
                         p->file);
         r = csv ? capo_profile_write_csv(p, stdout, stderr) : capo_profile_write(p, stdout);
         if (r < 0)
-                capo_error("%s: %s", p->file, strerror(-r));
-        fit = capo_profile_csv_rows(p, &choices);
-        if (csv && choices && !fit)
+                return capo_fail(CAPO_EXIT_FAIL, "%s: %s", p->file, strerror(-r));
+        choices = COUNT_OF(row, p->rows, p->n_rows, row->algo);
+        if (csv && choices && !r)
                 return capo_fail(CAPO_EXIT_FAIL,
                                  "%s: the CSV is empty: none of %s can be said without the "
                                  "conditions above, which a CSV does not have",
                                  p->file, capo_text_plural(choices, "row", NULL));
-        if (csv && fit < choices)
-                capo_warn("%s: %u of %s left out of the CSV", p->file, choices - fit,
+        if (csv && (uint32_t)r < choices)
+                capo_warn("%s: %u of %s left out of the CSV", p->file, choices - (uint32_t)r,
                           capo_text_plural(choices, "row", NULL));
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        return CAPO_EXIT_OK;
 }
 
 #define STATUS   "0; 1 the profile is wrong or cannot be read, 2 wrong command line."

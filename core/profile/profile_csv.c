@@ -247,7 +247,7 @@ static bool when_fits_csv(const struct capo_when *w)
 
 /* One thing that is left out, said once. What it is called is somebody's text, and @to a terminal,
  * perhaps. */
-static int __attribute__((format(printf, 4, 5)))
+static void __attribute__((format(printf, 4, 5)))
 report_omission(FILE *to, const struct capo_profile *p, uint32_t line, const char *format, ...)
 {
         char text[1024], what[600];
@@ -256,57 +256,33 @@ report_omission(FILE *to, const struct capo_profile *p, uint32_t line, const cha
         va_start(args, format);
         vsnprintf(what, sizeof what, format, args);
         va_end(args);
-        if (to) {
-                snprintf(text, sizeof text, "%s:%u: CSV cannot say %s", p->file, line, what);
-                capo_plain(text, strlen(text), false, true);
+        snprintf(text, sizeof text, "%s:%u: CSV cannot say %s", p->file, line, what);
+        capo_plain(text, strlen(text), false, true);
+        if (to)
                 fprintf(to, "%s\n", text);
-        }
-        return 1;
 }
 
 /* What of @row has no field. */
-static int lose_of_row(FILE *to, const struct capo_profile *p, const struct capo_row *row)
+static void lose_of_row(FILE *to, const struct capo_profile *p, const struct capo_row *row)
 {
         char turned[CAPO_TURNED_TEXT];
-        int lost = 0;
 
         if (capo_row_turned(row))
-                lost += report_omission(to, p, row->line, "\"%s\"",
-                                        capo_row_turned_text(row, turned, sizeof turned));
+                report_omission(to, p, row->line, "\"%s\"",
+                                capo_row_turned_text(row, turned, sizeof turned));
         else if (!row->algo)
-                lost += report_omission(
-                        to, p, row->line,
-                        "\"leave to NCCL\"; lines with wider conditions may apply there");
+                report_omission(to, p, row->line,
+                                "\"leave to NCCL\"; lines with wider conditions may apply there");
         if (row->chunk)
-                lost += report_omission(to, p, row->line, "chunk");
+                report_omission(to, p, row->line, "chunk");
         if (row->predicted)
-                lost += report_omission(to, p, row->line, "\"predicted\"");
-        return lost;
-}
-
-static bool rule_fits_csv(const struct capo_rule *rule)
-{
-        return when_fits_csv(&rule->when) && rule->basis != CAPO_BASIS_MODELLED;
-}
-
-uint32_t capo_profile_csv_rows(const struct capo_profile *p, uint32_t *choices)
-{
-        uint32_t fit = 0;
-
-        *choices = 0;
-        for (uint32_t i = 0; i < p->n_rows; i++) {
-                const struct capo_row *row = &p->rows[i];
-
-                *choices += row->algo != 0;
-                fit += row->algo && !row->predicted && rule_fits_csv(&p->rules[row->rule]);
-        }
-        return fit;
+                report_omission(to, p, row->line, "\"predicted\"");
 }
 
 int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_out)
 {
         _cleanup_free_ uint32_t *order = NULL;
-        int lost = 0, n_rules;
+        int lines = 0, n_rules;
         char text[400];
 
         fputs("# collective,min_bytes,max_bytes,algorithm,protocol,channels,nodes,ranks,pipe_ops,reg_buff\n",
@@ -316,25 +292,25 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                 return n_rules;
         for (int i = 0; i < n_rules; i++) {
                 const struct capo_rule *rule = &p->rules[order[i]];
+                bool fits = when_fits_csv(&rule->when),
+                     modelled = rule->basis == CAPO_BASIS_MODELLED;
 
                 if (rule->n_constants)
-                        lost += report_omission(left_out, p, rule->line, "constants");
-                else if (!when_fits_csv(&rule->when))
-                        lost += report_omission(left_out, p, rule->line, "%s",
-                                                capo_when_print(&rule->when, text, sizeof text));
-                else if (rule->basis == CAPO_BASIS_MODELLED)
-                        lost += report_omission(
-                                left_out, p, rule->line,
-                                "\"modelled\": its lines would hold without being allowed");
-                if (!rule_fits_csv(rule))
-                        continue;
-                for (int c = 0; c < CAPO_NCCL_COLLS; c++) {
+                        report_omission(left_out, p, rule->line, "constants");
+                else if (!fits)
+                        report_omission(left_out, p, rule->line, "%s",
+                                        capo_when_print(&rule->when, text, sizeof text));
+                else if (modelled)
+                        report_omission(left_out, p, rule->line,
+                                        "\"modelled\": its lines would hold without being allowed");
+                for (int c = 0; c < CAPO_NCCL_COLLS && fits && !modelled; c++) {
                         for (uint32_t n = 0; n < rule->count[c]; n++) {
                                 const struct capo_row *row = &p->rows[rule->first[c] + n];
 
-                                lost += lose_of_row(left_out, p, row);
+                                lose_of_row(left_out, p, row);
                                 if (!row->algo || row->predicted)
                                         continue;
+                                lines++;
                                 fprintf(out, "%s,%llu,%llu,%s,%s,%d,%d,%d,%d,%d\n",
                                         capo_coll_word(c), (unsigned long long)row->from,
                                         (unsigned long long)row->upto, capo_algo_word(row->algo),
@@ -345,5 +321,5 @@ int capo_profile_write_csv(const struct capo_profile *p, FILE *out, FILE *left_o
                         }
                 }
         }
-        return fflush(out) || ferror(out) ? -EIO : lost;
+        return fflush(out) || ferror(out) ? -EIO : lines;
 }

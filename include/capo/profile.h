@@ -222,12 +222,8 @@ int capo_profile_write(const struct capo_profile *profile, FILE *out);
 /** capo_profile_write_csv() - as NVIDIA's example-tuner CSV (10 fields). The format has no
  * conditions other than nodes, ranks, pipe_ops and reg_buff, no modelled rules, no "leave to
  * NCCL", no constants, no chunks and no overridden calls. Such things are left out, each named
- * once through @left_out (may be NULL). Return: number of things left out, or -errno. */
+ * once through @left_out (may be NULL). Return: number of lines, or -errno. */
 int capo_profile_write_csv(const struct capo_profile *profile, FILE *out, FILE *left_out);
-
-/** capo_profile_csv_rows() - how many rows it writes, of the @choices rows that choose something.
- */
-uint32_t capo_profile_csv_rows(const struct capo_profile *profile, uint32_t *choices);
 
 /** capo_profile_modelled() - number of its modelled rules. */
 uint32_t capo_profile_modelled(const struct capo_profile *profile);

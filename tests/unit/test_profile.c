@@ -361,7 +361,7 @@ Test(profile, csv_of_8_9_and_10_fields)
         cr_expect_eq(p->rows[1].line, 3);
         cr_expect_eq(p->rules[1].when.pipe_ops.min, 4);
         cr_expect_eq(p->rules[2].when.reg_buff, -1);
-        cr_expect_eq(capo_profile_write_csv(p, f, NULL), 0);
+        cr_expect_eq(capo_profile_write_csv(p, f, NULL), 3);
         fclose(f);
         cr_expect(strstr(csv, "allreduce,65537,8589934592,ring,ll128,-1,-1,-1,4,-1\n"), "%s", csv);
         capo_profile_free(p);
