@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "analysis/job/skew_follow.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 
 #define AS_LATE 0.8 /* of the worst rank's lateness: it is late with it */
@@ -91,13 +92,13 @@ static uint32_t find_waiting(const struct capo_job *job, uint32_t process, uint3
  * came. */
 static void measure_lateness(struct capo_job_comm *c)
 {
-        struct capo_skew *skew = c->skew;
+        struct capo_skew_rank *rank = c->skew->ranks;
         double most = 0;
 
         for (uint32_t k = 0; k < c->n_members; k++)
-                most = fmax(most, skew->ranks[k].wait_ns);
+                most = fmax(most, rank[k].wait_ns);
         for (uint32_t k = 0; k < c->n_members; k++)
-                skew->ranks[k].late_ns = (most - skew->ranks[k].wait_ns) * (double)c->n_calls;
+                rank[k].late_ns = (most - rank[k].wait_ns) * (double)c->n_calls;
 }
 
 /* Does the waiting of member @k elsewhere, beyond that of the others, explain its lateness here? */
@@ -201,11 +202,8 @@ bool capo_skew_is_alike(const struct capo_job_comm *c, uint32_t k, uint32_t memb
 
 uint32_t capo_skew_alike(const struct capo_job_comm *c, uint32_t member)
 {
-        uint32_t n = 0;
-
-        for (uint32_t k = 0; k < c->n_members; k++)
-                n += capo_skew_is_alike(c, k, member);
-        return n;
+        return COUNT_OF(m, c->members, c->n_members,
+                        capo_skew_is_alike(c, (uint32_t)(m - c->members), member));
 }
 
 void capo_skew_follow(struct capo_job *job)

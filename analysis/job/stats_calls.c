@@ -4,6 +4,7 @@
  * behind long silences that the sample lacks are fetched in a second reading, when there are any.
  */
 #include "capo/frame_types.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
@@ -129,14 +130,9 @@ void job_seen_until(struct reading *rd, uint64_t t)
 static bool any_untimed(const struct reading *rd, const struct capo_log_columns *c, uint32_t from,
                         uint32_t to)
 {
-        while (to-- > from) {
-                const struct capo_log_shape *s = &rd->shapes[c->shape[to]];
-
-                if (s->clock == CAPO_CLOCK_HOST && s->bytes &&
-                    capo_call_kind(s->call) != CAPO_KIND_OTHER)
-                        return true;
-        }
-        return false;
+        return ANY_OF(id, c->shape + from, to - from,
+                      rd->shapes[*id].clock == CAPO_CLOCK_HOST && rd->shapes[*id].bytes &&
+                              capo_call_kind(rd->shapes[*id].call) != CAPO_KIND_OTHER);
 }
 
 /* The first collective from call @i on (timed, it stands behind later ones) came after a silence of @ns. If a call between the silence

@@ -6,6 +6,7 @@
 #include "analysis/job/skew.h"
 #include "analysis/job/stats.h"
 #include "analysis/job/stats_private.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -20,6 +21,11 @@
  * time. */
 #define APART_NS 60000000000
 
+static bool same_string(const char *a, const char *b)
+{
+        return a == b || (a && b && !strcmp(a, b));
+}
+
 /* The clock of one booted kernel. */
 struct clock {
         int64_t ahead_ns;     /* compared with the first clock */
@@ -32,16 +38,13 @@ struct clock {
  * else the first. */
 static uint32_t first_clock(const struct capo_job *job)
 {
-        char here[64] = "";
+        const struct capo_job_process *here;
+        char boot[64] = "";
 
-        capo_alive_text("/proc/sys/kernel/random/boot_id", here, sizeof here);
-        for (uint32_t i = 0; i < job->n_processes && *here; i++) {
-                const char *boot = capo_job_info(&job->processes[i], CAPO_INFO_BOOT_ID);
-
-                if (boot && !strcmp(boot, here))
-                        return job->processes[i].clock;
-        }
-        return job->processes[0].clock;
+        capo_alive_text("/proc/sys/kernel/random/boot_id", boot, sizeof boot);
+        here = FIRST_OF(p, job->processes, *boot ? job->n_processes : 0,
+                        same_string(capo_job_info(p, CAPO_INFO_BOOT_ID), boot));
+        return here ? here->clock : job->processes[0].clock;
 }
 
 static struct clock *clock_of(const struct capo_job *job, const struct capo_job_member *m,
@@ -127,11 +130,6 @@ static void job_set_clocks(struct capo_job *job)
                         m->t_destroyed_ns -= m->t_destroyed_ns ? ahead : 0;
                 }
         }
-}
-
-static bool same_string(const char *a, const char *b)
-{
-        return a == b || (a && b && !strcmp(a, b));
 }
 
 /* Where a process says that it runs. */

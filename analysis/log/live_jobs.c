@@ -2,6 +2,7 @@
 /* The first part of each log is mostly enough: its communicators are there. Only if that leaves
  * more than one job are the logs read to the end, for communicators made late and for end times. */
 #include "capo/frame_types.h"
+#include "core/base/among.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
@@ -129,17 +130,8 @@ static void read_all(struct all *all, uint64_t most)
 
 static bool has_several_groups(struct all *all)
 {
-        uint32_t first = UINT32_MAX;
-
-        for (uint32_t i = 0; i < all->n; i++) {
-                if (!all->log[i].readable)
-                        continue;
-                if (first == UINT32_MAX)
-                        first = group_of(all, i);
-                else if (group_of(all, i) != first)
-                        return true;
-        }
-        return false;
+        return COUNT_OF(s, all->log, all->n,
+                        s->readable && group_of(all, (uint32_t)(s - all->log)) == s - all->log) > 1;
 }
 
 static bool same_folder(const struct said *a, const struct said *b)

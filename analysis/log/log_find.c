@@ -221,15 +221,13 @@ static void say_others(const char *name, const struct found *f, uint32_t job)
 /* Is log @i in a folder of @job, or is there no job at all? */
 static bool is_beside_job(const struct found *f, size_t i, uint32_t job)
 {
-        _cleanup_free_ char *of = folder_of(f->all.path[i]);
+        const char *path = f->all.path[i];
+        size_t n = capo_log_folder_size(path);
 
-        for (size_t k = 0; f->n_jobs && k < f->all.n; k++) {
-                _cleanup_free_ char *other = f->job[k] == job ? folder_of(f->all.path[k]) : NULL;
-
-                if (other && !strcmp(of, other))
-                        return true;
-        }
-        return !f->n_jobs;
+        return !f->n_jobs ||
+               ANY_OF(other, f->all.path, f->all.n,
+                      f->job[other - f->all.path] == job && capo_log_folder_size(*other) == n &&
+                              !memcmp(*other, path, n));
 }
 
 /* Take the logs of @job, and the unreadable ones: their job is unknown, and the page must mention

@@ -2,6 +2,7 @@
 /* A layout is kept as runs of equal nodes, which makes a job of a thousand nodes as small as one of
  * two. Where the order does not matter, texts and comparisons use the order of rising size. */
 #include "capo/env.h"
+#include "core/base/among.h"
 #include "core/base/layout.h"
 #include "core/base/text.h"
 
@@ -45,11 +46,7 @@ uint32_t capo_layout_smallest(const struct capo_layout *l)
 
 uint32_t capo_layout_largest(const struct capo_layout *l)
 {
-        uint32_t most = 0;
-
-        for (uint32_t i = 0; i < l->n_runs; i++)
-                most = l->runs[i].ranks > most ? l->runs[i].ranks : most;
-        return most;
+        return (uint32_t)MOST_OF(run, l->runs, l->n_runs, run->ranks);
 }
 
 bool capo_layout_ordered(const struct capo_layout *l) { return l->n_nodes > 2 && l->n_runs > 1; }

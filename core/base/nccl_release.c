@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/among.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
@@ -50,11 +51,7 @@ static bool is_known_call(const char *name)
 #include "capo/nccl_calls.def"
         };
 
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (!strcmp(names[i], name))
-                        return true;
-        }
-        return false;
+        return ANY_OF(known, names, N_ELEMENTS(names), !strcmp(*known, name));
 }
 
 void capo_nccl_strange(char *list, size_t room, const char *name)

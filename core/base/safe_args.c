@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An argument stays only for what it is known to be. Nobody can list the shapes of secrets. */
+#include "core/base/among.h"
 #include "core/base/safe_args.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"
@@ -56,10 +57,8 @@ static bool is_safe_value(struct word w)
 {
         char text[17];
 
-        for (size_t i = 0; i < N_ELEMENTS(value_words); i++) {
-                if (is_word(w, value_words[i]))
-                        return true;
-        }
+        if (ANY_OF(known, value_words, N_ELEMENTS(value_words), is_word(w, *known)))
+                return true;
         if (!w.n || w.n >= sizeof text)
                 return false;
         memcpy(text, w.text, w.n);
@@ -100,11 +99,7 @@ static unsigned option_words(struct word w, struct word next, bool benchmark)
 
 static bool is_module(struct word w)
 {
-        for (size_t i = 0; i < w.n; i++) {
-                if (!isalnum((unsigned char)w.text[i]) && w.text[i] != '_' && w.text[i] != '.')
-                        return false;
-        }
-        return w.n > 0;
+        return w.n && ALL_OF(c, w.text, w.n, isalnum((unsigned char)*c) || *c == '_' || *c == '.');
 }
 
 /* A script, unless it may be the value of an option that nobody knows. */
@@ -112,12 +107,8 @@ static bool is_script(struct word w, struct word before)
 {
         bool after_option = before.n && *before.text == '-' && before.n != 2 && !is_option(before);
 
-        for (size_t i = 0; i < N_ELEMENTS(scripts); i++) {
-                if (*w.text != '-' && !after_option && !memchr(w.text, '=', w.n) &&
-                    ends_with(w, scripts[i]))
-                        return true;
-        }
-        return false;
+        return *w.text != '-' && !after_option && !memchr(w.text, '=', w.n) &&
+               ANY_OF(end, scripts, N_ELEMENTS(scripts), ends_with(w, *end));
 }
 
 struct safe_line {

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/base/among.h"
 #include "core/base/secret.h"
 #include "core/base/util.h"
 
@@ -44,14 +45,10 @@ static bool says_secret(const char *name, size_t n)
                             islower((unsigned char)word[size - 1]))
                                 break;
                 }
-                for (size_t i = 0; i < N_ELEMENTS(words); i++) {
-                        if (word_is(word, size, words[i]))
-                                return true;
-                }
-                for (size_t i = 0; last && i < N_ELEMENTS(before_key); i++) {
-                        if (word_is(word, size, "key") && word_is(last, n_last, before_key[i]))
-                                return true;
-                }
+                if (ANY_OF(of, words, N_ELEMENTS(words), word_is(word, size, *of)) ||
+                    (last && word_is(word, size, "key") &&
+                     ANY_OF(of, before_key, N_ELEMENTS(before_key), word_is(last, n_last, *of))))
+                        return true;
                 last = word;
                 n_last = size;
                 if (at + size < n && isupper((unsigned char)word[size]))

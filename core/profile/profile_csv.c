@@ -10,6 +10,7 @@
  * know into all-reduce, ring or simple; here it is an error. */
 #include <math.h>
 
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
 #include "core/profile/match.h"
@@ -236,11 +237,8 @@ static bool when_fits_csv(const struct capo_when *w)
         const struct capo_range *other[] = {&w->min_local, &w->max_local, &w->nccl, &w->ring_gbs,
                                             &w->tree_gbs};
 
-        for (size_t i = 0; i < sizeof other / sizeof *other; i++) {
-                if (other[i]->max != -1)
-                        return false;
-        }
-        return is_single_value(w->nodes) && is_single_value(w->ranks) &&
+        return ALL_OF(range, other, N_ELEMENTS(other), (*range)->max == -1) &&
+               is_single_value(w->nodes) && is_single_value(w->ranks) &&
                is_single_value(w->pipe_ops) && !w->layout && !w->trays && !w->class_name &&
                !w->comm && !w->link;
 }
