@@ -116,7 +116,7 @@ static bool is_instance(const struct search *s, const char *at, const char *line
                      9)) /* the launcher's traceback only says that a process failed */
                 return !capo_line_has(
                         capo_exception_line(at, line),
-                        "ChildFailedError|initialization failed due to an exception|Engine core initialization failed");
+                        "ChildFailedError|CalledProcessError|initialization failed due to an exception|Engine core initialization failed");
         if (s->row->of == CAPO_EVIDENCE_NODE) /* "State: Down" means nothing elsewhere */
                 return t->n[CAPO_EVIDENCE_NODE];
         if (s->row->of == CAPO_EVIDENCE_DEBUG) /* what it prints about NICs has no prefix */
