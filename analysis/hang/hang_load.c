@@ -126,7 +126,7 @@ static void tell_life(const struct capo_job *job, uint32_t i, uint8_t known, uin
                 moment->at_ns = 0;
         p->stale = !final && !moment->at_ns;
         p->end_ns = jp->header.t0_real_ns + jp->last_ns;
-        if (known == CAPO_HANG_IS_ALIVE || known == CAPO_HANG_IS_STOPPED) {
+        if (known >= CAPO_HANG_IS_ALIVE) {
                 p->life = known == CAPO_HANG_IS_ALIVE ? CAPO_HANG_ALIVE : CAPO_HANG_STOPPED;
                 p->end_ns = now_ns;
         } else if (moment->at_ns) { /* it may be on another node; nothing newer is known */
@@ -153,7 +153,7 @@ static void tell_lives(const struct capo_job *job, const uint8_t *known, uint64_
                 struct capo_hang_process *p = &out->processes[i];
 
                 tell_life(job, i, known[i], now_ns, p, &moments[i]);
-                alive |= known[i] == CAPO_HANG_IS_ALIVE || known[i] == CAPO_HANG_IS_STOPPED;
+                alive |= known[i] >= CAPO_HANG_IS_ALIVE;
                 over &= p->ending != CAPO_HANG_RUNS;
                 if (!p->stale && p->end_ns > last)
                         last = p->end_ns;

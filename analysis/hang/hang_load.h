@@ -6,15 +6,13 @@
 #include "analysis/hang/hang_verdict.h"
 #include "analysis/job/job.h"
 
-/* What is known of a process besides its log. */
+/* What is known of a process besides its log. It lives from CAPO_HANG_IS_ALIVE on. */
 enum capo_hang_known {
         CAPO_HANG_BY_LOG,   /* nothing */
+        CAPO_HANG_IS_DEAD,  /* its log has how and when it ended */
         CAPO_HANG_IS_ALIVE, /* it runs, and its log is current */
         CAPO_HANG_IS_STOPPED,
-        CAPO_HANG_IS_DEAD, /* its log has how and when it ended */
 };
-#include "analysis/hang/hang_verdict.h"
-#include "analysis/job/job.h"
 
 /** capo_hang_read() - processes and communicators of @job, in its order
  * @known: enum capo_hang_known, by process
@@ -27,7 +25,7 @@ enum capo_hang_known {
  * within half a second of the job's last sign of life, their end is no cause: the state before it
  * is judged.
  *
- * Return: 0; -ENOMEM; -errno of opening a log. Call capo_hang_job_finish() in any case. Names
+ * Return: 0; -errno of opening a log. Call capo_hang_job_finish() in any case. Names
  * belong to @job. */
 int capo_hang_read(const struct capo_job *job, const uint8_t *known, uint64_t now_ns,
                    struct capo_hang_job *out, uint32_t *n_stale);

@@ -62,8 +62,7 @@ const char *hang_ending(const struct hang_page *p, uint32_t process)
 bool hang_lives_here(const struct hang_page *page, uint32_t process)
 {
         return page->known && page->here && page->here[process] &&
-               (page->known[process] == CAPO_HANG_IS_ALIVE ||
-                page->known[process] == CAPO_HANG_IS_STOPPED);
+               page->known[process] >= CAPO_HANG_IS_ALIVE;
 }
 
 const char *hang_call(const struct hang_page *page, const struct capo_hang_call *call)

@@ -5,6 +5,7 @@
 
 #include "capo/msg.h"
 #include "cli/hang/cmd_hang.h"
+#include "core/base/among.h"
 #include "core/base/clock.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/live_jobs.h"
@@ -15,6 +16,7 @@
 
 struct segments {
         struct capo_segment_info *v;
+        bool *named; /* by a PID among the words */
         uint32_t n;
 };
 
@@ -77,14 +79,15 @@ static bool is_started_by(const struct capo_segment_info *s, int pid)
         return false;
 }
 
-/* Is @pid the pid of @s or, if it is that of no recorded process, of its launcher? */
-static bool is_named(const struct segments *all, const struct capo_segment_info *s, int pid)
+/* Mark the process with the pid @word or, if it is that of no recorded process, those that it started. */
+static void name_segments(struct segments *all, const char *word)
 {
-        bool own = false;
+        int pid = atoi(word);
+        bool own = ANY_OF(s, all->v, all->n, has_number(s, pid));
 
-        for (uint32_t k = 0; k < all->n && !own; k++)
-                own = has_number(&all->v[k], pid);
-        return own ? has_number(s, pid) : is_started_by(s, pid);
+        all->named = all->named ?: xcalloc(all->n + 1, sizeof *all->named);
+        for (uint32_t i = 0; i < all->n; i++)
+                all->named[i] |= own ? has_number(&all->v[i], pid) : is_started_by(&all->v[i], pid);
 }
 
 /* DIR@2: that job alone, whatever else runs there. */
@@ -97,34 +100,17 @@ static bool is_numbered(const char *word)
                stat(word, &st) != 0;
 }
 
-static bool has_log(const struct capo_log_paths *paths, const char *log_path)
-{
-        for (size_t i = 0; i < paths->n; i++) {
-                if (capo_log_path_is(paths->path[i], log_path))
-                        return true;
-        }
-        return false;
-}
-
 /* Is process @s meant: by its pid or that of another process of its job, or by the folder of its
  * log? */
 static bool is_process_meant(const struct segments *all, const struct capo_segment_info *s, int n,
                              char **words, const struct capo_log_paths *paths)
 {
-        bool numbered = false;
-
-        for (int i = 0; i < n; i++) {
-                int pid = is_pid(words[i]) ? atoi(words[i]) : 0;
-
-                for (uint32_t k = 0; pid && k < all->n; k++) {
-                        if (is_named(all, &all->v[k], pid) &&
-                            (s == &all->v[k] || same_folder(all->v[k].log_path, s->log_path)))
-                                return true;
-                }
-                numbered |= is_numbered(words[i]);
-        }
-        if (numbered)
-                return has_log(paths, s->log_path);
+        if (all->named &&
+            ANY_OF(k, all->v, all->n,
+                   all->named[k - all->v] && (k == s || same_folder(k->log_path, s->log_path))))
+                return true;
+        if (ANY_OF(word, words, n, is_numbered(*word)))
+                return ANY_OF(path, paths->path, paths->n, capo_log_path_is(*path, s->log_path));
         for (size_t i = 0; i < paths->n_folders; i++) {
                 _cleanup_free_ char *real = realpath(paths->folder[i], NULL);
 
@@ -153,46 +139,29 @@ static void gather_segment(struct hang_logs *logs, const struct capo_segment_inf
         add_log(logs, s->log_path, log, (struct hang_log){s->pid, s->here, known});
 }
 
-static bool is_read(const struct segments *all, const struct hang_logs *logs, const char *path)
+/* Was the process that writes this log read from its memory? */
+static bool is_read(const struct hang_logs *logs, const char *path)
 {
-        /* memory comes before files */
-        for (size_t i = 0; i < logs->paths.n && logs->v[i].pid; i++) {
-                for (uint32_t k = 0; k < all->n; k++) {
-                        if (all->v[k].pid == logs->v[i].pid &&
-                            capo_log_path_is(path, all->v[k].log_path))
-                                return true;
-                }
-        }
-        return false;
+        return ANY_OF(own, logs->paths.path, logs->paths.n,
+                      logs->v[own - logs->paths.path].pid && capo_log_path_is(path, *own));
 }
 
-/* The job of a process whose PID is in @words; CAPO_LOG_NO_JOB: none is named. */
-static uint32_t find_named_job(const struct hang_logs *logs, const struct segments *all,
-                               const uint32_t *job, int n, char **words)
-{
-        for (int w = 0; w < n; w++) {
-                for (uint32_t k = 0; is_pid(words[w]) && k < all->n; k++) {
-                        for (size_t i = 0;
-                             i < logs->paths.n && is_named(all, &all->v[k], atoi(words[w])); i++) {
-                                if (logs->v[i].pid == all->v[k].pid &&
-                                    !strcmp(logs->paths.path[i], all->v[k].log_path))
-                                        return job[i];
-                        }
-                }
-        }
-        return CAPO_LOG_NO_JOB;
-}
-
-/* The newest job with a running process; CAPO_LOG_NO_JOB: none. */
-static uint32_t find_living_job(const struct hang_logs *logs, const uint32_t *job)
+/* The job of a process that the words name; else the newest with a running process;
+ * CAPO_LOG_NO_JOB: none. */
+static uint32_t choose_job(const struct hang_logs *logs, const struct segments *all,
+                           const uint32_t *job, bool *named)
 {
         uint32_t newest = CAPO_LOG_NO_JOB;
 
         for (size_t i = 0; i < logs->paths.n; i++) {
-                bool lives = logs->v[i].known == CAPO_HANG_IS_ALIVE ||
-                             logs->v[i].known == CAPO_HANG_IS_STOPPED;
-
-                if (lives && job[i] != CAPO_LOG_NO_JOB &&
+                if (job[i] == CAPO_LOG_NO_JOB)
+                        continue;
+                *named = all->named && ANY_OF(s, all->v, all->n,
+                                              all->named[s - all->v] && s->pid == logs->v[i].pid &&
+                                                      !strcmp(s->log_path, logs->paths.path[i]));
+                if (*named)
+                        return job[i];
+                if (logs->v[i].known >= CAPO_HANG_IS_ALIVE &&
                     (newest == CAPO_LOG_NO_JOB || job[i] > newest))
                         newest = job[i];
         }
@@ -201,87 +170,76 @@ static uint32_t find_living_job(const struct hang_logs *logs, const uint32_t *jo
 
 /* Of several jobs, take the named one, else the newest that runs, else the newest; mention the
  * others. */
-static int one_job(struct hang_logs *logs, const struct segments *all, int n_words, char **words)
+static int one_job(struct hang_logs *logs, const struct segments *all)
 {
         struct capo_log_paths *paths = &logs->paths;
         _cleanup_free_ uint32_t *job = xcalloc(paths->n + 1, sizeof *job);
         _cleanup_free_ struct capo_log_job *jobs = NULL;
+        int n_jobs = capo_log_jobs(paths, job, &jobs);
         uint32_t wanted;
+        bool named = false, runs;
         size_t n = 0;
-        int n_jobs;
 
-        n_jobs = capo_log_jobs(paths, job, &jobs);
         if (n_jobs <= 1)
                 return n_jobs < 0 ? n_jobs : 0;
-        wanted = find_named_job(logs, all, job, n_words, words);
-        if (wanted == CAPO_LOG_NO_JOB) {
-                uint32_t living = find_living_job(logs, job);
-                bool runs = living != CAPO_LOG_NO_JOB;
-
-                wanted = runs ? living : (uint32_t)n_jobs - 1;
+        wanted = choose_job(logs, all, job, &named);
+        runs = wanted != CAPO_LOG_NO_JOB;
+        wanted = runs ? wanted : (uint32_t)n_jobs - 1;
+        if (!named)
                 capo_info(
                         "there are %d jobs; this is the newest%s (%u process%s); name a folder or a pid for another",
                         n_jobs, runs ? " that runs" : "", jobs[wanted].n_logs,
                         jobs[wanted].n_logs == 1 ? "" : "es");
-        }
         for (size_t i = 0; i < paths->n; i++) {
                 if (job[i] == wanted || job[i] == CAPO_LOG_NO_JOB) {
                         logs->v[n] = logs->v[i];
                         paths->log[n] = paths->log[i];
                         paths->path[n++] = paths->path[i];
-                } else {
-                        free(paths->path[i]);
-                        capo_log_close(paths->log[i]);
+                        continue;
                 }
+                free(paths->path[i]);
+                capo_log_close(paths->log[i]);
         }
         paths->n = n;
         return 0;
 }
 
 /* Add the other logs in @folder of jobs with a running process. */
-static int add_rest_of_jobs(struct hang_logs *logs, const struct segments *all, const char *folder)
+static void add_rest_of_jobs(struct hang_logs *logs, const char *folder)
 {
         struct capo_log_paths *jobs = NULL;
         size_t n_jobs = 0;
-        int r = capo_log_find_jobs(folder, &jobs, &n_jobs);
 
-        for (size_t j = 0; j < n_jobs; j++) {
-                bool wanted = false;
+        capo_log_find_jobs(folder, &jobs, &n_jobs);
+        for (struct capo_log_paths *job = jobs; job < jobs + n_jobs; job++) {
+                bool wanted = ANY_OF(path, job->path, job->n, is_read(logs, *path));
 
-                for (size_t k = 0; k < jobs[j].n && !wanted; k++)
-                        wanted = is_read(all, logs, jobs[j].path[k]);
-                for (size_t k = 0; k < jobs[j].n && wanted; k++) {
-                        if (!is_read(all, logs, jobs[j].path[k]))
-                                move_log(logs, &jobs[j], k);
+                for (size_t k = 0; k < job->n && wanted; k++) {
+                        if (!is_read(logs, job->path[k]))
+                                move_log(logs, job, k);
                 }
-                capo_log_paths_finish(&jobs[j]);
+                capo_log_paths_finish(job);
         }
         free(jobs);
-        return r;
 }
 
 /* Add the logs of ended processes, which are beside those of the processes read from memory. */
-static void add_logs_beside(struct hang_logs *logs, const struct segments *all)
+static void add_logs_beside(struct hang_logs *logs)
 {
         size_t n_own = logs->paths.n;
 
         for (size_t i = 0; i < n_own; i++) {
                 const char *own = logs->paths.path[i];
                 _cleanup_free_ char *folder = xstrndup(own, capo_log_folder_size(own));
-                bool seen = !*folder;
 
-                for (size_t k = 0; k < i && !seen; k++)
-                        seen = same_folder(logs->paths.path[k], own);
-                if (!seen)
-                        add_rest_of_jobs(logs, all, folder);
+                if (*folder && !ANY_OF(before, logs->paths.path, i, same_folder(*before, own)))
+                        add_rest_of_jobs(logs, folder);
         }
 }
 
 static void mark_living(struct hang_logs *logs)
 {
-        for (size_t i = 0; i < logs->paths.n; i++)
-                logs->live |= logs->v[i].known == CAPO_HANG_IS_ALIVE ||
-                              logs->v[i].known == CAPO_HANG_IS_STOPPED;
+        logs->live |= ANY_OF(log, logs->v, logs->paths.n, log->known >= CAPO_HANG_IS_ALIVE);
 }
 
 /* A process of the newest of several jobs that is stuck; 0: none, or there is one job. */
@@ -318,7 +276,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         _cleanup_(capo_log_paths_finish) struct capo_log_paths paths = {0};
         _cleanup_free_ char **named = xcalloc((size_t)n + 2, sizeof(char *));
         struct segments all = {0};
-        char why[512] = "no memory";
+        char why[512];
         size_t n_named = 0;
         int r = 0;
 
@@ -333,6 +291,10 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         if (n_named && capo_log_find(named, n_named, &paths, why, sizeof why) < 0)
                 return capo_fail(-ENOENT, "%s", why);
         r = capo_segment_find(NULL, NULL, true, keep_segment, &all);
+        for (int i = 0; i < n; i++) {
+                if (is_pid(words[i]))
+                        name_segments(&all, words[i]);
+        }
         out->now_ns = capo_clock_of(CLOCK_REALTIME);
         out->now_mono_ns = capo_clock_of(CLOCK_MONOTONIC);
         for (uint32_t i = 0; i < all.n && r >= 0; i++) {
@@ -340,16 +302,16 @@ int hang_gather(int n, char **words, struct hang_logs *out)
                         gather_segment(out, &all.v[i]);
         }
         for (size_t i = 0; i < paths.n && r >= 0; i++) {
-                if (!is_read(&all, out, paths.path[i]))
+                if (!is_read(out, paths.path[i]))
                         move_log(out, &paths, i);
         }
         if (r >= 0)
-                r = one_job(out, &all, n, words);
+                r = one_job(out, &all);
         if (r >= 0 && !n_named) { /* only of that job: there may be many */
-                add_logs_beside(out, &all);
-                r = one_job(out, &all, n, words);
+                add_logs_beside(out);
+                r = one_job(out, &all);
         }
-        free(all.v);
+        xfree(all.v, all.named);
         mark_living(out);
         if (r >= 0 && !out->paths.n && n == 1 && is_pid(words[0]))
                 out->unrecorded_pid = atoi(words[0]);

@@ -38,9 +38,7 @@ static uint64_t now_of_calls(const struct hang_page *page)
         for (uint32_t i = 0; i < page->job->n_processes; i++) {
                 const struct capo_log_header *h = &page->job->processes[i].header;
 
-                if ((page->known[i] == CAPO_HANG_IS_ALIVE ||
-                     page->known[i] == CAPO_HANG_IS_STOPPED) &&
-                    logs->now_mono_ns > h->t0_mono_ns)
+                if (page->known[i] >= CAPO_HANG_IS_ALIVE && logs->now_mono_ns > h->t0_mono_ns)
                         return h->t0_real_ns + (logs->now_mono_ns - h->t0_mono_ns);
         }
         return logs->now_ns;
