@@ -26,9 +26,6 @@ struct check_options {
         uint64_t bytes;              /* the same in bytes */
 };
 
-/** check_node() - check this machine. @reach: its NCCL. Return: the node; NULL: no memory. */
-json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach);
-
 /** check_guarded() - check this node within a time limit
  * @rows: findings are appended; if the check was stopped, the last one says so
  * @facts: facts for comparison; unchanged if the check did not get to them
@@ -37,11 +34,12 @@ json_t *check_node(const struct check_options *o, int index, struct capo_reach *
 bool check_guarded(const struct check_options *o, struct capo_reach *reach, json_t *rows,
                    json_t **facts);
 
-/** check_finding_rows() - the findings from number @from on, in the node's form. */
-json_t *check_finding_rows(const struct capo_findings *f, size_t from);
+/** check_finding() - append a finding, printf-like, to the rows of a node. */
+void check_finding(json_t *rows, enum capo_finding_level level, const char *topic,
+                   const char *format, ...) __attribute__((format(printf, 4, 5)));
 
 /** check_reduce_node() - time an all-reduce over the GPUs of this node. */
-void check_reduce_node(struct capo_findings *f, const struct check_options *o, const char *libnccl);
+void check_reduce_node(json_t *rows, const struct check_options *o, const char *libnccl);
 
 /** check_lead() - on node 0: time all-reduces over all nodes and over parts of them; findings are
  * added to the first of @nodes. */
@@ -64,6 +62,9 @@ void check_clock(struct capo_findings *f);
 
 /** check_page() - nodes, differences and verdict. Takes ownership of @nodes and @missing. */
 json_t *check_page(json_t *nodes, json_t *missing);
+
+/** check_list() - "node1, node2 and 5 more". Return: @text. */
+char *check_list(const json_t *names, char text[400]);
 
 void check_print(const json_t *page, FILE *out);
 

@@ -66,18 +66,16 @@ static void judge_clock(json_t *node, double begin_s, double seen_s)
 {
         double clock = json_real_value(json_object_get(node, "time_s"));
         double least = clock - seen_s, most = clock - begin_s;
-        char text[200];
+        json_t *rows = json_object_get(node, "findings");
 
         if (least <= CLOCK_TOLERANCE_S && most >= -CLOCK_TOLERANCE_S)
                 return;
         if (least > 0)
-                snprintf(text, sizeof text, "ahead of node 0's by %.2f to %.2f s", least, most);
+                check_finding(rows, CAPO_FINDING_WARN, "clock",
+                              "ahead of node 0's by %.2f to %.2f s", least, most);
         else
-                snprintf(text, sizeof text, "behind node 0's by %.2f to %.2f s", -most, -least);
-        json_array_append_new(json_object_get(node, "findings"),
-                              json_pack("{s:s, s:s, s:s}", "level",
-                                        capo_finding_word(CAPO_FINDING_WARN), "topic", "clock",
-                                        "text", text));
+                check_finding(rows, CAPO_FINDING_WARN, "clock", "behind node 0's by %.2f to %.2f s",
+                              -most, -least);
 }
 
 static int collect_nodes(const struct check_options *o, int n, json_t *node, json_t *nodes,
@@ -92,7 +90,7 @@ static int collect_nodes(const struct check_options *o, int n, json_t *node, jso
         int left = n - 1, r;
 
         name_file(o, "begin", 0, path);
-        r = have && begin ? check_folder_write(path, begin) : -ENOMEM;
+        r = check_folder_write(path, begin);
         json_decref(begin);
         if (r < 0)
                 return r;

@@ -10,10 +10,12 @@
 
 #include "capo/msg.h"
 #include "cli/base/cli_fields.h"
+#include "cli/base/cli_json.h"
 #include "cli/check/check.h"
 #include "profiles/machine/sysfs.h"
 #include "core/base/clock.h"
 #include "core/base/text.h"
+#include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 
 /* Links of PCIe below their maximum, errors of ports so far. GPUs lower the speed of an idle link, so of them
@@ -113,9 +115,17 @@ static void hand_over(struct board *b, const char *key, json_t *value)
         atomic_store(&b->used, used + n + 1);
 }
 
-json_t *check_finding_rows(const struct capo_findings *f, size_t from)
+void check_finding(json_t *rows, enum capo_finding_level level, const char *topic,
+                   const char *format, ...)
 {
-        return CLI_ENTITIES(capo_finding_fields, NULL, f->rows + from, f->n - from);
+        _cleanup_free_ char *text = NULL;
+        va_list args;
+
+        va_start(args, format);
+        text = xvprintf(format, args);
+        va_end(args);
+        json_array_append_new(rows, json_pack("{s:s, s:s, s:o}", "level", capo_finding_word(level),
+                                              "topic", topic, "text", cli_json_text(text)));
 }
 
 enum part { NCCL, MACHINE, LIBRARIES, GPUS, CLOCK, FACTS, PARTS };
@@ -150,7 +160,8 @@ static void check_parts(const struct check_options *o, struct board *b)
 
                 atomic_store(&b->part, names[part]);
                 check_part(part, o, &f, b);
-                hand_over(b, "findings", check_finding_rows(&f, before));
+                hand_over(b, "findings",
+                          CLI_ENTITIES(capo_finding_fields, NULL, f.rows + before, f.n - before));
         }
         atomic_store(&b->part, NULL);
 }
@@ -247,19 +258,16 @@ static void take_board(struct board *b, json_t *rows, json_t **facts)
 
 static void add_given_up(json_t *rows, const char *part, bool ended, double seconds)
 {
-        struct capo_findings f = {0};
-
         if (ended)
-                capo_finding_add(&f, CAPO_FINDING_FAIL, "host",
-                                 "the process that reads %s crashed; what follows is missing here",
-                                 part);
+                check_finding(rows, CAPO_FINDING_FAIL, "host",
+                              "the process that reads %s crashed; what follows is missing here",
+                              part);
         else
-                capo_finding_add(
-                        &f, CAPO_FINDING_FAIL, "host",
+                check_finding(
+                        rows, CAPO_FINDING_FAIL, "host",
                         "no end within %.3g s while looking at %s: a driver, a file system or a library does "
                         "not answer; what follows it is missing here",
                         seconds, part);
-        json_array_extend(rows, check_finding_rows(&f, 0));
 }
 
 bool check_guarded(const struct check_options *o, struct capo_reach *reach, json_t *rows,

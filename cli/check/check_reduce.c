@@ -5,6 +5,8 @@
  *
  * Node 0 decides. It writes "plan" R to the shared folder with the groups of round R, or an empty
  * list at the end; the first node of each group writes "done" R.G with its result. */
+#include <math.h>
+
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "cli/check/check.h"
@@ -19,8 +21,9 @@ enum { POLL_US = 20000, GROUPS = 4096, CEILING_RANKS = 32 };
 
 struct meeting {
         const struct check_options *o;
+        const char *libnccl;
         json_int_t run;
-        int round, group;
+        int round, group, gpus;
 };
 
 static const char *name_meeting(const struct meeting *m, const char *what, char path[4096])
@@ -120,44 +123,48 @@ static double find_ceiling(int nodes, int gpus)
         return known[nodes];
 }
 
-static void judge_node(struct capo_findings *f, double gbs, double ceiling, int gpus,
-                       const char *size)
+static struct reduce_ask ask_of(const struct check_options *o, const char *libnccl, int gpus)
 {
-        bool slow = ceiling > 0 && gbs < SLOW * ceiling;
-
-        if (ceiling > 0)
-                capo_finding_add(
-                        f, slow ? CAPO_FINDING_WARN : CAPO_FINDING_OK, "all-reduce",
-                        "%s over %d GPUs: %.3g GB/s busbw, %.0f %% of the ceiling of the links (%.3g)",
-                        size, gpus, gbs, 100 * gbs / ceiling, ceiling);
-        else
-                capo_finding_add(f, CAPO_FINDING_OK, "all-reduce",
-                                 "%s over %d GPUs: %.3g GB/s busbw; the links are not known", size,
-                                 gpus, gbs);
+        return (struct reduce_ask){.libnccl = *libnccl ? libnccl : "libnccl.so.2",
+                                   .bytes = o->bytes,
+                                   .gpus = gpus,
+                                   .all = gpus,
+                                   .limit_s = o->wait_s};
 }
 
-void check_reduce_node(struct capo_findings *f, const struct check_options *o, const char *libnccl)
+void check_reduce_node(json_t *rows, const struct check_options *o, const char *libnccl)
 {
         int gpus = reduce_gpus();
-        struct reduce_ask ask = {.libnccl = *libnccl ? libnccl : "libnccl.so.2",
-                                 .bytes = o->bytes,
-                                 .gpus = gpus,
-                                 .all = gpus,
-                                 .limit_s = o->wait_s};
-        double seconds;
+        struct reduce_ask ask = ask_of(o, libnccl, gpus);
+        double seconds, gbs, ceiling;
         char why[300];
 
-        if (!gpus)
-                capo_finding_add(f, CAPO_FINDING_FAIL, "all-reduce", "the driver shows no GPU");
-        else if (reduce_run(&ask, &seconds, why, sizeof why) < 0)
-                capo_finding_add(f, CAPO_FINDING_FAIL, "all-reduce", "%d GPUs: %s", gpus, why);
-        else if (gpus > 1)
-                judge_node(f, bus_bandwidth(o->bytes, gpus, seconds), find_ceiling(1, gpus), gpus,
-                           o->size);
+        if (!gpus) {
+                check_finding(rows, CAPO_FINDING_FAIL, "all-reduce", "the driver shows no GPU");
+                return;
+        }
+        if (reduce_run(&ask, &seconds, why, sizeof why) < 0) {
+                check_finding(rows, CAPO_FINDING_FAIL, "all-reduce", "%d GPUs: %s", gpus, why);
+                return;
+        }
+        if (gpus == 1)
+                return;
+        gbs = bus_bandwidth(o->bytes, gpus, seconds);
+        ceiling = find_ceiling(1, gpus);
+        if (ceiling > 0)
+                check_finding(
+                        rows, gbs < SLOW * ceiling ? CAPO_FINDING_WARN : CAPO_FINDING_OK,
+                        "all-reduce",
+                        "%s over %d GPUs: %.3g GB/s busbw, %.0f %% of the ceiling of the links (%.3g)",
+                        o->size, gpus, gbs, 100 * gbs / ceiling, ceiling);
+        else
+                check_finding(rows, CAPO_FINDING_OK, "all-reduce",
+                              "%s over %d GPUs: %.3g GB/s busbw; the links are not known", o->size,
+                              gpus, gbs);
 }
 
 /* Take part in a round; the first node of a group writes the result. */
-static void take_part(struct meeting *m, const json_t *plan, int index, const char *libnccl)
+static void take_part(struct meeting *m, const json_t *plan, int index)
 {
         const json_t *groups = json_object_get(plan, "groups"), *group, *member;
         int gpus = (int)json_integer_value(json_object_get(plan, "gpus"));
@@ -165,15 +172,8 @@ static void take_part(struct meeting *m, const json_t *plan, int index, const ch
 
         json_array_foreach(groups, g, group)
         {
-                int n = (int)json_array_size(group), place = -1;
-                struct reduce_ask ask = {.libnccl = *libnccl ? libnccl : "libnccl.so.2",
-                                         .bytes = m->o->bytes,
-                                         .gpus = gpus,
-                                         .all = n * gpus,
-                                         .limit_s = m->o->wait_s,
-                                         .put = put_id,
-                                         .get = get_id,
-                                         .arg = m};
+                struct reduce_ask ask = ask_of(m->o, m->libnccl, gpus);
+                int place = -1;
                 double seconds = 0;
                 char why[300] = "", path[4096];
 
@@ -186,6 +186,10 @@ static void take_part(struct meeting *m, const json_t *plan, int index, const ch
                         continue;
                 m->group = (int)g;
                 ask.first = place * gpus;
+                ask.all = (int)json_array_size(group) * gpus;
+                ask.put = put_id;
+                ask.get = get_id;
+                ask.arg = m;
                 reduce_run(&ask, &seconds, why, sizeof why);
                 name_meeting(m, "done", path);
                 if (!place)
@@ -197,7 +201,9 @@ static void take_part(struct meeting *m, const json_t *plan, int index, const ch
 
 int check_follow(const struct check_options *o, const json_t *node, const char *libnccl)
 {
-        struct meeting m = {.o = o, .run = json_integer_value(json_object_get(node, "run"))};
+        struct meeting m = {.o = o,
+                            .libnccl = libnccl,
+                            .run = json_integer_value(json_object_get(node, "run"))};
         int index = (int)json_integer_value(json_object_get(node, "index"));
 
         for (;; m.round++) {
@@ -209,7 +215,7 @@ int check_follow(const struct check_options *o, const json_t *node, const char *
                 plan = await_json(name_meeting(&m, "plan", path), 3 * o->wait_s);
                 over = !json_array_size(json_object_get(plan, "groups"));
                 if (!over)
-                        take_part(&m, plan, index, libnccl);
+                        take_part(&m, plan, index);
                 json_decref(plan);
                 if (over)
                         return plan ? 0 : -ETIMEDOUT;
@@ -224,70 +230,40 @@ struct group {
         bool bad;
 };
 
-static char *list_members(const json_t *members, const json_t *names, char *text, size_t room)
-{
-        size_t i, used = 0;
-        json_t *member;
-
-        *text = 0;
-        json_array_foreach(members, i, member)
-        {
-                const json_t *name = json_array_get(names, (size_t)json_integer_value(member));
-                int n = snprintf(text + used, room - used, "%s%s", i ? ", " : "",
-                                 i == 4 ? "..." : json_string_value(name));
-
-                if (n < 0 || used + (size_t)n >= room || i == 4)
-                        break;
-                used += (size_t)n;
-        }
-        return text;
-}
-
-static void run_round(struct meeting *m, struct group *groups, size_t n, int gpus,
-                      const char *libnccl)
+static void run_round(struct meeting *m, struct group *groups, size_t n)
 {
         json_t *lists = json_array(), *plan;
+        double best = 0;
         char path[4096];
 
         for (size_t g = 0; g < n; g++)
                 json_array_append(lists, groups[g].members);
-        plan = json_pack("{s:i, s:o}", "gpus", gpus, "groups", lists);
+        plan = json_pack("{s:i, s:o}", "gpus", m->gpus, "groups", lists);
         m->group = 0;
         write_json(name_meeting(m, "plan", path), json_incref(plan));
-        take_part(m, plan, 0, libnccl);
+        take_part(m, plan, 0);
         json_decref(plan);
-        for (size_t g = 0; g < n; g++) {
+        for (struct group *g = groups; g < groups + n; g++) {
+                const char *why = NULL;
+                double seconds = 0;
                 json_t *done;
-                double seconds;
-                const char *why;
 
-                m->group = (int)g;
+                m->group = (int)(g - groups);
                 done = await_json(name_meeting(m, "done", path), 2 * m->o->wait_s);
-                seconds = json_real_value(json_object_get(done, "seconds"));
-                why = json_string_value(json_object_get(done, "why"));
-                snprintf(groups[g].why, sizeof groups[g].why, "%s",
-                         why ? why : "its first node did not answer");
+                json_unpack(done, "{s:f, s:s}", "seconds", &seconds, "why", &why);
+                snprintf(g->why, sizeof g->why, "%s", why ?: "its first node did not answer");
                 if (seconds > 0)
-                        groups[g].gbs = bus_bandwidth(
-                                m->o->bytes, gpus * (int)json_array_size(groups[g].members),
-                                seconds);
+                        g->gbs = bus_bandwidth(m->o->bytes,
+                                               m->gpus * (int)json_array_size(g->members), seconds);
+                best = fmax(best, g->gbs);
                 json_decref(done);
                 unlink(name_meeting(m, "done", path));
                 unlink(name_meeting(m, "id", path));
         }
-}
+        for (struct group *g = groups; g < groups + n; g++) {
+                double ceiling = find_ceiling((int)json_array_size(g->members), m->gpus);
 
-static void judge_round(struct group *groups, size_t n, int gpus)
-{
-        double best = 0;
-
-        for (size_t g = 0; g < n; g++)
-                best = groups[g].gbs > best ? groups[g].gbs : best;
-        for (size_t g = 0; g < n; g++) {
-                double ceiling = find_ceiling((int)json_array_size(groups[g].members), gpus);
-
-                groups[g].bad =
-                        groups[g].gbs < SLOW * (ceiling > 0 ? ceiling : best) || groups[g].gbs <= 0;
+                g->bad = g->gbs < SLOW * (ceiling > 0 ? ceiling : best) || g->gbs <= 0;
         }
 }
 
@@ -304,24 +280,24 @@ static json_t *half_of(const json_t *members, bool second)
         return half;
 }
 
-static void say_group(json_t *findings, const struct group *g, const json_t *names,
-                      const char *size)
+static void say_group(json_t *rows, const struct group *g, const json_t *names, const char *size)
 {
-        char list[400], text[900];
+        json_t *members = json_array(), *member;
+        char list[400];
+        size_t i;
 
-        list_members(g->members, names, list, sizeof list);
+        json_array_foreach(g->members, i, member) json_array_append(
+                members, json_array_get(names, (size_t)json_integer_value(member)));
+        check_list(members, list);
         if (g->gbs > 0)
-                snprintf(text, sizeof text, "%s over %zu nodes (%s): %.3g GB/s busbw%s", size,
-                         json_array_size(g->members), list, g->gbs,
-                         g->bad ? ", less than half of the ceiling or of other nodes" : "");
+                check_finding(rows, g->bad ? CAPO_FINDING_WARN : CAPO_FINDING_NOTE, "all-reduce",
+                              "%s over %zu nodes (%s): %.3g GB/s busbw%s", size,
+                              json_array_size(members), list, g->gbs,
+                              g->bad ? ", less than half of the ceiling or of other nodes" : "");
         else
-                snprintf(text, sizeof text, "%s over %zu nodes (%s): %s", size,
-                         json_array_size(g->members), list, g->why);
-        json_array_append_new(findings, json_pack("{s:s, s:s, s:s}", "level",
-                                                  capo_finding_word(g->gbs <= 0 ? CAPO_FINDING_FAIL
-                                                                    : g->bad    ? CAPO_FINDING_WARN
-                                                                             : CAPO_FINDING_NOTE),
-                                                  "topic", "all-reduce", "text", text));
+                check_finding(rows, CAPO_FINDING_FAIL, "all-reduce", "%s over %zu nodes (%s): %s",
+                              size, json_array_size(members), list, g->why);
+        json_decref(members);
 }
 
 /* The groups of the next round: the halves of bad groups. Pairs, and groups whose halves are good,
@@ -351,8 +327,7 @@ static size_t split_groups(const struct group *groups, size_t n, bool all, struc
 
 /* Run the rounds, and add a finding for each group that is good in the first round, or bad and not
  * divisible. */
-static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *names, int gpus,
-                         const char *libnccl)
+static void bisect_nodes(struct meeting *m, json_t *rows, const json_t *names)
 {
         struct group *now = xcalloc(GROUPS, sizeof *now), *next = xcalloc(GROUPS, sizeof *next);
         size_t n = 1;
@@ -362,23 +337,17 @@ static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *name
                 json_array_append_new(now[0].members, json_integer((json_int_t)i));
         for (; n; m->round++) {
                 struct group *swap = now;
-                size_t n_next, bad = 0;
-                bool known = find_ceiling((int)json_array_size(now[0].members), gpus) > 0;
+                bool known = find_ceiling((int)json_array_size(now[0].members), m->gpus) > 0;
+                size_t n_next;
 
-                run_round(m, now, n, gpus, libnccl);
-                judge_round(now, n, gpus);
-                for (size_t g = 0; g < n; g++)
-                        bad += now[g].bad;
-                for (size_t g = 0; g < n; g++) {
-                        if (!m->round || (now[g].bad && json_array_size(now[g].members) < 3))
-                                say_group(findings, &now[g], names, m->o->size);
-                }
+                run_round(m, now, n);
                 /* without a ceiling, halves are needed for comparison */
                 n_next = split_groups(now, n, !m->round && !known, next);
-                if (m->round && !bad)
-                        n_next = 0;
-                for (size_t g = 0; g < n; g++)
+                for (size_t g = 0; g < n; g++) {
+                        if (!m->round || (now[g].bad && json_array_size(now[g].members) < 3))
+                                say_group(rows, &now[g], names, m->o->size);
                         json_decref(now[g].members);
+                }
                 now = next;
                 next = swap;
                 n = n_next;
@@ -390,9 +359,11 @@ static void bisect_nodes(struct meeting *m, json_t *findings, const json_t *name
 void check_lead(const struct check_options *o, json_t *nodes, const char *libnccl)
 {
         json_t *first = json_array_get(nodes, 0), *names = json_array(), *node;
-        struct meeting m = {.o = o, .run = json_integer_value(json_object_get(first, "run"))};
+        struct meeting m = {.o = o,
+                            .libnccl = libnccl,
+                            .run = json_integer_value(json_object_get(first, "run")),
+                            .gpus = reduce_gpus()};
         size_t n = json_array_size(nodes), i;
-        int gpus = reduce_gpus();
         char path[4096];
 
         for (i = 0; i < n; i++) { /* they arrived in any order */
@@ -404,8 +375,8 @@ void check_lead(const struct check_options *o, json_t *nodes, const char *libncc
                                 json_array_append(names, json_object_get(node, "node"));
                 }
         }
-        if (n > 1 && gpus && json_array_size(names) == n)
-                bisect_nodes(&m, json_object_get(first, "findings"), names, gpus, libnccl);
+        if (n > 1 && m.gpus && json_array_size(names) == n)
+                bisect_nodes(&m, json_object_get(first, "findings"), names);
         m.group = 0;
         write_json(name_meeting(&m, "plan", path), json_pack("{s:[]}", "groups"));
         json_decref(names);

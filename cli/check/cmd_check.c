@@ -8,7 +8,7 @@
 #include "core/base/size.h"
 #include "profiles/machine/nvml.h"
 
-json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)
+static json_t *check_node(const struct check_options *o, int index, struct capo_reach *reach)
 {
         json_t *rows = json_array(), *facts = NULL;
         const char *name = getenv("SLURMD_NODENAME"); /* the name that a user of Slurm knows */
@@ -16,14 +16,10 @@ json_t *check_node(const struct check_options *o, int index, struct capo_reach *
 
         gethostname(host, sizeof host - 1);
         capo_nvml_limit(o->wait_s);
-        if (check_guarded(o, reach, rows, &facts) && o->size) {
-                struct capo_findings f = {0};
-
-                check_reduce_node(&f, o, reach->library);
-                json_array_extend(rows, check_finding_rows(&f, 0));
-        }
+        if (check_guarded(o, reach, rows, &facts) && o->size)
+                check_reduce_node(rows, o, reach->library);
         return json_pack("{s:o, s:i, s:o, s:o}", "node", cli_json_text(name && *name ? name : host),
-                         "index", index, "findings", rows, "facts", facts ? facts : json_object());
+                         "index", index, "findings", rows, "facts", facts ?: json_object());
 }
 
 /* Return: 1 on node 0, which has the page; 0 elsewhere; -errno. */
@@ -51,27 +47,10 @@ static bool is_machine_known(const struct check_options *o)
                cli_machine_load("check", &words, &t, &source) == 0;
 }
 
-/* Print the page and choose the exit status. */
-static int end_check(const struct check_options *o, json_t *nodes, json_t *missing)
-{
-        json_t *page = check_page(nodes, missing);
-        int status;
-
-        if (!page)
-                return capo_fail(CAPO_EXIT_FAIL, "check: out of memory");
-        status = check_failed(page, o->strict) ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-        if (!o->json) {
-                check_print(page, stdout);
-                json_decref(page);
-                return status;
-        }
-        return cli_json_print(stdout, page, JSON_COMPACT) < 0 ? CAPO_EXIT_FAIL : status;
-}
-
 static int run_check(void *options, int n, char **words)
 {
         const struct check_options *o = options;
-        json_t *nodes, *missing, *node;
+        json_t *nodes = json_array(), *missing = json_array(), *node, *page;
         struct capo_reach reach = {0};
         int n_nodes, index, local, r = 1;
 
@@ -82,30 +61,27 @@ static int run_check(void *options, int n, char **words)
                                  o->nodes - 1);
         if (!o->merge && !is_machine_known(o))
                 return CAPO_EXIT_USAGE;
-        nodes = json_array();
-        missing = json_array();
         check_place(o, &n_nodes, &index, &local);
         if (o->merge) {
-                r = check_read(nodes, o->merge) < 0 ? -1 : 1;
-                for (int i = 0; i < n && r > 0; i++)
-                        r = check_read(nodes, words[i]) < 0 ? -1 : 1;
+                for (int i = -1; i < n && r > 0; i++)
+                        r = check_read(nodes, i < 0 ? o->merge : words[i]) < 0 ? -1 : 1;
         } else if (local) {
                 r = 0; /* another process of this node does it */
         } else {
                 node = check_node(o, index, &reach);
-                if (!node)
-                        r = capo_fail(-1, "check: out of memory");
-                else if (o->dir)
+                if (o->dir)
                         r = meet_nodes(o, node, nodes, missing, reach.library);
                 else
                         json_array_append(nodes, node);
-                json_decref(node);
         }
-        if (r > 0)
-                return end_check(o, nodes, missing);
-        json_decref(nodes);
-        json_decref(missing);
-        return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        if (r <= 0)
+                return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        page = check_page(nodes, missing);
+        r = check_failed(page, o->strict) ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        if (o->json)
+                return cli_json_print(stdout, page, JSON_COMPACT) < 0 ? CAPO_EXIT_FAIL : r;
+        check_print(page, stdout);
+        return r;
 }
 
 static const struct check_options defaults = {.nodes = 0, .index = -1, .wait_s = 60, .gpus = -1};
