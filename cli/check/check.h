@@ -76,10 +76,12 @@ bool check_failed(const json_t *page, bool strict);
 int check_read(json_t *nodes, const char *path);
 
 /** check_gather() - put @node into the folder and, on node 0, wait for the others
+ * @n, @index: of nodes, and of this one
  * @nodes: on node 0 filled with all results; @missing with the indices of missing nodes
  *
  * Return: 1 on node 0, 0 elsewhere; -errno with a message. */
-int check_gather(const struct check_options *o, json_t *node, json_t *nodes, json_t *missing);
+int check_gather(const struct check_options *o, int n, int index, json_t *node, json_t *nodes,
+                 json_t *missing);
 
 /** check_place() - number of nodes and this node's index, from options or launcher; @local: index
  * of this process on its node. */

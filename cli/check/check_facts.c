@@ -15,10 +15,10 @@
 #include "cli/doctor/fabric_providers.h"
 #include "cli/doctor/network_devices.h"
 #include "profiles/machine/sysfs.h"
+#include "core/base/among.h"
 #include "core/base/file.h"
 #include "core/base/nccl_release.h"
 #include "core/base/text.h"
-#include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 
 extern char **environ;
@@ -64,25 +64,15 @@ static const char *shm_text(char *room)
                                        : about_text((double)s.f_blocks * (double)s.f_frsize, room);
 }
 
-static const char *locked_text(char *room)
+static const char *limit_text(int resource, unsigned shift, const char *unit, char *room)
 {
         struct rlimit limit;
 
-        if (getrlimit(RLIMIT_MEMLOCK, &limit))
+        if (getrlimit((__rlimit_resource_t)resource, &limit))
                 return NULL;
         if (limit.rlim_cur == RLIM_INFINITY)
                 return "unlimited";
-        snprintf(room, CLI_ROOM, "%lu KiB", (unsigned long)limit.rlim_cur >> 10);
-        return room;
-}
-
-static const char *files_text(char *room)
-{
-        struct rlimit limit;
-
-        if (getrlimit(RLIMIT_NOFILE, &limit))
-                return NULL;
-        snprintf(room, CLI_ROOM, "%lu", (unsigned long)limit.rlim_cur);
+        snprintf(room, CLI_ROOM, "%lu%s", (unsigned long)limit.rlim_cur >> shift, unit);
         return room;
 }
 
@@ -153,13 +143,12 @@ static const char *nvlinks_text(const struct capo_nvml *nvml, char *room)
 
 static const char *network_text(char *room)
 {
-        _cleanup_free_ struct capo_network *n = xmalloc(sizeof *n);
+        static struct capo_network n;
 
+        capo_network_read(&n);
         *room = 0;
-        if (n)
-                capo_network_read(n);
-        for (unsigned i = 0; n && i < n->n && i < N_ELEMENTS(n->devices); i++) {
-                const struct capo_network_device *d = &n->devices[i];
+        for (unsigned i = 0; i < n.n && i < N_ELEMENTS(n.devices); i++) {
+                const struct capo_network_device *d = &n.devices[i];
 
                 capo_append(room, CLI_ROOM, "%s%s %s%s%s%s", i ? "; " : "",
                             capo_network_word(d->kind), d->name, *d->rate ? " " : "", d->rate,
@@ -189,8 +178,8 @@ struct node {
         F("?memory", TEXT,                                                                   \
           about_text((double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE), room)) \
         F("?/dev/shm", TEXT, shm_text(room))                                                 \
-        F("?ulimit -l", TEXT, locked_text(room))                                             \
-        F("?ulimit -n", TEXT, files_text(room))                                              \
+        F("?ulimit -l", TEXT, limit_text(RLIMIT_MEMLOCK, 10, " KiB", room))                  \
+        F("?ulimit -n", TEXT, limit_text(RLIMIT_NOFILE, 0, "", room))                        \
         F("?iommu", TEXT, sysfs_value("kernel/iommu_groups/0/type", room))                   \
         F("?cpu governor", TEXT,                                                             \
           sysfs_value("devices/system/cpu/cpu0/cpufreq/scaling_governor", room))             \
@@ -210,28 +199,21 @@ struct node {
         F("?fabric providers", TEXT, of->fabric.names)
 CLI_ENTITY(node_facts, struct node, void, FACT_FIELDS);
 
-/* Is the variable expected to be equal in all processes of a job? */
-static bool is_alike(const char *var)
-{
-        static const char *const of_rank[] = {
-                "CAPO_DIR=", "CAPO_RUN_PID=", "CAPO_SYSFS=", "CAPO_SHM=", "NCCL_HOSTID="};
-
-        for (size_t i = 0; i < N_ELEMENTS(of_rank); i++) {
-                if (!strncmp(var, of_rank[i], strlen(of_rank[i])))
-                        return false;
-        }
-        return !strncmp(var, "NCCL_", 5) || !strncmp(var, "FI_", 3) || !strncmp(var, "UCX_", 4) ||
-               !strncmp(var, "CAPO_", 5) || !strncmp(var, "OFI_NCCL_", 9) ||
-               !strncmp(var, "LD_PRELOAD=", 11);
-}
-
+/* The variables that are expected to be equal in all processes of a job. */
 static void put_settings(json_t *facts)
 {
+        static const char *const alike[] = {"NCCL_", "FI_",       "UCX_",
+                                            "CAPO_", "OFI_NCCL_", "LD_PRELOAD="},
+                                 *const of_rank[] = {"CAPO_DIR=", "CAPO_RUN_PID=", "CAPO_SYSFS=",
+                                                     "CAPO_SHM=", "NCCL_HOSTID="};
+
         for (char **e = environ; *e; e++) {
                 const char *equals = strchr(*e, '=');
                 char name[80];
 
-                if (!equals || !equals[1] || !is_alike(*e))
+                if (!equals || !equals[1] ||
+                    !ANY_OF(word, alike, N_ELEMENTS(alike), !strncmp(*e, *word, strlen(*word))) ||
+                    ANY_OF(word, of_rank, N_ELEMENTS(of_rank), !strncmp(*e, *word, strlen(*word))))
                         continue;
                 snprintf(name, sizeof name, "%.*s", (int)(equals - *e), *e);
                 json_object_set_new(facts, name, cli_json_text(equals + 1));
@@ -240,7 +222,7 @@ static void put_settings(json_t *facts)
 
 json_t *check_facts(const struct capo_reach *reach)
 {
-        _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
+        static struct capo_nvml nvml;
         struct node node = {.reach = reach};
         char why[256];
         json_t *facts;
@@ -248,8 +230,8 @@ json_t *check_facts(const struct capo_reach *reach)
         uname(&node.u);
         capo_fabric_providers(&node.fabric);
         snprintf(node.cpus, sizeof node.cpus, "%ld", sysconf(_SC_NPROCESSORS_ONLN));
-        if (nvml && capo_nvml_read(nvml, why, sizeof why) == 0)
-                node.nvml = nvml;
+        if (capo_nvml_read(&nvml, why, sizeof why) == 0)
+                node.nvml = &nvml;
         facts = cli_entity_json(&node_facts, NULL, &node);
         put_settings(facts);
         return facts;

@@ -44,18 +44,11 @@ int check_folder_begin(const char *folder)
 int check_folder_write(const char *path, const json_t *json)
 {
         char beside[4150];
-        int fd = make_beside(path, beside), r = fd < 0 ? fd : 0;
-        FILE *out = fd < 0 ? NULL : fdopen(fd, "w");
+        int fd = make_beside(path, beside), r = fd < 0                                    ? fd
+                                                : json_dumpfd(json, fd, JSON_COMPACT) < 0 ? -EIO
+                                                                                          : 0;
 
-        if (fd >= 0 && !out) {
-                r = -errno;
-                close(fd);
-        }
-        if (out && json_dumpf(json, out, JSON_COMPACT) < 0)
-                r = -EIO;
-        if (out && fclose(out))
-                r = r ?: -errno;
-        if (r == 0 && rename(beside, path) < 0)
+        if (fd >= 0 && (close(fd) < 0 || (r == 0 && rename(beside, path) < 0)))
                 r = -errno;
         if (r < 0 && fd >= 0)
                 unlink(beside);
@@ -92,35 +85,30 @@ static char *plain_line(const char *text)
         return line;
 }
 
-static json_t *plain_object(json_t *json)
+json_t *check_plain(json_t *json)
 {
-        json_t *copy = json_object(), *value;
+        _cleanup_free_ char *text = NULL;
+        json_t *copy, *value;
         const char *key;
+        size_t i;
 
+        if (json_is_string(json)) {
+                text = plain_line(json_string_value(json));
+                return json_string(text);
+        }
+        if (json_is_array(json)) {
+                copy = json_array();
+                json_array_foreach(json, i, value) json_array_append_new(copy, check_plain(value));
+                return copy;
+        }
+        if (!json_is_object(json))
+                return json_deep_copy(json);
+        copy = json_object();
         json_object_foreach(json, key, value)
         {
                 _cleanup_free_ char *line = plain_line(key);
 
                 json_object_set_new(copy, line, check_plain(value));
         }
-        return copy;
-}
-
-json_t *check_plain(json_t *json)
-{
-        _cleanup_free_ char *line = NULL;
-        json_t *copy, *value;
-        size_t i;
-
-        if (json_is_object(json))
-                return plain_object(json);
-        if (json_is_string(json)) {
-                line = plain_line(json_string_value(json));
-                return json_string(line);
-        }
-        if (!json_is_array(json))
-                return json_deep_copy(json);
-        copy = json_array();
-        json_array_foreach(json, i, value) json_array_append_new(copy, check_plain(value));
         return copy;
 }

@@ -123,11 +123,9 @@ static int collect_nodes(const struct check_options *o, int n, json_t *node, jso
         return 1;
 }
 
-int check_gather(const struct check_options *o, json_t *node, json_t *nodes, json_t *missing)
+int check_gather(const struct check_options *o, int n, int index, json_t *node, json_t *nodes,
+                 json_t *missing)
 {
-        int n, index, local;
-
-        check_place(o, &n, &index, &local);
         if (check_folder_begin(o->dir) < 0)
                 return -EIO;
         return index ? answer_node(o, index, node) : collect_nodes(o, n, node, nodes, missing);

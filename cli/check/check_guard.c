@@ -18,20 +18,26 @@
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 
-/* Links of PCIe below their maximum, errors of ports so far. GPUs lower the speed of an idle link, so of them
- * only lanes are compared, of NICs both. */
-static void check_pcie(const char *device, void *findings)
+static void check_lanes(struct capo_findings *f, const char *path, const char *device,
+                        const char *topic, const char *what)
 {
-        static const char path[] = "class/infiniband/%s/device/%s";
         long lanes = capo_sysfs_number(0, path, device, "current_link_width"),
              most = capo_sysfs_number(0, path, device, "max_link_width");
-        char speed[64], fastest[64];
 
         if (lanes > 0 && lanes < most)
-                capo_finding_add(findings, CAPO_FINDING_WARN, "network",
-                                 "%s has %ld PCIe lanes, it could have %ld: reseat it, or check "
+                capo_finding_add(f, CAPO_FINDING_WARN, topic,
+                                 "%s%s has %ld PCIe lanes, it could have %ld: reseat it, or check "
                                  "riser and BIOS",
-                                 device, lanes, most);
+                                 what, device, lanes, most);
+}
+
+/* GPUs lower the speed of an idle link, so of them only lanes are compared, of NICs both. */
+static void check_nic(const char *device, void *findings)
+{
+        static const char path[] = "class/infiniband/%s/device/%s";
+        char speed[64], fastest[64];
+
+        check_lanes(findings, path, device, "network", "");
         if (capo_sysfs_text(speed, sizeof speed, path, device, "current_link_speed") &&
             capo_sysfs_text(fastest, sizeof fastest, path, device, "max_link_speed") &&
             atof(speed) > 0 && atof(speed) < atof(fastest))
@@ -39,21 +45,15 @@ static void check_pcie(const char *device, void *findings)
                                  "%s runs PCIe at %s, it could at %s", device, speed, fastest);
 }
 
-static void check_gpu_lanes(const char *device, void *findings)
+static void check_gpu(const char *device, void *findings)
 {
         static const char path[] = "bus/pci/devices/%s/%s";
-        long lanes = capo_sysfs_number(0, path, device, "current_link_width"),
-             most = capo_sysfs_number(0, path, device, "max_link_width");
         char vendor[16], kind[16];
 
-        if (lanes > 0 && lanes < most &&
-            capo_sysfs_text(vendor, sizeof vendor, path, device, "vendor") &&
+        if (capo_sysfs_text(vendor, sizeof vendor, path, device, "vendor") &&
             capo_sysfs_text(kind, sizeof kind, path, device, "class") &&
             !strcmp(vendor, "0x10de") && !strncmp(kind, "0x03", 4))
-                capo_finding_add(findings, CAPO_FINDING_WARN, "gpu",
-                                 "the GPU at %s has %ld PCIe lanes, it could have %ld: reseat it, "
-                                 "or check riser and BIOS",
-                                 device, lanes, most);
+                check_lanes(findings, path, device, "gpu", "the GPU at ");
 }
 
 /* Since the driver was loaded; what grows now, capo report and capo watch say. */
@@ -75,14 +75,6 @@ static void check_errors(const char *device, void *findings)
                 capo_finding_add(findings, CAPO_FINDING_NOTE, "network",
                                  "%s has counted errors since its driver was loaded: %s", device,
                                  text);
-}
-
-/* PCIe below its maximum, errors of ports so far. */
-static void check_slow_links(struct capo_findings *f)
-{
-        capo_sysfs_each("class/infiniband", check_pcie, f);
-        capo_sysfs_each("class/infiniband", check_errors, f);
-        capo_sysfs_each("bus/pci/devices", check_gpu_lanes, f);
 }
 
 enum {
@@ -128,38 +120,30 @@ void check_finding(json_t *rows, enum capo_finding_level level, const char *topi
                                               "topic", topic, "text", cli_json_text(text)));
 }
 
-enum part { NCCL, MACHINE, LIBRARIES, GPUS, CLOCK, FACTS, PARTS };
-
-static void check_part(enum part part, const struct check_options *o, struct capo_findings *f,
-                       struct board *b)
-{
-        switch (part) {
-        case NCCL: capo_doctor_command(f, NULL, &b->reach); break;
-        case MACHINE: capo_doctor_node(f, &b->reach); break;
-        case LIBRARIES: check_libraries(f, &b->reach); break;
-        case GPUS:
-                check_machine(f, o);
-                check_slow_links(f);
-                break;
-        case CLOCK: check_clock(f); break;
-        case FACTS: hand_over(b, "facts", check_facts(&b->reach)); break;
-        case PARTS: break;
-        }
-}
-
 static void check_parts(const struct check_options *o, struct board *b)
 {
-        static const char *const names[PARTS] = {
-                [NCCL] = "the NCCL here",      [MACHINE] = "settings, GPUs and network",
-                [LIBRARIES] = "libraries",     [GPUS] = "GPUs against what is expected",
-                [CLOCK] = "the clock's state", [FACTS] = "facts to compare nodes by"};
+        static const char *const parts[] = {"the NCCL here",     "settings, GPUs and network",
+                                            "libraries",         "GPUs against what is expected",
+                                            "the clock's state", "facts to compare nodes by"};
         struct capo_findings f = {0};
 
-        for (enum part part = 0; part < PARTS; part++) {
+        for (size_t part = 0; part < N_ELEMENTS(parts); part++) {
                 const size_t before = f.n;
 
-                atomic_store(&b->part, names[part]);
-                check_part(part, o, &f, b);
+                atomic_store(&b->part, parts[part]);
+                switch (part) {
+                case 0: capo_doctor_command(&f, NULL, &b->reach); break;
+                case 1: capo_doctor_node(&f, &b->reach); break;
+                case 2: check_libraries(&f, &b->reach); break;
+                case 3:
+                        check_machine(&f, o);
+                        capo_sysfs_each("class/infiniband", check_nic, &f);
+                        capo_sysfs_each("class/infiniband", check_errors, &f);
+                        capo_sysfs_each("bus/pci/devices", check_gpu, &f);
+                        break;
+                case 4: check_clock(&f); break;
+                default: hand_over(b, "facts", check_facts(&b->reach));
+                }
                 hand_over(b, "findings",
                           CLI_ENTITIES(capo_finding_fields, NULL, f.rows + before, f.n - before));
         }
@@ -203,29 +187,25 @@ static bool await_child(int end, double seconds)
         return r > 0;
 }
 
-/* Does no process keep the driver of these GPUs loaded? Loading takes seconds per GPU. */
-static bool is_driver_cold(void)
-{
-        return capo_doctor_pci_gpus() && access("/run/nvidia-persistenced/socket", F_OK) != 0;
-}
-
 /* The limit assumes free processors; if more processes want to run than there are processors, it is
  * scaled up. */
 static double choose_limit(const struct check_options *o)
 {
-        const bool cold = is_driver_cold();
-        double seconds = cold ? COLD_SECONDS : QUICK_SECONDS, more = 1;
-        const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+        /* no process keeps the driver loaded, and loading takes seconds per GPU */
+        const bool cold =
+                capo_doctor_pci_gpus() && access("/run/nvidia-persistenced/socket", F_OK) != 0;
         _cleanup_fclose_ FILE *in = fopen("/proc/loadavg", "re");
+        double seconds = cold ? COLD_SECONDS : QUICK_SECONDS;
+        const long cpus = sysconf(_SC_NPROCESSORS_ONLN);
         unsigned running = 0;
 
         if (!cold)
                 capo_nvml_limit(DRIVER_SECONDS);
         if (o->limit_s > 0)
                 return o->limit_s;
-        if (in && cpus > 0 && fscanf(in, "%*f %*f %*f %u/", &running) == 1)
-                more = (double)running / (double)cpus;
-        return seconds * (more > 1 ? more : 1);
+        return in && fscanf(in, "%*f %*f %*f %u/", &running) == 1 && cpus > 0 && running > cpus
+                       ? seconds * running / (double)cpus
+                       : seconds;
 }
 
 static void print_said(int said)

@@ -8,6 +8,7 @@
 #include "capo/msg.h"
 #include "cli/base/install_paths.h"
 #include "cli/check/check.h"
+#include "core/base/xalloc.h"
 
 enum { MOST_SECONDS = 5, LEAST_SECONDS = 1 /* doctor has already waited for it */ };
 
@@ -56,29 +57,22 @@ static bool check_one(struct capo_findings *f, const char *path, unsigned second
 /* Starts a small program with the preload and checks its /proc/self/maps. */
 static bool is_preloaded(const char *library)
 {
-        _cleanup_fclose_ FILE *maps = NULL;
+        const char *before = getenv("LD_PRELOAD");
+        _cleanup_free_ char *kept = before ? xstrdup(before) : NULL;
         char line[4600];
         bool found = false;
-        int ends[2];
-        pid_t child;
+        FILE *maps;
 
-        if (pipe(ends))
-                return false;
-        child = fork();
-        if (!child) {
-                dup2(ends[1], STDOUT_FILENO);
-                close(ends[0]);
-                setenv("LD_PRELOAD", library, 1);
-                alarm(MOST_SECONDS);
-                execlp("cat", "cat", "/proc/self/maps", (char *)NULL);
-                _exit(127);
-        }
-        close(ends[1]);
-        maps = fdopen(ends[0], "r");
+        setenv("LD_PRELOAD", library, 1);
+        maps = popen("exec cat /proc/self/maps", "re");
         while (maps && fgets(line, sizeof line, maps))
                 found |= strstr(line, "libcapo.so") != NULL;
-        if (child > 0)
-                waitpid(child, NULL, 0);
+        if (maps)
+                pclose(maps);
+        if (kept)
+                setenv("LD_PRELOAD", kept, 1);
+        else
+                unsetenv("LD_PRELOAD");
         return found;
 }
 

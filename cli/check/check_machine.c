@@ -5,8 +5,8 @@
 #include "cli/base/cli_machine.h"
 #include "cli/check/check.h"
 #include "cli/doctor/network_devices.h"
+#include "core/base/among.h"
 #include "core/base/text.h"
-#include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 
 enum { CLOCK_WARN_US = 100000 }; /* the clocks of nodes order the logs of several nodes */
@@ -24,19 +24,16 @@ static int count_links(const struct capo_nvml_gpu *g)
  * mesh they need not. */
 static void check_links(struct capo_findings *f, const struct capo_nvml *nvml, double expected)
 {
-        int most = 0, all = 0;
+        int most = (int)MOST_OF(g, nvml->gpus, nvml->n_gpus, (uint64_t)count_links(g)), all = 0;
         char fewer[200] = "";
 
         for (int i = 0; i < nvml->n_gpus; i++) {
                 int links = count_links(&nvml->gpus[i]);
 
                 all += links;
-                most = links > most ? links : most;
-        }
-        for (int i = 0; i < nvml->n_gpus; i++) {
-                if (count_links(&nvml->gpus[i]) < most)
+                if (links < most)
                         capo_append(fewer, sizeof fewer, "%sGPU %d has %d", *fewer ? ", " : "",
-                                    nvml->gpus[i].dev, count_links(&nvml->gpus[i]));
+                                    nvml->gpus[i].dev, links);
         }
         if (*fewer)
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu",
@@ -63,18 +60,15 @@ static double count_ends(const struct capo_topology *t)
 
 void check_machine(struct capo_findings *f, const struct check_options *o)
 {
-        _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
-        _cleanup_free_ struct capo_nvml *nvml = xmalloc(sizeof *nvml);
-        _cleanup_free_ struct capo_network *network = xmalloc(sizeof *network);
+        static struct capo_nvml nvml;
+        static struct capo_network network;
+        struct capo_topology *t = NULL;
         struct cli_machine_words words = {.topo = o->topo, .platform = o->platform};
         struct cli_machine_source source;
-        int gpus, r, expected = o->gpus;
-        bool driver;
         char why[256];
+        int r = capo_nvml_read(&nvml, why, sizeof why), expected = o->gpus;
+        int gpus = r == 0 ? nvml.n_gpus : (int)capo_doctor_pci_gpus();
 
-        r = capo_nvml_read(nvml, why, sizeof why);
-        driver = r == 0;
-        gpus = driver ? nvml->n_gpus : (int)capo_doctor_pci_gpus();
         if (o->topo || o->platform) {
                 if (cli_machine_load("check", &words, &t, &source) < 0) {
                         capo_finding_add(f, CAPO_FINDING_FAIL, "gpu",
@@ -84,13 +78,13 @@ void check_machine(struct capo_findings *f, const struct check_options *o)
                 }
                 if (expected < 0)
                         expected = (int)t->n_gpus;
-                capo_network_read(network);
-                if (network->n < t->n_nics)
+                capo_network_read(&network);
+                if (network.n < t->n_nics)
                         capo_finding_add(f, CAPO_FINDING_FAIL, "network",
                                          "%u fast network devices are here, %zu are expected",
-                                         network->n, t->n_nics);
+                                         network.n, t->n_nics);
         }
-        if (!driver && r != -ENOENT && (gpus || r == -ETIMEDOUT))
+        if (r < 0 && r != -ENOENT && (gpus || r == -ETIMEDOUT))
                 return; /* reported: the driver fails, and so does the node */
         if (expected >= 0 && gpus != expected)
                 capo_finding_add(f, gpus < expected ? CAPO_FINDING_FAIL : CAPO_FINDING_WARN, "gpu",
@@ -103,8 +97,8 @@ void check_machine(struct capo_findings *f, const struct check_options *o)
                 capo_finding_add(f, CAPO_FINDING_WARN, "gpu",
                                  "no NVIDIA GPU is here: --gpus N fails where there are fewer, "
                                  "--gpus 0 expects none");
-        if (driver)
-                check_links(f, nvml, t && !t->links_unknown ? count_ends(t) : 0);
+        if (r == 0)
+                check_links(f, &nvml, t && !t->links_unknown ? count_ends(t) : 0);
 }
 
 void check_clock(struct capo_findings *f)

@@ -23,10 +23,10 @@ static json_t *check_node(const struct check_options *o, int index, struct capo_
 }
 
 /* Return: 1 on node 0, which has the page; 0 elsewhere; -errno. */
-static int meet_nodes(const struct check_options *o, json_t *node, json_t *nodes, json_t *missing,
-                      const char *libnccl)
+static int meet_nodes(const struct check_options *o, int n, int index, json_t *node, json_t *nodes,
+                      json_t *missing, const char *libnccl)
 {
-        int r = check_gather(o, node, nodes, missing);
+        int r = check_gather(o, n, index, node, nodes, missing);
 
         if (o->size && r > 0)
                 check_lead(o, nodes, libnccl);
@@ -70,7 +70,7 @@ static int run_check(void *options, int n, char **words)
         } else {
                 node = check_node(o, index, &reach);
                 if (o->dir)
-                        r = meet_nodes(o, node, nodes, missing, reach.library);
+                        r = meet_nodes(o, n_nodes, index, node, nodes, missing, reach.library);
                 else
                         json_array_append(nodes, node);
         }
