@@ -6,6 +6,7 @@
 #include "cli/base/cli_screen.h"
 #include "cli/top/top_page.h"
 #include "core/base/clock.h"
+#include "core/base/text.h"
 
 /* The page on a terminal, updated in place, with keys. */
 
@@ -23,12 +24,11 @@ int top_show(struct top *t, double every_s)
 struct view {
         struct top *top;
         size_t at; /* first line shown */
-        bool paused, help, typing;
+        bool paused, help;
 };
 
 static const char *const keys[] = {
         "s         sort by the next column (time, calls, bytes, p50, busbw, name)",
-        "/         filter: rows whose communicator or call has the text in it; Enter ends it",
         "space, p  stop and go on",
         "arrows    move the page; PgUp, PgDn, Home",
         "h, ?      these lines",
@@ -50,23 +50,17 @@ static void put_line(int y, const char *text, attr_t how)
 
 static void put_head(const struct view *v)
 {
-        const struct top *t = v->top;
-        char text[TOP_LINE], clock[16];
-        time_t now = time(NULL);
-        struct tm tm;
+        char text[TOP_LINE], clock[32];
 
-        localtime_r(&now, &tm);
-        strftime(clock, sizeof clock, "%H:%M:%S", &tm);
-        snprintf(text, sizeof text, "capo top %s  sort %s%s%s%s%s  h help", clock,
-                 top_sort_names[t->sort], v->typing || *t->filter ? "  filter " : "", t->filter,
-                 v->typing ? "_" : "", v->paused ? "  PAUSED" : "");
-        snprintf(text + strlen(text), sizeof text - strlen(text), "%*s", COLS, "");
+        capo_text_when(capo_clock_of(CLOCK_REALTIME), "%H:%M:%S", clock);
+        snprintf(text, sizeof text, "capo top %s  sort %s%s  h help%*s", clock,
+                 top_sort_names[v->top->sort], v->paused ? "  PAUSED" : "", COLS, "");
         put_line(0, text, A_REVERSE);
 }
 
 static void draw_page(struct view *v)
 {
-        struct top_lines lines = {0};
+        struct top_lines lines = {.width = COLS > 0 ? (unsigned)COLS : 1};
         size_t room = LINES > 1 ? (size_t)LINES - 1 : 0;
 
         erase();
@@ -75,7 +69,7 @@ static void draw_page(struct view *v)
                 for (size_t i = 0; i < N_ELEMENTS(keys) && i < room; i++)
                         put_line((int)i + 1, keys[i], A_NORMAL);
         } else {
-                top_page(v->top, (unsigned)(COLS > 0 ? COLS : 1), &lines);
+                top_page(v->top, &lines);
                 v->at = v->at < lines.n ? v->at : lines.n ? lines.n - 1 : 0;
                 for (size_t i = 0; i < room && v->at + i < lines.n; i++) {
                         const struct top_line *line = &lines.line[v->at + i];
@@ -86,25 +80,8 @@ static void draw_page(struct view *v)
                                                 : A_NORMAL);
                 }
         }
-        top_lines_finish(&lines);
+        free(lines.line);
         refresh();
-}
-
-static void type_filter(struct view *v, int key)
-{
-        char *filter = v->top->filter;
-        size_t n = strlen(filter);
-
-        if (key == '\n' || key == '\r' || key == KEY_ENTER || key == 27) {
-                v->typing = false;
-                if (key == 27)
-                        *filter = 0;
-        } else if ((key == KEY_BACKSPACE || key == 127 || key == 8) && n) {
-                filter[n - 1] = 0;
-        } else if (key >= ' ' && key <= '~' && n + 1 < sizeof v->top->filter) {
-                filter[n] = (char)key;
-                filter[n + 1] = 0;
-        }
 }
 
 /* False: quit. */
@@ -112,15 +89,10 @@ static bool take_key(struct view *v, int key)
 {
         size_t page = LINES > 3 ? (size_t)LINES - 3 : 1;
 
-        if (v->typing && key != KEY_RESIZE) {
-                type_filter(v, key);
-                return true;
-        }
         switch (key) {
         case 'q':
         case 3: return false; /* ^C, if the terminal passes it on */
         case 's': v->top->sort = (v->top->sort + 1) % TOP_SORTS; break;
-        case '/': v->typing = true; break;
         case 'p':
         case ' ': v->paused = !v->paused; break;
         case 'h':
@@ -140,26 +112,23 @@ static int show_until_left(struct view *v, double every_s)
         uint64_t every = (uint64_t)(every_s * 1e9), next = capo_clock_of(CLOCK_MONOTONIC) + every;
         int r = 0;
 
-        for (int key = 0; r == 0;) {
-                uint64_t now;
+        while (r == 0) {
+                uint64_t now = capo_clock_of(CLOCK_MONOTONIC);
+                int key;
 
                 draw_page(v);
-                now = capo_clock_of(CLOCK_MONOTONIC);
                 timeout(next > now ? (int)((next - now) / 1000000) + 1 : 0);
                 key = getch();
-                if (key != ERR) {
-                        if (!take_key(v, key))
-                                return 0;
+                if (key != ERR && !take_key(v, key))
+                        return 0;
+                if (key != ERR)
                         continue;
-                }
-                if (capo_clock_of(CLOCK_MONOTONIC) < next) {
-                        if (isatty(STDIN_FILENO))
-                                continue;
+                if (capo_clock_of(CLOCK_MONOTONIC) >= next) {
+                        r = v->paused ? 0 : top_sample(v->top);
+                        next = capo_clock_of(CLOCK_MONOTONIC) + every;
+                } else if (!isatty(STDIN_FILENO)) {
                         return 0; /* end of input: no key could quit */
                 }
-                if (!v->paused)
-                        r = top_sample(v->top);
-                next = capo_clock_of(CLOCK_MONOTONIC) + every;
         }
         return r;
 }
@@ -192,7 +161,7 @@ int top_show(struct top *t, double every_s)
 #endif
 
 struct options {
-        const char *dir, *filter;
+        const char *dir;
         double every;
         int sort; /* enum top_sort */
         bool once, json;
@@ -201,13 +170,11 @@ struct options {
 static void print_once(const struct top *t)
 {
         FILE *out = cli_screen_page(stdout);
-        unsigned columns = cli_screen_columns(out);
-        struct top_lines lines = {.whole = true};
+        struct top_lines lines = {.whole = true, .width = cli_screen_columns(out) ?: TOP_LINE};
 
-        top_page(t, columns ? columns : TOP_LINE, &lines);
+        top_page(t, &lines);
         for (size_t i = 0; i < lines.n; i++)
                 fprintf(out, "%s\n", lines.line[i].text);
-        top_lines_finish(&lines);
 }
 
 static int run_top(void *options, int n, char **words)
@@ -221,7 +188,6 @@ static int run_top(void *options, int n, char **words)
         if (o->dir && stat(o->dir, &st) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "top: %s: expected a folder of logs: %s", o->dir,
                                  strerror(errno));
-        snprintf(t.filter, sizeof t.filter, "%s", o->filter ? o->filter : "");
         gethostname(t.watch.node, sizeof t.watch.node - 1);
         r = top_sample(&t);
         if (r == 0 && t.n_jobs && (o->once || o->json)) { /* rates need two samples */
@@ -253,8 +219,6 @@ static const struct cli_option options[] = {
          "seconds between two samples (2)"},
         {"sort", CLI_CHOICE(struct options, sort, "KEY", top_sort_names),
          "rows by time (default), calls, bytes, p50, busbw or name"},
-        {"filter", CLI_TEXT(struct options, filter, "TEXT"),
-         "only rows whose communicator or call has TEXT in it"},
         {"dir", CLI_FILE(struct options, dir, "LOGS"),
          "only jobs whose logs are in this folder, or in folders below; default all of this user on this machine (root: of all users)"},
         {0}};

@@ -14,14 +14,6 @@ const char *const top_sort_names[TOP_SORTS + 1] = {
 
 enum { LATE = 3, NICS = 4, CUT = 20 };
 
-/* ---- lines ---- */
-
-void top_lines_finish(struct top_lines *lines)
-{
-        free(lines->line);
-        *lines = (struct top_lines){0};
-}
-
 /* Text from a job may have letters of several bytes: each becomes '?'. A table marks with such a
  * letter where it cut a name: '~'. */
 static void make_ascii(char *text)
@@ -37,10 +29,9 @@ static void make_ascii(char *text)
         *to = 0;
 }
 
-static void add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
-                     const char *format, ...) __attribute__((format(printf, 5, 6)));
-static void add_line(struct top_lines *to, unsigned width, bool strong, bool alarm,
-                     const char *format, ...)
+static void add_line(struct top_lines *to, bool strong, bool alarm, const char *format, ...)
+        __attribute__((format(printf, 4, 5)));
+static void add_line(struct top_lines *to, bool strong, bool alarm, const char *format, ...)
 {
         struct top_line *line;
         va_list args;
@@ -52,20 +43,14 @@ static void add_line(struct top_lines *to, unsigned width, bool strong, bool ala
         vsnprintf(line->text, sizeof line->text, format, args);
         va_end(args);
         make_ascii(line->text);
-        if (!to->whole && width < strlen(line->text))
-                snprintf(line->text + width - (width > CUT ? strlen("...") : 0),
-                         sizeof line->text - width, "%s", width > CUT ? "..." : "");
+        if (!to->whole && to->width < strlen(line->text))
+                strcpy(line->text + to->width - (to->width > CUT ? strlen("...") : 0),
+                       to->width > CUT ? "..." : "");
         for (size_t n = strlen(line->text); n && line->text[n - 1] == ' ';)
                 line->text[--n] = 0;
 }
 
-/* Is it an untimed call that moves nothing, such as communicator creation? */
-static bool is_empty(const struct capo_live_rate *r)
-{
-        return r->share < 0 && r->bytes_s <= 0 && r->p50_ns <= 0 && r->row->busbw <= 0;
-}
-
-static void add_rows(struct top_lines *to, unsigned width, const struct watch_job *w,
+static void add_rows(struct top_lines *to, const struct watch_job *w,
                      const struct capo_live_rates *rates, const uint32_t *order, uint32_t n)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = cli_entity_table(&live_call);
@@ -75,37 +60,31 @@ static void add_rows(struct top_lines *to, unsigned width, const struct watch_jo
         FILE *out = xmemstream(&text, &size);
 
         for (uint32_t i = 0; i < n; i++) {
-                if (!is_empty(&rates->rate[order[i]]))
-                        cli_table_entity(t, &live_call, &w->page.late, &rates->rate[order[i]]);
+                const struct capo_live_rate *r = &rates->rate[order[i]];
+
+                /* an untimed call that moves nothing, such as communicator creation, is left out */
+                if (r->share >= 0 || r->bytes_s > 0 || r->p50_ns > 0 || r->row->busbw > 0)
+                        cli_table_entity(t, &live_call, &w->page.late, r);
         }
-        capo_table_lines(t, out, width);
+        capo_table_lines(t, out, to->width);
         xmemclose(out);
         for (rest = text; (line = strsep(&rest, "\n")) && rest;)
-                add_line(to, width, line == text, false, "%s", line);
+                add_line(to, line == text, false, "%s", line);
 }
 
-static double sum_shares(const struct capo_live_rates *rates)
-{
-        double sum = -1;
-
-        for (uint32_t i = 0; i < rates->n; i++) {
-                if (rates->rate[i].share >= 0)
-                        sum = fmax(sum, 0) + rates->rate[i].share;
-        }
-        return fmin(sum, 1);
-}
-
-static void add_head(struct top_lines *to, unsigned width, const struct top_job *job,
-                     const struct watch_job *w)
+static void add_head(struct top_lines *to, const struct top_job *job, const struct watch_job *w)
 {
         enum capo_hang_kind kind = watch_kind(w);
         bool stuck = capo_hang_kind_exit(kind) == 1 && kind != CAPO_HANG_ENDED;
-        double share = sum_shares(&job->rates), calls = 0, bytes = 0;
+        double share = -1, calls = 0, bytes = 0;
         char time[32], gbs[32], in_nccl[32] = "", rate[64], who[TOP_LINE];
 
         for (uint32_t i = 0; i < job->rates.n; i++) {
-                calls += job->rates.rate[i].calls_s;
-                bytes += job->rates.rate[i].bytes_s;
+                const struct capo_live_rate *r = &job->rates.rate[i];
+
+                calls += r->calls_s;
+                bytes += r->bytes_s;
+                share = r->share >= 0 ? fmin(fmax(share, 0) + r->share, 1) : share;
         }
         snprintf(rate, sizeof rate, "%.0f calls/s, %s GB/s enqueued", calls,
                  capo_text_gbs(bytes / 1e9, gbs));
@@ -115,74 +94,63 @@ static void add_head(struct top_lines *to, unsigned width, const struct top_job 
                  stuck ? "stuck" : capo_hang_kind_name(kind),
                  capo_text_plural(w->page.hang.n_processes, "rank", NULL), w->user,
                  capo_text_time((double)(job->sampled_ns - w->page.job->t_begin_ns), time));
-        if (strlen(who) + strlen("  ") + strlen(rate) + strlen(in_nccl) > width) {
-                add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s", who);
+        if (strlen(who) + strlen("  ") + strlen(rate) + strlen(in_nccl) > to->width) {
+                add_line(to, true, capo_hang_kind_exit(kind) == 1, "%s", who);
                 *who = 0;
         }
-        add_line(to, width, true, capo_hang_kind_exit(kind) == 1, "%s  %s%s", who, rate, in_nccl);
+        add_line(to, true, capo_hang_kind_exit(kind) == 1, "%s  %s%s", who, rate, in_nccl);
 }
 
-static void add_steps(struct top_lines *to, unsigned width, const struct watch_job *w)
+static void add_steps(struct top_lines *to, const struct watch_job *w)
 {
         const struct capo_job_steps *s = &w->page.late.steps;
         char total[32], p50[32], p95[32];
 
         if (!s->steps.n_plain)
                 return;
-        add_line(to, width, false, false, "  %s%s, p50 %s, p95 %s%s", s->total ? "step " : "steps",
+        add_line(to, false, false, "  %s%s, p50 %s, p95 %s%s", s->total ? "step " : "steps",
                  s->total ? capo_text_count(s->total, total) : "",
                  capo_text_duration(s->steps.p50_ns, p50), capo_text_duration(s->steps.p95_ns, p95),
                  s->steps.known == CAPO_STEPS_UNCERTAIN ? " (uncertain)" : "");
 }
 
-static void add_verdict(struct top_lines *to, unsigned width, const struct watch_job *w)
-{
-        const struct capo_hang_verdict *v = &w->page.verdict;
-        _cleanup_free_ char *text = hang_headline(&w->page, "       ");
-
-        if (capo_hang_kind_exit(v->kind) != 0 && v->n_culprits)
-                add_line(to, width, false, true, "  %s", text);
-}
-
-static void add_job(const struct top *t, struct top_lines *to, unsigned width,
-                    const struct top_job *job)
+static void add_job(const struct top *t, struct top_lines *to, const struct top_job *job)
 {
         _cleanup_free_ uint32_t *order = xcalloc(job->rates.n + 1, sizeof *order);
         const struct watch_job *w = top_job_of(t, job);
+        _cleanup_free_ char *verdict = w ? hang_headline(&w->page, "       ") : NULL;
         const struct capo_page_wait *late;
         char sent[32], received[32];
         uint32_t n;
 
         if (!w)
                 return;
-        add_head(to, width, job, w);
-        add_steps(to, width, w);
-        add_verdict(to, width, w);
+        add_head(to, job, w);
+        add_steps(to, w);
+        if (capo_hang_kind_exit(w->page.verdict.kind) != 0 && w->page.verdict.n_culprits)
+                add_line(to, false, true, "  %s", verdict);
         for (uint32_t i = 0; i < LATE && (late = hang_late(&w->page, i)); i++)
-                add_line(to, width, false, false, "  late: %s", late->text);
+                add_line(to, false, false, "  late: %s", late->text);
         for (size_t i = 0; i < job->n_nics && i < NICS; i++)
-                add_line(to, width, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
+                add_line(to, false, false, "  %s: %s GB/s out, %s in", job->nic[i].name,
                          capo_text_gbs(job->nic[i].sent_s / 1e9, sent),
                          capo_text_gbs(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
-        add_rows(to, width, w, &job->rates, order, n);
-        add_line(to, width, false, false, "%s",
-                 n                   ? ""
-                 : job->rates.n == 0 ? "(no calls yet)"
-                                     : "(no calls that the filter lets through)");
+        add_rows(to, w, &job->rates, order, n);
+        add_line(to, false, false, "%s", n ? "" : "(no calls yet)");
 }
 
-void top_page(const struct top *t, unsigned width, struct top_lines *out)
+void top_page(const struct top *t, struct top_lines *out)
 {
         const char *dir = t->watch.options->dir, *in = dir ? " with logs in or below " : "";
 
         if (!t->n_jobs) {
-                add_line(out, width, false, false, "no process of yours here runs under capo%s%s",
-                         in, dir ?: "");
+                add_line(out, false, false, "no process of yours here runs under capo%s%s", in,
+                         dir ?: "");
                 return;
         }
         for (uint32_t i = 0; i < t->n_jobs; i++)
-                add_job(t, out, width, &t->job[i]);
+                add_job(t, out, &t->job[i]);
 }
 
 /* ---- JSON ---- */

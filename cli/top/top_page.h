@@ -35,7 +35,6 @@ struct top {
         struct top_job *job;
         uint32_t n_jobs;
         enum top_sort sort;
-        char filter[64]; /* show rows whose communicator or call contains this; "": all */
 };
 
 enum { TOP_LINE = 512 };
@@ -48,21 +47,22 @@ struct top_line {
 struct top_lines {
         struct top_line *line;
         size_t n;
-        bool whole; /* set by the caller: only rows fit the width, lines are not cut */
+        /* set by the caller */
+        unsigned width; /* columns */
+        bool whole;     /* only rows fit the width, lines are not cut */
 };
 
 extern const char *const top_sort_names[TOP_SORTS + 1];
 
-/** top_sample() - take a sample of jobs and rates. Return: 0; -ENOMEM; -errno. */
+/** top_sample() - take a sample of jobs and rates. Return: 0; -errno. */
 int top_sample(struct top *t);
 void top_finish(struct top *t);
 
-/** top_page() - the page, @width columns wide. What does not fit is cut, less important columns
- * first; dots mark it. Call top_lines_finish() in any case. */
-void top_page(const struct top *t, unsigned width, struct top_lines *out);
-void top_lines_finish(struct top_lines *lines);
+/** top_page() - the page. What does not fit is cut, less important columns first; dots mark it.
+ * free() out->line. */
+void top_page(const struct top *t, struct top_lines *out);
 
-/** top_json() - the same as JSON. Return: 0; -ENOMEM. */
+/** top_json() - the same as JSON. Return: 0; negative: not printed. */
 int top_json(const struct top *t, FILE *out);
 
 /** top_rows() - sorted indices of a job's rows to show. @order: room for all. Return: how many. */

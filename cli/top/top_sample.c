@@ -2,6 +2,7 @@
 #include <strings.h>
 
 #include "cli/top/top_page.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -24,34 +25,18 @@ void top_finish(struct top *t)
         watch_finish(&t->watch);
 }
 
-static struct top_job *find_job(struct top *t, const char *id)
-{
-        for (uint32_t i = 0; i < t->n_jobs; i++) {
-                if (!strcmp(t->job[i].id, id))
-                        return &t->job[i];
-        }
-        return NULL;
-}
-
 const struct watch_job *top_job_of(const struct top *t, const struct top_job *job)
 {
-        for (uint32_t i = 0; i < t->watch.n_jobs; i++) {
-                if (!strcmp(t->watch.job[i].id, job->id) && t->watch.job[i].readable)
-                        return &t->watch.job[i];
-        }
-        return NULL;
+        return FIRST_OF(w, t->watch.job, t->watch.n_jobs, !strcmp(w->id, job->id) && w->readable);
 }
 
-static struct top_nic *place_nic(struct top_job *job, const char *name)
+static void place_nic(struct top_job *job, const char *name)
 {
-        for (size_t i = 0; i < job->n_nics; i++) {
-                if (!strcmp(job->nic[i].name, name))
-                        return &job->nic[i];
-        }
+        if (ANY_OF(nic, job->nic, job->n_nics, !strcmp(nic->name, name)))
+                return;
         xarray_room(&job->nic, job->n_nics, sizeof *job->nic);
         job->nic[job->n_nics] = (struct top_nic){0};
-        snprintf(job->nic[job->n_nics].name, sizeof job->nic->name, "%s", name);
-        return &job->nic[job->n_nics++];
+        snprintf(job->nic[job->n_nics++].name, sizeof job->nic->name, "%s", name);
 }
 
 static double rate_of(uint64_t now, uint64_t before, double s)
@@ -100,18 +85,9 @@ static void update_nics(struct top_job *job, const struct capo_fabric_job *f, ui
         }
 }
 
-static uint32_t count_alive(const struct watch_job *w)
-{
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < w->page.hang.n_processes; i++)
-                n += w->page.hang.processes[i].life <= CAPO_HANG_STOPPED;
-        return n;
-}
-
 static void update_job(struct top *t, const struct watch_job *w)
 {
-        struct top_job *job = find_job(t, w->id);
+        struct top_job *job = FIRST_OF(j, t->job, t->n_jobs, !strcmp(j->id, w->id));
         uint64_t begin = w->page.job->t_begin_ns, now = w->page.hang.now_ns;
 
         if (!job) {
@@ -123,7 +99,9 @@ static void update_job(struct top *t, const struct watch_job *w)
         job->here = true;
         update_nics(job, w->fabric, begin, now);
         job->sampled_ns = now;
-        capo_live_rates_update(&job->rates, &w->rows, begin, now, count_alive(w));
+        capo_live_rates_update(&job->rates, &w->rows, begin, now,
+                               COUNT_OF(p, w->page.hang.processes, w->page.hang.n_processes,
+                                        p->life <= CAPO_HANG_STOPPED));
 }
 
 int top_sample(struct top *t)
@@ -189,9 +167,7 @@ uint32_t top_rows(const struct top *t, const struct top_job *job, uint32_t *orde
 
                 if (row && row->calls &&
                     (capo_call_kind(row->call) != CAPO_KIND_OTHER ||
-                     job->rates.rate[i].calls_s > 0) &&
-                    (strcasestr(row->comm, t->filter) ||
-                     strcasestr(capo_call_name(row->call), t->filter)))
+                     job->rates.rate[i].calls_s > 0))
                         order[n++] = i;
         }
         qsort_r(order, n, sizeof *order, by_sort, &s);
