@@ -6,25 +6,27 @@
 #include "core/log/alive.h"
 #include "analysis/process/proc_pid.h"
 
-/* The state letter follows the name, which may contain anything. */
-static char state_in(const char *path)
+/* The state letter of a stat file, and the parent, unless NULL; 0: no such process. They follow the name,
+ * which may contain anything. */
+static char read_stat(const char *path, int *parent)
 {
-        char text[1024], *p;
+        char text[1024], *p, state = 0;
+        int found = 0;
 
-        if (capo_alive_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')) || !p[1])
-                return 0;
-        return p[2];
+        if (capo_alive_text(path, text, sizeof text) >= 0 && (p = strrchr(text, ')')))
+                sscanf(p + 1, " %c %d", &state, &found);
+        if (parent)
+                *parent = found;
+        return state;
 }
 
 int capo_pid_parent(int pid)
 {
-        char path[48], text[1024], *p;
-        int parent = 0;
+        char path[48];
+        int parent;
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        if (capo_alive_text(path, text, sizeof text) < 0 || !(p = strrchr(text, ')')) ||
-            sscanf(p + 1, " %*c %d", &parent) != 1)
-                return 0;
+        read_stat(path, &parent);
         return parent;
 }
 
@@ -33,7 +35,7 @@ char capo_pid_state(int pid)
         char path[48];
 
         snprintf(path, sizeof path, "/proc/%d/stat", pid);
-        return state_in(path);
+        return read_stat(path, NULL);
 }
 
 bool capo_pid_stopped(int pid)
@@ -43,22 +45,14 @@ bool capo_pid_stopped(int pid)
         return state == 'T' || state == 't';
 }
 
-static const char *state_name(char state)
-{
-        switch (state) {
-        case 'R': return "running";
-        case 'S': return "asleep";
-        case 'D': return "waiting for a disk or a driver";
-        case 'T':
-        case 't': return "stopped";
-        case 'Z': return "ended";
-        default: return "there";
-        }
-}
-
 char *capo_pid_waits(int pid, char *text, size_t room)
 {
+        static const struct {
+                const char *letters, *name;
+        } states[] = {{"R", "running"},  {"S", "asleep"}, {"D", "waiting for a disk or a driver"},
+                      {"Tt", "stopped"}, {"Z", "ended"},  {"", "there"}};
         char path[300], where[128] = "", state = capo_pid_state(pid);
+        size_t i = 0;
         unsigned threads = 0, busy = 0;
         struct dirent *e;
         DIR *dir;
@@ -76,22 +70,24 @@ char *capo_pid_waits(int pid, char *text, size_t room)
                         continue;
                 threads++;
                 snprintf(path, sizeof path, "/proc/%d/task/%s/stat", pid, e->d_name);
-                busy += state_in(path) == 'R';
+                busy += read_stat(path, NULL) == 'R';
         }
         if (dir)
                 closedir(dir);
-        snprintf(text, room, "main thread %s%s%s", state_name(state), *where ? " in " : "", where);
+        while (*states[i].letters && !strchr(states[i].letters, state))
+                i++;
+        snprintf(text, room, "main thread %s%s%s", states[i].name, *where ? " in " : "", where);
         if (threads)
                 capo_append(text, room, ", %u thread%s, %u running", threads,
                             threads > 1 ? "s" : "", busy);
         return text;
 }
 
-char *capo_pid_name(int pid, char *text, size_t room)
+char *capo_pid_name(int pid, int tid, char *text, size_t room)
 {
-        char path[48];
+        char path[64];
 
-        snprintf(path, sizeof path, "/proc/%d/comm", pid);
+        snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
         if (capo_alive_text(path, text, room) < 0)
                 *text = 0;
         return text;
@@ -120,20 +116,15 @@ bool capo_pid_oom(int pid)
 {
         _cleanup_close_ int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
         char line[4096], wanted[48];
-        bool found = false;
-        ssize_t n = 0;
+        ssize_t n;
 
         snprintf(wanted, sizeof wanted, "illed process %d ", pid);
-        while (fd >= 0 && !found) {
-                n = read(fd, line, sizeof line - 1);
-                if (n < 0 &&
-                    errno ==
-                            EPIPE) /* the entry was overwritten meanwhile: continue with the next */
-                        continue;
-                if (n <= 0)
-                        break;
-                line[n] = 0;
-                found = strstr(line, wanted) != NULL;
+        /* EPIPE: the entry was overwritten meanwhile */
+        while (fd >= 0 &&
+               ((n = read(fd, line, sizeof line - 1)) > 0 || (n < 0 && errno == EPIPE))) {
+                line[n > 0 ? n : 0] = 0;
+                if (strstr(line, wanted))
+                        return true;
         }
-        return found;
+        return false;
 }

@@ -19,8 +19,8 @@ bool capo_pid_stopped(int pid);
  * @text; "": not known. */
 char *capo_pid_waits(int pid, char *text, size_t room);
 
-/** capo_pid_name() - its name in the kernel. Return: @text; "": not known. */
-char *capo_pid_name(int pid, char *text, size_t room);
+/** capo_pid_name() - the name of a thread in the kernel. Return: @text; "": not known. */
+char *capo_pid_name(int pid, int tid, char *text, size_t room);
 
 /** capo_pid_library() - path of the first mapped library whose name begins with @name. Return: 0,
  * with @path "" if there is none; -errno: its mappings cannot be read. */

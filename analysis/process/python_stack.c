@@ -7,8 +7,10 @@
 #include <dirent.h>
 
 #include "capo/msg.h"
+#include "analysis/process/proc_pid.h"
 #include "analysis/process/python_stack.h"
 #include "core/base/clock.h"
+#include "core/base/file.h"
 #include "core/base/plain_text.h"
 #include "core/base/xalloc.h"
 
@@ -20,6 +22,7 @@ enum {
         TRIES = 40,
         LINES = 64 << 10, /* bytes of text per thread */
         TASKS = 4096,
+        MAPS = 64 << 20, /* bytes of /proc/PID/maps */
 };
 
 struct walk {
@@ -89,11 +92,11 @@ static unsigned print_lines(FILE *out, const char *before, const char *text, boo
         return lines;
 }
 
-static FILE *open_status(int pid, const char *tid)
+static FILE *open_status(int pid, int tid)
 {
         char path[64];
 
-        snprintf(path, sizeof path, "/proc/%d/task/%.16s/status", pid, tid);
+        snprintf(path, sizeof path, "/proc/%d/task/%d/status", pid, tid);
         return fopen(path, "re");
 }
 
@@ -102,15 +105,13 @@ static FILE *open_status(int pid, const char *tid)
 static bool is_thread_stopped(const struct process_python *p, const struct process_python_thread *t,
                               uint64_t *switches)
 {
-        char tid[16], line[256], state = 'R';
-        _cleanup_fclose_ FILE *status = NULL;
+        _cleanup_fclose_ FILE *status = t->tid ? open_status(p->m->pid, t->tid) : NULL;
+        char line[256], state = 'R';
         unsigned n = 0;
 
         *switches = 0;
         if (p->m->fetch != process_memory_fetch) /* a test's memory */
                 return true;
-        snprintf(tid, sizeof tid, "%d", t->tid);
-        status = t->tid ? open_status(p->m->pid, tid) : NULL;
         while (status && fgets(line, sizeof line, status)) {
                 const char *number =
                         strstr(line, "voluntary_ctxt_switches:"); /* and "nonvoluntary" */
@@ -161,19 +162,14 @@ unsigned process_python_frames(const struct process_python *p,
 
 /* The last id in "NSpid:" of /proc/PID/task/TID/status: the thread's id in its own namespace. 0:
  * not known. */
-static uint64_t number_there(int pid, const char *tid)
+static uint64_t number_there(int pid, int tid)
 {
         _cleanup_fclose_ FILE *status = open_status(pid, tid);
         char line[256];
 
         while (status && fgets(line, sizeof line, status)) {
-                size_t end = strcspn(line, "\n");
-
-                if (strncmp(line, "NSpid:", 6) != 0)
-                        continue;
-                while (end > 6 && isdigit((unsigned char)line[end - 1]))
-                        end--;
-                return strtoull(line + end, NULL, 10);
+                if (!strncmp(line, "NSpid:", 6))
+                        return strtoull(strrchr(line, '\t') ?: "", NULL, 10);
         }
         return 0;
 }
@@ -208,46 +204,33 @@ static void find_numbers(struct process_python *p)
         snprintf(path, sizeof path, "/proc/%d/task", p->m->pid);
         dir = opendir(path);
         while (dir && n++ < TASKS && (e = readdir(dir))) {
-                uint64_t there = *e->d_name != '.' ? number_there(p->m->pid, e->d_name) : 0;
+                int tid = atoi(e->d_name);
+                uint64_t there = tid ? number_there(p->m->pid, tid) : 0;
 
                 for (unsigned i = 0; there && i < p->n; i++) {
                         if (p->threads[i].native_id == there)
-                                p->threads[i].tid = atoi(e->d_name);
+                                p->threads[i].tid = tid;
                 }
         }
         if (dir)
                 closedir(dir);
 }
 
-static char *read_maps(int pid, int *error)
-{
-        _cleanup_fclose_ FILE *maps = NULL;
-        _cleanup_free_ char *text = NULL;
-        char path[64];
-        size_t room = 0;
-
-        snprintf(path, sizeof path, "/proc/%d/maps", pid);
-        maps = fopen(path, "re");
-        errno = 0;
-        if (!maps || getdelim(&text, &room, 0, maps) < 0) {
-                *error = maps && !errno ? -ESRCH
-                                        : -errno; /* the file of an ended process is empty */
-                return NULL;
-        }
-        return steal(&text);
-}
-
 int process_python_open(int pid, struct process_python *out, char *why, size_t room)
 {
         struct process_memory *m = process_memory_new(pid);
         _cleanup_free_ char *maps = NULL;
+        char path[64];
+        size_t size = 0;
         int r;
 
         memset(out, 0, sizeof *out);
         m->end_ns = capo_clock_mono() + TIME_NS;
-        maps = read_maps(pid, &m->error);
-        r = maps ? process_python_find(m, maps, out, why, room)
-                 : process_memory_refused(m, why, room);
+        snprintf(path, sizeof path, "/proc/%d/maps", pid);
+        r = capo_file_read(path, MAPS, &maps, &size);
+        m->error = r == 0 && !size ? -ESRCH : r; /* the file of an ended process is empty */
+        r = m->error ? process_memory_refused(m, why, room)
+                     : process_python_find(m, maps, out, why, room);
         out->m = m;
         if (r < 0)
                 process_python_close(out);
@@ -262,52 +245,38 @@ void process_python_close(struct process_python *p)
         p->m = NULL;
 }
 
-static void put_name(int pid, int tid, FILE *out)
-{
-        char path[64], name[64] = "-\n";
-        _cleanup_fclose_ FILE *comm = NULL;
-
-        snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
-        comm = tid ? fopen(path, "re") : NULL;
-        if (!comm || !fgets(name, sizeof name, comm))
-                snprintf(name, sizeof name, "-");
-        name[strcspn(name, "\n")] = 0;
-        if (tid)
-                fprintf(out, " %d %s\n", tid, name);
-        else
-                fputs(" - -\n", out);
-}
-
 char *process_python_now(int pid, char *why, size_t room)
 {
         struct process_python p;
-        char *text = NULL;
+        char *text = NULL, name[64];
         size_t size = 0;
         FILE *out;
 
         if (process_python_open(pid, &p, why, room) < 0)
                 return NULL;
         out = xmemstream(&text, &size);
-        for (unsigned i = 0; out && i < p.n; i++) {
+        for (unsigned i = 0; i < p.n; i++) {
                 _cleanup_free_ char *frames = NULL;
                 size_t frames_size = 0;
                 FILE *of_one = xmemstream(&frames, &frames_size);
-                unsigned n = of_one ? process_python_frames(&p, &p.threads[i], " ", of_one) : 0;
+                unsigned n = process_python_frames(&p, &p.threads[i], " ", of_one);
+                int tid = p.threads[i].tid;
 
-                if (!of_one || fclose(of_one) != 0 || !n)
-                        continue;
-                fprintf(out, "%u", i);
-                put_name(pid, p.threads[i].tid, out);
-                fputs(frames, out);
+                xmemclose(of_one);
+                if (n && tid && *capo_pid_name(pid, tid, name, sizeof name))
+                        fprintf(out, "%u %d %s\n%s", i, tid, name, frames);
+                else if (n && tid)
+                        fprintf(out, "%u %d -\n%s", i, tid, frames);
+                else if (n)
+                        fprintf(out, "%u - -\n%s", i, frames);
         }
-        if (!out || fclose(out) != 0)
-                size = 0;
-        if (text)
-                capo_plain(text, size, false, true);
-        if (!size)
+        xmemclose(out);
+        capo_plain(text, size, false, true);
+        if (!size) {
                 free(steal(&text));
-        if (!size && p.m->error)
-                process_memory_refused(p.m, why, room);
+                if (p.m->error)
+                        process_memory_refused(p.m, why, room);
+        }
         process_python_close(&p);
         return text;
 }

@@ -7,6 +7,7 @@
 #include <sys/ptrace.h>
 #include <sys/wait.h>
 
+#include "analysis/process/proc_pid.h"
 #include "analysis/process/python_stack.h"
 #include "analysis/process/stacks.h"
 #include "capo/msg.h"
@@ -73,32 +74,30 @@ static bool process_unwind_open(void)
         return unw.space;
 }
 
-/* The functions on the stack of a stopped thread, at most 64
- * @tid: stopped and traced by this process
- * @frame: called for each, innermost first; @name: mangled, "" not known; @into: offset in the
- * function, or the address */
-static void process_unwind(int tid, void (*frame)(const char *name, uint64_t into, void *arg),
-                           void *arg)
+/* Print the functions on the stack of a thread that is stopped and traced by this process, innermost
+ * first. */
+static void process_unwind(int tid, FILE *out)
 {
         static uint64_t cursor[2048];
         void *thread = unw.create(tid);
 
         if (!thread)
                 return;
-        if (unw.init_remote(cursor, unw.space, thread) == 0) {
-                for (int i = 0; i < FRAMES; i++) {
-                        uint64_t ip = 0, into = 0;
-                        char name[1024] = "";
+        for (int i = 0; i < FRAMES; i++) {
+                uint64_t ip = 0, into = 0;
+                char name[1024] = "", plain[512];
 
-                        if (unw.get_reg(cursor, i ? IP : FIRST_IP, &ip) < 0 || !ip)
-                                break;
-                        if (unw.get_proc_name(cursor, name, sizeof name, &into) < 0)
-                                *name = 0;
-                        name[sizeof name - 1] = 0;
-                        frame(name, *name ? into : ip, arg);
-                        if (unw.step(cursor) <= 0)
-                                break;
+                if ((i ? unw.step(cursor) <= 0 : unw.init_remote(cursor, unw.space, thread) != 0) ||
+                    unw.get_reg(cursor, i ? IP : FIRST_IP, &ip) < 0 || !ip)
+                        break;
+                if (unw.get_proc_name(cursor, name, sizeof name, &into) < 0 || !*name) {
+                        fprintf(out, " 0x%llx\n", (unsigned long long)ip);
+                        continue;
                 }
+                name[sizeof name - 1] = 0;
+                fprintf(out, " %s+0x%llx\n",
+                        capo_demangle(name, plain, sizeof plain) ? plain : name,
+                        (unsigned long long)into);
         }
         unw.destroy(thread);
 }
@@ -108,46 +107,23 @@ enum { SIZE = 256 << 10, THREADS = 1024, EXIT_NOT_ALLOWED = 3, EXIT_NO_UNWIND };
 
 /* ---- the helper ---- */
 
-static void put_frame(const char *name, uint64_t into, void *out)
+/* Stop it, read its stack, continue it. False: not permitted. */
+static bool one_thread(int pid, int tid, const struct process_python *python, FILE *out)
 {
-        char plain[512];
+        int status = 0, signal = 0;
+        char name[64];
 
-        if (!*name)
-                fprintf(out, " 0x%llx\n", (unsigned long long)into);
-        else
-                fprintf(out, " %s+0x%llx\n",
-                        capo_demangle(name, plain, sizeof plain) ? plain : name,
-                        (unsigned long long)into);
-}
-
-static void put_python(const struct process_python *python, int tid, FILE *out)
-{
+        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
+                return errno != EPERM && errno != EACCES;
+        if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || waitpid(tid, &status, __WALL) != tid ||
+            !WIFSTOPPED(status))
+                return true; /* it has ended meanwhile */
+        fprintf(out, "%d %s\n", tid, capo_pid_name(pid, tid, name, sizeof name));
+        process_unwind(tid, out);
         for (unsigned i = 0; i < python->n; i++) {
                 if (python->threads[i].tid == tid)
                         process_python_frames(python, &python->threads[i], "  ", out);
         }
-}
-
-/* Stop it, read its stack, continue it. False: not permitted. */
-static bool one_thread(int pid, int tid, const struct process_python *python, FILE *out)
-{
-        char path[64], name[64] = "";
-        _cleanup_fclose_ FILE *comm = NULL;
-        int status = 0, signal = 0;
-
-        if (ptrace(PTRACE_SEIZE, tid, NULL, NULL))
-                return errno != EPERM && errno != EACCES;
-        snprintf(path, sizeof path, "/proc/%d/task/%d/comm", pid, tid);
-        comm = fopen(path, "re");
-        if (!comm || !fgets(name, sizeof name, comm))
-                *name = 0;
-        name[strcspn(name, "\n")] = 0;
-        if (ptrace(PTRACE_INTERRUPT, tid, NULL, NULL) || waitpid(tid, &status, __WALL) != tid ||
-            !WIFSTOPPED(status))
-                return true; /* it has ended meanwhile */
-        fprintf(out, "%d %s\n", tid, name);
-        process_unwind(tid, put_frame, out);
-        put_python(python, tid, out);
         if (status >> 16 != PTRACE_EVENT_STOP) /* a signal arrived first: deliver it */
                 signal = WSTOPSIG(status);
         ptrace(PTRACE_DETACH, tid, NULL, (void *)(intptr_t)signal);
@@ -155,33 +131,23 @@ static bool one_thread(int pid, int tid, const struct process_python *python, FI
         return true;
 }
 
-static int by_number(const void *a, const void *b) { return *(const int *)a - *(const int *)b; }
+static int is_thread(const struct dirent *e) { return *e->d_name != '.'; }
 
 static int all_threads(int pid, FILE *out)
 {
         static struct process_python python;
-        static int tids[THREADS];
+        struct dirent **tasks;
         char path[64], why[400];
-        struct dirent *e;
-        unsigned n = 0;
-        DIR *dir;
+        int n;
 
         if (!process_unwind_open())
                 return EXIT_NO_UNWIND;
         process_python_open(pid, &python, why, sizeof why); /* there may be no Python */
         snprintf(path, sizeof path, "/proc/%d/task", pid);
-        dir = opendir(path);
-        while (dir && n < THREADS && (e = readdir(dir))) {
-                if (*e->d_name != '.')
-                        tids[n++] = atoi(e->d_name);
-        }
-        if (dir)
-                closedir(dir);
-        if (n)
-                qsort(tids, n, sizeof *tids, by_number); /* the main thread has the smallest id,
-                                                            except after a wrap-around */
-        for (unsigned i = 0; i < n; i++) {
-                if (!one_thread(pid, tids[i], &python, out))
+        /* the main thread has the smallest id, except after a wrap-around */
+        n = scandir(path, &tasks, is_thread, versionsort);
+        for (int i = 0; i < n && i < THREADS; i++) {
+                if (!one_thread(pid, atoi(tasks[i]->d_name), &python, out))
                         return EXIT_NOT_ALLOWED;
         }
         return 0;
@@ -211,12 +177,6 @@ static size_t read_helper(int fd, char *text)
         return n;
 }
 
-static void close_pair(int pair[2])
-{
-        close(pair[0]);
-        close(pair[1]);
-}
-
 char *process_stacks(int pid, char *why, size_t room)
 {
         _cleanup_free_ char *text = xmalloc(SIZE + 1);
@@ -224,13 +184,10 @@ char *process_stacks(int pid, char *why, size_t room)
         pid_t helper, self = getpid();
         size_t n;
 
-        capo_why(-ENOMEM, why, room, "no memory");
-        if (pipe(pair))
-                return NULL;
         fflush(NULL);
-        helper = fork();
+        helper = pipe(pair) ? -1 : fork();
         if (helper < 0) {
-                close_pair(pair);
+                capo_why(-errno, why, room, "%s", strerror(errno));
                 return NULL;
         }
         if (helper == 0) {

@@ -149,7 +149,7 @@ static int hang_unrecorded(int pid, bool stacks, bool as_json, FILE *out)
 
         if (!capo_pid_state(pid))
                 return capo_fail(-ESRCH, "pid %d: no such process here, and no log of one", pid);
-        capo_pid_name(pid, s.name, sizeof s.name);
+        capo_pid_name(pid, pid, s.name, sizeof s.name);
         capo_pid_waits(pid, s.waits, sizeof s.waits);
         for (size_t i = 0; i < N_ELEMENTS(with_nccl); i++)
                 find_process_library(&s, with_nccl[i], s.nccl, sizeof s.nccl);
