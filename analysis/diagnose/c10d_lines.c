@@ -197,6 +197,64 @@ static void read_mismatches(struct capo_evidence *e)
                           &b.text);
 }
 
+/* ---- who registered ---- */
+
+enum { MEMBERS = 512 };
+
+struct members {
+        uint32_t text, n, of; /* n: lines; of: ranks of the job */
+        uint8_t seen[MEMBERS];
+        struct capo_evidence_mark first, last;
+};
+
+/* "initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/8" of Lightning. */
+static void take_member(const char *at, const char *line, uint32_t number, void *arg)
+{
+        struct members *m = arg;
+        unsigned member, of;
+
+        if (sscanf(at, ", MEMBER: %u/%u", &member, &of) != 2 || !member || member > of ||
+            of > MEMBERS || (m->of && of != m->of))
+                return;
+        m->first = m->n++ ? m->first : (struct capo_evidence_mark){m->text, number};
+        m->last = (struct capo_evidence_mark){m->text, number};
+        m->of = of;
+        m->seen[member - 1] += m->seen[member - 1] < 9;
+}
+
+/* Ranks that start twice where others never do: two nodes, each of which takes itself for the first. */
+static void read_members(struct capo_evidence *e)
+{
+        struct members m = {.text = 0};
+        struct capo_diagnose_finding *f;
+        int32_t twice[CAPO_DIAGNOSE_RANKS], none[CAPO_DIAGNOSE_RANKS];
+        uint32_t n_twice = 0, n_none = 0, once = 0;
+        char who[128], others[128];
+
+        capo_evidence_all(e, ", MEMBER: ", take_member, &m, &m.text);
+        for (uint32_t i = 0; i < m.of; i++) {
+                once += m.seen[i] == 1;
+                if (m.seen[i] == 2 && n_twice < CAPO_DIAGNOSE_RANKS)
+                        twice[n_twice++] = (int32_t)i;
+                if (!m.seen[i] && n_none < CAPO_DIAGNOSE_RANKS)
+                        none[n_none++] = (int32_t)i;
+        }
+        if (!n_none || !n_twice || once || m.last.text != m.first.text ||
+            m.last.line - m.first.line > 4 * m.of)
+                return;
+        f = capo_evidence_finding(e);
+        capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
+        capo_finding_mark(f, m.first);
+        capo_finding_mark(f, m.last);
+        capo_rank_list(twice, n_twice, who);
+        SAY(f->headline,
+            "%s OF %u START TWICE, AND NO LINE IS OF %s: nodes that each take themselves for the first",
+            capo_rank_shout(who), m.of, capo_rank_list(none, n_none, others));
+        SAY(f->next,
+            "start it once over all nodes, or give each its own node rank (NODE_RANK, --node_rank); in Slurm srun python ..., with "
+            "--ntasks-per-node = devices and num_nodes = --nodes");
+}
+
 /* ---- the address of the store ---- */
 
 struct store {
@@ -309,5 +367,6 @@ void capo_c10d_read(struct capo_evidence *e)
         read_barriers(e);
         read_desync(e);
         read_mismatches(e);
+        read_members(e);
         read_stalled(e);
 }

@@ -43,8 +43,9 @@ static void drop_quotes(const char *line, size_t size, char *out, size_t room)
         size_t n = 0;
 
         for (const char *end = line + size; line < end && n + 1 < room;) {
-                const char *close =
-                        *line == '`' ? memchr(line + 1, '`', (size_t)(end - line - 1)) : NULL;
+                const char *close = strchr("`\"", *line)
+                                            ? memchr(line + 1, *line, (size_t)(end - line - 1))
+                                            : NULL;
 
                 out[n++] = close ? 'q' : *line;
                 line = close ? close + 1 : line + 1;
@@ -88,8 +89,9 @@ static const char hangs
              "sits at|sits there|waits forever|forever|for ever|no progress|not move|blocks|stands still|"
              "does not end|stop at|stops at|stopped at|stops in|stops moving|stops right|stops after|stop after|keeps waiting|sit in|sits in|never end|never finish|stall|no output|卡住|卡在|"
              "卡死|卡着|不动|一直停|没有任何进度|没有动静|没有在训练|没反应|没有反应",
-   slow[] = "slow|slower|throughput|bandwidth|takes longer|much longer|longer than|speed|faster|"
-            "performance|GB/s|MB/s|tokens/s|it/s|慢",
+   slow[] =
+           "slow|slower|took longer|too long|delay|not accelerate|throughput|bandwidth|takes longer|much longer|longer than|speed|faster|"
+           "performance|GB/s|MB/s|tokens/s|it/s|慢",
    fails[] = "error|fail|crash|exception|dies|killed|aborts|broken|goes down|报错|失败",
    works[] =
            "works|worked|is fine|was fine|runs fine|ran fine|runs|ran|trains|passes|succeeds|is ok|no problem|no such problem|without problem|"
@@ -478,7 +480,7 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         size_t step;
         bool placed;
 
-        if (v && (v->rank != CAPO_RANK_UNDECIDED || strcmp(v->sure, "unsure") != 0))
+        if (v && strncmp(v->headline, "NOT DECIDED", 11) != 0)
                 return;
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 if (e->texts[i].n[CAPO_EVIDENCE_FLIGHT] || e->texts[i].n[CAPO_EVIDENCE_LOG])

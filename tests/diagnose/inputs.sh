@@ -191,6 +191,12 @@ printf '%s\n' '2. docker mode: --net=host, ssh on port 2222 works between the do
 expect 3 'NCCL reports a system error' -- works.md
 printf '%s\n' 'The job is stuck at the end of the first epoch.' '多卡训练，程序输出后就没有动静了' >epoch.md
 expect 3 'IT STOPS AT THE END OF AN EPOCH, by the text.*the text says: The job is stuck' -- epoch.md
+printf '%s\n' 'Multi-node training stops at the start.' 'initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/4' 'initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/4' >member.md
+expect 3 'STOPS AT THE RENDEZVOUS' -- member.md
+tail -2 member.md >>member.md
+expect 1 'RANKS 0, 1 OF 4 START TWICE, AND NO LINE IS OF ranks 2, 3' -- member.md
+printf '%s\n' 'Why is tensor_parallel_size 2 slower than a single card?' >tp.md
+expect 3 'SLOWER OR NO FASTER WITH TENSOR PARALLELISM' -- tp.md
 # a launcher's label inside a row of nccl-tests
 printf '[0]  %s [0] 1335 12 %s 0\n' '16777216 4194304 float     sum -1[0] 1334 12 24.09 0' 24.06 '67108864 16777216 float     sum -1[0] 24410 2.7 5.27 0' 5.27 | sed '1i# size count type redop root time algbw busbw #wrong' >labels.txt
 expect 3 'BUS BANDWIDTH FALLS AS MESSAGES GROW: from 24.09 to 5.27' -- labels.txt
