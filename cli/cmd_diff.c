@@ -259,39 +259,30 @@ static int run_diff(void *options, int n, char **paths)
         size_t n_a, n_b;
         struct capo_diff d;
         struct beside beside;
-        int status = CAPO_EXIT_UNKNOWN;
 
         if (diff_files_are(paths[0]) || diff_files_are(paths[1]))
                 return diff_files(paths[0], paths[1], o->min_change, o->all, o->form);
         n_a = load_runs(paths[0], a);
         n_b = n_a ? load_runs(paths[1], b) : 0;
         if (!n_a || !n_b)
-                goto end;
-        if (a[0]->n_ranks > 0 && b[0]->n_ranks > 0 && a[0]->n_ranks != b[0]->n_ranks) {
-                capo_error(
+                return CAPO_EXIT_UNKNOWN;
+        if (a[0]->n_ranks > 0 && b[0]->n_ranks > 0 && a[0]->n_ranks != b[0]->n_ranks)
+                return capo_fail(
+                        CAPO_EXIT_UNKNOWN,
                         "diff: %s ran on %d ranks, %s on %d: the time of a collective depends on "
                         "their number; compare runs of the same job",
                         paths[0], a[0]->n_ranks, paths[1], b[0]->n_ranks);
-                goto end;
-        }
         diff_steps_make(a, n_a, b, n_b, &beside.steps);
         capo_diff_make(a, n_a, b, n_b, o->min_change, &d);
         beside.machine = diff_machine_make(a[0], b[0]);
-        if (d.n_rows == 0) {
-                capo_error(
+        if (d.n_rows == 0)
+                return capo_fail(
+                        CAPO_EXIT_UNKNOWN,
                         "diff: the recordings have no call in common (matched by communicator's name)");
-        } else {
-                CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &beside, o->all),
-                               cli_entity_json(&comparison, &beside, &d),
-                               JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
-                status = d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-        }
-end:
-        for (size_t i = 0; i < CAPO_DIFF_RUNS; i++) {
-                capo_job_free(a[i]);
-                capo_job_free(b[i]);
-        }
-        return status;
+        CLI_FORM_PRINT(o->form, make_page(paths[0], paths[1], &d, &beside, o->all),
+                       cli_entity_json(&comparison, &beside, &d),
+                       JSON_INDENT(1) | JSON_REAL_PRECISION(9), "rows");
+        return d.n_slower ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
 }
 
 static const struct options defaults = {.min_change = 0.01};

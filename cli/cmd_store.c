@@ -32,22 +32,6 @@ static int take_store_word(void *options, char *word)
 
 static void close_store(struct capo_store **store) { capo_store_close(*store); }
 
-/* Print runs that are stored but that capo fit will not use. */
-static void warn_left_out(const struct capo_samples *set)
-{
-        const struct capo_trial *first = NULL;
-        size_t n = 0;
-
-        for (size_t i = 0; i < set->n_runs; i++) {
-                if (set->runs[i].left_out && !n++)
-                        first = &set->runs[i];
-        }
-        if (first)
-                capo_warn("%zu of %s take%s no part in a fit: %s", n,
-                          capo_text_plural(set->n_runs, "trial", NULL), n == 1 ? "s" : "",
-                          *first->why ? first->why : "nothing says what was forced");
-}
-
 static int add_samples(void *options, int n, char **words)
 {
         struct options *o = options;
@@ -65,7 +49,7 @@ static int add_samples(void *options, int n, char **words)
                 return capo_fail(CAPO_EXIT_FAIL, "%s", why);
         printf("import %lld: %s of %s\n", (long long)id, capo_text_plural(set.n, "sample", NULL),
                capo_text_plural(set.n_runs, "trial", NULL));
-        warn_left_out(&set);
+        cli_inputs_left_out(&set);
         return CAPO_EXIT_OK;
 }
 

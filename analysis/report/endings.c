@@ -27,13 +27,6 @@ struct ending {
         int exit_status;               /* of exit(); 0: no error */
 };
 
-static int exit_status_of(const struct capo_job_process *p)
-{
-        const char *text = capo_job_info(p, CAPO_INFO_EXIT);
-
-        return text ? atoi(text) : 0;
-}
-
 static void read_unfinished(struct ending *e)
 {
         const char *line = capo_job_info(e->p, CAPO_INFO_UNFINISHED);
@@ -211,7 +204,8 @@ void capo_judge_endings(struct capo_page *r)
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
                 const struct capo_job_process *p = &job->processes[i];
-                int status = exit_status_of(p);
+                const char *said = capo_job_info(p, CAPO_INFO_EXIT);
+                int status = said ? atoi(said) : 0;
 
                 if ((capo_process_ended(job, p) && !status) || capo_process_alive(p))
                         continue;

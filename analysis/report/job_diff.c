@@ -20,12 +20,8 @@ struct side {
         uint8_t call, algo_proto;
 };
 
-static int compare_sides(const struct side *x, const struct side *y)
-{
-        return strcmp(x->comm, y->comm) ?: CAPO_ORDER(x->call, y->call) ?: CAPO_ORDER(x->bytes, y->bytes);
-}
-
-static int by_key(const void *x, const void *y) { return compare_sides(x, y); }
+CAPO_ORDERED(compare_sides, struct side, strcmp(a->comm, b->comm), CAPO_ORDER(a->call, b->call),
+             CAPO_ORDER(a->bytes, b->bytes));
 
 /* 0: not timed. */
 static double side_quantile(const struct side *s, int clock, double q)
@@ -73,7 +69,7 @@ static struct side *gather_run(const struct capo_job *job, size_t run, size_t *n
                 for (int c = 0; c < CAPO_CLOCKS; c++)
                         v[i].run[run][c] = side_quantile(&v[i], c, 0.5) / 1e3;
         }
-        qsort(v, used, sizeof *v, by_key);
+        qsort(v, used, sizeof *v, compare_sides);
         *n = used;
         return v;
 }
@@ -150,13 +146,8 @@ static double log_se(const struct side *s, int clock, double *freedom)
                     0.005);
 }
 
-static int by_seconds(const void *x, const void *y)
-{
-        const struct capo_diff_row *a = x, *b = y;
-        double p = fabs(a->seconds), q = fabs(b->seconds);
-
-        return CAPO_ORDER(q, p) ?: CAPO_ORDER(a->bytes, b->bytes);
-}
+CAPO_ORDERED(by_seconds, struct capo_diff_row, CAPO_ORDER(fabs(b->seconds), fabs(a->seconds)),
+             CAPO_ORDER(a->bytes, b->bytes));
 
 /* Logarithms of the runs' medians. Returns how many runs have one. */
 static size_t runs_of(const struct side *s, size_t n, int clock, double *out)

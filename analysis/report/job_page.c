@@ -97,16 +97,6 @@ const char *capo_page_info(const struct capo_page *r, const char *key)
         return NULL;
 }
 
-/* Length of the folder in a command line's first word, with its slash. */
-static size_t command_folder(const char *command)
-{
-        size_t word = strcspn(command, " ");
-
-        while (word && command[word - 1] != '/')
-                word--;
-        return word;
-}
-
 char *capo_page_title(const struct capo_page *r, char *text, size_t room)
 {
         const char *id = capo_page_info(r, CAPO_INFO_JOB),
@@ -115,8 +105,10 @@ char *capo_page_title(const struct capo_page *r, char *text, size_t room)
 
         if (!command) /* CAPO_CMDLINE=none */
                 command = capo_page_info(r, CAPO_INFO_EXE);
-        if (!name && command) /* without the folder of the program */
-                name = command + command_folder(command);
+        if (!name && command) { /* without the folder of the program */
+                for (name = command + strcspn(command, " "); name > command && name[-1] != '/';)
+                        name--;
+        }
         snprintf(text, room, "%s%s%s%.*s", id ? "job " : "", id ? id : "", id && name ? "  " : "",
                  name == capo_page_info(r, CAPO_INFO_JOB_NAME) ? 1000 : 60, name ? name : "");
         return text;

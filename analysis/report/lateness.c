@@ -72,13 +72,6 @@ static double clocks_apart(const struct capo_job_comm *c)
         return last - first;
 }
 
-/* Are the starts from clocks of several hosts, and the differences within the error of these? */
-static bool is_by_clocks(const struct capo_job_comm *c)
-{
-        return c->skew->from == CAPO_SKEW_HOST_START && !c->skew->aligned &&
-               c->skew->worst_p50_ns < 2 * clocks_apart(c);
-}
-
 /* With the communicator's rank in brackets if that differs. */
 static char *describe_member(const struct capo_job *job, const struct capo_job_comm *c,
                              const struct capo_job_member *m, char *text, size_t room)
@@ -411,7 +404,9 @@ void capo_judge_waits(struct capo_page *r)
                 /* whom a message made late is known of nobody */
                 w->stands_out &= w->caused_share < 0 || w->caused_share >= 0.01 ||
                                  part_in_messages(r, i) < NEARLY_ALL;
-                w->by_clocks = is_by_clocks(c);
+                /* the starts are from clocks of several hosts, and differ within the error of these */
+                w->by_clocks = k->from == CAPO_SKEW_HOST_START && !k->aligned &&
+                               k->worst_p50_ns < 2 * clocks_apart(c);
                 w->follows = w->stands_out && !w->by_clocks && k->origin;
                 w->handed_on = w->stands_out && !w->by_clocks && !w->follows &&
                                (k->by_message || k->waits_more || may_be_handed_on(r, i));

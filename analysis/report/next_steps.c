@@ -49,15 +49,6 @@ static __attribute__((format(printf, 3, 4))) struct capo_next *add_next(struct c
 }
 #define ADD(r, id, ...) add_next(r, CAPO_NEXT_##id, words_##id, ##__VA_ARGS__)
 
-static void about_row(struct capo_next *next, const struct capo_page_row *row)
-{
-        next->comm = row->row.comm;
-        next->call = row->row.call;
-        next->bytes_least = row->row.bytes;
-        next->bytes_max = row->bytes_max;
-        next->share = row->share;
-}
-
 /* Where the cause is known, what helps against that. */
 static const char *advise_late(const struct capo_page *r, const struct capo_page_wait *w)
 {
@@ -224,6 +215,7 @@ static void suggest_sweep(struct capo_page *r)
 {
         const struct capo_page_row *row = worth_a_sweep(r);
         char call[64], size[64], coll[64], low[32], high[32];
+        struct capo_next *next;
         _cleanup_free_ char *command = NULL;
         uint64_t from, upto;
         bool bulk;
@@ -249,9 +241,13 @@ static void suggest_sweep(struct capo_page *r)
                                   short_size(from, low, sizeof low),
                                   short_size(upto, high, sizeof high));
         }
-        about_row(ADD(r, sweep, capo_page_call(&row->row, call, sizeof call),
-                      capo_page_size(row, size, sizeof size), TEXT_PERCENT(row->share), command),
-                  row);
+        next = ADD(r, sweep, capo_page_call(&row->row, call, sizeof call),
+                   capo_page_size(row, size, sizeof size), TEXT_PERCENT(row->share), command);
+        next->comm = row->row.comm;
+        next->call = row->row.call;
+        next->bytes_least = row->row.bytes;
+        next->bytes_max = row->bytes_max;
+        next->share = row->share;
 }
 
 static void suggest_no_gpu_times(struct capo_page *r)

@@ -108,14 +108,10 @@ struct place {
         uint32_t comm;
 };
 
-static int by_place(const void *a, const void *b)
-{
-        const struct place *x = a, *y = b;
-
-        /* finally the job's own order, which is by key */
-        return CAPO_ORDER(x->comm, y->comm) ?: CAPO_ORDER(x->row->call, y->row->call) ?:
-               CAPO_ORDER(x->row->bytes, y->row->bytes) ?: CAPO_ORDER(x->row, y->row);
-}
+/* finally the job's own order, which is by key */
+CAPO_ORDERED(by_place, struct place, CAPO_ORDER(a->comm, b->comm),
+             CAPO_ORDER(a->row->call, b->row->call), CAPO_ORDER(a->row->bytes, b->row->bytes),
+             CAPO_ORDER(a->row, b->row));
 
 /* Is the row merged into that place? With @ranges, sizes of one power of two are. */
 static bool belongs_to_place(const struct capo_job_row *a, const struct place *place, bool ranges)

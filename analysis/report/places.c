@@ -69,11 +69,7 @@ char *capo_page_site_line(const char *site, bool all, char *text, size_t room)
         return text;
 }
 
-static int by_line(const void *a, const void *b)
-{
-        return strcmp(((const struct capo_page_place *)a)->line,
-                      ((const struct capo_page_place *)b)->line);
-}
+CAPO_ORDERED(by_line, struct capo_page_place, strcmp(a->line, b->line));
 
 CAPO_ORDERED(by_time, struct capo_page_place, CAPO_ORDER(b->time, a->time),
              CAPO_ORDER(b->calls, a->calls), strcmp(a->line, b->line));

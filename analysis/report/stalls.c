@@ -118,14 +118,13 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
                          int *rank)
 {
         struct stall found = {0, 0};
-        json_t *page = capo_watch_record(r->job, &found.from, &found.to), *number;
-        json_t *culprits = json_object_get(page, "culprits"), *who = json_array_get(culprits, 0);
-        const char *verdict = json_string_value(json_object_get(page, "verdict")),
-                   *why = json_string_value(json_object_get(who, "why")),
-                   *call = json_string_value(
-                           json_object_get(json_object_get(page, "call"), "call"));
-        json_int_t waiting = json_integer_value(json_object_get(page, "waiting"));
+        json_t *page = capo_watch_record(r->job, &found.from, &found.to), *culprits = NULL, *number;
+        const char *verdict = NULL, *why = NULL, *call = NULL;
+        json_int_t waiting = 0;
 
+        json_unpack(page, "{s?s, s?o, s?{s?s}, s?I}", "verdict", &verdict, "culprits", &culprits,
+                    "call", "call", &call, "waiting", &waiting);
+        json_unpack(json_array_get(culprits, 0), "{s?s}", "why", &why);
         *text = 0;
         if (!(found.from < s.to && found.from > s.from - WATCH_AFTER && found.to > s.from))
                 verdict = call = NULL;

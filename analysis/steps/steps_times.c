@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "analysis/steps/steps_parts.h"
+#include "core/base/order.h"
 #include "core/base/xalloc.h"
 
 /* Limits for a change: steps on each side, size, and probability of chance. */
@@ -17,12 +18,7 @@ struct time_of {
         uint32_t step;
 };
 
-static int by_time(const void *a, const void *b)
-{
-        double x = ((const struct time_of *)a)->ns, y = ((const struct time_of *)b)->ns;
-
-        return (x > y) - (x < y);
-}
+CAPO_ORDERED(by_time, struct time_of, CAPO_ORDER(a->ns, b->ns));
 
 /* Quantile @q of @n times, sorted in @copy. */
 static double quantile_of(const struct time_of *times, uint32_t n, double q, struct time_of *copy)

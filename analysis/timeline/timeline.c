@@ -141,11 +141,8 @@ static void make_ranks(struct drawing *d, struct capo_timeline *t)
                         to = fmax(to, of[i][n[i] - 1].end);
                 }
         }
-        if (!(to > from)) {
-                free(t->rank); /* still empty */
-                t->rank = NULL;
+        if (!(to > from))
                 t->n_ranks = 0;
-        }
         t->from_s = from / 1e9;
         t->to_s = to / 1e9;
         for (uint32_t i = 0; i < t->n_ranks; i++) {
@@ -158,8 +155,6 @@ static void make_ranks(struct drawing *d, struct capo_timeline *t)
                         add_share(t->rank[i].busy, t, moves, s->end);
                 }
         }
-        for (uint32_t i = 0; i < n_ranks; i++)
-                free(of[i]);
 }
 
 void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cells,
@@ -184,6 +179,4 @@ void capo_timeline_make(const struct capo_job *job, uint32_t parts, uint32_t cel
         capo_clocks_make(&clocks, job, NULL);
         capo_last_ranks_make(job, wanted, &last);
         make_ranks(&d, t);
-        capo_clocks_finish(&clocks);
-        xfree(d.comms, d.span, d.waited);
 }

@@ -179,13 +179,6 @@ static uint64_t sum_of(const struct capo_samples *set, size_t first, uint32_t ru
         return sum;
 }
 
-static void drop_from(struct capo_samples *set, size_t sample, size_t run)
-{
-        while (set->n_runs > run)
-                free(set->runs[--set->n_runs].source);
-        set->n = sample;
-}
-
 /* Read one import after the other. An import with the same measurements as an earlier one is
  * skipped, because it is no new evidence. A few samples may be equal by chance. */
 static int read_imports(struct capo_store *store, const struct capo_store_filter *filter,
@@ -212,7 +205,9 @@ static int read_imports(struct capo_store *store, const struct capo_store_filter
                 capo_samples_note(
                         set, "import %lld has the same measurements as import %lld: counted once",
                         (long long)all.v[i].id, (long long)all.v[k].id);
-                drop_from(set, n, runs);
+                while (set->n_runs > runs)
+                        free(set->runs[--set->n_runs].source);
+                set->n = n;
         }
         return r;
 }

@@ -15,20 +15,18 @@
         F("seconds", REAL, of->n ? of->ns / 1e9 : NAN)
 CLI_ENTITY(creation, struct capo_page_creation, void, CREATION_FIELDS);
 
-static const char *ending_word(const struct capo_job_process *p)
-{
-        return !p->has_end || !p->end.clean ? "killed" : p->end.clean == 2 ? "recovered" : "clean";
-}
-
-#define PROCESS_FIELDS(F)                    \
-        F("rank", RANK, of->rank)            \
-        F("host", TEXT, of->host)            \
-        F("pid", RANK, of->header.pid)       \
-        F("node", RANK, of->node)            \
-        F("log", TEXT, of->path)             \
-        F("ended", WORD, ending_word(of))    \
-        F("calls", COUNT, of->end.calls)     \
-        F("dropped", COUNT, of->end.dropped) \
+#define PROCESS_FIELDS(F)                              \
+        F("rank", RANK, of->rank)                      \
+        F("host", TEXT, of->host)                      \
+        F("pid", RANK, of->header.pid)                 \
+        F("node", RANK, of->node)                      \
+        F("log", TEXT, of->path)                       \
+        F("ended", WORD,                               \
+          !of->has_end || !of->end.clean ? "killed"    \
+          : of->end.clean == 2           ? "recovered" \
+                                         : "clean")              \
+        F("calls", COUNT, of->end.calls)               \
+        F("dropped", COUNT, of->end.dropped)           \
         F("records", COUNT, of->n_records)
 CLI_ENTITY(process, struct capo_job_process, void, PROCESS_FIELDS);
 
@@ -52,14 +50,6 @@ static json_t *frames_json(const char *text)
         F("gpu_us", DURATION, (double)of->gpu_ns)   \
         F("gpu_timed", COUNT, of->gpu_count)
 CLI_ENTITY(site, struct capo_job_site, void, SITE_FIELDS);
-
-static json_t *filter_json(const struct capo_page *r)
-{
-        return !capo_page_is_filtered(r)
-                       ? NULL
-                       : json_pack("{s:s?, s:s?}", "comm", r->only_comm, "call",
-                                   r->only_call ? capo_call_name(r->only_call) : NULL);
-}
 
 static json_t *ranks_json(const struct capo_problem *p)
 {
@@ -96,7 +86,10 @@ CLI_ENTITY(problem, struct capo_problem, void, PROBLEM_FIELDS);
         F("nodes", COUNT, of->job->n_nodes)                                                       \
         F("begin_unix_s", COUNT, of->job->t_begin_ns / 1000000000)                                \
         F("duration_s", DURATION, (double)capo_job_duration_ns(of->job))                          \
-        F("only", JSON, filter_json(of))                                                          \
+        F("only", JSON,                                                                           \
+          !capo_page_is_filtered(of) ? NULL                                                       \
+                                     : json_pack("{s:s?, s:s?}", "comm", of->only_comm, "call",   \
+                                                 report_call_name((uint8_t)of->only_call)))       \
         F("beside", TEXT, capo_page_info(of, CAPO_INFO_BESIDE))                                   \
         F("collectives", COUNT, of->collectives)                                                  \
         F("bytes", BYTES, of->moved_bytes)                                                        \

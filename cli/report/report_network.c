@@ -136,11 +136,6 @@ static const char *most_text(bool bound, uint64_t bytes, char *text)
         return text;
 }
 
-static const char *device_text(const struct capo_fabric_domain *d)
-{
-        return *d->nic ? d->nic : *d->device ? d->device : d->name;
-}
-
 static double sends_ns(const struct capo_fabric_domain *d, double q)
 {
         return d->tx.count ? capo_fabric_percentile(&d->tx, q) : -1;
@@ -154,41 +149,47 @@ static const char *notes_text(const struct capo_page_link *notes, char *text)
         return text;
 }
 
-#define NIC_FIELDS(F)                                                                             \
-        F(NULL, TEXT, rank_text(PROCESS, room), "rank", "l")                                      \
-        F("rank", RANK, PROCESS->rank)                                                            \
-        F("host", TEXT, PROCESS->host)                                                            \
-        F("pid", RANK, PROCESS->header.pid)                                                       \
-        F("libfabric", TEXT, capo_job_info(PROCESS, CAPO_INFO_FABRIC_VERSION))                    \
-        F("provider", TEXT, of->domain->provider, "provider", "l")                                \
-        F("fabric", TEXT, of->domain->fabric)                                                     \
-        F("domain", TEXT, of->domain->name)                                                       \
-        F("nic", TEXT, *of->domain->nic ? of->domain->nic : NULL)                                 \
-        F(NULL, TEXT, device_text(of->domain), "NIC", "l")                                        \
-        F("numa", RANK, of->domain->numa)                                                         \
-        F("near_gpu", FLAG, capo_fabric_link_near(of))                                            \
-        F("gpu_path", JSON, NEAR ? cli_json_text(NEAR->path) : NULL)                              \
-        F("nearer_nic", JSON,                                                                     \
-          !NEAR           ? NULL                                                                  \
-          : *NEAR->nearer ? cli_entity_json(&nearer_nic, NULL, NEAR)                              \
-                          : json_null())                                                          \
-        F("speed_gbps", EXACT, of->domain->speed_bps ? (double)of->domain->speed_bps / 1e9 : NAN) \
-        F("sharers", COUNT, of->sharers)                                                          \
-        F("sent_bytes", BYTES, of->sent, "sent", "r")                                             \
-        F("recv_bytes", BYTES, of->received)                                                      \
-        F("recv_exact", FLAG, of->received_exact)                                                 \
-        F(NULL, TEXT, most_text(!of->received_exact, of->received, room), "recv", "r")            \
-        F(NULL, COUNT, of->ops, "ops", "r/c")                                                     \
-        F(NULL, DURATION, sends_ns(of->domain, 0.50), "p50", "r")                                 \
-        F(NULL, DURATION, sends_ns(of->domain, 0.99), "p99", "r/d")                               \
-        COUNTS_FIELDS(F, &of->domain->n)                                                          \
-        F("latency_us", JSON, LATENCY(&of->domain->tx))                                           \
-        F("recv_wait_us", JSON, LATENCY(&of->domain->rx))                                         \
-        F("mr", JSON, cli_entity_json(&registrations, NULL, of->domain))                          \
-        F(NULL, COUNT, of->domain->mr_count, "MR", "r/b")                                         \
-        F("notes", JSON, CLI_ENTITIES(nic_note, NULL, OF_NOTES->note, OF_NOTES->n_notes))         \
-        F(NULL, TEXT, notes_text(OF_NOTES, room), "note", "l~")                                   \
-        F("objects", JSON, objects_json(in->fabric->process[of->process], of->domain->id))
+#define DOMAIN of->domain
+
+#define NIC_FIELDS(F)                                                                     \
+        F(NULL, TEXT, rank_text(PROCESS, room), "rank", "l")                              \
+        F("rank", RANK, PROCESS->rank)                                                    \
+        F("host", TEXT, PROCESS->host)                                                    \
+        F("pid", RANK, PROCESS->header.pid)                                               \
+        F("libfabric", TEXT, capo_job_info(PROCESS, CAPO_INFO_FABRIC_VERSION))            \
+        F("provider", TEXT, DOMAIN->provider, "provider", "l")                            \
+        F("fabric", TEXT, DOMAIN->fabric)                                                 \
+        F("domain", TEXT, DOMAIN->name)                                                   \
+        F("nic", TEXT, *DOMAIN->nic ? DOMAIN->nic : NULL)                                 \
+        F(NULL, TEXT,                                                                     \
+          *DOMAIN->nic      ? DOMAIN->nic                                                 \
+          : *DOMAIN->device ? DOMAIN->device                                              \
+                            : DOMAIN->name,                                               \
+          "NIC", "l")                                                                     \
+        F("numa", RANK, DOMAIN->numa)                                                     \
+        F("near_gpu", FLAG, capo_fabric_link_near(of))                                    \
+        F("gpu_path", JSON, NEAR ? cli_json_text(NEAR->path) : NULL)                      \
+        F("nearer_nic", JSON,                                                             \
+          !NEAR           ? NULL                                                          \
+          : *NEAR->nearer ? cli_entity_json(&nearer_nic, NULL, NEAR)                      \
+                          : json_null())                                                  \
+        F("speed_gbps", EXACT, DOMAIN->speed_bps ? (double)DOMAIN->speed_bps / 1e9 : NAN) \
+        F("sharers", COUNT, of->sharers)                                                  \
+        F("sent_bytes", BYTES, of->sent, "sent", "r")                                     \
+        F("recv_bytes", BYTES, of->received)                                              \
+        F("recv_exact", FLAG, of->received_exact)                                         \
+        F(NULL, TEXT, most_text(!of->received_exact, of->received, room), "recv", "r")    \
+        F(NULL, COUNT, of->ops, "ops", "r/c")                                             \
+        F(NULL, DURATION, sends_ns(DOMAIN, 0.50), "p50", "r")                             \
+        F(NULL, DURATION, sends_ns(DOMAIN, 0.99), "p99", "r/d")                           \
+        COUNTS_FIELDS(F, &DOMAIN->n)                                                      \
+        F("latency_us", JSON, LATENCY(&DOMAIN->tx))                                       \
+        F("recv_wait_us", JSON, LATENCY(&DOMAIN->rx))                                     \
+        F("mr", JSON, cli_entity_json(&registrations, NULL, DOMAIN))                      \
+        F(NULL, COUNT, DOMAIN->mr_count, "MR", "r/b")                                     \
+        F("notes", JSON, CLI_ENTITIES(nic_note, NULL, OF_NOTES->note, OF_NOTES->n_notes)) \
+        F(NULL, TEXT, notes_text(OF_NOTES, room), "note", "l~")                           \
+        F("objects", JSON, objects_json(in->fabric->process[of->process], DOMAIN->id))
 CLI_ENTITY_SHARED(report_nic, struct capo_fabric_link, struct capo_page, NIC_FIELDS);
 
 static void add_links(const struct capo_page *r, struct cli_page *page)

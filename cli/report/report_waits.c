@@ -34,12 +34,6 @@ static const char *parent_text(const struct capo_page *r, const struct capo_job_
         return room;
 }
 
-static const char *uid_text(uint64_t uid, char *room)
-{
-        snprintf(room, CLI_ROOM, "%016llx", (unsigned long long)uid);
-        return room;
-}
-
 struct members {
         const struct capo_job *job;
         const struct capo_job_comm *comm;
@@ -49,10 +43,7 @@ struct members {
 #define LATENESS (&in->comm->skew->ranks[of - in->comm->members])
 
 /* What one rank can cost: the job's duration on all others. */
-static double most_caused_ns(const struct members *in)
-{
-        return (double)capo_job_duration_ns(in->job) * (in->comm->n_members - 1.0);
-}
+#define MOST_CAUSED_NS ((double)capo_job_duration_ns(in->job) * (in->comm->n_members - 1.0))
 
 #define RANK_FIELDS(F)                                      \
         F("rank", INTEGER, of->rank)                        \
@@ -62,7 +53,7 @@ static double most_caused_ns(const struct members *in)
         F("wait_us", REAL, LATENESS->wait_ns / 1e3)         \
         F("caused_s", REAL, LATENESS->caused_ns / 1e9)      \
         F("caused_pm_s", REAL,                              \
-          fmin(LATENESS->caused_pm_ns + LATENESS->clocks_pm_ns, most_caused_ns(in)) / 1e9)
+          fmin(LATENESS->caused_pm_ns + LATENESS->clocks_pm_ns, MOST_CAUSED_NS) / 1e9)
 CLI_ENTITY(lateness, struct capo_job_member, struct members, RANK_FIELDS);
 
 static int last_most_often(const struct capo_job_comm *c)
@@ -104,7 +95,7 @@ CLI_ENTITY(comm_skew, struct capo_job_comm, struct capo_job, SKEW_FIELDS);
         F("nodes", COUNT, of->n_nodes, "nodes", "r")                                           \
         F("layout", TEXT, of->layout, "layout", "l~")                                          \
         F("class", JSON, in->ceiling ? json_string(in->ceiling[ID].class) : NULL)              \
-        F("uid", TEXT, uid_text(of->uid, room))                                                \
+        F("uid", TEXT, (snprintf(room, CLI_ROOM, "%016" PRIx64, of->uid), room))               \
         F(NULL, TEXT, parent_text(in, of, room), "from", "l/a")                                \
         F("parent", RANK, of->parent == CAPO_NO_COMM ? -1 : (int64_t)of->parent)               \
         F("color", RANK, of->color)                                                            \
