@@ -308,6 +308,11 @@ enum capo_bug_match capo_evidence_bug(struct capo_evidence *e, const struct capo
 
                 m = other > m ? other : m;
         }
+        if (m == CAPO_BUG_MAYBE && (!v || v->rank == CAPO_RANK_UNDECIDED) &&
+            capo_prose_topic(e) == CAPO_TOPIC_SLOW) { /* who asks about speed has no hang */
+                hangs = false;
+                slow = true;
+        }
         if (m == CAPO_BUG_MAYBE && (capo_verdict_decides(v) ||
                                     (bug->of == CAPO_BUG_OFI &&
                                      capo_evidence_has("aws-ofi-nccl initialization failed", e)) ||
