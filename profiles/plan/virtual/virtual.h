@@ -40,13 +40,20 @@ void plan_kernel_decode(struct plan_seen *seen, int func);
 void *plan_cuda_find(const char *name);
 
 /* Virtual device memory. */
-void *plan_memory_map(size_t bytes);
-int plan_memory_map_at(void *address, size_t bytes); /* in a reservation; 0 or -ENOMEM */
-void plan_memory_unmap(void *address);
-int plan_memory_unmap_at(void *address, size_t bytes); /* reserves it again; 0 or negative errno */
-bool plan_memory_zero(void *address,
-                      size_t bytes); /* drops the pages; false: not device memory, or too small */
-int plan_memory_range(void *address, void **base, size_t *bytes);
+struct plan_range {
+        char *base;
+        size_t bytes;
+        void *handle; /* what is mapped there; NULL: an allocation */
+};
+/** plan_memory_map() - @at: in a reservation; NULL: anywhere. Return: NULL: no memory. */
+void *plan_memory_map(void *at, size_t bytes, void *handle);
+/** plan_memory_unmap() - the range that begins there, if any. @reserved: bytes to reserve again; 0:
+ * none. Return: its handle. */
+void *plan_memory_unmap(void *address, size_t reserved);
+/** plan_memory_zero() - drop the pages. Return: false: not device memory, or too small. */
+bool plan_memory_zero(void *address, size_t bytes);
+/** plan_memory_find() - the range that contains @address. Return: is there one? */
+bool plan_memory_find(const void *address, struct plan_range *out);
 
 /* Simulated nodes without a process (plan_job.messages). What ranks exchange when a communicator is
  * created goes through the job's memory. What the missing nodes would send is derived from two

@@ -4,11 +4,9 @@
  * complete enough for NCCL's bookkeeping: a handle is a size and a count; mapping it gives new
  * anonymous memory; exporting it makes a file descriptor that names the handle. Two mappings of one
  * handle do not share contents, which only kernels would notice. */
-#include <pthread.h>
 #include <strings.h>
 #include <sys/mman.h>
 
-#include "core/base/array.h"
 #include "profiles/plan/virtual/virtual.h"
 
 _Thread_local int plan_device;
@@ -25,15 +23,6 @@ struct handle {
         int pid;
         int types; /* types of shareable handles it was created for */
 };
-
-/* Mappings of handles, for cuMemRetainAllocationHandle. */
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct mapping {
-        char *base;
-        size_t bytes;
-        struct handle *handle;
-} * mappings;
-static size_t n_mappings;
 
 static struct handle *handle_new(uint64_t bytes, int types)
 {
@@ -142,58 +131,27 @@ static int cuMemAddressReserve(void **p, size_t bytes, size_t align, void *hint,
 static int cuMemMap(void *p, size_t bytes, size_t offset, struct handle *h,
                     unsigned long long flags)
 {
-        int rc;
-
-        if (plan_memory_map_at(p, bytes) < 0)
+        if (!plan_memory_map(p, bytes, h))
                 return OUT_OF_MEMORY;
-        pthread_mutex_lock(&lock);
-        rc = capo_array_room(&mappings, n_mappings, sizeof *mappings) < 0 ? OUT_OF_MEMORY : 0;
-        if (rc == 0) {
-                h->count++;
-                mappings[n_mappings++] = (struct mapping){p, bytes, h};
-        }
-        pthread_mutex_unlock(&lock);
-        return rc;
-}
-
-/* The mapping that contains @p, or NULL. The lock must be held. */
-static struct mapping *mapping_of(const char *p)
-{
-        for (size_t i = 0; i < n_mappings; i++) {
-                if (p >= mappings[i].base && p < mappings[i].base + mappings[i].bytes)
-                        return &mappings[i];
-        }
-        return NULL;
+        h->count++;
+        return 0;
 }
 
 static int cuMemUnmap(void *p, size_t bytes)
 {
-        struct handle *h = NULL;
-        struct mapping *m;
-
-        pthread_mutex_lock(&lock);
-        m = mapping_of(p);
-        if (m && m->base == p) {
-                h = m->handle;
-                *m = mappings[--n_mappings];
-        }
-        pthread_mutex_unlock(&lock);
-        handle_put(h);
-        return plan_memory_unmap_at(p, bytes) < 0 ? OUT_OF_MEMORY : 0;
+        handle_put(plan_memory_unmap(p, bytes));
+        return 0;
 }
 
 static int cuMemRetainAllocationHandle(struct handle **h, void *p)
 {
-        const struct mapping *m;
+        struct plan_range r;
 
-        pthread_mutex_lock(&lock);
-        m = mapping_of(p);
-        if (m) {
-                *h = m->handle;
-                (*h)->count++;
-        }
-        pthread_mutex_unlock(&lock);
-        return m ? 0 : INVALID_VALUE;
+        if (!plan_memory_find(p, &r) || !r.handle)
+                return INVALID_VALUE;
+        *h = r.handle;
+        (*h)->count++;
+        return 0;
 }
 
 static int cuMemGetAllocationPropertiesFromHandle(int *prop, struct handle *h)
@@ -254,15 +212,14 @@ static int cuMemImportFromShareableHandle(struct handle **h, void *os_handle, in
 
 static int cuMemGetAddressRange(void **base, size_t *bytes, void *p)
 {
-        void *b;
-        size_t n;
+        struct plan_range r;
 
-        if (plan_memory_range(p, &b, &n) < 0)
+        if (!plan_memory_find(p, &r))
                 return INVALID_VALUE;
         if (base)
-                *base = b;
+                *base = r.base;
         if (bytes)
-                *bytes = n;
+                *bytes = r.bytes;
         return 0;
 }
 
@@ -366,7 +323,7 @@ static int device_by_busid(int *dev, const char *text)
 
 static int allocate_memory(void **p, size_t n)
 {
-        *p = plan_memory_map(n);
+        *p = plan_memory_map(NULL, n, NULL);
         return *p ? 0 : 2; /* cudaErrorMemoryAllocation */
 }
 

@@ -64,10 +64,8 @@ int soft_sched_yield(void)
         return 0;
 }
 
-ssize_t soft_recv(int fd, void *data, size_t n, int flags)
+static long polled(long got)
 {
-        ssize_t got = syscall(SYS_recvfrom, fd, data, n, flags, NULL, NULL);
-
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
                 pause_after_empty_poll();
         else
@@ -75,15 +73,14 @@ ssize_t soft_recv(int fd, void *data, size_t n, int flags)
         return got;
 }
 
+ssize_t soft_recv(int fd, void *data, size_t n, int flags)
+{
+        return polled(syscall(SYS_recvfrom, fd, data, n, flags, NULL, NULL));
+}
+
 int soft_accept(int fd, struct sockaddr *address, socklen_t *length)
 {
-        int got = (int)syscall(SYS_accept, fd, address, length);
-
-        if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-                pause_after_empty_poll();
-        else
-                empty_polls = 0;
-        return got;
+        return (int)polled(syscall(SYS_accept, fd, address, length));
 }
 
 int soft_fallocate(int fd, int mode, off_t offset, off_t length)
