@@ -57,35 +57,26 @@ static bool is_class(const struct capo_xml *e, const char *prefix)
         return class && !strncmp(class, prefix, strlen(prefix));
 }
 
-static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
+static int add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
 {
         const struct capo_xml *xml = find_child(pci, "gpu");
-        const char *busid = capo_xml_get(pci, "busid");
+        const char *busid = capo_xml_get(pci, "busid") ?: "";
         struct plan_gpu *gpu = &r->m->gpus[r->m->n_gpus];
         int end = 0;
 
-        if (r->m->n_gpus == CAPO_PLAN_GPUS_MAX) {
-                fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there",
-                     CAPO_PLAN_GPUS_MAX);
-                return;
-        }
-        if (!busid || strlen(busid) >= sizeof gpu->busid) {
-                fail(r, pci->line, "expected a busid on the <pci> of a GPU, found %s",
-                     busid ? busid : "none");
-                return;
-        }
-        if (sscanf(busid, "%*8[0-9a-fA-F]:%*2[0-9a-fA-F]:%*2[0-9a-fA-F].%*1[0-7]%n", &end) != 0 ||
-            busid[end] || end < 12) {
-                fail(r, pci->line,
-                     "expected a busid as 0000:06:00.0 on the <pci> of a GPU, found \"%s\"", busid);
-                return;
-        }
+        if (r->m->n_gpus == CAPO_PLAN_GPUS_MAX)
+                return fail(r, pci->line, "more than %d GPUs; NCCL's NVML table ends there",
+                            CAPO_PLAN_GPUS_MAX);
+        sscanf(busid, "%*8[0-9a-fA-F]:%*2[0-9a-fA-F]:%*2[0-9a-fA-F].%*1[0-7]%n", &end);
+        if (busid[end] || end < 12)
+                return fail(r, pci->line,
+                            "expected a busid as 0000:06:00.0 on the <pci> of a GPU, found \"%s\"",
+                            busid);
         for (size_t i = 0; busid[i]; i++) /* NCCL compares bus ids as lower-case text */
-                gpu->busid[i] =
-                        busid[i] >= 'A' && busid[i] <= 'F' ? (char)(busid[i] + 32) : busid[i];
-        gpu->dev = xml ? get_number_attr(xml, "dev", -1) : -1;
-        gpu->sm = xml ? get_number_attr(xml, "sm", 0) : 0;
-        gpu->gdr = xml ? get_number_attr(xml, "gdr", 1) : 1;
+                gpu->busid[i] = (char)tolower((unsigned char)busid[i]);
+        gpu->dev = get_number_attr(xml, "dev", -1);
+        gpu->sm = get_number_attr(xml, "sm", 0);
+        gpu->gdr = get_number_attr(xml, "gdr", 1);
         gpu->numa = numa;
         if (!gpu->sm && r->platform)
                 gpu->sm = r->platform->sm;
@@ -94,40 +85,41 @@ static void add_gpu(struct reading *r, const struct capo_xml *pci, int numa)
                      "GPU %s: expected its compute capability (sm=\"70\"), found %s; --platform NAME supplies it",
                      busid, xml && capo_xml_get(xml, "sm") ? capo_xml_get(xml, "sm") : "none");
         for (const struct capo_xml *l = xml ? xml->child : NULL; l; l = l->next) {
+                const char *class = capo_xml_get(l, "tclass");
+
                 if (!strcmp(l->name, "xgmi"))
                         fail(r, l->line,
                              "an xGMI link: this is an AMD machine, and plan asks NVIDIA's NCCL");
-                if (!strcmp(l->name, "nvlink") || !strcmp(l->name, "c2c")) {
-                        const char *class = capo_xml_get(l, "tclass");
-
-                        r->has_links = true;
-                        r->has_switch |= class && !strncmp(class, "0x0680", 6);
-                }
+                if (strcmp(l->name, "nvlink") && strcmp(l->name, "c2c"))
+                        continue;
+                r->has_links = true;
+                r->has_switch |= class && !strncmp(class, "0x0680", 6);
         }
         r->gpu_at[r->m->n_gpus++] = pci;
+        return r->rc;
 }
 
-static void add_net(struct reading *r, const struct capo_xml *xml, const char *name)
+/* @made: the begin of its name, if it has none */
+static int add_net(struct reading *r, const struct capo_xml *xml, const char *made)
 {
         struct plan_net *net = &r->m->nets[r->m->n_nets];
-        const char *latency = capo_xml_get(xml, "latency"), *guid = capo_xml_get(xml, "guid");
+        const char *latency = capo_xml_get(xml, "latency"), *guid = capo_xml_get(xml, "guid"),
+                   *name = strcmp(xml->name, "net") ? NULL : capo_xml_get(xml, "name");
 
-        if (r->m->n_nets == PLAN_MAX_NETS) {
-                fail(r, xml->line, "more than %d network interfaces", PLAN_MAX_NETS);
-                return;
-        }
-        if (strlen(name) >= sizeof net->name) {
-                fail(r, xml->line, "network interface name longer than %zu characters",
-                     sizeof net->name - 1);
-                return;
-        }
+        if (r->m->n_nets == PLAN_MAX_NETS)
+                return fail(r, xml->line, "more than %d network interfaces", PLAN_MAX_NETS);
+        if (name && strlen(name) >= sizeof net->name)
+                return fail(r, xml->line, "network interface name longer than %zu characters",
+                            sizeof net->name - 1);
+        if (name && *name)
+                strcpy(net->name, name);
+        else
+                snprintf(net->name, sizeof net->name, "%s%u", made, r->m->n_nets);
         for (uint32_t i = 0; i < r->m->n_nets; i++) {
-                if (!strcmp(r->m->nets[i].name, name)) {
-                        fail(r, xml->line, "a second network interface named \"%s\"", name);
-                        return;
-                }
+                if (!strcmp(r->m->nets[i].name, net->name))
+                        return fail(r, xml->line, "a second network interface named \"%s\"",
+                                    net->name);
         }
-        strcpy(net->name, name);
         net->dev = (int)r->m->n_nets;
         net->speed = get_number_attr(xml, "speed", r->platform ? r->platform->nic_speed : 10000);
         net->port = get_number_attr(xml, "port", 1);
@@ -138,35 +130,24 @@ static void add_net(struct reading *r, const struct capo_xml *xml, const char *n
         if (net->speed <= 0)
                 net->speed = 10000;
         r->net_at[r->m->n_nets++] = xml;
+        return 0;
 }
 
-static void walk_elements(struct reading *r, const struct capo_xml *e, int numa)
+static int walk_elements(struct reading *r, const struct capo_xml *e, int numa)
 {
-        if (r->rc)
-                return;
+        bool pci = !strcmp(e->name, "pci");
+
         if (!strcmp(e->name, "cpu"))
                 numa = get_number_attr(e, "numaid", 0);
-        if (!strcmp(e->name, "pci") && (find_child(e, "gpu") || is_class(e, "0x03"))) {
-                add_gpu(r, e, numa);
-                return;
-        }
-        if (!strcmp(e->name, "net")) {
-                const char *name = capo_xml_get(e, "name");
-                char made[32];
-
-                snprintf(made, sizeof made, "net%u", r->m->n_nets);
-                add_net(r, e, name && *name ? name : made);
-                return;
-        }
-        if (!strcmp(e->name, "pci") && is_class(e, "0x02") && !find_child(e, "nic")) {
-                char made[32];
-
-                snprintf(made, sizeof made, "nic%u", r->m->n_nets);
-                add_net(r, e, made);
-                return;
-        }
-        for (const struct capo_xml *c = e->child; c; c = c->next)
+        if (pci && (find_child(e, "gpu") || is_class(e, "0x03")))
+                return add_gpu(r, e, numa);
+        if (!strcmp(e->name, "net"))
+                return add_net(r, e, "net");
+        if (pci && is_class(e, "0x02") && !find_child(e, "nic"))
+                return add_net(r, e, "nic");
+        for (const struct capo_xml *c = e->child; c && !r->rc; c = c->next)
                 walk_elements(r, c, numa < 0 ? 0 : numa);
+        return r->rc;
 }
 
 /* GPUs without a number are numbered by bus id, as CUDA does for equal GPUs. */
@@ -289,28 +270,24 @@ int plan_machine_prepare(const char *topo, const char *platform, const char *wri
         memset(m, 0, sizeof *m);
         if (platform && !(r.platform = capo_platform_find(platform)))
                 return capo_why(-EINVAL, why, room, "unknown platform \"%s\"", platform);
-        r.rc = capo_xml_read(topo, &root, why, room);
-        if (r.rc < 0)
+        if ((r.rc = capo_xml_read(topo, &root, why, room)) < 0)
                 return r.rc;
         if (strcmp(root->name, "system") != 0)
                 fail(&r, root->line, "expected NCCL's <system>, found <%s>", root->name);
-        walk_elements(&r, root, 0);
-        if (!r.rc)
+        else if (!walk_elements(&r, root, 0))
                 number_gpus(&r);
-        if (!r.rc && !m->n_gpus)
+        if (!m->n_gpus)
                 fail(&r, 0, "no GPU in it");
-        if (!r.rc && r.platform && r.platform->mesh && !r.has_links && m->n_gpus != 8)
+        if (r.platform && r.platform->mesh && !r.has_links && m->n_gpus != 8)
                 fail(&r, 0, "platform %s has 8 GPUs, the file has %u", platform, m->n_gpus);
         m->multicast = r.has_switch || (r.platform && !r.has_links && r.platform->to_switch[0]);
         if (!r.rc && write_to) {
                 f = fopen(write_to, "we");
-                if (f) {
+                if (f)
                         put_element(f, &r, root);
-                        snprintf(m->topo, sizeof m->topo, "%s", write_to);
-                }
-                if (!f || fclose(f) != 0) {
+                if (!f || fclose(f) != 0)
                         r.rc = capo_why(-errno, why, room, "%s: %s", write_to, strerror(errno));
-                }
+                snprintf(m->topo, sizeof m->topo, "%s", write_to);
         }
         capo_xml_free(root);
         return r.rc;
