@@ -94,3 +94,14 @@ const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uin
                         c->comm == comm && c->seq == seq &&
                                 capo_call_kind(c->call) != CAPO_KIND_P2P);
 }
+
+const struct capo_hang_call **hang_made_by_all(const struct capo_hang_job *job, uint32_t comm,
+                                               uint32_t seq)
+{
+        const struct capo_hang_comm *c = &job->comms[comm];
+        const struct capo_hang_call **made = xcalloc(c->n_members + 1, sizeof(*made));
+
+        for (uint32_t i = 0; i < c->n_members; i++)
+                made[i] = hang_made_as(&job->processes[c->members[i].process], comm, seq);
+        return made;
+}

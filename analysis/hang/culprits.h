@@ -46,3 +46,7 @@ static inline const struct capo_hang_call *hang_running(const struct capo_hang_p
  * calls. */
 const struct capo_hang_call *hang_made_as(const struct capo_hang_process *p, uint32_t comm,
                                           uint32_t seq);
+
+/** hang_made_by_all() - the same by member of @comm. free() it. */
+const struct capo_hang_call **hang_made_by_all(const struct capo_hang_job *job, uint32_t comm,
+                                               uint32_t seq);

@@ -13,6 +13,7 @@
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
 #include "core/base/xalloc.h"
@@ -220,15 +221,6 @@ static uint32_t join_group(struct flight *f, const char *name, const json_t *con
         return comm;
 }
 
-static uint32_t group_of(const struct flight *f, const char *name)
-{
-        for (uint32_t i = 0; i < f->to.hang->n_comms; i++) {
-                if (f->groups[i].member != CAPO_HANG_NONE && !strcmp(f->groups[i].name, name))
-                        return i;
-        }
-        return CAPO_HANG_NONE;
-}
-
 /* ---- calls ---- */
 
 static uint8_t gpu_of(const json_t *e)
@@ -263,7 +255,9 @@ static void take_entry(struct flight *f, const json_t *e)
         const char *group = string_or_empty(json_array_get(json_object_get(e, "process_group"), 0));
         const char *name = string_or_empty(json_object_get(e, "profiling_name"));
         struct capo_hang_process *p = &f->to.hang->processes[f->process];
-        uint32_t comm = group_of(f, group);
+        struct group *known = FIRST_OF(g, f->groups, f->to.hang->n_comms,
+                                       g->member != CAPO_HANG_NONE && !strcmp(g->name, group));
+        uint32_t comm = known ? (uint32_t)(known - f->groups) : join_group(f, group, NULL);
         struct capo_hang_call c = {.call = call_of(name),
                                    .peer = -1,
                                    .gpu = gpu_of(e),
@@ -274,8 +268,6 @@ static void take_entry(struct flight *f, const json_t *e)
         struct capo_hang_member *m;
         unsigned size;
 
-        if (comm == CAPO_HANG_NONE)
-                comm = join_group(f, group, NULL);
         m = &f->to.hang->comms[comm].members[f->groups[comm].member];
         c.comm = comm;
         c.member = f->groups[comm].member;

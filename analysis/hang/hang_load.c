@@ -35,19 +35,6 @@ struct hang_last_calls {
         struct hang_older_calls *older; /* by id of the communicator */
         uint32_t n_older;
 };
-static void keep_older(struct hang_last_calls *l, const struct capo_record *r)
-{
-        struct hang_older_calls *o;
-
-        if (!r->comm || !r->seq || r->call == CAPO_CALL_GROUP)
-                return;
-        while (l->n_older <= r->comm) {
-                xarray_room(&l->older, l->n_older, sizeof *l->older);
-                l->older[l->n_older++].n = 0;
-        }
-        o = &l->older[r->comm];
-        o->v[o->n++ % CAPO_HANG_OLDER] = *r;
-}
 
 /* Walk the kept calls, older ones first. @at: starts with 0. NULL after the last. */
 static const struct capo_record *hang_last_next(const struct hang_last_calls *l, uint64_t *at)
@@ -219,9 +206,15 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
 {
         struct hang_last_calls *l = &((struct reader *)arg)->last;
         struct capo_record *place = &l->v[l->n % CAPO_HANG_CALLS];
+        struct hang_older_calls *o;
 
-        if (l->n >= CAPO_HANG_CALLS)
-                keep_older(l, place);
+        if (l->n >= CAPO_HANG_CALLS && place->comm && place->seq &&
+            place->call != CAPO_CALL_GROUP) {
+                for (; l->n_older <= place->comm; l->older[l->n_older++].n = 0)
+                        xarray_room(&l->older, l->n_older, sizeof *l->older);
+                o = &l->older[place->comm];
+                o->v[o->n++ % CAPO_HANG_OLDER] = *place;
+        }
         if (!l->n++ || r->t_begin < l->first_ns)
                 l->first_ns = r->t_begin;
         *place = *r;
@@ -301,20 +294,16 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process,
         };
 }
 
-static bool is_of(const struct capo_hang_call *c, const struct capo_hang_call *said)
-{
-        if (said->call == CAPO_CALL_GROUP)
-                return c->group && c->group == said->seq;
-        return c->call == said->call && c->seq == said->seq && c->comm == said->comm &&
-               c->thread == said->thread;
-}
-
 /* Calls that the GPU has not finished. The time of a group applies to its members. */
 static void take_running(struct capo_hang_process *p, const struct capo_hang_call *said)
 {
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                if (is_of(&p->calls[i], said) && p->calls[i].gpu == CAPO_HANG_GPU_UNKNOWN)
-                        p->calls[i].gpu = CAPO_HANG_GPU_RUNNING;
+        for (struct capo_hang_call *c = p->calls; c < p->calls + p->n_calls; c++) {
+                if ((said->call == CAPO_CALL_GROUP
+                             ? c->group && c->group == said->seq
+                             : c->call == said->call && c->seq == said->seq &&
+                                       c->comm == said->comm && c->thread == said->thread) &&
+                    c->gpu == CAPO_HANG_GPU_UNKNOWN)
+                        c->gpu = CAPO_HANG_GPU_RUNNING;
         }
         p->gpu_timed = true;
 }
@@ -382,21 +371,13 @@ static void take_one(struct reader *rd, uint32_t process, const struct capo_unfi
                 hang_take_ended(p, k->comm, rd->t0, u);
 }
 
-/* Is no call of a thread known that is younger than the last one of it that was not recorded? */
-static bool has_lost_last(const struct reader *rd, const struct capo_hang_process *p)
-{
-        return rd->n_lost == N_ELEMENTS(rd->lost) /* and perhaps of more */ ||
-               ANY_OF(of, rd->lost, rd->n_lost,
-                      !ANY_OF(c, p->calls, p->n_calls,
-                              c->thread == of->thread && c->begin_ns > of->begin_ns));
-}
-
 /* Unfinished calls: from the HANG frame or, for a killed process, from the lines that recovery
  * added. */
 static void take_unfinished(struct reader *rd, uint32_t process, const struct capo_log_frame *hang)
 {
         const char *line =
                 hang ? NULL : capo_job_info(&rd->job->processes[process], CAPO_INFO_UNFINISHED);
+        struct capo_hang_process *p = &rd->out->processes[process];
         struct capo_unfinished_call u;
         size_t at = 0;
 
@@ -408,8 +389,12 @@ static void take_unfinished(struct reader *rd, uint32_t process, const struct ca
                 if (capo_unfinished_read(line, &u))
                         take_one(rd, process, &u);
         }
+        /* the last call of a thread was not recorded, or perhaps that of one more */
         if (rd->n_lost)
-                rd->out->processes[process].lost = has_lost_last(rd, &rd->out->processes[process]);
+                p->lost = rd->n_lost == N_ELEMENTS(rd->lost) ||
+                          ANY_OF(of, rd->lost, rd->n_lost,
+                                 !ANY_OF(c, p->calls, p->n_calls,
+                                         c->thread == of->thread && c->begin_ns > of->begin_ns));
         rd->n_lost = 0;
 }
 

@@ -6,12 +6,6 @@
 #include "analysis/hang/hang_network.h"
 #include "core/log/fabric_kinds.h"
 
-static bool is_domain_object(const struct capo_fabric_object *o, const char *kind,
-                             const struct capo_fabric_domain *d)
-{
-        return !o->closed && o->domain == d->id && !strcmp(o->kind, kind);
-}
-
 /* Receives posted to queue @cq by open endpoints. */
 static uint64_t receives_to(const struct capo_fabric *f, uint32_t cq, bool *whole)
 {
@@ -47,7 +41,7 @@ static void fill_nic(struct capo_hang_nic *nic, const struct capo_fabric *f,
                 bool whole = !d->folded;
                 uint64_t posted;
 
-                if (!is_domain_object(o, "cq", d))
+                if (o->closed || o->domain != d->id || strcmp(o->kind, "cq") != 0)
                         continue;
                 nic->outstanding += o->outstanding;
                 nic->unsure |= o->unsure;

@@ -19,8 +19,10 @@ static bool binds_all(const struct capo_hang_call *c)
 
 /* ---- the calls ---- */
 
-/* Count what each member has begun, and where its last calls begin. */
-static void count_member_calls(struct play *p)
+CAPO_ORDERED(by_number, struct play_number, CAPO_ORDER(a->seq, b->seq), CAPO_ORDER(a->at, b->at));
+
+/* What each member has begun, and its last calls by number. */
+static void index_member_calls(struct play *p)
 {
         for (uint32_t i = 0; i < p->n_calls; i++) {
                 const struct capo_hang_call *c = p->call[i];
@@ -35,25 +37,7 @@ static void count_member_calls(struct play *p)
                         continue;
                 }
                 m->entered = c->seq > m->entered ? c->seq : m->entered;
-                m->n++;
-        }
-}
-
-CAPO_ORDERED(by_number, struct play_number, CAPO_ORDER(a->seq, b->seq), CAPO_ORDER(a->at, b->at));
-
-static void index_member_calls(struct play *p)
-{
-        for (uint32_t i = 0; i < p->n_calls; i++) {
-                const struct capo_hang_call *c = p->call[i];
-                struct play_member *m;
-
-                if (!call_is_taken(c) || !is_collective(c) || c->where == CAPO_HANG_OPEN)
-                        continue;
-                m = member_of(p, c);
-                if (!m->of) {
-                        m->of = xcalloc(m->n, sizeof *m->of);
-                        m->n = 0;
-                }
+                xarray_room(&m->of, m->n, sizeof *m->of);
                 m->of[m->n++] = (struct play_number){c->seq, i};
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {
@@ -63,8 +47,7 @@ static void index_member_calls(struct play *p)
 
                         if (m->n)
                                 qsort(m->of, m->n, sizeof *m->of, by_number);
-                        for (uint32_t of = 0; of < m->n;
-                             of++) { /* keep the last entry of a number */
+                        for (uint32_t of = 0; of < m->n; of++) { /* the last entry of a number */
                                 n -= n && m->of[n - 1].seq == m->of[of].seq;
                                 m->of[n++] = m->of[of];
                         }
@@ -344,7 +327,6 @@ void capo_play_tear_down(struct play *p)
 void capo_play_set_up(struct play *p)
 {
         make_room(p);
-        count_member_calls(p);
         index_member_calls(p);
         for (uint32_t i = 0; i < p->job->n_comms; i++)
                 begin_at(p, i);

@@ -4,6 +4,7 @@
 #include "analysis/hang/ras.h"
 #include "capo/call_ids.h"
 #include "capo/msg.h"
+#include "core/base/among.h"
 #include "core/base/clock.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -128,10 +129,7 @@ static void begin_comm(struct reading *rd, const char *line)
                 return;
         hash = strtoull(id, NULL, 16);
         rd->said = !strncmp(line + at, "INCOMPLETE", 10) ? MISSING : NOTHING;
-        for (uint32_t i = 0; i < rd->snapshot->n_comms; i++) {
-                if (rd->snapshot->comms[i].hash == hash)
-                        rd->comm = &rd->snapshot->comms[i];
-        }
+        rd->comm = LAST_OF(c, rd->snapshot->comms, rd->snapshot->n_comms, c->hash == hash);
         if (!rd->comm && rd->size[group] > LARGEST - rd->n_ranks) {
                 rd->snapshot->partial = true;
                 return;
@@ -244,15 +242,6 @@ static uint64_t sum_calls(const struct ras_rank *r)
         return n;
 }
 
-static bool tells_counts(const struct ras_comm *c)
-{
-        uint64_t n = 0;
-
-        for (uint32_t i = 0; i < c->n_ranks && !n; i++)
-                n = sum_calls(&c->ranks[i]);
-        return n;
-}
-
 static void ras_read_text(char *text, struct ras_snapshot *out)
 {
         _cleanup_free_ struct reading *rd = xcalloc(1, sizeof *rd);
@@ -265,7 +254,8 @@ static void ras_read_text(char *text, struct ras_snapshot *out)
         free(rd->named);
         out->partial |= !out->n_comms;
         for (uint32_t i = 0; i < out->n_comms; i++)
-                out->partial |= !tells_counts(&out->comms[i]);
+                out->partial |=
+                        !ANY_OF(r, out->comms[i].ranks, out->comms[i].n_ranks, sum_calls(r) > 0);
 }
 
 enum { MAKING = 7 /* ncclInProgress */ };
@@ -430,14 +420,10 @@ struct counted {
 
 static bool same_counts(const struct ras_comm *a, const struct ras_comm *b)
 {
-        if (!a || a->n_ranks != b->n_ranks)
-                return false;
-        for (uint32_t i = 0; i < a->n_ranks; i++) {
-                if (memcmp(a->ranks[i].count, b->ranks[i].count, sizeof a->ranks[i].count) != 0 ||
-                    a->ranks[i].making != b->ranks[i].making)
-                        return false;
-        }
-        return true;
+        return a && a->n_ranks == b->n_ranks &&
+               ALL_OF(r, a->ranks, a->n_ranks,
+                      !memcmp(r->count, b->ranks[r - a->ranks].count, sizeof r->count) &&
+                              r->making == b->ranks[r - a->ranks].making);
 }
 
 static struct counted compare_counts(const struct ras_snapshot *before, const struct ras_comm *c)

@@ -103,12 +103,9 @@ static bool judge_number(const struct capo_hang_job *job, uint32_t comm, uint32_
                          bool profiles, struct capo_hang_verdict *v)
 {
         const struct capo_hang_comm *of = &job->comms[comm];
-        _cleanup_free_ const struct capo_hang_call **calls =
-                xcalloc(of->n_members + 1, sizeof(*calls));
+        _cleanup_free_ const struct capo_hang_call **calls = hang_made_by_all(job, comm, seq);
         const struct choices c = {job, of, calls, profiles};
 
-        for (uint32_t i = 0; i < of->n_members; i++)
-                calls[i] = hang_made_as(&job->processes[of->members[i].process], comm, seq);
         return !(profiles && ALL_OF(call, calls, of->n_members, *call && (*call)->algo_proto)) &&
                accuse_few(&c, v);
 }

@@ -9,16 +9,6 @@
 #include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 
-/* Its latest call on @comm that NCCL refused, if it made no accepted call after it. */
-static const struct capo_hang_call *find_refused_call(const struct capo_hang_process *p,
-                                                      uint32_t comm, uint32_t member)
-{
-        const struct capo_hang_call *last =
-                LAST_OF(c, p->calls, p->n_calls, c->comm == comm && hang_is_of(p, c, comm, member));
-
-        return last && !capo_hang_taken(last->result) ? last : NULL;
-}
-
 /* The call that its host is in, on a thread that makes calls on @comm; if no such thread is known,
  * on any. */
 static const struct capo_hang_call *find_call_inside(const struct capo_hang_process *p,
@@ -38,16 +28,18 @@ static enum capo_hang_why why_absent(const struct capo_hang_process *p, const st
                                      const struct capo_hang_call **call)
 {
         const struct capo_hang_call *in = find_call_inside(p, n->comm, member),
-                                    *error = find_refused_call(p, n->comm, member),
-                                    *running = hang_running_of(p, n->comm, member);
+                                    *running = hang_running_of(p, n->comm, member),
+                                    *latest = LAST_OF(c, p->calls, p->n_calls,
+                                                      c->comm == n->comm &&
+                                                              hang_is_of(p, c, n->comm, member));
 
         *call = hang_last_of(p, n->comm, member);
         if (p->life == CAPO_HANG_EXITED)
                 return p->exit_status > 0 ? CAPO_HANG_WHY_FAILED : CAPO_HANG_WHY_EXITED;
         if (on->left && p->life == CAPO_HANG_ALIVE)
                 return CAPO_HANG_WHY_ABORTED;
-        if (error && p->life == CAPO_HANG_ALIVE) {
-                *call = error;
+        if (latest && !capo_hang_taken(latest->result) && p->life == CAPO_HANG_ALIVE) {
+                *call = latest;
                 return CAPO_HANG_WHY_ERROR;
         }
         *call = in ? in : *call;
@@ -168,18 +160,14 @@ static void judge_mismatch(const struct hang_graph *g, const struct hang_node *n
  * makes a call since. */
 static void judge_differed(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
-        const struct capo_hang_comm *c = &job->comms[v->differed_comm];
         _cleanup_free_ const struct capo_hang_call **of =
-                xcalloc(c->n_members + 1, sizeof(const struct capo_hang_call *));
+                hang_made_by_all(job, v->differed_comm, v->differed);
         const struct capo_hang_call *stands = v->call;
 
-        for (uint32_t i = 0; i < c->n_members; i++)
-                of[i] = hang_made_as(&job->processes[c->members[i].process], v->differed_comm,
-                                     v->differed);
         hang_acquit(v);
         v->comm = v->differed_comm;
         v->seq = v->differed;
-        v->n_ranks = c->n_members;
+        v->n_ranks = job->comms[v->comm].n_members;
         accuse_different(job, v->differed_comm, v->differed, of, v);
         v->sure = CAPO_HANG_LIKELY;
         v->behind = stands;
@@ -191,18 +179,13 @@ static void judge_differed(const struct capo_hang_job *job, struct capo_hang_ver
 static bool parted_at_last(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         const struct capo_hang_comm *c = &job->comms[v->differed_comm];
-        const struct capo_hang_call *first = NULL;
-        bool last = true, parted = false;
+        _cleanup_free_ const struct capo_hang_call **of =
+                hang_made_by_all(job, v->differed_comm, v->differed);
+        const struct capo_hang_call **first = FIRST_OF(made, of, c->n_members, *made);
 
-        for (uint32_t i = 0; i < c->n_members && last; i++) {
-                const struct capo_hang_call *of = hang_made_as(
-                        &job->processes[c->members[i].process], v->differed_comm, v->differed);
-
-                last = c->members[i].issued <= v->differed;
-                parted |= of && first && capo_call_kind(of->call) != capo_call_kind(first->call);
-                first = first ? first : of;
-        }
-        return last && parted;
+        return first && ALL_OF(m, c->members, c->n_members, m->issued <= v->differed) &&
+               ANY_OF(made, of, c->n_members,
+                      *made && capo_call_kind((*made)->call) != capo_call_kind((*first)->call));
 }
 
 /* ---- circles ---- */

@@ -16,25 +16,18 @@
 
 enum { AFTER_S = 10 };
 
-/* Does the verdict say that something stands? */
-static bool is_stuck(const struct hang_page *p)
-{
-        const struct capo_hang_verdict *v = &p->verdict;
-
-        return v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_SLOW && !p->hang.over &&
-               (v->kind != CAPO_HANG_UNDECIDED || v->still_ns >= p->hang.after_ns);
-}
-
 char *hang_of_running(int n, char **words)
 {
         struct hang_logs logs = {0};
         struct hang_page page = {.logs = &logs, .after_s = AFTER_S};
+        const struct capo_hang_verdict *v = &page.verdict;
         char *line = NULL;
 
         page.hang.after_ns = (uint64_t)AFTER_S * 1000000000;
         if (hang_gather(n, words, &logs) == 0 && logs.live && hang_page_read(&page) == 0 &&
-            is_stuck(&page))
-                line = hang_headline(&page, ", ");
+            v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_SLOW && !page.hang.over &&
+            (v->kind != CAPO_HANG_UNDECIDED || v->still_ns >= page.hang.after_ns))
+                line = hang_headline(&page, ", "); /* something stands */
         hang_page_finish(&page);
         hang_logs_finish(&logs);
         return line;
@@ -72,10 +65,7 @@ struct unrecorded {
 
 static void find_process_library(struct unrecorded *s, const char *name, char *path, size_t room)
 {
-        int r = *path ? 0 : capo_pid_library(s->pid, name, path, room);
-
-        if (r < 0)
-                s->readable = r;
+        s->readable = (*path ? 0 : capo_pid_library(s->pid, name, path, room)) ?: s->readable;
         capo_plain(path, strlen(path), false, true);
 }
 

@@ -3,6 +3,7 @@
 #include "capo/call_ids.h"
 #include "capo/frame_types.h"
 #include "cli/hang/hang_describe.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
 #include "core/base/text.h"
@@ -199,12 +200,8 @@ int32_t hang_absent(const struct hang_page *page, int32_t after)
         if (call && call->comm == CAPO_HANG_NONE && (int32_t)call->bytes > n_ranks)
                 n_ranks = (int32_t)call->bytes; /* of a communicator that is being made */
         for (int32_t r = after + 1; r < n_ranks; r++) {
-                bool there = false;
-
-                for (uint32_t i = 0; i < page->hang.n_processes; i++)
-                        there |= page->hang.processes[i].rank == r ||
-                                 page->hang.processes[i].rank < 0;
-                if (!there)
+                if (!ANY_OF(p, page->hang.processes, page->hang.n_processes,
+                            p->rank == r || p->rank < 0))
                         return r;
         }
         return -1;
@@ -307,12 +304,6 @@ const struct capo_page_wait *hang_late(const struct hang_page *page, uint32_t i)
         return NULL;
 }
 
-/* Do the program's own calls explain it? Then a known bug is not a likely cause. */
-static bool is_by_program(enum capo_hang_kind kind)
-{
-        return kind == CAPO_HANG_MISSING || kind == CAPO_HANG_MISMATCH || kind == CAPO_HANG_ORDER;
-}
-
 int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
 {
         const struct capo_hang_verdict *v = &page->verdict;
@@ -336,7 +327,10 @@ int hang_bugs(const struct hang_page *page, struct capo_recorded_bug *out)
         xmemclose(text);
         n = capo_recorded_bugs(page->job, effects, stacks, out);
         free(stacks);
-        while (n > 0 && out[n - 1].match == CAPO_BUG_MAYBE && is_by_program(v->kind))
+        /* if the program's own calls explain it, a known bug is not a likely cause */
+        while (n > 0 && out[n - 1].match == CAPO_BUG_MAYBE &&
+               (v->kind == CAPO_HANG_MISSING || v->kind == CAPO_HANG_MISMATCH ||
+                v->kind == CAPO_HANG_ORDER))
                 n--;
         return n < 0 ? 0 : n;
 }

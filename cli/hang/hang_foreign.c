@@ -8,27 +8,6 @@
 #include "core/base/xalloc.h"
 #include "analysis/hang/ras.h"
 
-struct files {
-        char **v;
-        size_t n;
-};
-
-static void files_finish(struct files *files)
-{
-        for (size_t i = 0; i < files->n; i++)
-                free(files->v[i]);
-        free(files->v);
-}
-
-static void add_file(struct files *files, const char *folder, const char *name)
-{
-        char *path = NULL;
-
-        path = xprintf("%s%s%s", folder, *folder ? "/" : "", name);
-        xarray_room(&files->v, files->n, sizeof *files->v);
-        files->v[files->n++] = path;
-}
-
 static int is_json(const struct dirent *e)
 {
         const char *dot = strrchr(e->d_name, '.');
@@ -36,38 +15,38 @@ static int is_json(const struct dirent *e)
         return dot && !strcmp(dot, ".json");
 }
 
-/* A folder stands for its *.json files. */
-static int list_files(struct files *files, int n, char **words)
+static void add_file(char ***files, size_t *n, char *path)
 {
-        int r = 0;
+        xarray_room(files, *n, sizeof **files);
+        (*files)[(*n)++] = path;
+}
 
-        for (int i = 0; i < n && r == 0; i++) {
+/* A folder stands for its *.json files. */
+static int list_files(char ***files, size_t *n_files, int n, char **words)
+{
+        for (int i = 0; i < n; i++) {
                 struct dirent **names = NULL;
                 int n_names = scandir(words[i], &names, is_json, alphasort);
 
                 if (n_names < 0)
-                        add_file(files, "", words[i]);
+                        add_file(files, n_files, words[i]);
                 else if (n_names == 0)
-                        r = capo_fail(-ENOENT, "%s: no file there ends in .json", words[i]);
-                for (int k = 0; k < n_names; k++) {
-                        if (r >= 0)
-                                add_file(files, words[i], names[k]->d_name);
-                        free(names[k]);
-                }
-                free(names);
+                        return capo_fail(-ENOENT, "%s: no file there ends in .json", words[i]);
+                for (int k = 0; k < n_names; k++)
+                        add_file(files, n_files, xprintf("%s/%s", words[i], names[k]->d_name));
         }
-        return r;
+        return 0;
 }
 
 int hang_flight(struct hang_page *page, int n, char **words)
 {
-        _cleanup_(files_finish) struct files files = {0};
-        char why[1024] = "no memory";
-        int r = list_files(&files, n, words);
+        char **files = NULL, why[1024];
+        size_t n_files = 0;
+        int r = list_files(&files, &n_files, n, words);
 
         page->job = capo_job_new();
         if (r == 0) {
-                r = capo_hang_flight(files.v, files.n, page->job, &page->hang, why, sizeof why);
+                r = capo_hang_flight(files, n_files, page->job, &page->hang, why, sizeof why);
                 if (r < 0)
                         capo_error("%s", why);
                 else
@@ -80,7 +59,7 @@ int hang_flight(struct hang_page *page, int n, char **words)
 static int query_ras(const char *where, double timeout_s, struct ras_snapshot *out)
 {
         _cleanup_free_ char *text = NULL;
-        char why[512] = "no memory";
+        char why[512];
         int r = ras_ask(where, timeout_s, &text, why, sizeof why);
 
         if (r == 0)

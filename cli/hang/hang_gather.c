@@ -347,20 +347,13 @@ static int divide_logs(struct hang_logs *all, struct hang_logs **jobs, uint32_t 
         return 0;
 }
 
-/* Is the log of @s in a subfolder of @folder? */
-static bool is_below(const struct capo_segment_info *s, const char *folder)
-{
-        _cleanup_free_ char *real = realpath(folder, NULL);
-        size_t n = real ? strlen(real) : 0;
-
-        return n && !strncmp(s->log_path, real, n) && s->log_path[n] == '/';
-}
-
 int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct hang_logs **jobs,
                      uint32_t *n_jobs)
 {
         struct hang_logs all = {.now_ns = capo_clock_of(CLOCK_REALTIME),
                                 .now_mono_ns = capo_clock_of(CLOCK_MONOTONIC)};
+        _cleanup_free_ char *real = folder ? realpath(folder, NULL) : NULL;
+        size_t n = real ? strlen(real) : 0;
         struct segments here = {0};
         int r = capo_segment_find(NULL, folder, true, keep_segment, &here);
 
@@ -369,7 +362,9 @@ int hang_gather_here(const char *folder, bool below, uint64_t *now_ns, struct ha
                 r = capo_segment_find(NULL, NULL, true, keep_segment, &here);
         *now_ns = all.now_ns;
         for (uint32_t i = 0; i < here.n && r >= 0; i++) {
-                if (!below || is_below(&here.v[i], folder))
+                const char *path = here.v[i].log_path;
+
+                if (!below || (n && !strncmp(path, real, n) && path[n] == '/'))
                         gather_segment(&all, &here.v[i]);
         }
         free(here.v);

@@ -6,6 +6,7 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"
 #include "cli/hang/hang_describe.h"
+#include "core/base/among.h"
 #include "core/base/text.h"
 #include "core/log/info.h"
 
@@ -29,12 +30,8 @@ static void print_newest(const struct hang_page *p, const struct capo_job_proces
 /* Ranks can wait while others make calls. */
 static const char *since_words(const struct hang_page *p)
 {
-        bool others = false;
-
-        for (uint32_t i = 0; i < p->hang.n_processes; i++)
-                others |= capo_hang_active_ns(&p->hang.processes[i]) >
-                          p->verdict.since_ns + MOMENT_NS;
-        if (others)
+        if (ANY_OF(of, p->hang.processes, p->hang.n_processes,
+                   capo_hang_active_ns(of) > p->verdict.since_ns + MOMENT_NS))
                 return p->hang.over ? "ranks had waited" : "ranks wait, others make calls,";
         return p->hang.over ? "had made no progress" : "no progress";
 }

@@ -117,12 +117,6 @@ static const char *undecided_words(const struct hang_page *p, const char *who, c
 }
 
 /* No rank makes progress because the process of one is stopped. */
-static bool is_by_stop(const struct capo_hang_verdict *v)
-{
-        return v->kind == CAPO_HANG_STOPPED_RANK || (v->kind == CAPO_HANG_SLOW && v->n_culprits &&
-                                                     v->culprits[0].why == CAPO_HANG_WHY_STOPPED);
-}
-
 static const char *stopped_words(const struct hang_page *p, const char *who, const char *at)
 {
         const struct capo_hang_verdict *v = &p->verdict;
@@ -197,9 +191,12 @@ static const char *kind_words(const struct hang_page *p, const char *who, const 
 char *hang_headline(const struct hang_page *p, const char *gap)
 {
         const struct capo_hang_verdict *v = &p->verdict;
-        bool sure = v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED;
+        bool sure = v->kind != CAPO_HANG_HEALTHY && v->kind != CAPO_HANG_UNDECIDED,
+             stopped = v->kind == CAPO_HANG_STOPPED_RANK ||
+                       (v->kind == CAPO_HANG_SLOW && v->n_culprits &&
+                        v->culprits[0].why == CAPO_HANG_WHY_STOPPED);
 
         return xprintf("%s%s%s",
-                       (is_by_stop(v) ? stopped_words : kind_words)(p, named_text(p), call_text(p)),
+                       (stopped ? stopped_words : kind_words)(p, named_text(p), call_text(p)),
                        sure ? gap : "", sure ? capo_hang_sure_name(v->sure) : "");
 }

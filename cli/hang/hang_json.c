@@ -24,17 +24,13 @@ static json_t *threads_json(char *text, json_t *(*make)(char *line))
         json_t *list = json_array(), *thread = NULL;
 
         for (char *line, *rest = text; (line = strsep(&rest, "\n")) && *line;) {
-                json_t *lines = *line != ' '     ? NULL
-                                : line[1] == ' ' ? json_object_get(thread, "python")
-                                                 : NULL;
+                bool python = *line == ' ' && line[1] == ' ' && json_object_get(thread, "python");
 
                 if (*line != ' ')
                         json_array_append_new(list, thread = make(line));
-                else if (lines)
-                        json_array_append_new(lines, cli_json_text(line + 2));
                 else
-                        json_array_append_new(json_object_get(thread, "frames"),
-                                              cli_json_text(line + 1));
+                        json_array_append_new(json_object_get(thread, python ? "python" : "frames"),
+                                              cli_json_text(line + 1 + python));
         }
         return list;
 }
@@ -153,15 +149,6 @@ static void read_threads(const struct hang_page *p, uint32_t process, struct evi
         out->native = threads_json(native, native_thread);
 }
 
-static void read_nics(const struct hang_page *p, uint32_t process, struct evidence *out)
-{
-        _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
-
-        capo_hang_network(&p->job->processes[process], &net);
-        out->nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);
-        out->nics_ns = net.at_ns;
-}
-
 #define MISSING_FIELDS(F)                                                 \
         F("call", TEXT, of->missing ? capo_call_name(of->missing) : NULL) \
         F("number", COUNT, of->seq)                                       \
@@ -214,9 +201,12 @@ static json_t *culprits_json(const struct hang_page *p)
                 const struct capo_hang_culprit *c = &p->verdict.culprits[i];
                 struct culprit of = {
                         c, &p->hang.processes[c->process], &p->job->processes[c->process], {0}};
+                _cleanup_(capo_hang_network_finish) struct capo_hang_network net = {0};
 
                 read_threads(p, c->process, &of.e);
-                read_nics(p, c->process, &of.e);
+                capo_hang_network(of.p, &net);
+                of.e.nics = CLI_ENTITIES(nic, NULL, net.nics, net.n_nics);
+                of.e.nics_ns = net.at_ns;
                 json_array_append_new(list, cli_entity_json(&culprit, p, &of));
         }
         for (int32_t r = -1; p->verdict.kind == CAPO_HANG_SLOW && !p->verdict.n_culprits &&

@@ -8,6 +8,7 @@
 #include "analysis/report/waits_causes.h"
 #include "analysis/steps/job_steps.h"
 #include "profiles/machine/nvml.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "core/log/info.h"
 
@@ -34,14 +35,13 @@ static bool clocks_now(const struct capo_job *job, uint32_t process, int32_t dev
 static uint64_t now_of_calls(const struct hang_page *page)
 {
         const struct hang_logs *logs = page->logs;
+        const struct capo_job_process *first = page->job->processes,
+                                      *p = FIRST_OF(of, first, page->job->n_processes,
+                                                    page->known[of - first] >= CAPO_HANG_IS_ALIVE &&
+                                                            logs->now_mono_ns >
+                                                                    of->header.t0_mono_ns);
 
-        for (uint32_t i = 0; i < page->job->n_processes; i++) {
-                const struct capo_log_header *h = &page->job->processes[i].header;
-
-                if (page->known[i] >= CAPO_HANG_IS_ALIVE && logs->now_mono_ns > h->t0_mono_ns)
-                        return h->t0_real_ns + (logs->now_mono_ns - h->t0_mono_ns);
-        }
-        return logs->now_ns;
+        return p ? p->header.t0_real_ns + (logs->now_mono_ns - p->header.t0_mono_ns) : logs->now_ns;
 }
 
 /* A process that capo watch saw stopped, and that gave no sign of life since, was stopped until the

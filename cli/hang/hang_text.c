@@ -4,6 +4,7 @@
 
 #include "cli/base/cli_screen.h"
 #include "cli/hang/hang_describe.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
 #include "core/base/size.h"
@@ -58,7 +59,7 @@ static void print_seen(const struct hang_page *p, FILE *out)
 static void print_processes(const struct hang_page *p, FILE *out)
 {
         const struct capo_job_process *of = p->job->processes;
-        uint32_t elsewhere = 0;
+        uint32_t elsewhere;
 
         for (uint32_t node = 0; node < p->job->n_nodes && node < SHOWN; node++) {
                 uint32_t n = 0;
@@ -72,8 +73,7 @@ static void print_processes(const struct hang_page *p, FILE *out)
                 fprintf(out, "%s%s", n > PIDS ? hang_print(" and %u more", n - PIDS) : "",
                         n ? "\n" : "");
         }
-        for (uint32_t i = 0; i < p->job->n_processes; i++)
-                elsewhere += of[i].header.pid && of[i].node >= SHOWN;
+        elsewhere = COUNT_OF(one, of, p->job->n_processes, one->header.pid && one->node >= SHOWN);
         if (elsewhere)
                 fprintf(out, "  and %s on other nodes\n",
                         capo_text_plural(elsewhere, "process", "processes"));
@@ -162,21 +162,16 @@ static bool is_behind_verdict(const struct hang_page *p, const struct capo_hang_
                v->comm != CAPO_HANG_NONE && call->comm == v->comm && v->seq && call->seq > v->seq;
 }
 
-/* Was its GPU not seen to end its last call? Then its host may wait for that. */
-static bool may_wait_for_gpu(const struct hang_page *p, uint32_t process)
-{
-        const struct capo_hang_process *h = &p->hang.processes[process];
-        const struct capo_hang_call *last = h->n_calls ? &h->calls[h->n_calls - 1] : NULL;
-
-        return last && last->gpu != CAPO_HANG_GPU_ENDED &&
-               capo_call_kind(last->call) != CAPO_KIND_OTHER;
-}
-
 static const char *culprit_words(const struct hang_page *p, const struct capo_hang_culprit *c)
 {
+        const struct capo_hang_process *h = &p->hang.processes[c->process];
+        const struct capo_hang_call *last = h->n_calls ? &h->calls[h->n_calls - 1] : NULL;
+
         if (p->hang.counted && c->why == CAPO_HANG_WHY_HOST) /* RAS does not know where it is */
                 return "it has not launched this operation";
-        if (!c->call && c->why == CAPO_HANG_WHY_HOST && may_wait_for_gpu(p, c->process))
+        /* its GPU was not seen to end its last call: its host may wait for that */
+        if (!c->call && c->why == CAPO_HANG_WHY_HOST && last && last->gpu != CAPO_HANG_GPU_ENDED &&
+            capo_call_kind(last->call) != CAPO_KIND_OTHER)
                 return "in no call of NCCL; it may wait for its GPU";
         if (p->hang.over && c->why == CAPO_HANG_WHY_STOPPED)
                 return "the process was stopped (a signal, a debugger)";
@@ -259,33 +254,31 @@ static uint32_t find_next_rank(const struct hang_page *p, uint32_t after)
         return best;
 }
 
-static bool is_verdict_call(const struct capo_hang_verdict *v, const struct capo_hang_call *call)
-{
-        return v->call && call->call == v->call->call && call->comm == v->call->comm &&
-               call->seq == v->call->seq;
-}
-
 /* Without a culprit, when nothing moves: print what each rank's host code is doing. Return: is that
  * the case? */
 static bool print_quiet_ranks(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        const struct capo_hang_call *in = v->call;
         bool shown = v->kind == CAPO_HANG_UNDECIDED && !v->n_culprits && !p->hang.over &&
                      !p->hang.counted && v->still_ns >= p->hang.after_ns;
-        uint32_t n = 0, alive = 0, at = CAPO_HANG_NONE;
+        uint32_t n = 0, at = CAPO_HANG_NONE,
+                 alive = shown ? COUNT_OF(of, p->hang.processes, p->hang.n_processes,
+                                          of->ending == CAPO_HANG_RUNS)
+                               : 0;
 
-        for (uint32_t i = 0; shown && i < p->hang.n_processes; i++)
-                alive += p->hang.processes[i].ending == CAPO_HANG_RUNS;
         while (n < SHOWN && n < alive && (at = find_next_rank(p, at)) != CAPO_HANG_NONE) {
                 const struct capo_hang_call *call = capo_hang_inside(&p->hang.processes[at]);
-                const struct capo_hang_culprit in = {.process = at,
-                                                     .why = !call ? CAPO_HANG_WHY_HOST
-                                                            : is_verdict_call(v, call)
-                                                                    ? CAPO_HANG_WHY_WAITS
-                                                                    : CAPO_HANG_WHY_CALL,
-                                                     .call = call};
+                const bool waits = call && in && call->call == in->call && call->comm == in->comm &&
+                                   call->seq == in->seq;
 
-                print_culprit(p, &in, out);
+                print_culprit(p,
+                              &(struct capo_hang_culprit){.process = at,
+                                                          .why = !call   ? CAPO_HANG_WHY_HOST
+                                                                 : waits ? CAPO_HANG_WHY_WAITS
+                                                                         : CAPO_HANG_WHY_CALL,
+                                                          .call = call},
+                              out);
                 n++;
         }
         if (alive > n)
@@ -322,18 +315,6 @@ static void print_one_waiting(const struct hang_page *p, FILE *out)
                         hang_call(p, v->call));
                 print_call_site(p, i, v->call, out);
         }
-}
-
-static void print_bugs(const struct hang_page *p, FILE *out)
-{
-        struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
-        int n = hang_bugs(p, bugs);
-        char text[512];
-
-        for (int i = 0; i < n; i++)
-                fprintf(out, "%s  %s\n",
-                        bugs[i].match == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
-                        capo_bug_text(bugs[i].bug, text, sizeof text));
 }
 
 /* What capo watch proved while the job lived, where @headline says something else: the second line of
@@ -373,8 +354,10 @@ static void print_found_alive(const struct hang_page *p, const char *headline, F
 static void print_notes(const struct hang_page *p, FILE *out)
 {
         const struct capo_hang_verdict *v = &p->verdict;
+        struct capo_recorded_bug bugs[CAPO_RECORDED_BUGS];
         const struct capo_page_wait *late;
         const char *text;
+        int n_bugs;
 
         if (v->failure && v->kind != CAPO_HANG_HEALTHY)
                 fprintf(out, "  the first call that failed: %s of %s at %s, ncclResult_t %d\n",
@@ -409,7 +392,11 @@ static void print_notes(const struct hang_page *p, FILE *out)
                 print_seen(p, out);
         for (unsigned i = 0; v->kind != CAPO_HANG_HEALTHY && (text = hang_missing(p, i)); i++)
                 fprintf(out, "  not known: %s\n", text);
-        print_bugs(p, out);
+        n_bugs = hang_bugs(p, bugs);
+        for (int i = 0; i < n_bugs; i++)
+                fprintf(out, "%s  %s\n",
+                        bugs[i].match == CAPO_BUG_FITS ? "KNOWN BUG" : "MAYBE A KNOWN BUG",
+                        capo_bug_text(bugs[i].bug, hang_room(), HANG_ROOM / 2));
 }
 
 /* What to look at next. */
