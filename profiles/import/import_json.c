@@ -7,6 +7,7 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
+#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_json.h"
 #include "profiles/import/text_command.h"
@@ -249,6 +250,35 @@ static size_t next_document(const struct capo_input *in, size_t at)
                         return (size_t)(p + 1 + (ptrdiff_t)indent - in->text);
         }
         return in->size;
+}
+
+/* Describe an unknown document by its first keys. */
+static char *json_foreign(const json_t *o, char *text, size_t room)
+{
+        enum { KEYS = 5 };
+        size_t n = 0, all = json_object_size(o);
+        const char *key;
+        json_t *v;
+
+        snprintf(text, room,
+                 "expected \"results\" (nccl-tests -J) or \"header\" (NCCL Inspector), found ");
+        if (!json_is_object(o))
+                return capo_append(text, room, "a list of %zu", json_array_size(o));
+        capo_append(text, room, all ? "the keys " : "an object without keys");
+        json_object_foreach((json_t *)o, key, v)
+        {
+                char plain[33];
+
+                snprintf(plain, sizeof plain, "%s", key);
+                for (char *c = plain; *c; c++)
+                        *c = *c >= ' ' && *c <= '~' && *c != '"' ? *c : '?';
+                if (n++ < KEYS)
+                        capo_append(text, room, "%s\"%s%s\"", n > 1 ? ", " : "", plain,
+                                    strlen(key) < sizeof plain ? "" : "...");
+        }
+        if (all > KEYS)
+                capo_append(text, room, " and %zu more", all - KEYS);
+        return text;
 }
 
 int capo_import_json(struct capo_input *in)

@@ -6,11 +6,6 @@
 #include "profiles/import/import_private.h"
 #include "profiles/import/json_values.h"
 
-/** json_foreign() - describe an unknown document @o: its kind if known, else its first keys.
- * Return:
- * @text, a sentence without a full stop. */
-char *json_foreign(const json_t *o, char *text, size_t room);
-
 /* Records, kept until all ranks of a call are read. */
 struct inspector {
         struct inspector_call *v;

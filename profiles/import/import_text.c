@@ -280,22 +280,8 @@ static int read_line(struct reader *r, char *line, unsigned n)
 
 bool capo_import_is_text(const char *head, size_t n) { return true; }
 
-/* Why the text of another program with numbers that look like measurements is not read; NULL: it is
- * none. */
-static const char *name_foreign(const char *text)
-{
-        if (strstr(text, "# OSU "))
-                return "output of the OSU benchmarks: it says neither the ranks nor what NCCL was "
-                       "forced to";
-        if (strstr(text, "payload") && strstr(text, "busbw") && !strstr(text, "redop"))
-                return "a table of all_reduce_bench: it says neither the times nor what was forced";
-        return NULL;
-}
-
 int capo_import_text(struct capo_input *in)
 {
-        const char *foreign = name_foreign(in->text); /* lines are cut while they are read */
-        size_t before = in->set->n, rejected = in->set->n_rejected;
         struct reader *r = xcalloc(1, sizeof *r);
         unsigned n = 0;
 
@@ -317,7 +303,5 @@ int capo_import_text(struct capo_input *in)
         capo_text_run_clear(r);
         free(r->hosts);
         free(r);
-        if (foreign && in->set->n == before && in->set->n_rejected == rejected)
-                return capo_input_error(in, 0, "this is %s; nccl-tests says both", foreign);
         return 0;
 }
