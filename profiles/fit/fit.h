@@ -45,26 +45,8 @@ struct capo_fit_cell {
 
 /* The result for a size, and the reason, for the candidate that is shown. */
 enum capo_fit_verdict {
-        CAPO_FIT_WRITTEN,
-        CAPO_FIT_WRITTEN_COVERED,   /* NCCL's own choice was not measured, but is one of these */
-        CAPO_FIT_WRITTEN_UNCHECKED, /* NCCL's own choice was not measured, and the user does not
-                                       mind */
-        CAPO_FIT_LEFT,              /* nothing measured is faster */
-        CAPO_FIT_LEFT_SMALL,        /* the gain is below what a rule must save */
-        CAPO_FIT_LEFT_NOISE,        /* the gain may be noise */
-        CAPO_FIT_LEFT_HARM,         /* it is likely, but a loss of CAPO_FIT_HARM is not excluded */
-        CAPO_FIT_NO_PROTO,          /* the algorithm is known, the protocol is not */
-        CAPO_FIT_UNREPEATED,        /* NCCL's own choice is slower than all candidates, perhaps
-                                       because the machine was */
-        CAPO_FIT_NO_NAME,           /* what ran is not fully recorded: a rule cannot name it */
-        CAPO_FIT_TOO_GOOD,          /* so large a gain is a fault of the measurement */
-        CAPO_FIT_ONCE,              /* one run of NCCL's own choice, which may have been slow */
-        CAPO_FIT_DISAGREE,          /* its runs differ by more than noise: which is slow? */
-        CAPO_FIT_BEYOND_LINKS,      /* so fast that the links cannot carry it */
-        CAPO_FIT_ALONE,             /* one run of a candidate whose runs disagree beside */
-        CAPO_FIT_LABELS,            /* the times contradict the labels */
-        CAPO_FIT_PLACE,             /* slower than NCCL's own choice in place, or out of place */
-        CAPO_FIT_NO_DEFAULT,        /* NCCL's own choice was not measured here */
+#define FIT_VERDICT(name, word, text) CAPO_FIT_##name,
+#include "profiles/fit/fit_verdicts.def"
         CAPO_FIT_VERDICTS
 };
 
@@ -215,10 +197,8 @@ static inline struct capo_fit_cell *capo_fit_cell_of(const struct capo_fit_serie
         return &s->cells[point * s->n_candidates + candidate];
 }
 
-/** capo_fit_verdict_word() - in JSON: "written", "may_be_noise", ... */
+/** capo_fit_verdict_word() - in JSON; capo_fit_verdict_text() - on pages. */
 const char *capo_fit_verdict_word(enum capo_fit_verdict verdict);
-
-/** capo_fit_verdict_text() - "yes", "left to NCCL (within noise)", ... */
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict);
 
 /** capo_fit_candidate_text() - "Tree LL128 ch 4", "Ring Simple chunk 64 KiB", "NCCL's choice".

@@ -8,27 +8,8 @@
 static const struct {
         const char *word, *text;
 } verdicts[CAPO_FIT_VERDICTS] = {
-        [CAPO_FIT_WRITTEN] = {"written", "yes"},
-        [CAPO_FIT_WRITTEN_COVERED] = {"written_covered", "yes (NCCL's is one of these)"},
-        [CAPO_FIT_WRITTEN_UNCHECKED] = {"written_unchecked", "yes (NCCL's not measured)"},
-        [CAPO_FIT_LEFT] = {"nothing_faster", "left to NCCL"},
-        [CAPO_FIT_LEFT_SMALL] = {"small", "left to NCCL (gain too small)"},
-        [CAPO_FIT_LEFT_NOISE] = {"may_be_noise", "left to NCCL (may be noise)"},
-        [CAPO_FIT_LEFT_HARM] = {"loss_not_excluded",
-                                "left to NCCL (too few runs to exclude a loss)"},
-        [CAPO_FIT_NO_PROTO] = {"protocol_not_recorded",
-                               "no: which protocol? add --proto simple, if it was"},
-        [CAPO_FIT_UNREPEATED] = {"own_choice_unrepeated",
-                                 "no: nothing repeats the time of NCCL's choice"},
-        [CAPO_FIT_NO_NAME] = {"not_recorded", "no: what ran is not fully recorded"},
-        [CAPO_FIT_TOO_GOOD] = {"too_good", "no: more than 80 % is mostly a fault; --force"},
-        [CAPO_FIT_ONCE] = {"own_choice_once", "no: NCCL's choice has one run, which may be slow"},
-        [CAPO_FIT_DISAGREE] = {"own_runs_disagree", "no: the runs of NCCL's choice disagree"},
-        [CAPO_FIT_BEYOND_LINKS] = {"beyond_links", "no: more than the links can carry"},
-        [CAPO_FIT_ALONE] = {"one_doubtful_run", "no: one run, and its runs disagree beside"},
-        [CAPO_FIT_LABELS] = {"labels_contradicted", "no: the times contradict the labels"},
-        [CAPO_FIT_PLACE] = {"one_place_slower", "no: slower in place or out of place"},
-        [CAPO_FIT_NO_DEFAULT] = {"own_choice_missing", "no: NCCL's own choice was not measured"},
+#define FIT_VERDICT(name, word, text) {word, text},
+#include "profiles/fit/fit_verdicts.def"
 };
 
 const char *capo_fit_verdict_text(enum capo_fit_verdict verdict) { return verdicts[verdict].text; }
