@@ -246,8 +246,6 @@ static void add_series(struct cli_page *page, const struct capo_fit_series *s, b
         bool mean = false;
 
         cli_section_of(t, "%s", capo_fit_class_text(&s->like, class, sizeof class));
-        t->how = "us: of one call at the largest size of the row, with its 95 % interval. "
-                 "gain: mean over the sizes of the row.";
         for (int p = 0, k; p < s->n_points; p = k) {
                 for (k = p + 1;
                      !all && k < s->n_points && s->points[k].shown == s->points[p].shown &&
@@ -331,16 +329,6 @@ static void add_heading(struct cli_page *page, const struct capo_samples *set,
                             (unsigned long long)fit->n_other_clock);
         if (*text)
                 cli_page_under(page, "%s", text + 2);
-        for (int i = 1; i < fit->n_series; i++) {
-                const struct capo_trial *a = &fit->series[i - 1].like, *b = &fit->series[i].like;
-
-                if (a->nccl != b->nccl && a->n_ranks == b->n_ranks &&
-                    !strcmp(a->layout, b->layout)) {
-                        cli_page_under(page, "measurements of several NCCL releases: fitted apart, "
-                                             "a rule for each");
-                        break;
-                }
-        }
 }
 
 static void add_beside(struct cli_page *page, const struct capo_fit *fit)
@@ -480,44 +468,6 @@ int fit_provenance_when(struct capo_profile *profile)
                capo_profile_note(profile, CAPO_PROVENANCE, "date", date);
 }
 
-/* The numbers of runs compared, by collective. */
-static void list_runs(const struct capo_fit *fit, char *all, size_t room)
-{
-        char runs[600];
-
-        for (int i = 0; i < fit->n_series; i++) {
-                const struct capo_fit_series *s = &fit->series[i];
-
-                if (s->n_candidates > 1 && strlen(all) + sizeof runs < room)
-                        capo_append(all, room, "%s%s on %d ranks: %s", *all ? "; " : "",
-                                    capo_call_name(s->call), s->like.n_ranks,
-                                    print_runs(s, runs, sizeof runs));
-        }
-}
-
-/* The written rows, each with its gain and interval. */
-static void list_gains(const struct capo_fit *fit, char *all, size_t room)
-{
-        char size[16], name[56], gain[48];
-
-        for (int i = 0; i < fit->n_series; i++) {
-                const struct capo_fit_series *s = &fit->series[i];
-
-                for (int r = 0; r < s->n_rows; r++) {
-                        const struct capo_fit_row *row = &s->rows[r];
-
-                        if (row->chosen <= 0 || row->last < row->first)
-                                continue;
-                        capo_append(all, room, "%s%s on %d ranks up to %s: %s %s", *all ? "; " : "",
-                                    capo_call_name(s->call), s->like.n_ranks,
-                                    capo_size_print(s->points[row->last].bytes, size, sizeof size),
-                                    capo_fit_candidate_text(&s->candidates[row->chosen], name,
-                                                            sizeof name),
-                                    print_gain(s, row->first, row->last, gain));
-                }
-        }
-}
-
 /* The hosts of all series, each once. */
 static void list_hosts(const struct capo_fit *fit, const struct capo_trial *first, char *all,
                        size_t room)
@@ -545,8 +495,7 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                    struct capo_profile *profile)
 {
         const struct capo_trial *like = fit->n_series ? &fit->series[0].like : &fit->beside[0].like;
-        char nccl[16], days[32], sources[256] = "", runs[1200] = "", gains[2400] = "",
-                                 hosts[512] = "";
+        char nccl[16], days[32], sources[256] = "", hosts[512] = "";
         const struct {
                 const char *key, *text;
         } notes[] = {
@@ -556,8 +505,6 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                  capo_make_name(fit->n_series ? fit->series[0].make : fit->beside[0].make)},
                 {"source", sources},
                 {"samples", NULL},
-                {"runs", runs},
-                {"gains", gains},
                 {"measured", print_days(set, days)},
                 {"hosts", hosts},
                 {"driver", like->driver},
@@ -572,8 +519,6 @@ int fit_provenance(const struct capo_samples *set, const struct capo_fit *fit,
                 if (!strstr(sources, name) && strlen(sources) + strlen(name) + 8 <= sizeof sources)
                         capo_append(sources, sizeof sources, "%s%s", *sources ? ", " : "", name);
         }
-        list_runs(fit, runs, sizeof runs);
-        list_gains(fit, gains, sizeof gains);
         list_hosts(fit, like, hosts, sizeof hosts);
         for (size_t i = 0; i < N_ELEMENTS(notes); i++)
                 e |= !notes[i].text ? capo_profile_note_number(profile, CAPO_PROVENANCE,
