@@ -241,12 +241,12 @@ static const struct {
         {"zero0|zero-0|zero1|zero2|zero-1|zero-2|zero3|zero-3|without DeepSpeed|不用 deepspeed", "",
          "ZeRO-3 gathers all parameters in each step: between nodes it needs a fast network, and all ranks must run the same modules in each step. "
          "ZeRO-2 or less does neither"},
-        {"one GPU|1 GPU|single GPU|one card|--gpus 0|单卡|一块卡|一张卡", works,
-         "what one GPU does not need: a rendezvous (env | grep -E 'RANK|WORLD|MASTER|NODE|SLURM': nothing may be left of another job), "
-         "then copies between GPUs (NCCL_P2P_DISABLE=1 once); NCCL_DEBUG=INFO: does each rank print Init COMPLETE?"},
         {"single node|one node|1 node|single machine|one machine|within a node|单机", works,
          "what one node does not need, the network between the nodes: NCCL_SOCKET_IFNAME on all nodes, all TCP ports open between them, "
          "nccl-tests over two nodes, the link's rate (iperf3)"},
+        {"one GPU|1 GPU|single GPU|one card|--gpus 0|单卡|一块卡|一张卡", works,
+         "what one GPU does not need: a rendezvous (env | grep -E 'RANK|WORLD|MASTER|NODE|SLURM': nothing may be left of another job), "
+         "then copies between GPUs (NCCL_P2P_DISABLE=1 once); NCCL_DEBUG=INFO: does each rank print Init COMPLETE?"},
 };
 
 static bool fits_step(const struct said *said, size_t i)
