@@ -59,42 +59,40 @@ static void group_devices(const struct capo_topology *t, enum capo_path far, int
         }
 }
 
+static void open_pci(const struct writing *w, int bus, const char *class, const char *vendor)
+{
+        fprintf(w->f,
+                "<pci busid=\"0000:%02x:00.0\" class=\"%s\" vendor=\"%s\" device=\"0x0\" "
+                "link_speed=\"%s\" link_width=\"16\">",
+                bus, class, vendor, w->speed);
+}
+
 static void put_gpu(const struct writing *w, int gpu)
 {
         const struct capo_topology *t = w->t;
 
-        fprintf(w->f,
-                "<pci busid=\"0000:%02x:00.0\" class=\"0x030200\" vendor=\"0x10de\" device=\"0x0\" "
-                "link_speed=\"%s\" "
-                "link_width=\"16\"><gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n",
-                0x10 + gpu, w->speed, t->gpus[gpu].dev, t->gpus[gpu].sm);
+        open_pci(w, 0x10 + gpu, "0x030200", "0x10de");
+        fprintf(w->f, "<gpu dev=\"%d\" sm=\"%d\" gdr=\"1\">\n", t->gpus[gpu].dev, t->gpus[gpu].sm);
         for (size_t i = 0; i < t->n_links; i++) {
                 const struct capo_topology_link *l = &t->links[i];
-                int other = l->from == gpu ? l->to : l->from;
+                bool out = l->from == gpu, to_switch = l->end == CAPO_END_SWITCH;
 
-                if (l->end == CAPO_END_SWITCH && l->from == gpu)
+                if (to_switch ? out : l->end == CAPO_END_GPU && (out || l->to == gpu))
                         fprintf(w->f,
-                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" "
-                                "tclass=\"0x068000\"/>\n",
-                                0xf0 + l->to, l->count);
-                else if (l->end == CAPO_END_GPU && (l->from == gpu || l->to == gpu))
-                        fprintf(w->f,
-                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" "
-                                "tclass=\"0x030200\"/>\n",
-                                0x10 + other, l->count);
+                                "<nvlink target=\"0000:%02x:00.0\" count=\"%d\" tclass=\"%s\"/>\n",
+                                to_switch ? 0xf0 + l->to : 0x10 + (out ? l->to : l->from), l->count,
+                                to_switch ? "0x068000" : "0x030200");
         }
         fputs("</gpu></pci>\n", w->f);
 }
 
 static void put_nic(const struct writing *w, size_t nic)
 {
+        open_pci(w, 0x40 + (int)nic, "0x020700", "0x15b3");
         fprintf(w->f,
-                "<pci busid=\"0000:%02x:00.0\" class=\"0x020700\" vendor=\"0x15b3\" device=\"0x0\" "
-                "link_speed=\"%s\" "
-                "link_width=\"16\"><nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" "
-                "latency=\"0\" "
+                "<nic><net name=\"%s\" dev=\"%zu\" speed=\"%d\" port=\"1\" latency=\"0\" "
                 "guid=\"0x%zx\" maxconn=\"131072\" gdr=\"1\"/></nic></pci>\n",
-                0x40 + (unsigned)nic, w->speed, w->t->nics[nic].name, nic, w->nic_mbs, nic + 1);
+                w->t->nics[nic].name, nic, w->nic_mbs, nic + 1);
 }
 
 static void put_switch(const struct writing *w, int first)
@@ -103,12 +101,10 @@ static void put_switch(const struct writing *w, int first)
 
         for (size_t i = 0; i < n; i++)
                 members += w->group[OF_SWITCH][i] == first;
-        if (members > 1)
-                fprintf(w->f,
-                        "<pci busid=\"0000:%02x:00.0\" class=\"0x060400\" vendor=\"0x0\" "
-                        "device=\"0x0\" link_speed=\"%s\" "
-                        "link_width=\"16\">\n",
-                        0x80 + first, w->speed);
+        if (members > 1) {
+                open_pci(w, 0x80 + first, "0x060400", "0x0");
+                fputc('\n', w->f);
+        }
         for (size_t i = 0; i < n; i++) {
                 if (w->group[OF_SWITCH][i] != first)
                         continue;
