@@ -28,7 +28,7 @@ struct capo_findings {
         size_t n;
 };
 
-/** capo_finding_add() - printf-like; out of memory loses the line, never the program. */
+/** capo_finding_add() - printf-like. */
 void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, const char *topic,
                       const char *format, ...) __attribute__((format(printf, 4, 5)));
 

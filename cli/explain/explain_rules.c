@@ -65,7 +65,7 @@ static const char *release_decides(const struct capo_profile *p, const struct ca
         uint32_t winner;
         _cleanup_free_ struct capo_rule_verdict *list = capo_plan_judge(p, d, &winner, &n);
 
-        for (size_t i = 0; list && i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
                 uint32_t first = (uint32_t)p->rules[list[i].rule].when.nccl.min;
 
                 if (!needs_release(d, &list[i]) ||
@@ -139,7 +139,7 @@ static void add_rules(struct cli_page *page, const struct explain *e,
 
         cli_section_of(t, "of profile %s   digest %s", e->profile->file, e->profile->digest);
         constants = capo_plan_constants(e->profile, &d->shape);
-        for (size_t i = 0; list && i < n; i++)
+        for (size_t i = 0; i < n; i++)
                 add_verdict(t, e->profile, &list[i], winner, d);
         if (winner == UINT32_MAX && constants)
                 cli_section_line(t,
@@ -160,7 +160,7 @@ static json_t *rules_json(const struct explain *e, const struct capo_plan_decisi
         _cleanup_free_ struct capo_rule_verdict *list =
                 e->profile ? capo_plan_judge(e->profile, d, &winner, &n) : NULL;
 
-        for (size_t i = 0; list && i < n; i++) {
+        for (size_t i = 0; i < n; i++) {
                 const struct capo_rule *rule = &e->profile->rules[list[i].rule];
 
                 json_array_append_new(

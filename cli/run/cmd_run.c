@@ -427,8 +427,7 @@ int run_exec(const struct run *asked, char **command)
                 run_take_plugin("NCCL_PROFILER_PLUGIN", CAPO_ENV_chain_profiler, library);
         run_start_watch(run, path);
         preload = run_preload_list(library);
-        if (preload)
-                run_setenv("LD_PRELOAD", preload);
+        run_setenv("LD_PRELOAD", preload);
         if (asan)
                 run_setenv("ASAN_OPTIONS", asan);
         if (env.off)

@@ -169,7 +169,6 @@ char *run_preload_list(const char *library)
         void *libc = find_musl() ? dlopen("/$LIB/libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
         const char *before = getenv("LD_PRELOAD");
         _cleanup_free_ char *path = NULL;
-        char *list;
 
         if (libc)
                 dlclose(libc);
@@ -178,20 +177,14 @@ char *run_preload_list(const char *library)
                 return xstrdup(path);
         if (is_preloaded(before, path))
                 return xstrdup(before);
-        return asprintf(&list, "%s:%s", path, before) < 0 ? NULL : list;
+        return xprintf("%s:%s", path, before);
 }
 
 char *run_asan_options(void)
 {
         static const char option[] = "verify_asan_link_order";
-        const char *before = getenv("ASAN_OPTIONS");
-        char *list;
+        const char *before = getenv("ASAN_OPTIONS") ?: "";
 
-        if (!before || !*before)
-                before = NULL;
-        if (before && strstr(before, option))
-                return NULL;
-        return asprintf(&list, "%s%s%s=0", before ? before : "", before ? ":" : "", option) < 0
-                       ? NULL
-                       : list;
+        return strstr(before, option) ? NULL
+                                      : xprintf("%s%s%s=0", before, *before ? ":" : "", option);
 }

@@ -34,7 +34,7 @@ bool run_is_static(const char *command);
  * with that folder and goes back from there. Without musl, or without that folder, the result is
  * @library.
  *
- * Return: to be freed; NULL: no memory. */
+ * Return: to be freed. */
 char *run_preload_list(const char *library);
 
 /** run_asan_options() - ASAN_OPTIONS for programs whose ASan runtime insists on being the first

@@ -318,7 +318,7 @@ static void leave_parts_out(const char *dir, struct capo_samples *set, size_t fi
         free(names);
 }
 
-/* What the job that logged to @dir found of @p. Return: how many; -ENOMEM; 0 also of logs that
+/* What the job that logged to @dir found of @p. Return: how many; 0 also of logs that
  * cannot be used. */
 static int read_job(const char *dir, const struct capo_profile *p, struct capo_trial_found **found)
 {
@@ -339,20 +339,18 @@ static int read_job(const char *dir, const struct capo_profile *p, struct capo_t
         if (e == 0)
                 e = capo_fit_trials(&set, fit, p, found);
         capo_samples_free(&set);
-        if (e < 0)
-                return e == -ENOMEM ? e : 0;
         if (e > 0 && (job = cli_job_load(dir))) {
                 capo_job_steps(job, &steps);
                 capo_trial_steps(job, &steps, *found, e);
                 capo_job_steps_finish(&steps);
                 capo_job_free(job);
         }
-        return e;
+        return e > 0 ? e : 0;
 }
 
-/* Add what ended jobs found to the evidence. Return: 0; negative errno. */
-static int gather_tried(struct tried *v, int n, const char *key, const struct capo_profile *p,
-                        struct evidence *evidence)
+/* Add what ended jobs found to the evidence. */
+static void gather_tried(struct tried *v, int n, const char *key, const struct capo_profile *p,
+                         struct evidence *evidence)
 {
         for (int i = 0; i < n; i++) {
                 _cleanup_free_ struct capo_trial_found *found = NULL;
@@ -362,11 +360,8 @@ static int gather_tried(struct tried *v, int n, const char *key, const struct ca
                         continue;
                 r = read_job(v[i].dir, p, &found);
                 v[i].gone = r > 0 || is_settled(&v[i]); /* another node's log may be late */
-                if (r < 0)
-                        return r;
                 evidence_add(evidence, v[i].dir, found, r);
         }
-        return 0;
 }
 
 /* The profile with all verdicts, in @to. */
@@ -376,15 +371,15 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
         _cleanup_(capo_profile_freep) struct capo_profile *next = capo_profile_new(p->name);
         struct evidence evidence;
         char path[PATH_MAX];
-        int e = tried_file(key, "tsv", path, sizeof path) ? 0 : -ENAMETOOLONG, before, n_found;
+        int e = next && tried_file(key, "tsv", path, sizeof path) ? 0 : -ENOMEM, before, n_found;
         bool wrote = false;
 
         if (e < 0)
                 return e;
         evidence_read(path, &evidence);
         before = evidence.n;
-        e = gather_tried(v, n, key, p, &evidence);
-        if (e == 0 && evidence.n > before) {
+        gather_tried(v, n, key, p, &evidence);
+        if (evidence.n > before) {
                 make_folders(path);
                 e = evidence_write(&evidence, path);
                 n_found = e < 0 ? e : capo_trial_pool(evidence.found, evidence.n);

@@ -39,6 +39,6 @@ bool capo_gpus_counts(const char *text, bool counts);
  * @out: set on success to @n items; free() it
  * @why: "allocation TEXT: expected ..., found ..."
  *
- * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU; -ENOMEM. */
+ * Return: 0; -EINVAL; -ENOENT: the machine has no such GPU. */
 int capo_gpus_parse(const char *text, bool counts, const struct capo_gpus_of *of,
                     struct capo_gpu_place **out, size_t *n, char *why, size_t room);

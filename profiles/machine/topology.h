@@ -125,7 +125,7 @@ enum capo_topology_flag {
  * @why: on failure "FILE:LINE: what was expected, what was found"
  *
  * Return: 0; -EINVAL: wrong content (not a topology, one-way links, links to unknown devices, a
- * duplicate bus id, no GPU); other negative errno from reading; -ENOMEM. */
+ * duplicate bus id, no GPU); other negative errno from reading. */
 int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
                        struct capo_topology **out, char *why, size_t room);
 
@@ -140,7 +140,7 @@ int capo_topology_this_machine(double brick_gbs, struct capo_topology **out, cha
                                size_t room);
 
 /** capo_topology_made() - a rack of platforms.def, from its data sheet. Return: 0; -ENOENT: no such
- * rack; -ENOMEM. */
+ * rack. */
 int capo_topology_made(const char *name, double brick_gbs, struct capo_topology **out, char *why,
                        size_t room);
 
@@ -155,7 +155,7 @@ int capo_topology_read_trays(const char *path, int n, double brick_gbs, struct c
  * XML
  * @taken: set to a text about assumptions for what the description lacks
  *
- * Return: 0; -E2BIG: more than 32 GPUs or 64 NICs; -EIO; -ENOMEM.
+ * Return: 0; -E2BIG: more than 32 GPUs or 64 NICs; -EIO.
  */
 int capo_topology_write_nccl(const struct capo_topology *t, FILE *f, char *taken, size_t room);
 

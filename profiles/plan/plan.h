@@ -136,7 +136,7 @@ struct capo_plan_answer {
  *
  * Return: 0; -EINVAL: an invalid question (no such GPU, no NIC for several nodes, bad XML);
  * -ENOEXEC: this libnccl cannot be asked (stripped, foreign, too old); -EPROTO: NCCL failed;
- * -ETIMEDOUT: it hung and was killed; -ENOMEM; other negative errno. */
+ * -ETIMEDOUT: it hung and was killed; other negative errno. */
 int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *out, char *why,
                   size_t room);
 
@@ -145,7 +145,7 @@ int capo_plan_ask(const struct capo_plan_question *q, struct capo_plan_answer *o
  * capo_plan_ask(). It may take parts out of @answer; the rest is freed afterwards. A non-zero
  * result stops further questions.
  *
- * Return: 0; what @each returned; -ENOMEM. */
+ * Return: 0; what @each returned. */
 int capo_plan_ask_all(const struct capo_plan_question *q, size_t n, unsigned at_once,
                       int (*each)(size_t i, int rc, struct capo_plan_answer *answer,
                                   const char *why, void *arg),

@@ -18,5 +18,5 @@ struct capo_capture {
  * CPUs, PCI tree and devices come from hwloc; link speeds and NIC rates from sysfs, as in NCCL; GPU
  * numbers, compute capability and NVLinks from NVML (libnvidia-ml.so.1, opened at run time).
  *
- * Return: 0; -EIO: hwloc fails, or the file cannot be written; -ENOMEM; with @why. */
+ * Return: 0; -EIO: hwloc fails, or the file cannot be written; with @why. */
 int capo_topology_capture(FILE *out, struct capo_capture *found, char *why, size_t room);

@@ -58,7 +58,7 @@ struct capo_rule_verdict {
 /** capo_plan_judge() - judge every rule for the collective of @d, in the profile's order
  * @winner: set to the rule that decides; UINT32_MAX: none
  *
- * Return: a list of @n items, to be freed; NULL: out of memory. */
+ * Return: a list of @n items, to be freed. */
 struct capo_rule_verdict *capo_plan_judge(const struct capo_profile *profile,
                                           const struct capo_plan_decision *d, uint32_t *winner,
                                           size_t *n);
