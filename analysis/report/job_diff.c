@@ -235,8 +235,6 @@ static void add_paired_row(const struct side *a, size_t n_a, const struct side *
                                     .bytes = a->bytes,
                                     .count_a = a->count,
                                     .count_b = b->count,
-                                    .timed_a = a->time[clock].count,
-                                    .timed_b = b->time[clock].count,
                                     .algo_proto_a = a->algo_proto,
                                     .algo_proto_b = b->algo_proto,
                                     .rule_b = b->rule,

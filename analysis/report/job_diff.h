@@ -23,9 +23,8 @@ struct capo_diff_row {
         uint8_t call;
         uint8_t clock; /* the best clock that both have; HOST measures the enqueue */
         uint64_t bytes, count_a, count_b; /* calls per rank */
-        uint64_t timed_a, timed_b;
-        double p50_a_us, p50_b_us; /* geometric means of the runs' medians */
-        double change;             /* p50_b_us / p50_a_us - 1: 0.1 is 10 % slower; NAN: not timed */
+        double p50_a_us, p50_b_us;        /* geometric means of the runs' medians */
+        double change;     /* p50_b_us / p50_a_us - 1: 0.1 is 10 % slower; NAN: not timed */
         double low, high;  /* its simultaneous 95 % interval over all rows. It is symmetric for the
                               logarithm, so the ends are not equally far away */
         double half_width; /* half of that interval */

@@ -266,9 +266,6 @@ static inline bool capo_page_is_filtered(const struct capo_page *page)
         return page->only_comm || page->only_call;
 }
 
-/** capo_page_is_wanted() - does the name of the communicator match only_comm? */
-bool capo_page_is_wanted(const struct capo_page *page, uint32_t comm);
-
 /** capo_page_comm() - the name of a communicator; "-" for none. */
 const char *capo_page_comm(const struct capo_page *page, uint32_t comm);
 

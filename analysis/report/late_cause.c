@@ -50,21 +50,14 @@ static double sends_of(const struct capo_job_process *p)
         return n >= FEW_SENDS ? (double)sum / (double)n : 0;
 }
 
-static bool is_held(const struct capo_gpu_clocks *c)
-{
-        for (int i = 0; i < CAPO_CLOCK_REASONS; i++) {
-                if (capo_clock_reason_weight(i) == CAPO_CLOCK_SLOW && c->reason[i] &&
-                    c->reason[i] >= c->busy / HELD_OFTEN)
-                        return true;
-        }
-        return false;
-}
-
 static bool is_throttled(const struct capo_gpu_clocks *c, double others_mhz)
 {
         double sm = capo_gpu_clocks_sm(c);
-        bool held = is_held(c);
+        bool held = false;
 
+        for (int i = 0; i < CAPO_CLOCK_REASONS; i++)
+                held |= capo_clock_reason_weight(i) == CAPO_CLOCK_SLOW && c->reason[i] &&
+                        c->reason[i] >= c->busy / HELD_OFTEN;
         if (!c->busy)
                 return false;
         if (others_mhz > 0)

@@ -69,16 +69,6 @@ static enum life life_of(const struct capo_job_process *p)
                                                                                          : UNREAD;
 }
 
-/* When its log was last written, ns since 1970. If the log no longer exists, its begin. */
-static uint64_t written_ns(const struct capo_job_process *p)
-{
-        struct stat st;
-
-        return stat(p->path, &st) == 0
-                       ? (uint64_t)st.st_mtim.tv_sec * 1000000000u + (uint64_t)st.st_mtim.tv_nsec
-                       : p->header.t0_real_ns;
-}
-
 #define DAY_NS 86400000000000u
 
 /* @name: of the log, of a process without a rank; NULL: of the @n @ranks. */
@@ -116,7 +106,8 @@ static void report_unfinished(struct capo_page *r, enum life life)
         uint32_t n_ranks = job->n_ranks > 0 && job->n_ranks <= 1 << 20 ? (uint32_t)job->n_ranks : 0,
                  n = 0;
         uint64_t first = UINT64_MAX, written; /* the earliest of the last write times */
-        _cleanup_free_ bool *ended = NULL;    /* most processes ended */
+        struct stat st;
+        _cleanup_free_ bool *ended = NULL; /* most processes ended */
         _cleanup_free_ char *text = NULL;
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
@@ -126,7 +117,11 @@ static void report_unfinished(struct capo_page *r, enum life life)
                 if (capo_process_ended(job, p) || life_of(p) != life ||
                     (life == DEAD && status && atoi(status)))
                         continue;
-                written = life == UNREAD ? written_ns(p) : 0;
+                /* when its log was last written; if it no longer exists, its begin */
+                written = life != UNREAD           ? 0
+                          : stat(p->path, &st) < 0 ? p->header.t0_real_ns
+                                                   : (uint64_t)st.st_mtim.tv_sec * 1000000000u +
+                                                             (uint64_t)st.st_mtim.tv_nsec;
                 if (p->rank < 0 || (uint32_t)p->rank >= n_ranks) {
                         add_life(r, life, capo_base_name(p->path), 1, NULL, written);
                         continue;

@@ -18,16 +18,6 @@
                 }                                                                           \
         } while (0)
 
-/* In a finished job all counters were read at the end; in a running one, at different times. */
-static bool is_over(const struct capo_job *job)
-{
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (!job->processes[i].has_end || !job->processes[i].end.clean)
-                        return false;
-        }
-        return true;
-}
-
 /* @over: all counters are final, so ranks can be compared. */
 static void judge_link(const struct capo_fabric_link *l, const struct capo_page_near *near,
                        bool over, struct capo_page_link *to)
@@ -59,10 +49,12 @@ static void judge_link(const struct capo_fabric_link *l, const struct capo_page_
 
 void capo_judge_links(struct capo_page *r)
 {
-        bool over = is_over(r->job);
+        bool over = true; /* else the counters were read at different times */
 
         if (!r->fabric)
                 return;
+        for (uint32_t i = 0; i < r->job->n_processes; i++)
+                over &= r->job->processes[i].has_end && r->job->processes[i].end.clean;
         r->links = xcalloc(r->fabric->n_links + 1, sizeof *r->links);
         for (size_t i = 0; i < r->fabric->n_links; i++)
                 judge_link(&r->fabric->links[i], r->near ? &r->near[i] : NULL, over, &r->links[i]);

@@ -11,15 +11,11 @@
 #include "core/base/xalloc.h"
 #include "analysis/report/job_judge.h"
 
-bool capo_page_is_wanted(const struct capo_page *r, uint32_t comm)
-{
-        return !r->only_comm ||
-               (comm != CAPO_NO_COMM && fnmatch(r->only_comm, r->job->comms[comm].name, 0) == 0);
-}
-
 static bool row_is_wanted(const struct capo_page *r, const struct capo_job_row *row)
 {
-        return (!r->only_call || row->call == r->only_call) && capo_page_is_wanted(r, row->comm);
+        return (!r->only_call || row->call == r->only_call) &&
+               (!r->only_comm || (row->comm != CAPO_NO_COMM &&
+                                  fnmatch(r->only_comm, r->job->comms[row->comm].name, 0) == 0));
 }
 
 static bool moves_data(const struct capo_job_row *row)

@@ -53,11 +53,10 @@ struct capo_step {
 
 struct capo_steps {
         enum capo_steps_known known;
-        char why[200];         /* NONE: the reason; UNCERTAIN: the other reading */
-        uint32_t period;       /* calls per step */
-        uint64_t bytes;        /* bytes per step */
-        uint32_t inner, outer; /* calls in a shorter and in a longer repeat; 0: none */
-        double covered;        /* share of the calls that are in plain steps */
+        char why[200];   /* NONE: the reason; UNCERTAIN: the other reading */
+        uint32_t period; /* calls per step */
+        uint64_t bytes;  /* bytes per step */
+        double covered;  /* share of the calls that are in plain steps */
         struct capo_step_part *part;
         uint32_t n_parts;
         struct capo_step *step; /* complete steps, in order */

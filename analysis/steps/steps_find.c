@@ -325,8 +325,8 @@ static void say_doubt(struct capo_steps *out, const struct rest *r, uint32_t inn
                         r->k, outer);
 }
 
-/* Choose the mark whose repeats are steps. Sets known, why, period, inner,
- * outer and covered of @out. Return: its index; -1: none; -ENOMEM. */
+/* Choose the mark whose repeats are steps. Sets known, why, period and covered of @out. Return: its
+ * index; -1: none. */
 static int step_level_choose(const struct step_tokens *t, struct step_marks *marks,
                              struct capo_steps *out)
 {
@@ -355,13 +355,8 @@ static int step_level_choose(const struct step_tokens *t, struct step_marks *mar
                         say_doubt(out, &r, marks->mark[at].period, m->period, v == GO_DOUBTING);
                 else if (v == GO)
                         out->known = CAPO_STEPS_FOUND;
-                if (v == GO || v == GO_DOUBTING) {
-                        out->inner = marks->mark[at].period;
-                        out->outer = 0;
+                if (v == GO || v == GO_DOUBTING)
                         at = (int)i;
-                } else if (!out->outer) {
-                        out->outer = m->period;
-                }
         }
         if (at < 0)
                 return -1;
@@ -510,7 +505,6 @@ static void judge_alike(const struct step_tokens *t, struct step_mark *m, struct
         if (m->period != out->period) {
                 snprintf(out->why, sizeof out->why,
                          "%s: each %u of them stand between longer pauses", what, m->period);
-                out->inner = out->period;
         } else if (!*out->why) {
                 snprintf(out->why, sizeof out->why, "%s: %s", what,
                          m->period == 1 ? "each is taken for a step"

@@ -13,7 +13,8 @@ void cli_fields_exact(void) { exact_bytes = true; }
 
 /* ---- text ---- */
 
-const char *cli_share_text(double share, char *room)
+/* "61 %", "7.5 %" */
+static const char *share_text(double share, char *room)
 {
         if (!(share >= 0.0995)) /* two significant digits */
                 return capo_text_percent(share, room);
@@ -48,8 +49,9 @@ const char *cli_bytes_text(int64_t bytes, char *room)
         return integer_text(FIELD_BYTES, bytes, room);
 }
 
-const char *cli_field_text(const struct cli_entity *e, const void *in, const void *of, unsigned i,
-                           char *room)
+/* Field @i as pages print it. @room: CLI_ROOM bytes. Return: @room or other text. */
+static const char *field_text(const struct cli_entity *e, const void *in, const void *of,
+                              unsigned i, char *room)
 {
         union field_value v = e->value(in, of, i, room);
 
@@ -57,7 +59,7 @@ const char *cli_field_text(const struct cli_entity *e, const void *in, const voi
         case FIELD_TEXT:
         case FIELD_WORD: return v.text ? v.text : "-";
         case FIELD_DURATION: return capo_text_duration(v.real, room);
-        case FIELD_SHARE: return cli_share_text(v.real, room);
+        case FIELD_SHARE: return share_text(v.real, room);
         case FIELD_RATE:
         case FIELD_REAL:
         case FIELD_EXACT: return capo_text_gbs(v.real, room);
@@ -78,19 +80,16 @@ static double real_value(enum field_kind kind, const char *name, double v)
         return kind == FIELD_RATE && strstr(name, "bytes_per_s") ? v * 1e9 : v;
 }
 
-static json_t *integer_json(enum field_kind kind, int64_t n)
-{
-        if (!is_known(kind, n))
-                return json_null();
-        if (kind == FIELD_FLAG)
-                return json_boolean(n);
-        return kind == FIELD_TIME ? json_real((double)n / 1e9) : json_integer(n);
-}
+static bool is_integer(enum field_kind kind) { return kind >= FIELD_FLAG && kind <= FIELD_TIME; }
 
 /* NULL: no such key. */
 static json_t *field_json(const struct field *f, const char *name, union field_value v)
 {
+        if (is_integer(f->kind) && !is_known(f->kind, v.integer))
+                return json_null();
         switch (f->kind) {
+        case FIELD_FLAG: return json_boolean(v.integer);
+        case FIELD_TIME: return json_real((double)v.integer / 1e9);
         case FIELD_TEXT: return cli_json_text(v.text);
         case FIELD_WORD: return v.text && strcmp(v.text, "-") ? json_string(v.text) : json_null();
         case FIELD_DURATION:
@@ -99,11 +98,9 @@ static json_t *field_json(const struct field *f, const char *name, union field_v
         case FIELD_REAL: return cli_json_number(real_value(f->kind, name, v.real));
         case FIELD_EXACT: return cli_json_real(v.real);
         case FIELD_JSON: return v.json;
-        default: return integer_json(f->kind, v.integer);
+        default: return json_integer(v.integer);
         }
 }
-
-static bool is_integer(enum field_kind kind) { return kind >= FIELD_FLAG && kind <= FIELD_TIME; }
 
 double cli_field_export(const struct cli_entity *e, const void *in, const void *of,
                         const char *name)
@@ -128,11 +125,12 @@ double cli_field_export(const struct cli_entity *e, const void *in, const void *
 
 /* ---- JSON, CSV ---- */
 
-void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of)
+json_t *cli_entity_json(const struct cli_entity *e, const void *in, const void *of)
 {
+        json_t *to = of ? json_object() : json_null();
         char room[CLI_ROOM];
 
-        for (unsigned i = 0; i < e->n; i++) {
+        for (unsigned i = 0; of && i < e->n; i++) {
                 const struct field *f = &e->fields[i];
                 json_t *j = f->key ? field_json(f, f->key, e->value(in, of, i, room)) : NULL;
                 bool optional = j && *f->key == '?';
@@ -142,15 +140,7 @@ void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, cons
                 else if (j)
                         json_object_set_new(to, f->key + optional, j);
         }
-}
-
-json_t *cli_entity_json(const struct cli_entity *e, const void *in, const void *of)
-{
-        json_t *j = of ? json_object() : json_null();
-
-        if (of)
-                cli_entity_put(j, e, in, of);
-        return j;
+        return to;
 }
 
 json_t *cli_entity_list(const struct cli_entity *e, const void *in, const void *items, size_t n,
@@ -176,7 +166,7 @@ void cli_entity_csv(const struct cli_entity *e, const void *in, const void *of, 
                 if (!of)
                         fputs(f->export, out);
                 else if (f->kind == FIELD_WORD)
-                        fputs(cli_field_text(e, in, of, i, room), out);
+                        fputs(field_text(e, in, of, i, room), out);
                 else
                         j = field_json(f, f->export, e->value(in, of, i, room));
                 cli_json_csv_value(out, j);
@@ -209,7 +199,7 @@ void cli_table_entity(struct capo_table *t, const struct cli_entity *e, const vo
 
         for (unsigned i = 0; i < e->n; i++) {
                 if (e->fields[i].spec)
-                        capo_table_cell(t, "%s", cli_field_text(e, in, of, i, room));
+                        capo_table_cell(t, "%s", field_text(e, in, of, i, room));
         }
 }
 
@@ -244,5 +234,5 @@ void cli_section_entity(struct cli_section *s, const void *in, const void *of)
         char room[CLI_ROOM];
 
         for (unsigned c = 0; c < s->n_columns; c++)
-                cli_section_cell(s, "%s", cli_field_text(s->entity, in, of, s->own[c].field, room));
+                cli_section_cell(s, "%s", field_text(s->entity, in, of, s->own[c].field, room));
 }

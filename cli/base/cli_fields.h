@@ -116,21 +116,10 @@ void cli_fields_exact(void);
 /** cli_bytes_text() - a size as pages print it; negative: "-". Return: @room or other text. */
 const char *cli_bytes_text(int64_t bytes, char *room);
 
-/** cli_share_text() - a share as pages print it: "61 %", "7.5 %". Return: @room. */
-const char *cli_share_text(double share, char *room);
-
-/** cli_field_text() - field @i as pages print it. @room: CLI_ROOM bytes. Return: @room or other
- * text. */
-const char *cli_field_text(const struct cli_entity *e, const void *in, const void *of, unsigned i,
-                           char *room);
-
 /** cli_field_export() - the field that is exported as @name, in the unit that the name tells; NAN:
  * not known. */
 double cli_field_export(const struct cli_entity *e, const void *in, const void *of,
                         const char *name);
-
-/** cli_entity_put() - set the keys of an item in the object @to, which keeps the order. */
-void cli_entity_put(json_t *to, const struct cli_entity *e, const void *in, const void *of);
 
 /** cli_entity_json() - an item as an object; @of NULL: null. */
 json_t *cli_entity_json(const struct cli_entity *e, const void *in, const void *of);

@@ -110,7 +110,8 @@ void cli_section_note(struct cli_page *page, struct cli_section *s, const char *
         page->marked |= 1u << (page->notes.n - 1);
 }
 
-bool cli_section_empty(const struct cli_section *s) { return !s->cells.n && !s->lines.n; }
+/* Then it is not printed. */
+static bool is_empty(const struct cli_section *s) { return !s->cells.n && !s->lines.n; }
 
 /* ---- text ---- */
 
@@ -200,7 +201,7 @@ static void print_section(const struct cli_section *s, FILE *out, const struct s
         bool beside = !s->columns[0].head;
         char title[256];
 
-        if (cli_section_empty(s))
+        if (is_empty(s))
                 return;
         format_title(s, style, title, sizeof title);
         fputc('\n', out);
@@ -275,7 +276,7 @@ static void print_notes(const struct cli_page *page, FILE *out, const struct sty
         for (unsigned i = 0; i < page->n_sections; i++) {
                 const struct cli_section *s = page->section[i];
 
-                if (!s->how || cli_section_empty(s))
+                if (!s->how || is_empty(s))
                         continue;
                 capo_table_cell(t, "%s", s->title);
                 capo_table_cell(t, "%s", s->how);
@@ -404,7 +405,7 @@ static void markdown_section(const struct cli_section *s, FILE *out)
 {
         char title[64];
 
-        if (cli_section_empty(s))
+        if (is_empty(s))
                 return;
         markdown_line(out, "\n### ", quiet_title(s, title), "");
         for (unsigned i = 0; i < s->n_notes; i++)
@@ -478,7 +479,7 @@ static void html_section(const struct cli_section *s, FILE *out)
 {
         char title[64];
 
-        if (cli_section_empty(s))
+        if (is_empty(s))
                 return;
         cli_html_text(out, "<section><h2>", quiet_title(s, title), "");
         for (unsigned i = 0; i < s->n_notes; i++)

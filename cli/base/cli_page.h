@@ -110,9 +110,6 @@ void cli_section_row(struct cli_section *s, const char *format, ...) CLI_FORMAT(
 void cli_section_note(struct cli_page *page, struct cli_section *s, const char *format, ...)
         CLI_FORMAT(3);
 
-/** cli_section_empty() - has it neither rows nor lines? Then it is not printed. */
-bool cli_section_empty(const struct cli_section *s);
-
 /** cli_page_text() - to stdout: as wide as the terminal, 80 columns if it is none, any width with
  * --wide. To other streams: any width. */
 void cli_page_text(const struct cli_page *page, FILE *out);

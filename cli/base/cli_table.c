@@ -94,11 +94,6 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
                 append_cell(t, xstrndup(cell, (size_t)(next - cell)));
                 next = *next ? next : NULL;
         }
-        capo_table_end(t);
-}
-
-void capo_table_end(struct capo_table *t)
-{
         while (t->n_cells % t->n_columns)
                 append_cell(t, NULL);
 }

@@ -31,9 +31,6 @@ void capo_table_cell(struct capo_table *t, const char *format, ...)
 void capo_table_row(struct capo_table *t, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 
-/** capo_table_end() - end the row. */
-void capo_table_end(struct capo_table *t);
-
 /** capo_table_print() - print all rows; the first @n_bold bold on a terminal. Trailing blanks are
  * removed. If @out is a terminal page (cli_screen.h), every row fits it, and a line names the
  * dropped columns by their first cells. */

@@ -169,7 +169,7 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         struct trace t = {0};
         struct cli_output output;
         char why[512];
-        int r = -ENOMEM, status = CAPO_EXIT_FAIL;
+        int r = -EIO, e;
 
         if (capo_log_find(words, n, &paths, why, sizeof why) < 0)
                 return capo_fail(CAPO_EXIT_FAIL, "%s: %s", verb, why);
@@ -179,28 +179,26 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         if (!t.job)
                 return CAPO_EXIT_FAIL;
         prepare_trace(&t);
-        if (set_window(&t, o, verb) < 0) {
-                status = CAPO_EXIT_USAGE;
-        } else if ((is_gzip(o->out) ? cli_output_open_bytes : cli_output_open)(&output, o->out) ==
-                   0) {
-                t.out = trace_out_new(output.file, is_gzip(o->out));
-                if (t.out) {
-                        int e;
-
-                        r = write_trace(&t);
-                        e = trace_out_end(t.out);
-                        r = r ?: e;
-                }
-                status = cli_output_close(&output, r) < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
+        if (set_window(&t, o, verb) < 0)
+                return CAPO_EXIT_USAGE;
+        if ((is_gzip(o->out) ? cli_output_open_bytes : cli_output_open)(&output, o->out) < 0)
+                return CAPO_EXIT_FAIL;
+        t.out = trace_out_new(output.file, is_gzip(o->out));
+        if (t.out) {
+                r = write_trace(&t);
+                e = trace_out_end(t.out);
+                r = r ?: e;
         }
-        if (status == CAPO_EXIT_OK && !t.n_calls)
+        if (cli_output_close(&output, r) < 0)
+                return CAPO_EXIT_FAIL;
+        if (!t.n_calls)
                 capo_warn("%s: no calls: %s", verb,
                           t.job->n_records ? "none of those that the logs keep is in this window"
                                            : "the logs keep none (capo run --trace all)");
-        else if (status == CAPO_EXIT_OK && o->out)
+        else if (o->out)
                 capo_info("wrote %s: %s calls; open it in https://ui.perfetto.dev", o->out,
                           TEXT_COUNT(t.n_calls));
-        return status;
+        return CAPO_EXIT_OK;
 }
 
 static int run_trace(void *options, int n, char **words)

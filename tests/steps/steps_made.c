@@ -26,13 +26,12 @@ static void judge(const struct made_job *job, const struct capo_steps *s, uint64
         r->wrong += !right && s->known == CAPO_STEPS_UNCERTAIN;
         r->silent += !right && s->known != CAPO_STEPS_UNCERTAIN;
         if (!right || getenv("STEPS_ALL"))
-                printf("%s seed %llu: %s, period %u, not %u (inner %u, outer %u, %.2f of %u calls): %s; %s\n",
+                printf("%s seed %llu: %s, period %u, not %u (%.2f of %u calls): %s; %s\n",
                        made_name(job->kind), (unsigned long long)seed,
                        s->known == CAPO_STEPS_NONE        ? "none"
                        : s->known == CAPO_STEPS_UNCERTAIN ? "uncertain"
                                                           : "found",
-                       s->period, job->period, s->inner, s->outer, s->covered, job->n, s->why,
-                       job->what);
+                       s->period, job->period, s->covered, job->n, s->why, job->what);
 }
 
 int main(int argc, char **argv)
