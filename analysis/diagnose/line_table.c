@@ -454,6 +454,13 @@ static void take_failure(struct capo_evidence *e, struct capo_diagnose_finding *
                 SAY((*f)->missing,
                     "the output of all ranks from before the failure on; NCCL_DEBUG=INFO");
                 SAY((*f)->next, "read these lines: did the job fail?");
+                if (capo_line_has(line, "Error: |Exception: ")) {
+                        SAY((*f)->headline,
+                            "NOT DECIDED: a program raised an exception that capo does not know");
+                        SAY((*f)->next,
+                            "its traceback: the last frame in the program's own files, and what it passes on; the message, searched in the program's issues. "
+                            "Did another rank fail before, by time? Inside a collective the ranks may have made different calls: TORCH_DISTRIBUTED_DEBUG=DETAIL");
+                }
         }
         capo_finding_rank_add(*f, capo_text_rank(&e->texts[mark.text], line));
         capo_finding_mark(*f, mark);

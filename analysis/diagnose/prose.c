@@ -79,12 +79,12 @@ bool capo_line_is_prose(const char *line)
         }
         return words >= LEAST_WORDS && plain * 10 >= words * 6 &&
                !(row[size - 1] == ':' && strchr(row, '(')) && /* code, a table */
-               !strstr(row, "    ") && !strstr(row, "['") && !capo_line_has(row, NOT_PROSE);
+               !strstr(row, "   ") && !strstr(row, "['") && !capo_line_has(row, NOT_PROSE);
 }
 
 /* The words of one topic in a sentence; the person's own, not those of a log. */
 static const char hangs
-        [] = "hang|hung|stuck|freez|frozen|deadlock|stops moving|never returns|never return|never printed|"
+        [] = "hang|hung|does nothing|did nothing|nothing after|did not start|does not start|stuck|freez|frozen|deadlock|stops moving|never returns|never return|never printed|"
              "nothing happens|after that nothing|then nothing|nothing more|stays there|stay there|sits right|"
              "sits at|sits there|waits forever|forever|for ever|no progress|not move|blocks|stands still|"
              "does not end|stop at|stops at|stopped at|stops in|stops moving|stops right|stops after|stop after|keeps waiting|sit in|sits in|never end|never finish|stall|no output|卡住|卡在|"
@@ -98,7 +98,7 @@ static const char hangs
            "get past|gets past|became normal|normal again|normally|is faster|a lot faster|is fast|finishes|completes|reports OK|helps|"
            "正常|没有这个问题|没问题|能跑",
    changes[] =
-           "since |after the |after I |after we |upgrad|updat|last week|before that|used to|on the releases before|"
+           "since |after the |after I |after we |upgrad|updat|last week|before that|used to work|used to run|on the releases before|"
            "on earlier|previous|new driver|newer|moved to|switched|changed|reinstall|no longer|not work any more|anymore|regression",
    conditions[] =
            "with |without |single|one GPU|1 GPU|one node|1 node|two |only |when |if |same |other |but |while |instead|alone|"
@@ -215,7 +215,7 @@ static void take_telling(struct said *s, void *arg)
 
         if (has(s->text, slow) && !has(s->text, contrasts))
                 return; /* "the speed is bad" */
-        s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has(s->text, changes) ? 3 : 0) +
+        s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has(s->text, changes) ? 4 : 0) +
                    (has(s->text, hangs) ? 3 : 0) + (has(s->text, conditions) ? 1 : 0) +
                    (count_releases(s->text) > 1) - (has(s->text, manners) ? 4 : 0);
         if (s->score < (has(s->text, hangs) ? 3 : 4))
@@ -241,6 +241,9 @@ static const struct {
         {"zero0|zero-0|zero1|zero2|zero-1|zero-2|zero3|zero-3|without DeepSpeed|不用 deepspeed", "",
          "ZeRO-3 gathers all parameters in each step: between nodes it needs a fast network, and all ranks must run the same modules in each step. "
          "ZeRO-2 or less does neither"},
+        {"gloo", works,
+         "what NCCL needs and Gloo does not: NCCL_DEBUG=INFO of all ranks (the last line of each), NCCL_SOCKET_IFNAME = the interface that Gloo takes, a GPU of "
+         "its own for each rank (torch.cuda.set_device); then NCCL_P2P_DISABLE=1, NCCL_SHM_DISABLE=1 and NCCL_IB_DISABLE=1, one by one"},
         {"single node|one node|1 node|single machine|one machine|within a node|单机", works,
          "what one node does not need, the network between the nodes: NCCL_SOCKET_IFNAME on all nodes, all TCP ports open between them, "
          "nccl-tests over two nodes, the link's rate (iperf3)"},

@@ -41,7 +41,7 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
                     "no hang|not hang|no longer hang|n't hang|without hang|without a hang|no error|hang is gone|hangs are gone|goes away|went away|"
                     "fixes|fixed|resolves|resolved|solves|solved",
             good[] =
-                    "works|worked|runs well|runs fine|run fine|everything runs|goes well|going well|runs normally|run normally|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|restored|completes|completed|finishes|finished|"
+                    "works|worked|runs well|runs fine|run fine|everything runs|goes well|going well|normally|trains|work fine|working|ok|fine|it runs|job runs|test runs|passes|passed|restored|completes|completed|finishes|finished|"
                     "succeeds|succeeded|helps|helped|is well|pass",
             bad[] = "hang|fail|stuck|stop|crash|error|nothing|same|still|not|never|cannot|can't|doesn't|didn't|don't|no effect|no difference|no change|"
                     "timeout|timed out|wrong";

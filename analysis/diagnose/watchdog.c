@@ -555,7 +555,7 @@ static void judge_waiting(const struct watches *w, const struct watch *of,
         if (strstr(op, "ALLGATHER") && front->first->in > 0 &&
             front->first->out % front->first->in == 0 && front->first->out / front->first->in > n)
                 SAY(f->detail,
-                    "the group has %lld ranks by the sizes of that call; %u of them print its timeout here",
+                    "the group has %lld ranks by the sizes of that call; its timeout is printed here by %u",
                     (long long)(front->first->out / front->first->in), n);
         if (is_p2p(op))
                 SAY(f->detail, "sends and receives of different ranks have numbers of their own");
