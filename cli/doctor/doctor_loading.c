@@ -8,12 +8,6 @@
 
 #define FOUND(level, ...) capo_finding_add(f, CAPO_FINDING_##level, "nccl", __VA_ARGS__)
 
-/* Python opens its modules without RTLD_DEEPBIND, unless a script sets it. */
-static bool is_python(const char *program)
-{
-        return !strncmp(capo_base_name(program), "python", 6);
-}
-
 void capo_doctor_loading(struct capo_findings *f, char *const *command)
 {
         _cleanup_(capo_elf_close) struct capo_elf_file elf = {0};
@@ -26,8 +20,8 @@ void capo_doctor_loading(struct capo_findings *f, char *const *command)
         if (capo_elf_imports(&elf, "dlmopen"))
                 FOUND(WARN, "%s opens libraries by dlmopen(): their calls of NCCL are not seen",
                       program);
-        else if (!is_python(program) && capo_elf_imports(&elf, "dlopen") &&
-                 !capo_elf_imports(&elf, "ncclCommInitRank"))
+        else if (strncmp(capo_base_name(program), "python", 6) && /* it sets no RTLD_DEEPBIND */
+                 capo_elf_imports(&elf, "dlopen") && !capo_elf_imports(&elf, "ncclCommInitRank"))
                 FOUND(NOTE,
                       "%s opens libraries as it runs: calls of NCCL by those that it opens "
                       "with RTLD_DEEPBIND are not seen",

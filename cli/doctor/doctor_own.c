@@ -157,13 +157,6 @@ static void check_turns(struct capo_findings *f, const struct capo_profile *prof
                       profile->file, why);
 }
 
-static void check_chunks(struct capo_findings *f, const struct capo_profile *profile, int version)
-{
-        if (capo_profile_chunks(profile) && version && !capo_nccl_has(version, CAPO_NCCL_CHUNK))
-                FOUND(WARN, "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it",
-                      profile->file);
-}
-
 /* A profile alone loads no tuner, and NCCL prints nothing. */
 static void check_named(struct capo_findings *f, const char *file, int version)
 {
@@ -210,7 +203,11 @@ static void check_profile(struct capo_findings *f, int version)
                 if (profile) {
                         check_named(f, name, version);
                         check_turns(f, profile, version);
-                        check_chunks(f, profile, version);
+                        if (capo_profile_chunks(profile) && version &&
+                            !capo_nccl_has(version, CAPO_NCCL_CHUNK))
+                                FOUND(WARN,
+                                      "%s: chunk does nothing: NCCL before 2.30 asks no tuner for it",
+                                      profile->file);
                 }
         }
 }

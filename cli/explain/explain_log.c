@@ -122,12 +122,6 @@ struct ran {
         struct capo_sampled times;
 };
 
-static const char *ran_text(uint16_t ran, char *room)
-{
-        snprintf(room, CLI_ROOM, "%s %s", capo_ran_algo(ran), capo_ran_proto(ran));
-        return room;
-}
-
 #define RULE (rule_text(of->rules, of->row->rule, room, CLI_ROOM))
 
 #define RAN_FIELDS(F)                                                                  \
@@ -135,7 +129,11 @@ static const char *ran_text(uint16_t ran, char *room)
         F("bytes", RANK, of->row->bytes, "bytes", "r")                                 \
         F("algo", TEXT, capo_ran_algo(of->row->algo_proto))                            \
         F("proto", TEXT, capo_ran_proto(of->row->algo_proto))                          \
-        F(NULL, TEXT, ran_text(of->row->algo_proto, room), "algorithm", "l")           \
+        F(NULL, TEXT,                                                                  \
+          (snprintf(room, CLI_ROOM, "%s %s", capo_ran_algo(of->row->algo_proto),       \
+                    capo_ran_proto(of->row->algo_proto)),                              \
+           room),                                                                      \
+          "algorithm", "l")                                                            \
         F("channels", RANK, of->row->channels, "ch", "r/c")                            \
         F("count", COUNT, of->row->count, "calls", "r/d")                              \
         F(NULL, DURATION, capo_sampled_quantile(&of->times, 0.5), "p50", "r")          \
@@ -256,15 +254,6 @@ static void add_machine(struct cli_page *page, const struct explain *e, const st
         }
 }
 
-static json_t *machine_json(const struct explain *e, const struct capo_job *job)
-{
-        _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
-
-        return find_machine(e, job, m) == 0
-                       ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus)
-                       : json_null();
-}
-
 static struct cli_page *make_page(const struct explain *e, const struct capo_job *job,
                                   const char *rules)
 {
@@ -296,6 +285,8 @@ static struct cli_page *make_page(const struct explain *e, const struct capo_job
 
 static json_t *make_json(const struct explain *e, const struct capo_job *job, const char *rules)
 {
+        _cleanup_free_ struct machine *m = xcalloc(1, sizeof *m);
+        bool known = find_machine(e, job, m) == 0;
         json_t *rows = json_array();
 
         for (uint32_t i = 0; i < job->n_rows; i++) {
@@ -305,10 +296,11 @@ static json_t *make_json(const struct explain *e, const struct capo_job *job, co
                 if (matches_query(e, job, row))
                         json_array_append_new(rows, cli_entity_json(&ran_row, NULL, &ran));
         }
-        return json_pack("{s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "capo_explain", 1, "call",
-                         capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
-                         (json_int_t)e->bytes_max, "ran", rows, "asked", asked_json(e, job),
-                         "machine", machine_json(e, job));
+        return json_pack(
+                "{s:i, s:s, s:I, s:I, s:o, s:o, s:o}", "capo_explain", 1, "call",
+                capo_call_name(e->call), "bytes", (json_int_t)e->bytes, "bytes_max",
+                (json_int_t)e->bytes_max, "ran", rows, "asked", asked_json(e, job), "machine",
+                known ? json_pack("{s:s, s:s}", "topo", m->topo, "gpus", m->gpus) : json_null());
 }
 
 /* Print that the size exists, but not on the requested communicator. */

@@ -193,13 +193,6 @@ static json_t *rule_json(const struct explain *e, struct capo_choice c)
         return json;
 }
 
-static const char *source_word(const struct capo_layout_why *why)
-{
-        static const char *const words[] = {"unknown", "nccl", "table", "launcher"};
-
-        return words[why->source];
-}
-
 /* Only with several nodes: on one node there is only one layout. */
 static void add_layout(struct cli_page *page, const struct capo_plan_decision *d)
 {
@@ -212,12 +205,14 @@ static void add_layout(struct cli_page *page, const struct capo_plan_decision *d
 static json_t *decision_json(const struct explain *e, const struct capo_plan_decision *d,
                              json_t *rest)
 {
+        static const char *const sources[] = {"unknown", "nccl", "table", "launcher"};
         json_t *page = json_pack(
                 "{s:i, s:s, s:I, s:i, s:i, s:s, s:s, s:s, s:o, s:o}", "capo_explain", 1, "coll",
                 capo_coll_word(e->coll), "bytes", (json_int_t)e->bytes, "ranks", d->shape.n_ranks,
                 "nodes", d->shape.n_nodes, "layout", d->shape.layout ? d->shape.layout : "",
-                "layout_by", source_word(&d->layout_why), "layout_why", d->layout_why.text, "rule",
-                e->profile ? rule_json(e, d->choice) : json_null(), "rules", rules_json(e, d));
+                "layout_by", sources[d->layout_why.source], "layout_why", d->layout_why.text,
+                "rule", e->profile ? rule_json(e, d->choice) : json_null(), "rules",
+                rules_json(e, d));
 
         json_object_update_new(page, rest);
         return page;

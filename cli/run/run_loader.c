@@ -139,16 +139,6 @@ bool run_is_static(const char *command)
                capo_elf_open(path, &elf) == 0 && capo_elf_is_static(&elf);
 }
 
-/* Is there a musl on this machine whose programs the job may start? */
-static bool find_musl(void)
-{
-        glob_t found = {0};
-        bool any = glob("/lib/ld-musl-*", GLOB_NOSORT, NULL, &found) == 0;
-
-        globfree(&found);
-        return any;
-}
-
 /* Is it in the loader's list, which is separated by blanks and colons? */
 static bool is_preloaded(const char *list, const char *library)
 {
@@ -166,10 +156,14 @@ static bool is_preloaded(const char *list, const char *library)
 
 char *run_preload_list(const char *library)
 {
-        void *libc = find_musl() ? dlopen("/$LIB/libc.so.6", RTLD_LAZY | RTLD_NOLOAD) : NULL;
+        glob_t musl = {0};
+        void *libc = glob("/lib/ld-musl-*", GLOB_NOSORT, NULL, &musl)
+                             ? NULL
+                             : dlopen("/$LIB/libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
         const char *before = getenv("LD_PRELOAD");
         _cleanup_free_ char *path = NULL;
 
+        globfree(&musl);
         if (libc)
                 dlclose(libc);
         path = xprintf("%s%s", libc ? "/$LIB/../../../../../.." : "", library);

@@ -91,22 +91,6 @@ static void evidence_read(const char *path, struct evidence *out)
         }
 }
 
-static void evidence_finish(struct evidence *e)
-{
-        free(e->found);
-        free(e->job);
-        *e = (struct evidence){0};
-}
-
-static void evidence_add(struct evidence *e, const char *dir, const struct capo_trial_found *found,
-                         int n)
-{
-        uint64_t job = XXH3_64bits(dir, strlen(dir));
-
-        for (int i = 0; i < n; i++)
-                append_found(e, job, &found[i]);
-}
-
 static int evidence_write(const struct evidence *e, const char *path)
 {
         struct cli_output out;
@@ -360,7 +344,8 @@ static void gather_tried(struct tried *v, int n, const char *key, const struct c
                         continue;
                 r = read_job(v[i].dir, p, &found);
                 v[i].gone = r > 0 || is_settled(&v[i]); /* another node's log may be late */
-                evidence_add(evidence, v[i].dir, found, r);
+                for (int k = 0; k < r; k++)
+                        append_found(evidence, XXH3_64bits(v[i].dir, strlen(v[i].dir)), &found[k]);
         }
 }
 
@@ -391,7 +376,7 @@ static int learn_profile(struct tried *v, int n, const char *key, const struct c
                 for (int i = 0; wrote && i < n_found; i++)
                         say_found(p, &evidence.found[i]);
         }
-        evidence_finish(&evidence);
+        xfree(evidence.found, evidence.job);
         return e < 0 ? e : 0;
 }
 

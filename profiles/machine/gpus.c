@@ -114,18 +114,6 @@ static int read_times(struct reader *r, unsigned long *times)
         return 0;
 }
 
-/* Copy the GPUs from @first on to the next machine. */
-static int repeat_machine(struct reader *r, size_t first)
-{
-        size_t end = r->n;
-        int e = 0;
-
-        r->node++;
-        for (size_t i = first; i < end && !e; i++)
-                e = add_gpu_place(r, r->v[i].gpu);
-        return e;
-}
-
 static int read_machine(struct reader *r)
 {
         unsigned long times;
@@ -146,8 +134,11 @@ static int read_machine(struct reader *r)
                 return bad(r, -EINVAL, "expected , or }, found \"%s\"", r->at);
         r->at += !e && open;
         skip_blanks(r);
-        for (size_t n = r->n - first; !e && times > 1; times--, first += n)
-                e = repeat_machine(r, first);
+        for (size_t end = r->n; !e && times > 1; times--) { /* the same GPUs of the next machines */
+                r->node++;
+                for (size_t i = first; i < end && !e; i++)
+                        e = add_gpu_place(r, r->v[i].gpu);
+        }
         return e;
 }
 

@@ -42,16 +42,6 @@ static void strip_escapes(char *line)
         *to = 0;
 }
 
-static size_t split_words(char *line, char **words)
-{
-        size_t n = 0;
-
-        for (char *save, *w = strtok_r(line, " \t\r\n", &save); w && n < COLUMNS;
-             w = strtok_r(NULL, " \t\r\n", &save))
-                words[n++] = w;
-        return n;
-}
-
 static enum capo_path path_of(const char *word)
 {
         static const enum capo_path paths[] = {CAPO_PATH_PIX, CAPO_PATH_PXB, CAPO_PATH_PHB,
@@ -138,11 +128,13 @@ static int read_lines(struct topology_build *b, struct matrix *m, char *text)
         int number = 0, r = 0;
 
         for (char *line; !r && (line = strsep(&text, "\n")) && (*line || text);) {
-                size_t n;
+                size_t n = 0;
 
                 number++;
                 strip_escapes(line);
-                n = split_words(line, words);
+                for (char *save, *w = strtok_r(line, " \t\r\n", &save); w && n < COLUMNS;
+                     w = strtok_r(NULL, " \t\r\n", &save))
+                        words[n++] = w;
                 if (n && m->n_columns)
                         r = read_row(b, m, words, n, number);
                 else
@@ -286,15 +278,6 @@ static void format_busid(hwloc_obj_t o, char out[CAPO_BUSID_ROOM])
                  o->attr->pcidev.bus, o->attr->pcidev.dev, o->attr->pcidev.func);
 }
 
-/* hwloc has PCI speeds in GB/s of the whole link; NCCL's constants are 12 for gen 3 x16, 24 for gen
- * 4. */
-static double pci_gbs(hwloc_obj_t o)
-{
-        double wire = o->attr->pcidev.linkspeed;
-
-        return wire > 0 ? wire * 12.0 / 15.753846 : 12.0;
-}
-
 static int cpu_of(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o)
 {
         hwloc_obj_t place = hwloc_get_non_io_ancestor_obj(h, o), node = NULL;
@@ -334,6 +317,7 @@ static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, 
         char id[CAPO_BUSID_ROOM];
         int parent = -1;
         bool bridge = o->type == HWLOC_OBJ_BRIDGE;
+        double wire = o->attr->pcidev.linkspeed;
 
         format_busid(o, id);
         for (size_t i = 0; i < b->t->n_pcis; i++) {
@@ -348,7 +332,8 @@ static int add_pci(struct topology_build *b, hwloc_topology_t h, hwloc_obj_t o, 
         d->class = (uint32_t)(bridge ? 0x0604 : o->attr->pcidev.class_id) << 8;
         d->parent = parent;
         d->cpu = cpu;
-        d->gbs = pci_gbs(o);
+        /* hwloc has GB/s of the whole link; NCCL's constants are 12 for gen 3 x16, 24 for gen 4 */
+        d->gbs = wire > 0 ? wire * 12.0 / 15.753846 : 12.0;
         return (int)b->t->n_pcis - 1;
 }
 

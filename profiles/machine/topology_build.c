@@ -138,15 +138,6 @@ static void sort_gpus(struct topology_build *b)
                 b->halves[i].from = place[b->halves[i].from];
 }
 
-static int gpu_on_host(const struct capo_topology *t, const char *busid, const char *host)
-{
-        for (size_t i = 0; i < t->n_gpus; i++) {
-                if (!strcmp(t->gpus[i].busid, busid) && !strcmp(host_of(t, t->gpus[i].cpu), host))
-                        return (int)i;
-        }
-        return -1;
-}
-
 static void add_link(struct topology_build *b, const struct half_link *h, enum capo_link_end end,
                      int from, int to)
 {
@@ -209,10 +200,12 @@ static int join_gpus(struct topology_build *b, const struct half_link *h, int to
 static int join_half(struct topology_build *b, const struct half_link *h)
 {
         struct capo_topology *t = b->t;
-        int to = gpu_on_host(t, h->to, host_of(t, t->gpus[h->from].cpu));
+        const char *host = host_of(t, t->gpus[h->from].cpu);
 
-        if (to >= 0)
-                return join_gpus(b, h, to);
+        for (size_t i = 0; i < t->n_gpus; i++) {
+                if (!strcmp(t->gpus[i].busid, h->to) && !strcmp(host_of(t, t->gpus[i].cpu), host))
+                        return join_gpus(b, h, (int)i);
+        }
         if (!strncmp(h->class_text, "0x068000", 8))
                 add_link(b, h, CAPO_END_SWITCH, h->from, topology_add_switch(b, h->to));
         else if (!strncmp(h->class_text, "0x06", 4) || h->kind == CAPO_WIRE_C2C) {

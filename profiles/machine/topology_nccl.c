@@ -5,29 +5,21 @@
  * (src/graph/topo.cc, 2.28). */
 #include "profiles/machine/topology_nccl.h"
 
-/* Speed of one PCI lane in units of 100 Mb/s after encoding, rounded as in NCCL's kvDictPciGen;
- * missing or unknown: 60. */
-static double lane_speed(const char *text)
+/* Of the link. Speed of one lane in units of 100 Mb/s after encoding, rounded as in NCCL's
+ * kvDictPciGen; missing or unknown: 60. */
+static double pci_gbs(const struct capo_xml *e)
 {
         static const struct {
                 double gts;
                 int speed;
         } generations[] = {{2.5, 15}, {5, 30}, {8, 60}, {16, 120}, {32, 240}, {64, 480}};
-        double gts = text ? strtod(text, NULL) : 0;
-
-        for (size_t i = 0; i < N_ELEMENTS(generations); i++) {
-                if (gts == generations[i].gts)
-                        return generations[i].speed;
-        }
-        return 60;
-}
-
-static double pci_gbs(const struct capo_xml *e)
-{
-        const char *width = capo_xml_get(e, "link_width");
+        const char *width = capo_xml_get(e, "link_width"), *text = capo_xml_get(e, "link_speed");
+        double gts = text ? strtod(text, NULL) : 0, speed = 60;
         int lanes = width ? atoi(width) : 0;
 
-        return lane_speed(capo_xml_get(e, "link_speed")) * (lanes > 0 ? lanes : 16) / 80.0;
+        for (size_t i = 0; i < N_ELEMENTS(generations); i++)
+                speed = gts == generations[i].gts ? generations[i].speed : speed;
+        return speed * (lanes > 0 ? lanes : 16) / 80.0;
 }
 
 /* A whole number; missing or empty: `otherwise`. */

@@ -57,16 +57,6 @@ static void read_line(const char *line, struct capo_plan_row *r)
                 r->us = us;
 }
 
-/* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ..." of 2.28 to 2.32.
- */
-static void read_kernel(const char *line, struct capo_plan_row *r)
-{
-        char name[64];
-
-        if (sscanf(line, "Bytes -> Kernel %63s", name) == 1)
-                r->kernel = (uint8_t)capo_symk_find(name);
-}
-
 static void read_printed(const struct plan_job *job, const char *folder,
                          struct capo_plan_answer *out)
 {
@@ -76,7 +66,7 @@ static void read_printed(const struct plan_job *job, const char *folder,
         for (size_t i = 0; i < out->n_rows && job->rows[i].log_end <= size; i++) {
                 uint64_t end = job->rows[i].log_end;
                 char kept = text ? text[end] : 0;
-                char *line;
+                char *line, name[64];
 
                 if (!text || end < begin)
                         return;
@@ -84,9 +74,11 @@ static void read_printed(const struct plan_job *job, const char *folder,
                 line = strstr(text + begin, "Bytes -> Algo ");
                 if (line)
                         read_line(line, &out->rows[i]);
+                /* "AllReduce [Symmetric]: <n> Bytes -> Kernel AllReduce_AGxLLMC_R nchannels 1 ..." of
+                 * 2.28 to 2.32 */
                 line = strstr(text + begin, "Bytes -> Kernel ");
-                if (line && !out->rows[i].algo)
-                        read_kernel(line, &out->rows[i]);
+                if (line && !out->rows[i].algo && sscanf(line, "Bytes -> Kernel %63s", name) == 1)
+                        out->rows[i].kernel = (uint8_t)capo_symk_find(name);
                 text[end] = kept;
                 begin = end;
         }
@@ -216,24 +208,18 @@ static uint32_t like_node(const struct plan_job *job, uint32_t node)
         return node;
 }
 
-/* Did this node write graphs itself? Of NCCL 2.19 only the first rank of all does. */
-static bool has_graphs(const struct plan_job *job, const char *folder, uint32_t node)
-{
-        char path[PLAN_PATH];
-
-        snprintf(path, sizeof path, "%s/graph.%u", folder, node);
-        return job->units[job->node_unit[node]].real && access(path, R_OK) == 0;
-}
-
 static void read_all_graphs(const struct plan_job *job, const char *folder,
                             struct capo_plan_answer *out)
 {
         uint32_t first = job->ranks[0].node;
-        bool others = false;
+        bool others = false; /* of NCCL 2.19 only the first rank of all writes graphs */
 
         read_graphs(job, folder, first, first, out);
-        for (uint32_t n = 0; n < job->n_nodes && !others; n++)
-                others = n != first && has_graphs(job, folder, n);
+        for (uint32_t n = 0; n < job->n_nodes && !others; n++) {
+                _cleanup_free_ char *path = xprintf("%s/graph.%u", folder, n);
+
+                others = n != first && job->units[job->node_unit[n]].real && !access(path, R_OK);
+        }
         for (uint32_t n = 0; n < job->n_nodes && others; n++) {
                 if (n != first)
                         read_graphs(job, folder, like_node(job, n), n, out);

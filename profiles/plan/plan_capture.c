@@ -195,16 +195,11 @@ static void put_below(struct capture *c, hwloc_obj_t parent, bool port, int dept
 
 /* I/O is below the object that contains the NUMA node's processors, or below a common parent of
  * several nodes. */
-static bool belongs_to_numa(hwloc_obj_t holder, hwloc_obj_t numa, hwloc_obj_t first_numa)
-{
-        return hwloc_bitmap_isequal(holder->cpuset, numa->cpuset) ||
-               hwloc_bitmap_isincluded(holder->cpuset, numa->cpuset) ||
-               (numa == first_numa && hwloc_bitmap_isincluded(numa->cpuset, holder->cpuset));
-}
-
 static void put_holders(struct capture *c, hwloc_obj_t o, hwloc_obj_t numa, hwloc_obj_t first_numa)
 {
-        if (o->io_arity && belongs_to_numa(o, numa, first_numa))
+        if (o->io_arity &&
+            (hwloc_bitmap_isincluded(o->cpuset, numa->cpuset) ||
+             (numa == first_numa && hwloc_bitmap_isincluded(numa->cpuset, o->cpuset))))
                 put_below(c, o, true, 2);
         for (unsigned i = 0; i < o->arity; i++)
                 put_holders(c, o->children[i], numa, first_numa);

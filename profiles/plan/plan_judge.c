@@ -186,18 +186,6 @@ static const char *gap_of(const struct capo_plan_answer *a)
         return NULL;
 }
 
-/* There are rules, but none can match this communicator. */
-static void find_match(const struct capo_plan_by *by, const struct capo_plan_decision *d,
-                       struct capo_plan_comparison *c)
-{
-        if (!*capo_match_nearest(by->profile, &d->shape, c->why, sizeof c->why))
-                return;
-        if (d->shape.class_name && !strncmp(c->why, "class", 5))
-                capo_append(c->why, sizeof c->why, " (this allocation is %.100s)",
-                            d->shape.class_name);
-        c->no_match = c->why;
-}
-
 static void find_rules(const struct capo_plan_answer *own, const struct capo_plan_by *by,
                        struct capo_plan_comparison *out)
 {
@@ -228,8 +216,13 @@ static void find_rules(const struct capo_plan_answer *own, const struct capo_pla
                 out->n_turned += capo_row_turned(&p->rows[d.choice.rule - 1]);
                 out->turned_dead = !capo_nccl_has(d.shape.nccl, CAPO_NCCL_CALL_CONFIG);
         }
-        if (own->n_rows && !out->any_rule)
-                find_match(by, &d, out);
+        if (!own->n_rows || out->any_rule ||
+            !*capo_match_nearest(p, &d.shape, out->why, sizeof out->why))
+                return;
+        if (d.shape.class_name && !strncmp(out->why, "class", 5))
+                capo_append(out->why, sizeof out->why, " (this allocation is %.100s)",
+                            d.shape.class_name);
+        out->no_match = out->why;
 }
 
 void capo_plan_compare(const struct capo_plan_answer *own, const struct capo_plan_answer *with,
