@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dirent.h>
 #include <dlfcn.h>
-#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -11,8 +10,8 @@
 #include "analysis/process/python_stack.h"
 #include "analysis/process/stacks.h"
 #include "capo/msg.h"
-#include "core/base/clock.h"
 #include "core/base/demangle.h"
+#include "core/base/file.h"
 #include "core/base/plain_text.h"
 #include "core/base/xalloc.h"
 
@@ -102,8 +101,7 @@ static void process_unwind(int tid, FILE *out)
         unw.destroy(thread);
 }
 
-#define TIME_NS 2000000000u
-enum { SIZE = 256 << 10, THREADS = 1024, EXIT_NOT_ALLOWED = 3, EXIT_NO_UNWIND };
+enum { SECONDS = 2, SIZE = 256 << 10, THREADS = 1024, EXIT_NOT_ALLOWED = 3, EXIT_NO_UNWIND };
 
 /* ---- the helper ---- */
 
@@ -155,34 +153,12 @@ static int all_threads(int pid, FILE *out)
 
 /* ---- the caller ---- */
 
-/* Read the helper's output until it ends or time is up. */
-static size_t read_helper(int fd, char *text)
-{
-        uint64_t end = capo_clock_mono() + TIME_NS, now;
-        size_t n = 0;
-
-        while (n < SIZE && (now = capo_clock_mono()) < end) {
-                struct pollfd wait = {.fd = fd, .events = POLLIN};
-                ssize_t got;
-
-                if (poll(&wait, 1, (int)((end - now) / 1000000 + 1)) < 0 && errno != EINTR)
-                        break;
-                if (!wait.revents)
-                        continue;
-                got = read(fd, text + n, SIZE - n);
-                if (got <= 0)
-                        break;
-                n += (size_t)got;
-        }
-        return n;
-}
-
 char *process_stacks(int pid, char *why, size_t room)
 {
-        _cleanup_free_ char *text = xmalloc(SIZE + 1);
+        _cleanup_free_ char *text = NULL;
         int pair[2], status = 0;
         pid_t helper, self = getpid();
-        size_t n;
+        size_t n = 0;
 
         fflush(NULL);
         helper = pipe(pair) ? -1 : fork();
@@ -194,28 +170,32 @@ char *process_stacks(int pid, char *why, size_t room)
                 FILE *out = fdopen(pair[1], "w");
 
                 prctl(PR_SET_PDEATHSIG, SIGKILL);
+                signal(SIGALRM, SIG_DFL);
+                alarm(SECONDS);
                 close(pair[0]);
                 _exit(out && getppid() == self ? all_threads(pid, out)
                                                : 1); /* it may have ended already */
         }
         close(pair[1]);
-        n = read_helper(pair[0], text);
+        capo_file_read_fd(pair[0], SIZE, &text, &n);
         close(pair[0]);
         kill(helper, SIGKILL);
         while (waitpid(helper, &status, 0) < 0 && errno == EINTR)
                 ;
         while (n && text[n - 1] != '\n') /* it was killed inside a line */
                 n--;
-        text[n] = 0;
-        capo_plain(text, n, false, true);
-        if (n)
+        if (n) {
+                text[n] = 0;
+                capo_plain(text, n, false, true);
                 return steal(&text);
+        }
         if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NOT_ALLOWED)
                 process_not_allowed(pid, "traced", why, room);
         else if (WIFEXITED(status) && WEXITSTATUS(status) == EXIT_NO_UNWIND)
                 capo_why(-ENOSYS, why, room,
                          "libunwind-ptrace is not installed (Debian, Ubuntu: libunwind8)");
         else
-                capo_why(-ETIMEDOUT, why, room, "pid %d let nothing be read within 2 s", pid);
+                capo_why(-ETIMEDOUT, why, room, "pid %d let nothing be read within %d s", pid,
+                         SECONDS);
         return NULL;
 }

@@ -33,51 +33,47 @@ static const char *name_meeting(const struct meeting *m, const char *what, char 
         return path;
 }
 
-static int write_json(const char *path, json_t *json)
+static int put_file(const struct meeting *m, const char *what, json_t *json)
 {
-        int r = check_folder_write(path, json);
+        char path[4096];
+        int r = check_folder_write(name_meeting(m, what, path), json);
 
         json_decref(json);
         return r;
 }
 
-static json_t *await_json(const char *path, double seconds)
+static json_t *await_file(const struct meeting *m, const char *what, double seconds)
 {
         double until = (double)capo_clock_mono() / 1e9 + seconds;
+        json_t *json = NULL;
+        char path[4096];
 
-        while ((double)capo_clock_mono() / 1e9 < until) {
-                json_t *json = check_folder_read(path);
-
-                if (json)
-                        return json;
-                usleep(POLL_US);
+        name_meeting(m, what, path);
+        while (!json && (double)capo_clock_mono() / 1e9 < until) {
+                json = check_folder_read(path);
+                usleep(json ? 0 : POLL_US);
         }
-        return NULL;
+        return json;
 }
 
-static int put_id(const struct reduce_id *id, void *arg)
+static int put_id(const struct reduce_id *id, void *meeting)
 {
-        char path[4096], text[2 * REDUCE_ID + 1];
+        char text[2 * REDUCE_ID + 1];
 
         for (int i = 0; i < REDUCE_ID; i++)
                 snprintf(text + 2 * i, 3, "%02x", (unsigned char)id->bytes[i]);
-        return write_json(name_meeting(arg, "id", path), json_pack("{s:s}", "id", text));
+        return put_file(meeting, "id", json_pack("{s:s}", "id", text));
 }
 
-static int get_id(struct reduce_id *id, void *arg)
+static int get_id(struct reduce_id *id, void *meeting)
 {
-        struct meeting *m = arg;
-        char path[4096];
-        json_t *json = await_json(name_meeting(m, "id", path), m->o->wait_s);
+        const struct meeting *m = meeting;
+        json_t *json = await_file(m, "id", m->o->wait_s);
         const char *text = json_string_value(json_object_get(json, "id"));
         bool good = text && strlen(text) == 2 * REDUCE_ID;
 
-        for (int i = 0; good && i < REDUCE_ID; i++) {
-                unsigned byte;
-
-                good = sscanf(text + 2 * i, "%2x", &byte) == 1;
-                id->bytes[i] = (char)byte;
-        }
+        for (int i = 0; good && i < REDUCE_ID; i++)
+                good = sscanf(text + 2 * i, "%2hhx", (unsigned char *)&id->bytes[i]) == 1;
         json_decref(json);
         return good ? 0 : -EIO;
 }
@@ -87,15 +83,23 @@ static double bus_bandwidth(uint64_t bytes, int ranks, double seconds)
         return (double)bytes / seconds * 2 * (ranks - 1) / ranks / 1e9;
 }
 
-/* Highest possible busbw on @nodes machines like this; 0 not known. */
-static double compute_ceiling(int nodes, int gpus)
+/* Highest possible busbw on @nodes machines like this, or on as many as can be computed quickly: more
+ * nodes have no higher ceiling. 0: not known. */
+static double find_ceiling(int nodes, int gpus)
 {
+        static double known[CEILING_RANKS + 1];
+        static bool asked[CEILING_RANKS + 1];
         _cleanup_(capo_topology_freep) struct capo_topology *t = NULL;
         struct capo_plan_gpu ranks[CEILING_RANKS];
         struct fragment_bound bound;
         char why[512];
         size_t n = 0;
 
+        if (nodes * gpus > CEILING_RANKS)
+                nodes = gpus <= CEILING_RANKS / 2 ? CEILING_RANKS / gpus : 0;
+        if (!nodes || asked[nodes])
+                return known[nodes];
+        asked[nodes] = true;
         if (capo_topology_this_machine(0, &t, why, sizeof why) < 0 || t->n_gpus < (size_t)gpus ||
             (nodes > 1 && !t->n_nics))
                 return 0;
@@ -104,22 +108,8 @@ static double compute_ceiling(int nodes, int gpus)
                         ranks[n++] =
                                 (struct capo_plan_gpu){(uint16_t)node, (uint16_t)t->gpus[i].dev};
         }
-        return fragment_bound(t, ranks, n, &bound) < 0 ? 0 : bound.busbw_gbs[CAPO_COLL_ALLREDUCE];
-}
-
-/* For as many nodes as can be computed quickly: more nodes have no higher ceiling. */
-static double find_ceiling(int nodes, int gpus)
-{
-        static double known[CEILING_RANKS + 1];
-        static bool asked[CEILING_RANKS + 1];
-
-        if (nodes * gpus > CEILING_RANKS)
-                nodes = gpus <= CEILING_RANKS / 2 ? CEILING_RANKS / gpus : 0;
-        if (!nodes)
-                return 0;
-        if (!asked[nodes])
-                known[nodes] = compute_ceiling(nodes, gpus);
-        asked[nodes] = true;
+        if (fragment_bound(t, ranks, n, &bound) == 0)
+                known[nodes] = bound.busbw_gbs[CAPO_COLL_ALLREDUCE];
         return known[nodes];
 }
 
@@ -175,7 +165,7 @@ static void take_part(struct meeting *m, const json_t *plan, int index)
                 struct reduce_ask ask = ask_of(m->o, m->libnccl, gpus);
                 int place = -1;
                 double seconds = 0;
-                char why[300] = "", path[4096];
+                char why[300] = "";
 
                 json_array_foreach(group, i, member)
                 {
@@ -191,9 +181,9 @@ static void take_part(struct meeting *m, const json_t *plan, int index)
                 ask.get = get_id;
                 ask.arg = m;
                 reduce_run(&ask, &seconds, why, sizeof why);
-                name_meeting(m, "done", path);
                 if (!place)
-                        write_json(path, json_pack("{s:f, s:s}", "seconds", seconds, "why", why));
+                        put_file(m, "done",
+                                 json_pack("{s:f, s:s}", "seconds", seconds, "why", why));
                 else if (*why) /* the first node of the group does not know this */
                         capo_warn("check: node %d in round %d: %s", index, m->round, why);
         }
@@ -206,19 +196,12 @@ int check_follow(const struct check_options *o, const json_t *node, const char *
                             .run = json_integer_value(json_object_get(node, "run"))};
         int index = (int)json_integer_value(json_object_get(node, "index"));
 
-        for (;; m.round++) {
-                char path[4096];
-                json_t *plan;
-                bool over;
+        for (;; m.round++, m.group = 0) {
+                json_t *plan = await_file(&m, "plan", 3 * o->wait_s);
 
-                m.group = 0;
-                plan = await_json(name_meeting(&m, "plan", path), 3 * o->wait_s);
-                over = !json_array_size(json_object_get(plan, "groups"));
-                if (!over)
-                        take_part(&m, plan, index);
-                json_decref(plan);
-                if (over)
+                if (!json_array_size(json_object_get(plan, "groups")))
                         return plan ? 0 : -ETIMEDOUT;
+                take_part(&m, plan, index);
         }
 }
 
@@ -240,7 +223,7 @@ static void run_round(struct meeting *m, struct group *groups, size_t n)
                 json_array_append(lists, groups[g].members);
         plan = json_pack("{s:i, s:o}", "gpus", m->gpus, "groups", lists);
         m->group = 0;
-        write_json(name_meeting(m, "plan", path), json_incref(plan));
+        put_file(m, "plan", json_incref(plan));
         take_part(m, plan, 0);
         json_decref(plan);
         for (struct group *g = groups; g < groups + n; g++) {
@@ -249,7 +232,7 @@ static void run_round(struct meeting *m, struct group *groups, size_t n)
                 json_t *done;
 
                 m->group = (int)(g - groups);
-                done = await_json(name_meeting(m, "done", path), 2 * m->o->wait_s);
+                done = await_file(m, "done", 2 * m->o->wait_s);
                 json_unpack(done, "{s:f, s:s}", "seconds", &seconds, "why", &why);
                 snprintf(g->why, sizeof g->why, "%s", why ?: "its first node did not answer");
                 if (seconds > 0)
@@ -364,7 +347,6 @@ void check_lead(const struct check_options *o, json_t *nodes, const char *libncc
                             .run = json_integer_value(json_object_get(first, "run")),
                             .gpus = reduce_gpus()};
         size_t n = json_array_size(nodes), i;
-        char path[4096];
 
         for (i = 0; i < n; i++) { /* they arrived in any order */
                 size_t k;
@@ -378,6 +360,5 @@ void check_lead(const struct check_options *o, json_t *nodes, const char *libncc
         if (n > 1 && m.gpus && json_array_size(names) == n)
                 bisect_nodes(&m, json_object_get(first, "findings"), names);
         m.group = 0;
-        write_json(name_meeting(&m, "plan", path), json_pack("{s:[]}", "groups"));
-        json_decref(names);
+        put_file(&m, "plan", json_pack("{s:[]}", "groups"));
 }
