@@ -61,7 +61,6 @@ void hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *
         }
 }
 
-/* All are in the call: name hosts that do not return, or GPUs. */
 void hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         for (int host = 1; host >= 0 && !v->n_culprits; host--) {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Which rank ended first? An exit has a recorded time. For a killed process only the last time it
+/* Which rank ended first? An exit has a recorded time. For a killed process only the last time it
  * was alive is known, which is up to some 50 ms before its end, or more on a busy machine. So ends
  * less than half a second apart need other evidence: one exit status while the others were killed,
- * or that the others had waited for that rank.
- */
+ * or that the others had waited for that rank. */
 #include "capo/call_ids.h"
 #include "analysis/hang/hang_judge.h"
 #include "core/base/among.h"

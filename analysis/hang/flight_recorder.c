@@ -327,7 +327,6 @@ static void take_dump(struct flight *f, const json_t *dump)
                 if (f->groups[i].member != CAPO_HANG_NONE)
                         f->to.hang->comms[i].members[f->groups[i].member].whole_p2p = whole;
         }
-        f->to.hang->processes[f->process].gpu_timed = true;
 }
 
 /* The last number in the file name. */

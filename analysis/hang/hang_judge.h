@@ -15,8 +15,8 @@
  * different moments. */
 #define HANG_MOMENT_NS 1000000000
 
-#define HANG_TOGETHER_NS \
-        500000000 /* processes that end within this time may have ended for the same reason */
+/* Processes that end within this time may have ended for the same reason. */
+#define HANG_TOGETHER_NS 500000000
 
 /** hang_uses() - does that thread of @p make calls on communicator @comm, as far as known? */
 bool hang_uses(const struct capo_hang_process *p, uint32_t comm, uint16_t thread);
@@ -46,13 +46,11 @@ void hang_judge_tuned(const struct capo_hang_job *job, struct capo_hang_verdict 
 /** hang_judge_lost() - was a process killed while all were in a call? */
 void hang_judge_lost(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
-/**
- * hang_judge_ended() - which rank of a job ended first? For a job that is over, or in which no rank
+/** hang_judge_ended() - which rank of a job ended first? For a job that is over, or in which no rank
  * waits.
  * @v: the verdict on the state before it ended. Becomes ENDED, or UNDECIDED if several ended
  * together. A verdict on a wait of @job->after_ns or more is kept, because the job hung before it
- * was ended. HEALTHY if all ranks ended by exit(0).
- */
+ * was ended. HEALTHY if all ranks ended by exit(0). */
 void hang_judge_ended(const struct capo_hang_job *job, struct capo_hang_verdict *v);
 
 /** hang_count_unseen() - number of ranks without any data. */
@@ -74,8 +72,7 @@ void hang_judge_inside(const struct capo_hang_job *job, struct capo_hang_verdict
 /** hang_all_are_in() - have all ranks, or their GPUs, entered the call? */
 bool hang_all_are_in(const struct capo_hang_verdict *v);
 
-/** hang_last_calls_unknown() - is there a live process whose last call is not known to have ended?
- */
+/** hang_last_calls_unknown() - is the last call of a live process not known to have ended? */
 bool hang_last_calls_unknown(const struct capo_hang_job *job);
 
 /** hang_judge_stopped() - name a stopped process as the cause if otherwise only unfinished calls

@@ -305,11 +305,9 @@ static void take_running(struct capo_hang_process *p, const struct capo_hang_cal
                     c->gpu == CAPO_HANG_GPU_UNKNOWN)
                         c->gpu = CAPO_HANG_GPU_RUNNING;
         }
-        p->gpu_timed = true;
 }
 
-/* State of the stream of a communicator's last call. A state older than its newest call is ignored.
- */
+/* State of the stream of a communicator's last call; ignored if older than its newest call. */
 static void take_stream(struct reader *rd, uint32_t process, const struct capo_unfinished_call *u)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
@@ -401,8 +399,7 @@ static void take_unfinished(struct reader *rd, uint32_t process, const struct ca
 CAPO_ORDERED(by_begin, struct capo_hang_call, CAPO_ORDER(a->begin_ns, b->begin_ns),
              CAPO_ORDER(a->seq, b->seq));
 
-/* NCCL refused a group at its end: it has none of its members, although each call had returned well.
- */
+/* NCCL refused a group at its end: it has none of its members, although each had returned well. */
 static void refuse_group(struct reader *rd, uint32_t process, const struct capo_record *group)
 {
         struct capo_hang_process *p = &rd->out->processes[process];
@@ -432,7 +429,6 @@ static void take_calls(struct reader *rd, uint32_t process, const struct capo_lo
 
         p->calls = steal(&rd->grown);
         while ((c = hang_last_next(&rd->last, &at))) {
-                p->gpu_timed |= c->clock == CAPO_CLOCK_EVENT || c->clock == CAPO_CLOCK_KERNEL;
                 if (c->call == CAPO_CALL_GROUP)
                         continue;
                 xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
@@ -552,8 +548,7 @@ static void make_comms(struct reader *rd)
                                 (struct capo_hang_member){.process = m->process,
                                                           .rank = m->rank,
                                                           .job_rank = m->job_rank,
-                                                          .dead = m->t_destroyed_ns != 0,
-                                                          .aborted = m->flags & CAPO_COMM_ABORTED};
+                                                          .dead = m->t_destroyed_ns != 0};
                 }
         }
         if (rd->n_comms)

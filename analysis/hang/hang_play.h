@@ -49,9 +49,8 @@ struct play {
         bool lenient, any_p2p;
         uint32_t n_calls;
         const struct capo_hang_call **call;
-        uint32_t *process,
-                *offset; /* owner of each call; index of the first call of each process */
-        uint32_t *mate;  /* the other half of a send or receive; NULL: there are none */
+        uint32_t *process; /* owner of each call */
+        uint32_t *mate;    /* the other half of a send or receive; NULL: there are none */
         uint8_t *state;
         struct play_comm *comms;
         struct play_queue *queues;
@@ -99,12 +98,20 @@ static inline uint32_t place_of(const struct play_member *m, uint32_t seq)
         return low;
 }
 
-static inline const struct capo_hang_call *call_at(const struct play *p,
-                                                   const struct play_member *m, uint32_t seq)
+/* The index of call @seq of the member; CAPO_HANG_NONE: not among its last calls. */
+static inline uint32_t index_at(const struct play_member *m, uint32_t seq)
 {
         uint32_t i = place_of(m, seq);
 
-        return i < m->n && m->of[i].seq == seq ? p->call[m->of[i].at] : NULL;
+        return i < m->n && m->of[i].seq == seq ? m->of[i].at : CAPO_HANG_NONE;
+}
+
+static inline const struct capo_hang_call *call_at(const struct play *p,
+                                                   const struct play_member *m, uint32_t seq)
+{
+        uint32_t at = index_at(m, seq);
+
+        return at != CAPO_HANG_NONE ? p->call[at] : NULL;
 }
 
 static inline bool call_is_played(const struct play *p, const struct capo_hang_call *c)

@@ -298,10 +298,8 @@ static void make_room(struct play *p)
         p->call = xcalloc(p->n_calls + 1, sizeof(const struct capo_hang_call *));
         p->process = xcalloc(p->n_calls + 1, sizeof *p->process);
         p->state = xcalloc(p->n_calls + 1, sizeof *p->state);
-        p->offset = xcalloc(p->job->n_processes + 1, sizeof *p->offset);
         p->comms = xcalloc(p->job->n_comms + 1, sizeof *p->comms);
         for (uint32_t i = 0; i < p->job->n_processes; i++) {
-                p->offset[i] = n;
                 for (uint32_t k = 0; k < p->job->processes[i].n_calls; k++, n++) {
                         p->call[n] = &p->job->processes[i].calls[k];
                         p->process[n] = i;
@@ -321,7 +319,7 @@ void capo_play_tear_down(struct play *p)
         }
         for (uint32_t i = 0; i < p->n_queues; i++)
                 free(p->queues[i].call);
-        xfree(p->queues, p->comms, p->offset, p->state, p->mate, p->process, p->call);
+        xfree(p->queues, p->comms, p->state, p->mate, p->process, p->call);
 }
 
 void capo_play_set_up(struct play *p)

@@ -30,8 +30,7 @@ enum capo_hang_gpu {
         CAPO_HANG_GPU_UNKNOWN, /* not timed */
         CAPO_HANG_GPU_ENDED,
         CAPO_HANG_GPU_RUNNING, /* its events were looked at, and the end had not come */
-        CAPO_HANG_GPU_BUSY, /* its stream was asked: this call, or other work on it, had not ended
-                             */
+        CAPO_HANG_GPU_BUSY,    /* its stream was asked: this call, or other work, had not ended */
 };
 
 /* ncclResult_t */
@@ -85,23 +84,19 @@ struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
         uint64_t end_ns; /* last time it was alive; for live processes the time of the sample */
-        uint64_t paused_ns, resumed_ns; /* its last stop that has ended: it was stopped, or had no
-                                           processor; 0: none */
+        uint64_t paused_ns, resumed_ns; /* its last stop, or time without a processor; 0: none */
         struct capo_hang_call *calls;   /* the last ones, by begin */
         uint32_t n_calls;
-        uint64_t known_ns; /* begin of the oldest call read; `calls` does not keep all since then;
-                              0: none */
+        uint64_t known_ns; /* begin of the oldest call read, not kept in any case; 0: none */
         char *tuned;       /* digest of its rules; "none"; NULL: not known. Owned */
         char *settings; /* settings that affect NCCL's choice, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "":
                            none; NULL: not known. Owned */
         bool lost;      /* its last calls may be among those that were not recorded */
         struct capo_hang_ended *ended; /* by communicator with timed calls */
         uint32_t n_ended;
-        bool gpu_timed;  /* some of its calls were timed on the GPU */
         uint8_t ending;  /* enum capo_hang_ending; `life` is the state at the time judged */
         int exit_status; /* of exit(); -1 not known */
-        bool stale; /* its log is incomplete and nothing else is known: treated as if it had no log
-                     */
+        bool stale;      /* its log is incomplete, nothing else is known: as if it had no log */
 };
 
 /* Did NCCL accept the call? */
@@ -125,7 +120,6 @@ struct capo_hang_member {
         bool whole_p2p;   /* all its sends and receives here are in the process's calls */
         bool dead;        /* the process destroyed or aborted it */
         bool idle;        /* all its calls here have ended on the GPU */
-        bool aborted;
 };
 
 struct capo_hang_comm {
@@ -144,18 +138,15 @@ struct capo_hang_job {
         struct capo_hang_comm *comms;
         uint32_t n_comms;
         uint64_t now_ns; /* the time judged: now if processes run; else the last time in the logs */
-        uint64_t after_ns; /* how long nothing must have moved, if only time distinguishes a hang
-                              from a slow rank */
+        uint64_t after_ns; /* how long nothing must have moved, if only time tells a hang */
         bool over;         /* all known processes have ended */
-        bool cut; /* no process is known to run, and a log is incomplete: its last part is missing
-                   */
-        bool counted;     /* the source has only counts of calls: nothing is certain */
-        bool partial;     /* and not the counts of all ranks */
-        uint64_t dropped; /* calls that were not recorded; a rank's last ones may be among them */
-        bool any_kind;    /* counts are over all kinds of collectives: which one a call is, is not
-                             known */
-        uint32_t n_nodes; /* of the job, if a source other than logs tells it; 0 not known */
-        char **sites;     /* from a source other than logs; index: a call's .site - 1. Owned */
+        bool cut;          /* no process is known to run, and the end of a log is missing */
+        bool counted;      /* the source has only counts of calls: nothing is certain */
+        bool partial;      /* and not the counts of all ranks */
+        uint64_t dropped;  /* calls that were not recorded; a rank's last ones may be among them */
+        bool any_kind;     /* counts are over all kinds of collectives */
+        uint32_t n_nodes;  /* of the job, if a source other than logs tells it; 0 not known */
+        char **sites;      /* from a source other than logs; index: a call's .site - 1. Owned */
         uint32_t n_sites;
 };
 
@@ -179,7 +170,6 @@ struct capo_hang_front {
         uint32_t unseen;   /* ranks without a log: assumed to be in it */
         bool mismatch;     /* the ranks in it do not agree on what it is */
         uint32_t differed; /* an earlier call that ended although they did not agree; 0: none */
-        uint64_t first_ns; /* when the first of the ranks in it began to wait */
         const struct capo_hang_call **call; /* by member; NULL: not among its last calls */
 };
 
@@ -196,8 +186,7 @@ struct capo_hang_waits {
         struct capo_hang_pair *pairs;
         uint32_t n_pairs;
         uint32_t n_comms;
-        bool p2p_unknown; /* some sends or receives cannot be paired: there are more than were kept
-                           */
+        bool p2p_unknown; /* some sends or receives cannot be paired: more than were kept */
         struct capo_hang_pair unlike; /* the last receive whose send has another size, although both
                                          have ended; .call NULL: none */
 };
@@ -212,8 +201,7 @@ struct capo_hang_waits {
 void capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
 void capo_hang_waits_finish(struct capo_hang_waits *w);
 
-/** capo_hang_differs() - the property in which two calls differ that must be equal on all ranks,
- * "count"; NULL: none. */
+/** capo_hang_differs() - the property that all ranks must have alike and two calls have not; NULL. */
 const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b);
 
 /* ---- the verdict ---- */
@@ -236,10 +224,8 @@ struct capo_hang_culprit {
         uint32_t process;
         int32_t rank; /* in the job, of a process with several ranks; -1: the process's */
         enum capo_hang_why why;
-        const struct capo_hang_call
-                *call; /* the call it is in, or its different one; else its last; NULL: none */
-        const char *differs; /* MISMATCH and TUNED: the property that differs; NULL: it is on the
-                                other side */
+        const struct capo_hang_call *call; /* that it is in, or that differs; else its last; NULL */
+        const char *differs; /* MISMATCH, TUNED: the property; NULL: it is on the other side */
         bool skipped;        /* MISMATCH: its call is the one that the others made next */
         bool works_on;       /* its other threads have made calls since */
         bool elsewhere;      /* ranks wait for it in another call than the verdict's, namely ... */
@@ -266,9 +252,8 @@ struct capo_hang_step {
 struct capo_hang_verdict {
         enum capo_hang_kind kind;
         enum capo_hang_sure sure;
-        uint32_t comm; /* where the others wait; CAPO_HANG_NONE */
-        const struct capo_hang_call
-                *call; /* the call that they wait in, of one of them; NULL: not known */
+        uint32_t comm;                     /* where the others wait; CAPO_HANG_NONE */
+        const struct capo_hang_call *call; /* that they wait in, of one of them; NULL: not known */
         uint32_t seq;
         uint32_t n_waiting, n_ranks; /* of that communicator */
         struct capo_hang_culprit *culprits;
@@ -279,10 +264,8 @@ struct capo_hang_verdict {
         uint32_t most;     /* TUNED: a process of the other side */
         uint64_t since_ns; /* since 1970: nothing moved after this */
         uint64_t still_ns;
-        uint64_t waits_ns; /* since 1970: when the last rank began to wait in the call; 0 not known
-                            */
-        uint64_t quiet_ns; /* in a job in which a process ended badly: time without any call before
-                              that */
+        uint64_t waits_ns; /* since 1970: when the last rank began to wait; 0 not known */
+        uint64_t quiet_ns; /* if a process ended badly: time without any call before that */
         uint32_t unseen;   /* ranks of the communicator without a log */
         struct capo_hang_pair unlike; /* as in struct capo_hang_waits */
         uint32_t differed_comm,
@@ -291,21 +274,18 @@ struct capo_hang_verdict {
                                             agree on was under way: `call` of .process, `unlike`
                                             that of the others; .call NULL: none */
         bool p2p_unknown;
-        bool graphs_unknown; /* some calls were captured into graphs, whose launches are not
-                                recorded */
+        bool graphs_unknown; /* some calls were captured into graphs: no launch is recorded */
         bool gpu_unknown;    /* it is not known whether the GPUs finished their work */
         uint32_t failed;     /* the process whose call failed first; CAPO_HANG_NONE: none */
         const struct capo_hang_call *failure;
         const struct capo_hang_call
-                *behind; /* MISMATCH: `call` ended all the same, and this later one stands; NULL */
+                *behind; /* MISMATCH: `call` ended, this later one stands; NULL */
         bool works_on;   /* UNDECIDED: a rank that others wait for makes other calls */
-        bool quiet;  /* UNDECIDED: no rank waits in a call, and none has made one for job->after_ns
-                      */
-        bool queued; /* UNDECIDED: GPUs may work off calls that are not timed */
-        bool lost;   /* UNDECIDED: the last calls of who would be the culprit were not recorded */
-        bool busy;   /* RUNNING: other work on the stream may be what does not end */
-        uint32_t together; /* number of processes that ended too close together to tell which was
-                              first; 0: it is known */
+        bool quiet;      /* UNDECIDED: no rank waits in a call, none made one for job->after_ns */
+        bool queued;     /* UNDECIDED: GPUs may work off calls that are not timed */
+        bool lost; /* UNDECIDED: the last calls of who would be the culprit were not recorded */
+        bool busy; /* RUNNING: other work on the stream may be what does not end */
+        uint32_t together; /* processes that ended too close together to order them; 0: known */
         uint32_t n_after;  /* ENDED: processes that ended after the culprit */
         bool unordered;    /* ENDED: a process without a recorded end may have ended before it */
 };

@@ -75,8 +75,7 @@ static void apply_field(struct reading *rd, struct ras_rank *r, enum said said)
                 break;
         case STATUS:
                 r->making = !strcmp(rd->status, "INIT");
-                r->aborted = !strcmp(rd->status, "ABORT");
-                r->ended = r->aborted || !strcmp(rd->status, "FINALIZE") ||
+                r->ended = !strcmp(rd->status, "ABORT") || !strcmp(rd->status, "FINALIZE") ||
                            !strcmp(rd->status, "NOCOMM");
                 break;
         case ERROR: r->error = 1; break;
@@ -340,8 +339,8 @@ static void read_rank(struct ras_comm *comm, const json_t *o, bool absent)
         r->making = state == MAKING;
         r->error = state && state != MAKING ? state : int_of(status, "async_error", 0);
         r->error = r->error == MAKING ? 0 : r->error;
-        r->aborted = json_is_true(json_object_get(status, "abort_flag"));
-        r->ended = r->aborted || json_is_true(json_object_get(status, "destroy_flag")) ||
+        r->ended = json_is_true(json_object_get(status, "abort_flag")) ||
+                   json_is_true(json_object_get(status, "destroy_flag")) ||
                    json_is_true(json_object_get(status, "finalize_called"));
         r->dead = json_is_true(json_object_get(status, "considered_dead"));
         r->absent = r->dead || json_is_true(json_object_get(status, "unresponsive"));
@@ -498,7 +497,6 @@ static void add_rank(struct capo_hang_foreign *f, const struct ras_comm *c,
         call.member = capo_hang_foreign_member(f, comm, process, r->rank);
         m = &f->hang->comms[comm].members[call.member];
         m->dead = r->ended;
-        m->aborted = r->aborted;
         m->issued = (uint32_t)(r->absent || (r->ended && !sum_calls(r)) ? n->most : sum_calls(r));
         if (m->issued == n->most && m->issued &&
             (r->absent || r->error)) /* it will not get through the last call */

@@ -24,7 +24,7 @@ struct ras_rank {
         char host[64];
         uint64_t count[RAS_CALLS]; /* by index in ras_calls[] */
         int error;                 /* ncclResult_t; 7: the communicator is still being created */
-        bool making, ended, aborted;
+        bool making, ended;
         bool absent, dead; /* absent: did not answer; dead: RAS considers it dead */
 };
 

@@ -57,8 +57,7 @@ static uint32_t comm_of_culprit(const struct capo_hang_verdict *v,
 }
 
 /* Calls that a stop held up have the time after it to end. @since_ns: when the last call moved.
- * Return: the end of a stop that covers most of the time from @since_ns until then; else @since_ns.
- */
+ * Return: the end of a stop that covers most of the time from @since_ns on; else @since_ns. */
 static uint64_t resumed_since(const struct capo_hang_job *job, uint64_t since_ns)
 {
         uint64_t t = since_ns;
@@ -105,7 +104,6 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
         v->still_ns = job->now_ns > v->since_ns ? job->now_ns - v->since_ns : 0;
 }
 
-/* A rank whose GPU may still work off calls that are not timed is not known to stand. */
 bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_verdict *v)
 {
         return ANY_OF(c, v->culprits, v->n_culprits,
@@ -114,7 +112,6 @@ bool hang_may_be_queued(const struct capo_hang_job *job, const struct capo_hang_
                                              job->now_ns));
 }
 
-/* Whether a rank that makes other calls meanwhile will come cannot be known. */
 bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verdict *v)
 {
         bool found = false;

@@ -36,11 +36,9 @@ static struct hang_node *node_new(struct hang_graph *g)
         return &g->nodes[g->n_nodes++];
 }
 
-/*
- * The latest time at which collective @seq of @comm can have begun, of which there is no record:
+/* The latest time at which collective @seq of @comm can have begun, of which there is no record:
  * when the next one with a record did. Without a next one it was not recorded, or waits for its GPU
- * time, if one before it is younger than the oldest record. Else it is older than all records.
- */
+ * time, if one before it is younger than the oldest record. Else it is older than all records. */
 static uint64_t begun_before(const struct capo_hang_process *p, uint32_t comm, uint32_t seq)
 {
         const struct capo_hang_call *next = NULL;
@@ -163,10 +161,8 @@ static bool *who_has(const struct capo_hang_job *job, uint32_t key)
         return has;
 }
 
-/*
- * A failed creation of a communicator: NCCL reported that another rank died, and only cleanup calls
- * followed. So this is where the job was stuck.
- */
+/* A failed creation of a communicator: NCCL reported that another rank died, and only cleanup calls
+ * followed. So this is where the job was stuck. */
 static const struct capo_hang_call *find_failed_init(const struct capo_hang_process *p)
 {
         const struct capo_hang_call *last =

@@ -167,11 +167,6 @@ static void play_queues(struct play *p)
 
 /* ---- what remains ---- */
 
-static uint32_t number_of(const struct play *p, uint32_t process, const struct capo_hang_call *c)
-{
-        return p->offset[process] + (uint32_t)(c - p->job->processes[process].calls);
-}
-
 /* Is call @i not done, with nothing before it on its stream? */
 static bool is_at_head(const struct play *p, uint32_t i)
 {
@@ -195,16 +190,16 @@ static enum capo_hang_stand stand_of(const struct play *p, uint32_t comm, uint32
 {
         const struct capo_hang_member *jm = &p->job->comms[comm].members[i];
         const struct play_member *m = &p->comms[comm].members[i];
-        const struct capo_hang_call *c = call_at(p, m, seq);
+        const uint32_t at = index_at(m, seq);
 
         if (m->entered < seq)
                 return m->opened && m->opened <= seq ? CAPO_STAND_OPENED : CAPO_STAND_MISSING;
         if (jm->dead || m->reached > seq)
                 return CAPO_STAND_THROUGH;
-        if (!is_at(p, m, seq) && !(c && is_at_head(p, number_of(p, jm->process, c))))
+        if (!is_at(p, m, seq) && (at == CAPO_HANG_NONE || !is_at_head(p, at)))
                 return CAPO_STAND_BEHIND;
-        return c && (p->state[number_of(p, jm->process, c)] & STATE) == DONE ? CAPO_STAND_THROUGH
-                                                                             : CAPO_STAND_IN;
+        return at != CAPO_HANG_NONE && (p->state[at] & STATE) == DONE ? CAPO_STAND_THROUGH
+                                                                      : CAPO_STAND_IN;
 }
 
 /* Ranks can be through with a call that another one has not entered: a root whose data is buffered,
@@ -236,15 +231,11 @@ static void fill_front(const struct play *p, uint32_t comm, struct capo_hang_fro
         bool ended;
 
         f->mismatch = capo_play_mismatch(p, comm, f->seq, &ended);
-        f->first_ns = UINT64_MAX;
         memset(f->n, 0, sizeof f->n);
         for (uint32_t i = 0; i < jc->n_members; i++) {
                 f->stand[i] = (uint8_t)stand_of(p, comm, i, f->seq);
                 f->call[i] = call_at(p, &p->comms[comm].members[i], f->seq);
                 f->n[f->stand[i]]++;
-                if (f->stand[i] == CAPO_STAND_IN && f->call[i] &&
-                    f->call[i]->begin_ns < f->first_ns)
-                        f->first_ns = f->call[i]->begin_ns;
         }
 }
 

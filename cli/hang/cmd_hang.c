@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * capo hang: which rank waits for which, now (reads the memory of live processes, stops none) or
+/* capo hang: which rank waits for which, now (reads the memory of live processes, stops none) or
  * when the job ended (from its logs). analysis/hang/hang_verdict.h judges; this file has the
- * command line.
- */
+ * command line. */
 #include "analysis/process/proc_pid.h"
 #include "capo/msg.h"
 #include "cli/base/cli.h"
@@ -109,13 +107,13 @@ static void print_unrecorded(const struct unrecorded *s, bool stacks, FILE *to)
         fflush(out);
 }
 
-static int print_unrecorded_json(const struct unrecorded *s, bool stacks, FILE *out)
+static void print_unrecorded_json(const struct unrecorded *s, bool stacks, FILE *out)
 {
         json_t *none = json_null(),
                *threads = stacks ? hang_json_stacks(s->pid, &none) : json_array();
         json_t *no_python, *python = hang_json_python(s->pid, &no_python);
 
-        return cli_json_print(
+        cli_json_print(
                 out,
                 json_pack("{s:i, s:s, s:o, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}",
                           "capo_hang", 1, "verdict", "undecided", "recorded",
@@ -128,27 +126,23 @@ static int print_unrecorded_json(const struct unrecorded *s, bool stacks, FILE *
                 JSON_INDENT(2));
 }
 
-/* The page of a process that capo does not record; prints errors.
- *
- * Return: 0; -ESRCH: no such process; -EIO.
- */
-static int hang_unrecorded(int pid, bool stacks, bool as_json, FILE *out)
+/* The page of a process that capo does not record; prints errors. */
+static void hang_unrecorded(int pid, bool stacks, bool as_json, FILE *out)
 {
         static const char *const with_nccl[] = {"libnccl.so", "librccl.so", "libtorch_cuda.so"};
         struct unrecorded s = {.pid = pid};
 
-        if (!capo_pid_state(pid))
-                return capo_fail(-ESRCH, "pid %d: no such process here, and no log of one", pid);
+        if (!capo_pid_state(pid)) {
+                capo_error("pid %d: no such process here, and no log of one", pid);
+                return;
+        }
         capo_pid_name(pid, pid, s.name, sizeof s.name);
         capo_pid_waits(pid, s.waits, sizeof s.waits);
         for (size_t i = 0; i < N_ELEMENTS(with_nccl); i++)
                 find_process_library(&s, with_nccl[i], s.nccl, sizeof s.nccl);
         find_process_library(&s, "libcapo.so", s.capo, sizeof s.capo);
         capo_plain(s.name, strlen(s.name), false, true);
-        if (as_json)
-                return print_unrecorded_json(&s, stacks, out);
-        print_unrecorded(&s, stacks, out);
-        return ferror(out) ? -EIO : 0;
+        (as_json ? print_unrecorded_json : print_unrecorded)(&s, stacks, out);
 }
 
 struct options {

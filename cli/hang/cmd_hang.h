@@ -108,14 +108,12 @@ bool hang_text_stacks(int pid, FILE *out);
  * nothing without Python. */
 void hang_text_python(int pid, FILE *out);
 
-/**
- * hang_text_frames() - print the frames of a thread in one line: the innermost one and those of the
+/** hang_text_frames() - print the frames of a thread in one line: the innermost one and those of the
  * program's own Python files; without any of these, the @plain innermost
  * @text: lines of frames, innermost first, with or without a leading blank; moved past them
  * @first: text before the first one
  *
- * Return: number of frames printed.
- */
+ * Return: number of frames printed. */
 unsigned hang_text_frames(const char **text, const char *first, unsigned plain, FILE *out);
 
 /** hang_text_threads() - print the stacks of a culprit's threads when its recorder saw the hang; if

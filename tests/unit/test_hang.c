@@ -145,9 +145,6 @@ Test(hang, nothing_to_say)
         job.now_ns = 2000ull * S; /* long ago, and whether the GPUs have ended it nobody knows */
         says(CAPO_HANG_UNDECIDED, "", 0);
         cr_assert(v.gpu_unknown);
-        for (uint32_t i = 0; i < 4; i++)
-                job.processes[i].gpu_timed = true; /* others were timed, not these */
-        says(CAPO_HANG_UNDECIDED, "", 0);
         all_calls_ended(); /* nor what the ranks do since, outside of NCCL */
         says(CAPO_HANG_UNDECIDED, "", 0);
         cr_assert(v.quiet && !v.gpu_unknown);
@@ -776,7 +773,6 @@ Test(hang, what_differed_and_ended_all_the_same)
         job.processes[0].calls[0].gpu = CAPO_HANG_GPU_ENDED; /* on one: the other may stand in it */
         says(CAPO_HANG_MISMATCH, "0 1", CAPO_HANG_WHY_DIFFERS);
         job.processes[1].calls[0].gpu = CAPO_HANG_GPU_ENDED;
-        job.processes[0].gpu_timed = job.processes[1].gpu_timed = true;
         is_quiet();
         cr_assert_eq(v.differed, 1);
         job.processes[1].calls[0].call = CAPO_CALL_ALLGATHER; /* the last thing that they did */
@@ -930,7 +926,6 @@ Test(hang, halves_of_one_group_do_not_wait_for_each_other)
         for (uint32_t i = 0; i < 2; i++) {
                 message(i, 0, CAPO_CALL_SEND, !i, 950)->group = 5;
                 message(i, 0, CAPO_CALL_RECV, !i, 950)->group = 5;
-                job.processes[i].gpu_timed = true;
         }
         job.now_ns = 955ull * S;
         says(CAPO_HANG_HEALTHY, "", 0);
@@ -1131,8 +1126,6 @@ Test(hang, gpus_that_do_not_end)
         ranks(3);
         everybody(0, 950);
         job.processes[1].calls[0].gpu = CAPO_HANG_GPU_RUNNING;
-        for (uint32_t i = 0; i < 3; i++)
-                job.processes[i].gpu_timed = true;
         says(CAPO_HANG_RUNNING, "1", CAPO_HANG_WHY_GPU);
         job.now_ns = 955ull * S;
         says(CAPO_HANG_SLOW, "1", CAPO_HANG_WHY_GPU);
@@ -1207,8 +1200,6 @@ Test(hang, captured_calls_are_not_played)
         reduce(0, 0, 950);
         for (uint32_t i = 0; i < 3; i++)
                 (i < 2 ? &job.processes[i].calls[0] : &job.processes[0].calls[1])->captured = true;
-        for (uint32_t i = 0; i < 2; i++)
-                job.processes[i].gpu_timed = true;
         job.now_ns = 955ull * S;
         says(CAPO_HANG_HEALTHY, "", 0);
         job.now_ns = 1000ull * S; /* a launch that one rank leaves out would look just like this */
@@ -1223,7 +1214,6 @@ Test(hang, the_dead_do_not_wait)
         reduce(0, 0, 950);
         job.processes[0].life = CAPO_HANG_KILLED; /* it had waited for 1 and 2, who did not come */
         job.processes[0].end_ns = 955ull * S;
-        job.processes[1].gpu_timed = job.processes[2].gpu_timed = true;
         job.processes[1].calls[0].gpu = job.processes[2].calls[0].gpu = CAPO_HANG_GPU_ENDED;
         is_quiet();
         job.processes[0].end_ns = 990ull * S; /* killed because it had waited for so long */
@@ -1247,8 +1237,6 @@ Test(hang, a_job_that_stood_and_was_then_killed_rank_by_rank)
 {
         ranks(3);
         everybody(0, 950);
-        for (uint32_t i = 0; i < 3; i++)
-                job.processes[i].gpu_timed = true;
         job.processes[1].life =
                 CAPO_HANG_KILLED; /* long after its last call: it stood as the others did */
         job.processes[1].end_ns = 990ull * S;

@@ -42,8 +42,7 @@ static void set_up(void)
                                                           .end_ns = 1000ull * S,
                                                           .calls = calls[i],
                                                           .n_calls = CALLS,
-                                                          .tuned = profile[i],
-                                                          .gpu_timed = true};
+                                                          .tuned = profile[i]};
                 members[i] = (struct capo_hang_member){
                         .process = i, .rank = (int32_t)i, .issued = CALLS, .whole_p2p = true};
         }
@@ -84,7 +83,6 @@ static void says(enum capo_hang_kind kind, const char *who, const char *what)
 static void nobody_timed(void)
 {
         for (uint32_t i = 0; i < RANKS; i++) {
-                processes[i].gpu_timed = false;
                 for (uint32_t k = 0; k < CALLS; k++)
                         calls[i][k].gpu = CAPO_HANG_GPU_UNKNOWN;
         }
