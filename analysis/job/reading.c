@@ -4,7 +4,7 @@
 
 #include "core/base/xalloc.h"
 
-/* What is zero in a new one. */
+/* The tables as they are in a new one. */
 static void clear_reading(struct reading *rd)
 {
         memset(rd->comms, 0, rd->n_ids * sizeof *rd->comms);
@@ -22,25 +22,13 @@ static void clear_reading(struct reading *rd)
 
 struct reading *job_reading_new(struct capo_job *job, uint32_t process, struct capo_log *log)
 {
-        struct reading *rd = steal(&job->scratch->spare);
+        struct reading *rd = steal(&job->scratch->spare) ?: xcalloc(1, sizeof *rd);
 
-        if (!rd) {
-                rd = xcalloc(1, sizeof *rd);
-                rd->comms = xcalloc(65536, sizeof *rd->comms);
-                rd->ranks = xcalloc(65536, sizeof *rd->ranks);
-                rd->shapes = xcalloc(65536, sizeof *rd->shapes);
-                rd->wanted = xcalloc(65536, sizeof *rd->wanted);
-                rd->threads = xcalloc(JOB_GAP_THREADS, sizeof *rd->threads);
-        }
         clear_reading(rd);
-        *rd = (struct reading){.job = job,
-                               .log = log,
-                               .process = process,
-                               .comms = rd->comms,
-                               .ranks = rd->ranks,
-                               .shapes = rd->shapes,
-                               .wanted = rd->wanted,
-                               .threads = rd->threads};
+        memset(rd, 0, offsetof(struct reading, threads));
+        rd->job = job;
+        rd->log = log;
+        rd->process = process;
         return rd;
 }
 
@@ -53,10 +41,9 @@ void job_reading_end(struct reading *rd)
 
 void job_reading_free(struct reading *rd)
 {
-        if (!rd)
-                return;
-        clear_reading(rd);
-        xfree(rd->comms, rd->ranks, rd->shapes, rd->wanted, rd->threads, rd);
+        if (rd)
+                clear_reading(rd);
+        free(rd);
 }
 
 void job_reading_comm(struct reading *rd, uint16_t id, uint32_t comm, int32_t rank)

@@ -31,12 +31,7 @@ struct reading {
         struct capo_job *job;
         struct capo_log *log;
         uint32_t process;
-        uint32_t *comms; /* id in this process -> 1 + index in job->comms */
-        int32_t *ranks;  /* id in this process -> rank */
-        struct capo_log_shape *shapes;
-        struct wanted *wanted;
-        uint32_t n_ids, n_shapes; /* one past the highest number so far: tables are for 65536, and
-                                     most logs use a few */
+        uint32_t n_ids, n_shapes; /* one past the highest number so far: most logs use a few */
         struct job_places cells, sites;
         struct pending pending[N_PENDING];
         uint32_t n_pending;
@@ -45,7 +40,11 @@ struct reading {
                       */
         bool again;  /* the log is read once more for those */
         bool longs;  /* it is read once more for calls behind long silences */
-        struct reading_thread *threads; /* JOB_GAP_THREADS of them */
+        struct reading_thread threads[JOB_GAP_THREADS];
+        uint32_t comms[65536]; /* id in this process -> 1 + index in job->comms */
+        int32_t ranks[65536];  /* id in this process -> rank */
+        struct capo_log_shape shapes[65536];
+        struct wanted wanted[65536];
 };
 
 /** job_reading_new() - of log @log, or of a second reading (NULL). Return: for job_reading_end().

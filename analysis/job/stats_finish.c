@@ -137,12 +137,6 @@ struct place {
         const char *id, *boot, *host;
 };
 
-static struct place place_of(const struct capo_job_process *p)
-{
-        return (struct place){capo_job_info(p, CAPO_INFO_NCCL_HOSTID),
-                              capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
-}
-
 static uint32_t find_node(struct capo_job *job, const struct place *at)
 {
         const char *name = at->id && *at->id ? at->id : at->host,
@@ -212,11 +206,13 @@ static void place_processes(struct capo_job *job)
         struct places places = {of, first, 0};
 
         for (uint32_t i = 0; i < job->n_processes; i++) {
-                const char *rank = capo_job_info(&job->processes[i], CAPO_INFO_RANK);
+                struct capo_job_process *p = &job->processes[i];
+                const char *rank = capo_job_info(p, CAPO_INFO_RANK);
 
                 if (rank)
-                        job->processes[i].rank = atoi(rank);
-                of[i] = place_of(&job->processes[i]);
+                        p->rank = atoi(rank);
+                of[i] = (struct place){capo_job_info(p, CAPO_INFO_NCCL_HOSTID),
+                                       capo_job_info(p, CAPO_INFO_BOOT_ID), p->host};
         }
         for (int cut = 0; cut < 2; cut++) {
                 for (uint32_t i = 0; i < job->n_processes; i++) {
