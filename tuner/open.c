@@ -138,21 +138,19 @@ static void tell_comm(const struct capo_tuner_info *info, const struct capo_tune
 {
         const struct capo_rule *first = t->tables ? t->tables->first : NULL;
         char when[400], where[800];
-        struct capo_seam_comm comm = {.comm_hash = info->comm_id,
-                                      .n_ranks = t->n_ranks,
-                                      .rank = -1,
-                                      .n_nodes = t->n_nodes,
-                                      .min_local = info->nvl ? info->nvl->min_ranks : -1,
-                                      .max_local = info->nvl ? info->nvl->max_ranks : -1,
-                                      .name = comm_name,
-                                      .tuned = first,
-                                      .tuner = true};
+        const struct capo_seam_comm comm = {.comm_hash = info->comm_id,
+                                            .n_ranks = t->n_ranks,
+                                            .rank = -1,
+                                            .n_nodes = t->n_nodes,
+                                            .min_local = info->nvl ? info->nvl->min_ranks : -1,
+                                            .max_local = info->nvl ? info->nvl->max_ranks : -1,
+                                            .name = comm_name,
+                                            .tuned = first,
+                                            .tuner = true};
 
-        if (first) {
+        if (first)
                 snprintf(where, sizeof where, "%s:%u: %s", capo_process.profile->file, first->line,
                          capo_when_print(&first->when, when, sizeof when));
-                comm.rule_when = where;
-        }
         if (capo_seam && capo_seam->comm)
                 capo_seam->comm(&comm);
         if (info->log && capo_process.profile)

@@ -40,8 +40,6 @@ void capo_meet_free(struct capo_meet *m)
         xfree(m->rows, m->arrivals, m->told, m->slots, m);
 }
 
-uint32_t capo_meet_limit(const struct capo_meet *m) { return m->limit; }
-
 /* The slot that refers to @seq's row, or the empty slot where it belongs. */
 static uint32_t *slot_of(struct capo_meet *m, uint32_t seq)
 {

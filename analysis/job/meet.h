@@ -62,7 +62,8 @@ struct capo_meet_gap {
         uint32_t seq;
 };
 
-/* The sample of one communicator; NULL is an empty one. Only capo_meet_*() change it. */
+/* The sample of one communicator; NULL is an empty one. Only capo_meet_*() change it. It wants calls
+ * whose capo_meet_hash(seq) is at most the limit, which falls as calls are added. */
 struct capo_meet {
         uint32_t n_ranks, limit, n_rows, max_rows, n_slots;
         struct capo_meet_row *rows;
@@ -85,10 +86,6 @@ struct capo_meet *capo_meet_new(uint32_t n_ranks);
 /** capo_meet_bytes() - memory of a full sample for @n_ranks ranks. */
 uint64_t capo_meet_bytes(uint32_t n_ranks);
 void capo_meet_free(struct capo_meet *meet);
-
-/** capo_meet_limit() - the sample wants calls whose capo_meet_hash(seq) is at most this; the limit
- * falls as calls are added. */
-uint32_t capo_meet_limit(const struct capo_meet *meet);
 
 /* Multiplication by the golden ratio: with any limit the sampled calls are spread evenly over the
  * job, and are not, say, every eighth call of each step. Calls are taken in pairs, because a

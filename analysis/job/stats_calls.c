@@ -57,7 +57,7 @@ static struct wanted wanted_of_call(const struct reading *rd, unsigned call, uns
         if (!capo_call_is_collective(call) || flags & CAPO_RECORD_CAPTURED ||
             !(meet = meet_of(rd, comm)))
                 return (struct wanted){0};
-        return (struct wanted){.limit = capo_meet_limit(meet)};
+        return (struct wanted){.limit = meet->limit};
 }
 
 void job_want_again(struct reading *rd, uint16_t comm)
@@ -97,10 +97,10 @@ static void meet_call(struct reading *rd, const struct capo_record *r)
         meet = meet_of(rd, r->comm);
         if (!meet)
                 return;
-        limit = capo_meet_limit(meet);
+        limit = meet->limit;
         handle = rd->longs ? capo_meet_add_long(meet, (uint32_t)rd->ranks[r->comm], r)
                            : capo_meet_add(meet, (uint32_t)rd->ranks[r->comm], r);
-        if (capo_meet_limit(meet) != limit)
+        if (meet->limit != limit)
                 job_want_again(rd, r->comm);
         if (handle >= 0 && r->flags & CAPO_RECORD_MEMBER) {
                 if (rd->n_pending == N_PENDING) /* their groups never came: forget the oldest */

@@ -22,10 +22,9 @@ struct capo_seam_call {
 struct capo_seam_comm {
         uint64_t comm_hash;
         int n_ranks, rank, n_nodes, min_local, max_local;
-        const char *name;      /* commName, copied */
-        const char *rule_when; /* text of the profile rule matched, or NULL; copied */
-        bool tuned;            /* a profile rule applies to this communicator */
-        bool tuner;            /* it is the tuner that tells: NCCL has loaded it */
+        const char *name; /* commName, copied */
+        bool tuned;       /* a profile rule applies to this communicator */
+        bool tuner;       /* it is the tuner that tells: NCCL has loaded it */
 };
 
 /* One collective that NCCL put on its way, as the profiler plugin's Coll event has it. */

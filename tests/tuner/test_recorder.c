@@ -14,7 +14,7 @@ TestSuite(recorder, .timeout = 60);
 
 static struct capo_seam_ran last_ran;
 static struct capo_seam_comm last_comm;
-static char last_rule_when[300], last_rules[2000];
+static char last_rules[2000];
 static uint16_t last_decided;
 static uint64_t last_asked;
 static struct {
@@ -30,11 +30,7 @@ static bool current(uint64_t comm_hash, struct capo_seam_call *out)
         return true;
 }
 
-static void comm(const struct capo_seam_comm *c)
-{
-        last_comm = *c;
-        snprintf(last_rule_when, sizeof last_rule_when, "%s", c->rule_when ? c->rule_when : "");
-}
+static void comm(const struct capo_seam_comm *c) { last_comm = *c; }
 
 static void decided(uint16_t rule) { last_decided = rule; }
 
@@ -78,7 +74,7 @@ Test(recorder, hears_which_row_decided)
         cr_assert_eq(plugin_init(&p, 8, 2, 3, 5, NULL, &context), CAPO_NCCL_SUCCESS);
         cr_expect(last_comm.comm_hash == 77 && last_comm.n_ranks == 8 && last_comm.min_local == 3 &&
                   last_comm.max_local == 5);
-        cr_expect(last_comm.tuned && strstr(last_rule_when, ":1: nodes=2"), "%s", last_rule_when);
+        cr_expect(last_comm.tuned);
         cr_expect(((const struct capo_tuner *)context)->plain,
                   "without a sweep a look-up is the whole decision");
         for (int func = 0; func < CAPO_NCCL_COLLS;

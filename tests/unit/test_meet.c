@@ -95,7 +95,7 @@ Test(meet, a_full_sample_is_halved_and_stays_even)
         unsigned in[PARTS] = {0};
         uint32_t last = 0;
 
-        cr_assert_eq(capo_meet_limit(m), UINT32_MAX);
+        cr_assert_eq(m->limit, UINT32_MAX);
         for (uint32_t seq = 1; seq <= 2048; seq++) {
                 struct capo_record r = call(seq);
 
@@ -106,13 +106,12 @@ Test(meet, a_full_sample_is_halved_and_stays_even)
                         struct capo_record r = call(seq);
                         int64_t handle = capo_meet_add(m, rank, &r);
 
-                        cr_assert_eq(handle >= 0, capo_meet_hash(seq) <= capo_meet_limit(m), "%u",
-                                     seq);
+                        cr_assert_eq(handle >= 0, capo_meet_hash(seq) <= m->limit, "%u", seq);
                         if (handle >= 0)
                                 cr_assert_eq(m->rows[handle / 2].seq, seq);
                 }
         }
-        cr_assert_eq(capo_meet_limit(m), UINT32_MAX >> 5, "%x", capo_meet_limit(m));
+        cr_assert_eq(m->limit, UINT32_MAX >> 5, "%x", m->limit);
         cr_assert_lt(m->n_rows, 2048);
         cr_assert_gt(m->n_rows, 1100);
         for (uint32_t i = 0; i < m->n_rows; i++) {
@@ -201,7 +200,7 @@ Test(meet, a_full_sample_has_room_for_them)
                 capo_meet_add(m, 0, &r);
         }
         for (uint32_t i = 1; i <= 5000 && !lost; i++)
-                lost = capo_meet_hash(i) > capo_meet_limit(m) ? i : 0;
+                lost = capo_meet_hash(i) > m->limit ? i : 0;
         r = call(lost);
         cr_assert_eq(capo_meet_add_long(m, 0, &r), -1, "nobody asked for it");
         capo_meet_gap(m, lost, 1000);
