@@ -5,11 +5,6 @@
 #include "analysis/job/spread.h"
 #include "core/base/order.h"
 
-static double middle_value(const double *v, size_t n)
-{
-        return n == 0 ? NAN : n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
 double capo_median(double *v, size_t n)
 {
         double below;
@@ -36,6 +31,8 @@ double capo_spread(const double *v, size_t n, double center, double *scratch)
 
 double capo_median_se(const double *sorted, size_t n, double *scratch)
 {
+        double middle;
+
         if (n < 2)
                 return 0;
         if (n >= 8) {
@@ -46,7 +43,8 @@ double capo_median_se(const double *sorted, size_t n, double *scratch)
 
                 return (sorted[hi] - sorted[lo]) / (2 * 1.96);
         }
-        return 1.2533 * capo_spread(sorted, n, middle_value(sorted, n), scratch) / sqrt((double)n);
+        middle = n % 2 ? sorted[n / 2] : (sorted[n / 2 - 1] + sorted[n / 2]) / 2;
+        return 1.2533 * capo_spread(sorted, n, middle, scratch) / sqrt((double)n);
 }
 
 /* Normal quantile of the upper tail p: Abramowitz and Stegun 26.2.23, then one Newton step. */

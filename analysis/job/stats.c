@@ -11,18 +11,6 @@
 
 /* ---- communicators ---- */
 
-/* Communicators without a uid are nobody else's: name them by process and id. */
-static uint64_t uid_of(const struct reading *rd, const struct capo_log_comm *c)
-{
-        return c->uid ? c->uid : ~(((uint64_t)rd->process << 16) | c->id);
-}
-
-/* Have calls on it been described? */
-static bool has_shapes(const struct reading *rd, uint16_t comm)
-{
-        return ANY_OF(s, rd->shapes, rd->n_shapes, s->call && s->comm == comm);
-}
-
 static void add_comm(struct reading *rd, const struct capo_log_frame *f)
 {
         struct capo_job_process *p = &rd->job->processes[rd->process];
@@ -34,7 +22,8 @@ static void add_comm(struct reading *rd, const struct capo_log_frame *f)
 
         if (capo_log_comm(f, &c, &name) < 0)
                 return;
-        index = job_comm_of(rd->job, uid_of(rd, &c));
+        /* communicators without a uid are nobody else's: named by process and id */
+        index = job_comm_of(rd->job, c.uid ? c.uid : ~(((uint64_t)rd->process << 16) | c.id));
         comm = &rd->job->comms[index];
         if (c.name_size && !comm->named) {
                 free(comm->name);
@@ -67,7 +56,8 @@ static void add_comm(struct reading *rd, const struct capo_log_frame *f)
                 .reported = {c.n_ranks, c.n_nodes, c.min_local, c.max_local}};
         if (rd->comms[c.id] && rd->ranks[c.id] == c.rank)
                 return;
-        rd->missed |= rd->blocks && has_shapes(rd, c.id);
+        rd->missed |= rd->blocks && /* calls on it have been described */
+                      ANY_OF(s, rd->shapes, rd->n_shapes, s->call && s->comm == c.id);
         job_reading_comm(rd, c.id, index, c.rank);
         job_want_again(rd, c.id);
 }

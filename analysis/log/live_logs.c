@@ -26,11 +26,6 @@ static int keep_living(const struct capo_segment_info *info, void *arg)
         return 0;
 }
 
-static const struct capo_segment_info *find_living(const struct living *l, const char *path)
-{
-        return FIRST_OF(v, l->v, l->n, capo_log_path_is(path, v->log_path));
-}
-
 int capo_live_logs_take(struct capo_log_paths *paths)
 {
         struct living living = {0};
@@ -39,7 +34,8 @@ int capo_live_logs_take(struct capo_log_paths *paths)
         /* if nothing can be read, every log stays as it is */
         capo_segment_find(NULL, NULL, true, keep_living, &living);
         for (size_t i = 0; i < paths->n && living.n; i++) {
-                const struct capo_segment_info *info = find_living(&living, paths->path[i]);
+                const struct capo_segment_info *info = FIRST_OF(
+                        v, living.v, living.n, capo_log_path_is(paths->path[i], v->log_path));
                 struct capo_log *log;
 
                 /* a process that ends meanwhile has completed its log: keep that */

@@ -162,11 +162,6 @@ int capo_log_open_fd(int fd, const char *path, struct capo_log **out, char *why,
         return r;
 }
 
-static int take_file(void *file, const void *bytes, size_t n)
-{
-        return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
-}
-
 static struct capo_log_frame frame_of(const struct capo_log *log, uint64_t offset,
                                       const struct capo_frame *head, const unsigned char *bytes)
 {
@@ -183,7 +178,8 @@ static int open_unpacked(struct capo_log *log, char *why, size_t why_size)
 {
         FILE *file = tmpfile();
         struct stat st;
-        int r = file ? capo_pack_unpack(log->window.pack, log->window.entry, take_file, file)
+        int r = file ? capo_pack_unpack(log->window.pack, log->window.entry, capo_pack_to_file,
+                                        file)
                      : -errno;
         int fd = -1;
 

@@ -379,18 +379,11 @@ int capo_pack_folder(const char *folder, bool all, bool dry,
 
 /* ---- unpack ---- */
 
-static int write_bytes(void *arg, const void *bytes, size_t n)
-{
-        FILE *file = arg;
-
-        return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
-}
-
 static int write_log(const char *pack, const struct capo_pack_entry *entry, const char *path)
 {
         int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
         FILE *file = fd < 0 ? NULL : fdopen(fd, "w");
-        int r = file ? capo_pack_unpack(pack, entry, write_bytes, file) : -errno;
+        int r = file ? capo_pack_unpack(pack, entry, capo_pack_to_file, file) : -errno;
 
         if (file && (fflush(file) || fsync(fd)) && r == 0)
                 r = -errno;

@@ -379,14 +379,6 @@ int capo_segment_peek(const struct capo_segment_info *info, int *out)
         return r;
 }
 
-/* Root could write any file, but must not write another user's. */
-static bool is_log_of(const char *log, uint32_t uid)
-{
-        struct stat st;
-
-        return lstat(log, &st) || st.st_uid == uid;
-}
-
 /* Copy the file @path in, and lock it, as @fd. */
 static int claim_segment(const char *path, struct capo_segment *seg, int *fd)
 {
@@ -408,6 +400,7 @@ int capo_segment_recover(const char *path, const char *log, struct capo_segment_
         _cleanup_free_ char *absolute = log ? realpath(log, NULL) : NULL; /* NULL: not there yet */
         struct capo_segment seg;
         struct capo_segment_info info;
+        struct stat st;
         int r = claim_segment(path, &seg, &fd);
 
         if (r < 0)
@@ -418,9 +411,10 @@ int capo_segment_recover(const char *path, const char *log, struct capo_segment_
                 r = -ENAMETOOLONG;
         memcpy(seg.header->log_path, info.log_path, sizeof info.log_path);
         if (r == 0)
-                r = !is_log_of(seg.header->log_path, seg.header->uid) ? -EPERM
-                    : !seg.header->log_path[0]                        ? -ENOENT
-                                               : drain_all(&seg, end_of_dead(&seg), -1);
+                r = !info.log_path[0] ? -ENOENT
+                    : lstat(info.log_path, &st) == 0 && st.st_uid != seg.header->uid
+                            ? -EPERM /* root could write any file, but must not write another user's */
+                            : drain_all(&seg, end_of_dead(&seg), -1);
         if (r == 0 && unlink(path))
                 r = -errno;
         if (r == 0 && out)
