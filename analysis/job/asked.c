@@ -107,8 +107,7 @@ long capo_job_asked(const struct capo_job *job, unsigned call, uint64_t bytes, u
         }
         if (n && rest)
                 add_asked(&list, &n, "", 0, rest);
-        if (n)
-                qsort(list, n, sizeof *list, by_calls);
+        CAPO_SORT(list, n, by_calls);
         *out = list;
         return (long)n;
 }

@@ -259,16 +259,13 @@ static void sort_comms(struct capo_job *job)
         _cleanup_free_ uint32_t *moved = xcalloc(job->n_comms + 1, sizeof *moved);
 
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                if (job->comms[i].n_members)
-                        qsort(job->comms[i].members, job->comms[i].n_members,
-                              sizeof *job->comms[i].members, by_rank);
+                CAPO_SORT(job->comms[i].members, job->comms[i].n_members, by_rank);
                 order[i] = (struct order){.comm = job->comms[i],
                                           .meet = job->scratch->meets[i],
                                           .created = first_init_time(&job->comms[i]),
                                           .was = i};
         }
-        if (job->n_comms)
-                qsort(order, job->n_comms, sizeof *order, by_size_and_age);
+        CAPO_SORT(order, job->n_comms, by_size_and_age);
         for (uint32_t i = 0; i < job->n_comms; i++) {
                 moved[order[i].was] = i;
                 job->comms[i] = order[i].comm;
@@ -511,10 +508,8 @@ void capo_job_finish(struct capo_job *job)
                                 job->comms[row->comm].n_captured += row->count;
                 }
         }
-        if (job->n_rows)
-                qsort(job->rows, job->n_rows, sizeof *job->rows, by_key);
-        if (job->n_sites)
-                qsort(job->sites, job->n_sites, sizeof *job->sites, by_host_time);
+        CAPO_SORT(job->rows, job->n_rows, by_key);
+        CAPO_SORT(job->sites, job->n_sites, by_host_time);
         job_meet_long(job);
         capo_skew_solve(job, job->scratch->meets);
         for (uint32_t i = 0; i < job->n_comms; i++) /* 3 KB for each rank */

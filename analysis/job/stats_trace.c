@@ -68,8 +68,7 @@ CAPO_ORDERED(by_comm, struct traced, a->key.comm - b->key.comm);
 static void hand_over(struct tracing *t, struct capo_job *job, uint32_t process,
                       const uint32_t *comms)
 {
-        if (t->n_cells)
-                qsort(t->cells, t->n_cells, sizeof *t->cells, by_comm);
+        CAPO_SORT(t->cells, t->n_cells, by_comm);
         for (uint32_t i = 0; i < t->n_cells; i++) {
                 struct traced *cell = &t->cells[i];
                 const struct capo_log_cell *c = &cell->key;

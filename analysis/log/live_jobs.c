@@ -120,8 +120,7 @@ static void read_all(struct all *all, uint64_t most)
         all->use = NULL;
         for (uint32_t i = 0; i < all->n; i++)
                 scan_log(all, i, most);
-        if (all->n_uses)
-                qsort(all->use, all->n_uses, sizeof *all->use, by_uid);
+        CAPO_SORT(all->use, all->n_uses, by_uid);
         for (size_t i = 1; i < all->n_uses; i++) {
                 if (all->use[i].uid == all->use[i - 1].uid)
                         join_groups(all, all->use[i].log, all->use[i - 1].log);

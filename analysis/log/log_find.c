@@ -92,8 +92,7 @@ static void find_subs(const char *parent, struct subs *subs)
                 free(path);
         }
         free_names(names, n);
-        if (subs->n)
-                qsort(subs->v, subs->n, sizeof *subs->v, newest_first);
+        CAPO_SORT(subs->v, subs->n, newest_first);
 }
 
 /* All logs directly in @folder. */
@@ -335,8 +334,7 @@ static void drop_copies(struct capo_log_paths *out)
                 capo_log_park(face[n].log);
                 face[n++].at = i;
         }
-        if (n)
-                qsort(face, n, sizeof *face, by_face);
+        CAPO_SORT(face, n, by_face);
         for (size_t first = 0, end; first < n; first = end) {
                 end = first + 1;
                 while (end < n && compare_headers(&face[end], &face[first]) == 0)

@@ -28,6 +28,9 @@
 #define CAPO_FIRST_6(a, ...)                      ((a) ?: CAPO_FIRST_5(__VA_ARGS__))
 #define CAPO_FIRST_7(a, ...)                      ((a) ?: CAPO_FIRST_6(__VA_ARGS__))
 
+/** CAPO_SORT() - qsort() of @n items, which may be none: then @list may be NULL. */
+#define CAPO_SORT(list, n, by) ((n) ? qsort(list, n, sizeof *(list), by) : (void)0)
+
 static inline int capo_order_u64(const void *a, const void *b)
 {
         return CAPO_ORDER(*(const uint64_t *)a, *(const uint64_t *)b);
