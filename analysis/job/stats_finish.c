@@ -311,49 +311,32 @@ struct names {
 
 static void names_finish(struct names *names) { xfree(names->count, names->index.slots); }
 
-static uint32_t *names_find(const struct names *names, uint64_t hash)
-{
-        uint32_t at = 0, i = job_index_next(&names->index, hash, &at);
-
-        return i == JOB_INDEX_END ? NULL : &names->count[i];
-}
-
-static void names_count(struct names *names, uint64_t hash)
-{
-        uint32_t *known = names_find(names, hash);
-
-        if (!known) {
-                job_index_enter(&names->index, hash, names->n);
-                known = xadd(names->count, names->n);
-                *known = 0;
-        }
-        ++*known;
-}
-
 enum { WHOLE = 1, BEGINNING = 2 }; /* the two kinds of hash */
 
-static uint64_t name_hash(const char *name, size_t n, uint64_t of)
+/* How often there is the @n bytes of @name so far. */
+static uint32_t *names_count(struct names *names, const char *name, size_t n, uint64_t of)
 {
-        return XXH3_64bits_withSeed(name, n, of);
+        uint64_t hash = XXH3_64bits_withSeed(name, n, of);
+        uint32_t at = 0, i = job_index_next(&names->index, hash, &at);
+
+        if (i == JOB_INDEX_END) {
+                i = names->n;
+                job_index_enter(&names->index, hash, i);
+                *xadd(names->count, names->n) = 0;
+        }
+        return &names->count[i];
 }
 
 static void names_add(struct names *names, const char *name)
 {
         size_t n = strcspn(name, "#"), whole = strlen(name);
 
-        names_count(names, name_hash(name, whole, WHOLE));
+        ++*names_count(names, name, whole, WHOLE);
         for (unsigned parts = 0; name[n] && parts < 16; parts++) {
-                names_count(names, name_hash(name, n, BEGINNING));
+                ++*names_count(names, name, n, BEGINNING);
                 n += 1 + strcspn(name + n + 1, "#");
         }
-        names_count(names, name_hash(name, whole, BEGINNING));
-}
-
-static uint32_t names_have(const struct names *names, const char *name, uint64_t of)
-{
-        const uint32_t *known = names_find(names, name_hash(name, strlen(name), of));
-
-        return known ? *known : 0;
+        ++*names_count(names, name, whole, BEGINNING);
 }
 
 enum { PARENT = 200 }; /* longer names of parents are not put into names of children */
@@ -375,10 +358,10 @@ static void name_comm(struct capo_job *job, uint32_t i, struct names *names)
                 base = c->n_ranks == 1              ? xstrdup("self")
                        : c->n_ranks == job->n_ranks ? xstrdup("world")
                                                     : xprintf("comm%u", i);
-        for (uint32_t k = names_have(names, base, BEGINNING) + 1; !c->name; k++) {
+        for (uint32_t k = *names_count(names, base, strlen(base), BEGINNING) + 1; !c->name; k++) {
                 char *name = k == 1 ? xstrdup(base) : xprintf("%s#%u", base, k);
 
-                if (names_have(names, name, WHOLE))
+                if (*names_count(names, name, strlen(name), WHOLE))
                         free(name);
                 else
                         c->name = name;
