@@ -44,7 +44,12 @@ void capo_pack_finish(struct capo_pack *pack);
  * Return: 0; -EBADMSG: damaged or cut (the bytes passed so far are right); -errno. */
 int capo_pack_unpack(const char *path, const struct capo_pack_entry *entry,
                      int (*take)(void *arg, const void *bytes, size_t n), void *arg);
-int capo_pack_to_file(void *file, const void *bytes, size_t n); /* a @take: into a FILE */
+
+/* A @take: into a FILE. */
+static inline int capo_pack_to_file(void *file, const void *bytes, size_t n)
+{
+        return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
+}
 
 /* One result of capo_pack_folder() or capo_pack_undo(). */
 struct capo_pack_event {

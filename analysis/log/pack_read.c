@@ -153,8 +153,3 @@ int capo_pack_unpack(const char *path, const struct capo_pack_entry *entry,
         }
         return done == entry->size ? 0 : -EBADMSG;
 }
-
-int capo_pack_to_file(void *file, const void *bytes, size_t n)
-{
-        return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
-}
