@@ -45,7 +45,7 @@ void capo_pack_finish(struct capo_pack *pack);
 int capo_pack_unpack(const char *path, const struct capo_pack_entry *entry,
                      int (*take)(void *arg, const void *bytes, size_t n), void *arg);
 
-/* A @take: into a FILE. */
+/* For capo_pack_unpack(): into a FILE. */
 static inline int capo_pack_to_file(void *file, const void *bytes, size_t n)
 {
         return fwrite(bytes, 1, n, file) == n ? 0 : -errno;
