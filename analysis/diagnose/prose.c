@@ -20,7 +20,14 @@ static const struct {
 #include "analysis/diagnose/prose_cases.def"
 };
 
-enum { SENTENCE = 280, SENTENCES = 2, RANKS = 64, LEAST_WORDS = 4, PROSE_LINES = 2000 };
+enum {
+        SENTENCE = 280,
+        SENTENCES = 2,
+        RANKS = 64,
+        LEAST_WORDS = 4,
+        PROSE_LINES = 2000,
+        STOP_LINES = 20000
+};
 
 /* ---- sentences ---- */
 
@@ -294,7 +301,7 @@ static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
         for (uint32_t i = 0; i < e->n_texts; i++) {
                 const struct capo_records *r = &e->texts[i].records;
 
-                for (uint32_t k = 0; k < r->n; k++) {
+                for (uint32_t k = r->n > STOP_LINES ? r->n - STOP_LINES : 0; k < r->n; k++) {
                         const char *line = r->text + r->v[k].begin;
                         uint32_t next = k + 1;
 
