@@ -224,20 +224,6 @@ static void check_row(struct check *c, const struct capo_row *row)
                         {0}});
 }
 
-/* Neighbouring rows of one JSON list that say the same. */
-static void check_neighbours(struct check *c)
-{
-        for (uint32_t i = 1; i < c->p->n_rows && !c->p->csv; i++) {
-                const struct capo_row *a = &c->p->rows[i - 1], *b = &c->p->rows[i];
-
-                if (b->from && a->coll == b->coll && a->algo == b->algo && a->proto == b->proto &&
-                    a->channels == b->channels && !a->algo && !capo_row_turned(a) &&
-                    !capo_row_turned(b))
-                        report_finding(c, CAPO_FINDING_NOTE, b->line,
-                                       "says the same as the row before it; one row would do");
-        }
-}
-
 static bool names_rack(const char *text)
 {
         return text && (strcasestr(text, "gb200") || strcasestr(text, "gb300"));
@@ -396,7 +382,6 @@ int capo_profile_check(const struct capo_profile *p, capo_finding_say say, void 
                 return n;
         for (uint32_t i = 0; i < p->n_rows; i++)
                 check_row(&c, &p->rows[i]);
-        check_neighbours(&c);
         for (uint32_t i = 0; i < p->n_rules; i++)
                 check_rule(&c, &p->rules[i]);
         if (p->old_layouts_line)
