@@ -197,17 +197,6 @@ int run_tune_profile(const struct run_tune *run, const struct run_expected *x, c
 
 /* ---- after the job ---- */
 
-static double row_gain_us(const struct capo_trial_found *found, int n,
-                          const struct capo_job_row *row)
-{
-        for (int i = 0; i < n; i++) {
-                if (found[i].row + 1 == row->rule && !(row->flags & CAPO_RECORD_CAPTURED) &&
-                    found[i].bytes == row->bytes && found[i].call == row->call)
-                        return found[i].own_us - found[i].row_us;
-        }
-        return 0;
-}
-
 static void say_nothing_compared(const struct capo_job *job)
 {
         uint64_t ruled = 0, timed = 0;
@@ -248,8 +237,17 @@ static int say_gain(struct capo_job *job, const struct capo_profile *p)
             capo_fit_make(&set, &options, &fit, &fault) == 0)
                 n = capo_fit_trials(&set, fit, p, &found);
         capo_samples_free(&set);
-        for (uint32_t i = 0; n > 0 && i < job->n_rows; i++)
-                saved_s += row_gain_us(found, n, &job->rows[i]) * (double)job->rows[i].count / 1e6;
+        for (uint32_t i = 0; n > 0 && i < job->n_rows; i++) {
+                const struct capo_job_row *row = &job->rows[i];
+                const struct capo_trial_found *f = found;
+
+                while (f < found + n &&
+                       (f->row + 1 != row->rule || row->flags & CAPO_RECORD_CAPTURED ||
+                        f->bytes != row->bytes || f->call != row->call))
+                        f++;
+                if (f < found + n)
+                        saved_s += (f->own_us - f->row_us) * (double)row->count / 1e6;
+        }
         if (n <= 0) {
                 say_nothing_compared(job);
                 return 0;

@@ -98,14 +98,6 @@ int plan_alike_find(struct plan_job *job, bool whole, uint32_t *n)
         return 0;
 }
 
-/* Memory of a rank whose NVLink domain has @n ranks: in each of them NCCL keeps the paths between
- * all GPUs and NICs of the domain (measured: 4 to 18 trays of GB200 with 2.28.9, 4 and 9 with
- * 2.30.7). */
-static double domain_rank_bytes(double n, bool twice)
-{
-        return 7e6 + n * n * (twice ? 66e3 : 37e3);
-}
-
 double plan_alike_available(void)
 {
         unsigned long long kb = 0;
@@ -119,15 +111,18 @@ double plan_alike_available(void)
         return (double)kb * 1024;
 }
 
+/* Memory of a rank whose NVLink domain has n ranks: in each of them NCCL keeps the paths between
+ * all GPUs and NICs of the domain (measured: 4 to 18 trays of GB200 with 2.28.9, 4 and 9 with
+ * 2.30.7). */
 double plan_alike_bytes(const struct plan_job *job, bool twice)
 {
         double bytes = 0;
 
         for (uint32_t u = 0; u < job->n_units; u++) {
-                uint32_t n = job->units[u].n;
+                double n = job->units[u].n, all = job->one_domain ? job->n_ranks : n;
 
                 if (job->units[u].real)
-                        bytes += n * domain_rank_bytes(job->one_domain ? job->n_ranks : n, twice);
+                        bytes += n * (7e6 + all * all * (twice ? 66e3 : 37e3));
         }
         return bytes;
 }

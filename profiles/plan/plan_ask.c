@@ -219,21 +219,10 @@ static void kill_all(struct run *run)
         }
 }
 
-/* The first line that a worker printed itself: an error of the dynamic linker, or a plugin's failed
- * assertion. */
-static void first_words(const struct run *run, uint32_t node, char *text, size_t room)
-{
-        char path[PLAN_PATH];
-
-        snprintf(path, sizeof path, "%s/out.%u", run->folder, node);
-        _cleanup_fclose_ FILE *f = fopen(path, "re");
-        if (!f || !fgets(text, (int)room, f))
-                *text = 0;
-        text[strcspn(text, "\n")] = 0;
-}
-
 static int ended_badly(struct run *run, uint32_t node, int status)
 {
+        _cleanup_fclose_ FILE *f = NULL;
+        char path[PLAN_PATH];
         char warning[300], gap[120], words[200];
 
         plan_answer_gap(run->job, gap, sizeof gap);
@@ -241,7 +230,11 @@ static int ended_badly(struct run *run, uint32_t node, int status)
         if (atomic_load(&run->job->failed) == PLAN_FAILED)
                 return say(run, run->job->error_code ? run->job->error_code : -EPROTO, "%s%s%s%s",
                            run->job->error, *warning ? "; " : "", warning, gap);
-        first_words(run, node, words, sizeof words);
+        snprintf(path, sizeof path, "%s/out.%u", run->folder, node);
+        f = fopen(path, "re");
+        if (!f || !fgets(words, sizeof words, f)) /* of the dynamic linker, or a failed assertion */
+                *words = 0;
+        words[strcspn(words, "\n")] = 0;
         if (WIFSIGNALED(status))
                 return say(run, -EPROTO, "the process of node %u died of signal %d (%s)%s%s%s%s%s",
                            node, WTERMSIG(status), strsignal(WTERMSIG(status)), *words ? ": " : "",

@@ -230,15 +230,6 @@ static int call_collective(void *comm, uint32_t n_ranks, const struct capo_plan_
         }
 }
 
-/* NCCL writes whole lines to NCCL_DEBUG_FILE, so its output so far belongs to the calls so far. */
-static uint64_t log_size(void)
-{
-        const char *path = getenv("NCCL_DEBUG_FILE");
-        struct stat st;
-
-        return path && stat(path, &st) == 0 ? (uint64_t)st.st_size : 0;
-}
-
 static int open_window(struct rank *me)
 {
         void *memory, *window = NULL;
@@ -264,6 +255,8 @@ static int open_window(struct rank *me)
 
 static void *play_rank(void *arg)
 {
+        const char *log = getenv("NCCL_DEBUG_FILE");
+        struct stat st;
         struct rank *me = arg;
         struct plan_agree *agree = plan_job_agree(plan_job, me->asked);
         struct unique_id id;
@@ -303,7 +296,9 @@ static void *play_rank(void *arg)
                         row->proto = (uint8_t)(seen.proto + 1);
                         row->channels = (uint8_t)seen.grid;
                         row->warps = (uint8_t)(seen.block / 32);
-                        plan_job->rows[i].log_end = log_size();
+                        /* NCCL writes whole lines: its output so far belongs to the calls so far */
+                        plan_job->rows[i].log_end =
+                                log && stat(log, &st) == 0 ? (uint64_t)st.st_size : 0;
                         atomic_fetch_add(&plan_job->rows_done, 1);
                 }
                 if (me->rc != 0) {
