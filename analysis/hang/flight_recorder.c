@@ -62,7 +62,7 @@ static json_int_t get_integer(const json_t *o, const char *key)
 
 /* ---- words ---- */
 
-static const struct {
+static const struct name {
         const char *word; /* begin of the name, without "_" */
         uint8_t call;
 } names[] = {
@@ -85,20 +85,19 @@ static const struct {
 static uint8_t call_of(const char *name)
 {
         const char *colon = strrchr(name, ':');
+        const struct name *known;
 
         name = colon ? colon + 1 : name;
         name += *name == '_';
-        for (size_t i = 0; i < N_ELEMENTS(names); i++) {
-                if (!strncasecmp(name, names[i].word, strlen(names[i].word)))
-                        return names[i].call;
-        }
-        return CAPO_CALL_GROUP;
+        known = FIRST_OF(row, names, N_ELEMENTS(names),
+                         !strncasecmp(name, row->word, strlen(row->word)));
+        return known ? known->call : CAPO_CALL_GROUP;
 }
 
 /* By c10::ScalarType's names. */
 static uint8_t type_of(const json_t *types, unsigned *size)
 {
-        static const struct {
+        static const struct scalar {
                 const char *word;
                 uint8_t type, size;
         } known[] = {{"Float8_e4m3", 10, 1}, {"Float8_e5m2", 11, 1}, {"Float", 7, 4},
@@ -107,14 +106,11 @@ static uint8_t type_of(const json_t *types, unsigned *size)
                      {"Char", 0, 1},         {"Bool", 1, 1}};
         const char *word = string_or_empty(json_array_get(types, 0));
 
-        for (size_t i = 0; i < N_ELEMENTS(known); i++) {
-                if (!strncmp(word, known[i].word, strlen(known[i].word))) {
-                        *size = known[i].size;
-                        return known[i].type;
-                }
-        }
-        *size = 1;
-        return UINT8_MAX;
+        const struct scalar *found = FIRST_OF(row, known, N_ELEMENTS(known),
+                                              !strncmp(word, row->word, strlen(row->word)));
+
+        *size = found ? found->size : 1;
+        return found ? found->type : UINT8_MAX;
 }
 
 static uint64_t count_elements(const json_t *sizes)

@@ -259,7 +259,7 @@ static void ras_read_text(char *text, struct ras_snapshot *out)
 
 enum { MAKING = 7 /* ncclInProgress */ };
 
-static const struct {
+static const struct call {
         const char *name;
         uint8_t call;
 } calls[RAS_CALLS] = {
@@ -276,11 +276,9 @@ static const struct {
 
 int ras_call_of(const char *name)
 {
-        for (int i = 0; i < RAS_CALLS; i++) {
-                if (!strcasecmp(name, calls[i].name))
-                        return i;
-        }
-        return RAS_UNKNOWN;
+        const struct call *found = FIRST_OF(row, calls, RAS_CALLS, !strcasecmp(name, row->name));
+
+        return found ? (int)(found - calls) : RAS_UNKNOWN;
 }
 
 struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,

@@ -135,6 +135,11 @@ static bool read_py_offsets(struct process_memory *m, uint64_t runtime, struct c
 
 /* ---- its threads ---- */
 
+static bool read_word(struct process_memory *m, uint64_t at, uint64_t *word)
+{
+        return process_memory_read(m, at, word, sizeof *word);
+}
+
 /* Read the list, newest first. False: incomplete. */
 static bool read_thread_list(struct process_python *p, unsigned *n_all)
 {
@@ -143,29 +148,24 @@ static bool read_thread_list(struct process_python *p, unsigned *n_all)
         uint64_t interpreter, state;
         unsigned n = 0;
 
-        if (!process_memory_read(m, p->runtime + l->interpreters, &interpreter, sizeof interpreter))
+        if (!read_word(m, p->runtime + l->interpreters, &interpreter))
                 return false;
         for (unsigned i = 0; interpreter && i < INTERPRETERS; i++) {
-                if (!process_memory_read(m, interpreter + l->threads, &state, sizeof state))
+                if (!read_word(m, interpreter + l->threads, &state))
                         return false;
                 while (state && n < STATES) {
                         struct process_python_thread *t = &p->threads[n++ % PROCESS_PYTHON_THREADS];
                         uint64_t of = 0;
 
                         *t = (struct process_python_thread){.state = state};
-                        if (!process_memory_read(m, state + l->thread_interpreter, &of,
-                                                 sizeof of) ||
+                        if (!read_word(m, state + l->thread_interpreter, &of) ||
                             of != interpreter ||
-                            !process_memory_read(m, state + l->thread_id, &t->thread_id,
-                                                 sizeof t->thread_id) ||
-                            (l->native_id &&
-                             !process_memory_read(m, state + l->native_id, &t->native_id,
-                                                  sizeof t->native_id)) ||
-                            !process_memory_read(m, state + CAPO_PY_NEXT, &state, sizeof state))
+                            !read_word(m, state + l->thread_id, &t->thread_id) ||
+                            (l->native_id && !read_word(m, state + l->native_id, &t->native_id)) ||
+                            !read_word(m, state + CAPO_PY_NEXT, &state))
                                 return false;
                 }
-                if (!process_memory_read(m, interpreter + l->next_interpreter, &interpreter,
-                                         sizeof interpreter))
+                if (!read_word(m, interpreter + l->next_interpreter, &interpreter))
                         return false;
         }
         *n_all = n;

@@ -22,20 +22,6 @@ static json_t *check_node(const struct check_options *o, int index, struct capo_
                          "index", index, "findings", rows, "facts", facts ?: json_object());
 }
 
-/* Return: 1 on node 0, which has the page; 0 elsewhere; -errno. */
-static int meet_nodes(const struct check_options *o, int n, int index, json_t *node, json_t *nodes,
-                      json_t *missing, const char *libnccl)
-{
-        int r = check_gather(o, n, index, node, nodes, missing);
-
-        if (o->size && r > 0)
-                check_lead(o, nodes, libnccl);
-        if (o->size && !r && check_follow(o, node, libnccl) < 0)
-                r = capo_fail(-ETIMEDOUT, "check: node 0 said nothing more");
-        json_object_del(node, "run");
-        return r;
-}
-
 /* Is the expected machine a known one? A missing file on one of many nodes is a finding there. */
 static bool is_machine_known(const struct check_options *o)
 {
@@ -70,9 +56,14 @@ static int run_check(void *options, int n, char **words)
         } else {
                 node = check_node(o, index, &reach);
                 if (o->dir)
-                        r = meet_nodes(o, n_nodes, index, node, nodes, missing, reach.library);
+                        r = check_gather(o, n_nodes, index, node, nodes, missing);
                 else
                         json_array_append(nodes, node);
+                if (o->dir && o->size && r > 0)
+                        check_lead(o, nodes, reach.library);
+                if (o->dir && o->size && !r && check_follow(o, node, reach.library) < 0)
+                        r = capo_fail(-ETIMEDOUT, "check: node 0 said nothing more");
+                json_object_del(node, "run");
         }
         if (r <= 0)
                 return r < 0 ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;

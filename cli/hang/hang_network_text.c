@@ -2,6 +2,7 @@
 /* Lines about an unfinished call below NCCL: streams, and the rank's network. */
 #include "cli/hang/hang_describe.h"
 #include "analysis/hang/hang_network.h"
+#include "core/base/among.h"
 #include "analysis/job/figures.h"
 
 enum { STREAMS = 4, NICS = 4, RANKS = 4 };
@@ -13,12 +14,11 @@ const struct capo_hang_call *hang_stream(const struct hang_page *page, uint32_t 
 
         for (uint32_t k = 0; k < h->n_calls; k++) {
                 const struct capo_hang_call *c = &h->calls[k];
-                bool first = c->gpu == CAPO_HANG_GPU_RUNNING;
 
-                for (uint32_t before = 0; before < k && first; before++)
-                        first = h->calls[before].gpu != CAPO_HANG_GPU_RUNNING ||
-                                h->calls[before].stream != c->stream;
-                if (first && i-- == 0)
+                if (c->gpu == CAPO_HANG_GPU_RUNNING &&
+                    !ANY_OF(before, h->calls, k,
+                            before->gpu == CAPO_HANG_GPU_RUNNING && before->stream == c->stream) &&
+                    i-- == 0)
                         return c;
         }
         return NULL;
@@ -36,27 +36,25 @@ static const char *name_of(const struct capo_hang_nic *nic)
 
 static void one_nic(const struct hang_page *p, const struct capo_hang_nic *nic, FILE *out)
 {
+        uint64_t now_ns = p->hang.now_ns, at_ns = nic->completed_ns;
+
         fprintf(out, "    network %s%s%s%s: ", name_of(nic), *nic->pci ? " (" : "", nic->pci,
                 *nic->pci ? ")" : "");
-        if (nic->unsure)
-                fputs("what is outstanding is not known", out);
-        else if (!nic->outstanding)
-                fputs("nothing posted to leave is outstanding", out);
+        if (nic->unsure || !nic->outstanding)
+                fputs(nic->unsure ? "what is outstanding is not known"
+                                  : "nothing posted to leave is outstanding",
+                      out);
         else
-                fprintf(out, "%s operation%s posted and not completed",
-                        capo_text_count(nic->outstanding, hang_room()),
-                        nic->outstanding == 1 ? "" : "s");
-        if (nic->completed_ns)
-                fprintf(out, ", the last completion %s, %s ago", hang_clock(nic->completed_ns),
-                        capo_text_time((double)(p->hang.now_ns > nic->completed_ns
-                                                        ? p->hang.now_ns - nic->completed_ns
-                                                        : 0),
-                                       hang_room()));
+                fprintf(out, "%s posted and not completed",
+                        capo_text_plural(nic->outstanding, "operation", NULL));
+        if (at_ns)
+                fprintf(out, ", the last completion %s, %s ago", hang_clock(at_ns),
+                        capo_text_time(now_ns > at_ns ? (double)(now_ns - at_ns) : 0, hang_room()));
         else
                 fputs(", no completion so far", out);
         if (nic->receives)
-                fprintf(out, "; %s receive%s wait%s", capo_text_count(nic->receives, hang_room()),
-                        nic->receives == 1 ? "" : "s", nic->receives == 1 ? "s" : "");
+                fprintf(out, "; %s",
+                        capo_text_plural(nic->receives, "receive waits", "receives wait"));
         if (nic->refused)
                 fprintf(out, "; refused for the moment so far: %s",
                         capo_text_count(nic->refused, hang_room()));

@@ -6,6 +6,7 @@
 #include "cli/hang/hang_describe.h"
 #include "core/base/among.h"
 #include "core/base/calls.h"
+#include "core/base/others_file.h"
 #include "core/base/plain_text.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
@@ -323,29 +324,26 @@ static void print_found_alive(const struct hang_page *p, const char *headline, F
 {
         const char *path = p->job->n_processes ? p->job->processes[0].path : "";
         const char *slash = strrchr(path, '/');
-        char file[4096], line[512] = "", verdict[512] = "";
-        bool went_on = false;
+        _cleanup_free_ char *text = NULL;
+        char file[4096], why[200], *verdict, *sure;
         struct stat st;
-        FILE *in;
+        size_t n;
 
         if (!p->hang.over || !slash || p->verdict.kind == CAPO_HANG_HEALTHY)
                 return;
         snprintf(file, sizeof file, "%.*s/hang.txt", (int)(slash - path), path);
         if (stat(file, &st) < 0 ||
             (uint64_t)st.st_mtime * 1000000000 + 1000000000 < p->job->t_begin_ns ||
-            !(in = fopen(file, "r")))
+            capo_others_read(file, CAPO_OTHERS_MESSAGE, CAPO_ANY_OWNER, &text, &n, why,
+                             sizeof why) < 0 ||
+            !(verdict = strchr(text, '\n')) || strstr(text, "\nWENT ON"))
                 return;
-        for (int i = 0; fgets(line, sizeof line, in); i++) {
-                if (i == 1) /* without how sure it was: that was said of what was known then */
-                        snprintf(verdict, sizeof verdict, "%.*s",
-                                 strstr(line, "  ") ? (int)(strstr(line, "  ") - line)
-                                                    : (int)strcspn(line, "\n"),
-                                 line);
-                went_on |= !strncmp(line, "WENT ON", 7);
-        }
-        fclose(in);
+        verdict[1 + strcspn(verdict + 1, "\n")] = 0;
+        sure = strstr(++verdict, "  "); /* how sure it was: that was said of what was known then */
+        if (sure)
+                *sure = 0;
         capo_plain(verdict, strlen(verdict), false, false);
-        if (*verdict && !went_on && strncmp(verdict, "NOT DECIDED", 11) != 0 &&
+        if (*verdict && strncmp(verdict, "NOT DECIDED", 11) != 0 &&
             strncmp(verdict, headline, strcspn(verdict, ":")) != 0)
                 fprintf(out, "  while it lived, capo watch found: %s (hang.txt)\n", verdict);
 }
