@@ -15,16 +15,14 @@
 struct capo_fit_options {
         double min_gain;      /* fraction of time saved below which no rule is written */
         bool force;           /* accept gains that look like a measurement error */
-        bool without_default; /* NCCL's own choice was not measured: compare with the next best
-                                 candidate */
+        bool without_default; /* NCCL's own choice was not measured: the next best stands in for it */
         struct capo_fit_links links; /* of the machine; all 0: from the GPU's name */
         void (*progress)(const char *what, double done, void *user); /* may be NULL; done 0 .. 1 */
         void *user;
 };
 
 struct capo_fit_candidate {
-        uint8_t algo, proto; /* enum capo_algo, capo_proto; both 0: NCCL's own choice; one 0: NCCL
-                                chose that part */
+        uint8_t algo, proto; /* 0: NCCL chose that part */
         uint8_t channels;    /* 0: NCCL's own number */
         int n_runs;          /* the most runs at any size */
         uint32_t chunk;      /* bytes; 0: NCCL's own */
@@ -60,8 +58,7 @@ struct capo_fit_point {
         double noise; /* standard deviation between runs here, as a fraction; measured or assumed */
         double freedom;       /* degrees of freedom of @noise */
         double cell_quantile; /* standard errors in a 95 % interval of one time */
-        double quantile; /* standard errors required for a gain: 95 % over all candidates compared
-                          */
+        double quantile;      /* standard errors required for a gain: 95 % over all compared */
         double harm_quantile; /* the same for excluding a loss of CAPO_FIT_HARM */
         int repeats;          /* repeated runs that @noise comes from; 0: assumed */
         int default_runs;     /* of NCCL's own choice */
@@ -69,10 +66,8 @@ struct capo_fit_point {
         enum capo_fit_verdict refused; /* reason of a refusal; WRITTEN: not refused */
         int best;                      /* candidate with the shortest time; -1: none */
         int chosen;                    /* candidate; 0: NCCL's choice is unchanged */
-        double gain; /* of the chosen candidate, else of the best, over the baseline: (default - us)
-                        / default; NAN: no default */
-        int shown; /* candidate to show: the chosen one, else the best; 0: that is what NCCL chooses
-                    */
+        double gain; /* of the chosen candidate, else of the best: (default - us) / default; NAN: none */
+        int shown; /* candidate to show: the chosen one, else the best; 0: NCCL's choice */
         enum capo_fit_verdict verdict;
         double gain_lo, gain_hi; /* its interval; 95 % over all candidates together */
 };
@@ -87,11 +82,9 @@ struct capo_fit_regret {
         unsigned n; /* decisions checked with measurements that they were not made from */
         unsigned n_scored, n_unscored; /* sizes of the series with and without such a decision */
         unsigned n_worse;              /* decisions significantly slower than NCCL's own choice */
-        double mean, worst;            /* part of the time that the candidate that is best over all
-                                 measurements would save */
+        double mean, worst;            /* part of the time that the best over all would save */
         double mean_default;  /* the same for NCCL's own choice everywhere; NAN: not measured */
-        double worst_default; /* loss of the decision against NCCL's own choice; NAN: not measured
-                               */
+        double worst_default; /* loss against NCCL's own choice; NAN: not measured */
         bool by_run;          /* true: one run was left out at a time; false: one size */
 };
 
@@ -101,8 +94,7 @@ struct capo_fit_next {
         enum {
                 CAPO_FIT_NEXT_NOTHING,
                 CAPO_FIT_NEXT_DEFAULT,       /* NCCL's own choice, which was not measured */
-                CAPO_FIT_NEXT_DEFAULT_AGAIN, /* it, once more: it has one run, or its runs disagree
-                                              */
+                CAPO_FIT_NEXT_DEFAULT_AGAIN, /* once more: one run, or its runs disagree */
                 CAPO_FIT_NEXT_OTHERS,        /* nothing but NCCL's own choice was measured */
                 CAPO_FIT_NEXT_CANDIDATE
         } what;
@@ -117,8 +109,7 @@ enum { CAPO_FIT_NEXTS = 3 };
 enum capo_fit_turns { CAPO_FIT_TURNS_UNKNOWN, CAPO_FIT_IN_TURN, CAPO_FIT_APART };
 
 struct capo_fit_series {
-        struct capo_trial
-                like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; source NULL */
+        struct capo_trial like; /* the allocation: layout, gpu, nccl, n_ranks, n_nodes; no source */
         uint8_t call, make;
         bool has_default; /* NCCL's own choice was measured at one size at least */
         bool covered;     /* it was not, but it must be one of the candidates */
@@ -161,8 +152,7 @@ struct capo_fit {
         double worst_stall_us;
         struct capo_fit_beside *beside;
         size_t n_beside;
-        char **faults; /* one line per series that was left out because its own measurements
-                          contradict it */
+        char **faults; /* one line per series whose own measurements contradict it */
         size_t n_faults;
 };
 
@@ -216,10 +206,9 @@ static inline bool capo_fit_writable(const struct capo_fit_candidate *c)
 
 /** capo_fit_profile() - convert a fit to a profile
  *
- * Adds one rule per allocation class with a row to write; collectives without a gain are left out.
- * If layout and node count are not known, the rule's condition is only the number of ranks.
+ * Adds one rule per allocation class with a row to write. If layout and node count are not known, its
+ * condition is only the number of ranks. *@n_rules, *@n_rows: written, without rows left to NCCL.
  *
- * Return: 0; -ENOMEM. *@n_rules, *@n_rows: rules and rows written, without rows that leave NCCL's
- * choice. */
+ * Return: 0; -ENOMEM. */
 int capo_fit_profile(const struct capo_fit *fit, struct capo_profile *profile, int *n_rules,
                      int *n_rows);

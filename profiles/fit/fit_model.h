@@ -56,15 +56,13 @@ int capo_fit_modelled_rows(struct capo_profile *profile, unsigned coll,
 /* An allocation without any measurement. */
 struct capo_fit_fragment {
         struct fragment_model model;
-        struct fragment_trays
-                joined; /* the allocation on domains, if trays share an NVLink domain */
+        struct fragment_trays joined; /* on domains, if trays share an NVLink domain */
         char trays[CAPO_LAYOUT_TEXT]; /* ranks per tray; "": trays share none */
         struct capo_fit_decision
-                *decided; /* per row of model.nccl; us and gain are also set without a choice */
+                *decided;              /* per row of model.nccl; us, gain also without a choice */
         char layout[CAPO_LAYOUT_TEXT]; /* as NCCL counts nodes; "": one node */
         char class[CAPO_CLASS_ROOM * 4];
-        bool by_class; /* the rule names the class, because ranks per node do not determine how the
-                          GPUs are connected */
+        bool by_class; /* the rule names the class: ranks per node do not tell how GPUs are connected */
         struct fragment_orders orders; /* of its nodes (with trays: of its domains) */
         int n_rows;                    /* written */
         int n_rules; /* more than one: orders that need different choices have one each */
@@ -78,13 +76,12 @@ struct capo_fit_fragment {
  * @exact: for exactly these GPUs; else for any with as many per node, if that determines the class
  * @out: on success only, the caller ends it with capo_fit_fragment_finish()
  *
- * A row is written if both results of the model (fragment_model.h, cost and links) name one choice
- * with a gain above CAPO_MODEL_MARGIN and options->min_gain (NVLS only from CAPO_MODEL_NVLS_BYTES
- * on). If only one does, `settle` is set instead. Without rows there is no rule. The rule is for
- * the order of the nodes in @a. With a->any_order each order is asked: one rule if all need the
- * same choices (then with the least gain of all), else one for each order that gains.
+ * A row is written if cost and links of the model name one choice with a gain above CAPO_MODEL_MARGIN
+ * and options->min_gain (NVLS only from CAPO_MODEL_NVLS_BYTES on). If only one does, `settle` is set
+ * instead. Without rows there is no rule. With a->any_order each order of the nodes is asked: one rule
+ * if all need the same choices (with the least gain of all), else one for each order that gains.
  *
- * Return: 0; -ENOMEM; errors of fragment_model(), with @why. */
+ * Return: 0; errors of fragment_model(), with @why. */
 int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc *a, bool exact,
                       const struct capo_plan_ask *asks, size_t n_asks,
                       const struct capo_fit_options *options, struct capo_profile *profile,

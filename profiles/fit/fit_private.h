@@ -51,14 +51,13 @@ struct capo_fit_part {
         int only_fold;     /* -1: all */
         int without_point; /* -1: all */
 };
-#define CAPO_FIT_UNSEEN \
-        0.01 /* ln: how far all runs of a choice may be from the others: one or two runs, or more that \
-              were not measured in turn */
+/* ln: how far all runs of a choice may be from the others: one or two, or more not measured in turn */
+#define CAPO_FIT_UNSEEN     0.01
 #define CAPO_FIT_APART_PART 0.35 /* of the distance between own and forced runs: a standard error */
-#define CAPO_FIT_LIKE_BESIDE \
-        2.0 /* the curve of a single run does not show an error that neighbouring sizes share; a \
-               loss is excluded with up to this many times the error that it shows */
-#define CAPO_FIT_ALL ((struct capo_fit_part){-1, -1, -1})
+/* The curve of a single run does not show an error that neighbouring sizes share: a loss is excluded with
+ * up to this many times the error that it shows. */
+#define CAPO_FIT_LIKE_BESIDE 2.0
+#define CAPO_FIT_ALL         ((struct capo_fit_part){-1, -1, -1})
 
 /** capo_fit_beside() - fill fit->beside from the @n @items that ran outside of the table; sorts
  * them. */
@@ -77,8 +76,7 @@ int capo_fit_gather(struct capo_fit_maker *m, struct capo_fit_series *s,
 /** capo_fit_noise() - set the noise between runs at each point (fit_noise.c). */
 void capo_fit_noise(struct capo_fit_series *s);
 
-/** capo_fit_estimate() - cells of @s from the blocks of @part, with the noise of its points.
- * */
+/** capo_fit_estimate() - cells of @s from the blocks of @part, with the noise of its points. */
 void capo_fit_estimate(const struct capo_fit_series *s, struct capo_fit_part part,
                        struct capo_fit_cell *cells);
 

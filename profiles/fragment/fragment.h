@@ -61,8 +61,7 @@ enum capo_ceiling_what {
  * -1: not computed. */
 struct capo_shapes {
         bool ring; /* a ring through all GPUs exists */
-        int rings; /* link-disjoint rings of whole bricks; each serves both directions (two GPUs:
-                      bricks) */
+        int rings; /* link-disjoint rings of whole bricks, in both directions (two GPUs: bricks) */
         bool rings_exact; /* false: a lower bound (more than 8 GPUs) */
         double ring_gbs;  /* sum of one-way rings of whole bricks: NCCL's "bus bandwidth" of Ring */
         double ring_split_gbs; /* the same if bricks may be shared between rings */
@@ -83,8 +82,7 @@ struct capo_ceilings {
          * the switch stores it to all. nvls_across_gbs: upper bound if other links are used too:
          * each byte leaves every set of GPUs once and enters it once. */
         double nvls_gbs, nvls_across_gbs;
-        struct capo_rates hybrid; /* NVLink, PCI and NICs together; -1: not computed, or the
-                                     topology lacks PCI speeds */
+        struct capo_rates hybrid; /* with PCI and NICs; -1: not computed, or speeds not known */
 };
 
 /** capo_ceilings() - @what: of enum capo_ceiling_what. Return: 0; -EINVAL: no rank. */

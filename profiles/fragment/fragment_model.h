@@ -13,29 +13,23 @@
 
 /* The bus bandwidth of one shape, in GB/s as NCCL defines it. */
 struct fragment_shape_rate {
-        double believed, corrected; /* believed: the value in NCCL's table; corrected: from the
-                                       actual links */
+        double believed, corrected; /* the value in NCCL's table; from the actual links */
         double links;               /* capacity of the links, without NCCL's formula; 0 not known */
         char full[64];              /* the link that limits it */
-        bool understood; /* our version of NCCL's formula reproduces its table; if not, values are
-                            only lowered, never raised */
+        bool understood; /* our formula reproduces its table; if not, values are only lowered */
 };
 
 struct fragment_model {
         struct capo_plan_answer nccl; /* rows as asked, from NCCL alone */
         int n_nodes;                  /* as NCCL counts them */
-        int max_local, mean_local; /* ranks of the largest node; nRanks / nNodes rounded down, as in
-                                      NCCL */
-        int channels;              /* the fewest that any node found for any graph */
+        int max_local, mean_local;    /* ranks of the largest node; nRanks / nNodes rounded down */
+        int channels;                 /* the fewest that any node found for any graph */
         struct fragment_shape_rate ring, tree, nvls; /* nvls: all-reduce inside one node; 0: none */
-        double tree_late_us[CAPO_PLAN_PROTOS];       /* added to the time of Tree's all-reduce, per
-                                                        protocol */
-        double tree_cap; /* NCCL's upper limit for Tree: its cap per channel times the channels,
-                            GB/s; 0: no cap, or not known */
-        float (*cost)[CAPO_PLAN_ALGOS]
-                     [CAPO_PLAN_PROTOS]; /* corrected us per row; -1 not available */
-        float (*links)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS]; /* the same without NCCL's factor and cap
-                                                              for Tree with Simple */
+        double tree_late_us[CAPO_PLAN_PROTOS];       /* added to Tree's all-reduce */
+        double tree_cap; /* NCCL's cap per channel of Tree times the channels, GB/s; 0: not known */
+        /* corrected us per row, -1 not available; the same without factor and cap for Tree Simple */
+        float (*cost)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS],
+                (*links)[CAPO_PLAN_ALGOS][CAPO_PLAN_PROTOS];
         char why_not[256];            /* why bandwidths were not corrected; "": they were */
         struct fragment_views *views; /* what fragment_model_reorder() needs */
 };

@@ -11,18 +11,15 @@ struct fragment_machine {
         const char *tools, *libnccl, *topo,
                 *platform;             /* as in struct capo_plan_question; one file for all nodes */
         const struct capo_topology *t; /* the same machine, parsed */
-        int domain; /* machines that share an NVLink domain (MNNVL); 0: NVLink does not leave the
-                       machine */
-        const struct capo_topology
-                *tray; /* `t` is a domain of these machines (fragment_trays.h); else NULL */
+        int domain;                    /* machines that share an NVLink domain (MNNVL); 0: none */
+        const struct capo_topology *tray; /* `t` is a domain of these; else NULL */
 };
 
 struct fragment_advice;
 
 struct fragment_nccl {
         int version; /* 22809; 0: not asked, with the reason in why_not */
-        int nodes;   /* as NCCL counts them: a machine whose parts are not connected by NVLink may
-                        count as two */
+        int nodes;   /* as NCCL counts them: parts that NVLink does not connect may be two */
         struct fragment_nccl_row {
                 double gbs; /* algorithm bandwidth by NCCL's model at 1 GiB; negative: not known */
                 char what[40]; /* "Ring Simple 4 ch" */

@@ -20,8 +20,7 @@
 /* What made a time; samples of different makes are never compared with each other. */
 enum capo_make {
         CAPO_MAKE_UNKNOWN,
-        CAPO_MAKE_LOOP,   /* nccl-tests: wall clock around many calls and a synchronisation, divided
-                             by their number */
+        CAPO_MAKE_LOOP,   /* nccl-tests: wall clock around many calls, divided by their number */
         CAPO_MAKE_CPU,    /* nccl-tests -C: the host's time to enqueue */
         CAPO_MAKE_GRAPH,  /* nccl-tests -G: as LOOP, the calls replayed from a CUDA graph */
         CAPO_MAKE_EVENT,  /* one call between two CUDA events */
@@ -35,27 +34,25 @@ enum capo_place { CAPO_PLACE_UNKNOWN, CAPO_PLACE_OUT, CAPO_PLACE_IN };
 
 /* What is common to the samples of one program run, or of one communicator of a recorded job. */
 struct capo_trial {
-        char *source;    /* file, as the user named it */
-        unsigned line;   /* where the run begins there; 0 for binary files */
-        char layout[48]; /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8"; ""
-                            when not recorded */
-        char gpu[48];    /* "H100 80GB HBM3"; "" when not recorded */
-        uint32_t nccl;   /* ncclGetVersion's number; 0 when not recorded */
-        int n_ranks;     /* 0 when not recorded */
-        int n_nodes;     /* 0 when not recorded */
+        char *source;  /* file, as the user named it */
+        unsigned line; /* where the run begins there; 0 for binary files */
+        /* "" and 0: not recorded */
+        char layout[48]; /* ranks per node as core/base/layout.h prints it: "4", "3+5", "10x8" */
+        char gpu[48];    /* "H100 80GB HBM3" */
+        uint32_t nccl;   /* ncclGetVersion's number */
+        int n_ranks, n_nodes;
         uint32_t iterations; /* calls averaged in one time; 1 for single calls */
-        /* What decides whether runs can be compared; "" not recorded. */
+        /* what decides whether runs can be compared */
         char hosts[64];  /* by name, shortened with a check sum where there are many */
-        char driver[32]; /* "CUDA 12.4", what the GPU driver supports at most; or as the user named
-                            it to a store */
+        char driver[32]; /* "CUDA 12.4", its highest version; or as the user named it to a store */
         char settings[128]; /* "KEY=VALUE ...", other NCCL_* */
         char tuner[32];     /* a tuner plugin that is neither NCCL's own nor capo's */
         struct capo_stamp {
                 int64_t at; /* seconds since 1970; 0 when not recorded */
                 bool local; /* in a time zone that is not recorded */
         } began;
-        char job[48]; /* the launcher's id of the job; "" when not recorded */
-        char uid[12]; /* number of the user; "" when not recorded */
+        char job[48]; /* the launcher's id of the job */
+        char uid[12]; /* number of the user */
         /* How it is labelled: for capo fit --runs, and for profiles/fit/fit_guard.c. */
         char why[96]; /* who said what was forced, or why the run takes no part */
         bool left_out;
@@ -78,8 +75,7 @@ struct capo_sample {
         uint8_t place;  /* enum capo_place */
         uint8_t type;   /* ncclDataType_t, 255 unknown */
         uint8_t op;     /* ncclRedOp_t, 255 none or unknown */
-        uint8_t want; /* enum capo_algo << 4 | enum capo_proto that was forced; 0 parts were left to
-                         NCCL */
+        uint8_t want;   /* enum capo_algo << 4 | enum capo_proto that was forced; 0: left to NCCL */
         uint8_t want_channels;
         uint8_t ran;          /* the same, of what ran; 0 parts are not known */
         uint8_t ran_channels; /* 0 not known */
@@ -97,8 +93,7 @@ struct capo_samples {
         size_t n;
         struct capo_trial *runs;
         size_t n_runs;
-        char **notes; /* one line each, for the user: runs rejected and why, rows cut, sizes skipped
-                       */
+        char **notes; /* for the user: runs rejected and why, rows cut, sizes skipped */
         size_t n_notes;
         size_t n_rejected; /* runs */
         size_t n_files;
@@ -126,24 +121,21 @@ struct capo_label {
 };
 
 /** capo_import() - read one input, of any format capo knows
- * @path:  a file, or a folder: then every regular file in it and below that is not hidden; in a
- *         folder, files that cannot be read are noted, and the others are used
+ * @path:  a file, or a folder: every regular file in it and below that is not hidden; those that cannot
+ *         be read are noted
  * @label: what the user says about it, or NULL
- * @set:   samples, runs and notes are appended; zero-initialised before the first call; freed by
- *         capo_samples_free(). A file of the same content as one before, with the same label, is
- *         noted and not counted again
- * @error: one line, "file:line: expected ..., found ..."; at least 256 bytes are wise
+ * @set:   zero at first; it grows, also on errors; freed by capo_samples_free(). A file of the same
+ *         content and label as one before is noted and not counted again
+ * @error: one line, "file:line: expected ..., found ..."
  *
- * Return: 0; -EINVAL when an input is malformed, of no known format, or contradicts itself or
- * @label; -ENODATA when it is well-formed but holds no measurement (or only rejected runs: the
- * notes say why); another negative errno when it cannot be read. @set may have grown even so. */
+ * Return: 0; -EINVAL: malformed, of no known format, or contradicts itself or @label; -ENODATA: no
+ * measurement, or only rejected runs (the notes say why); another negative errno: cannot be read. */
 int capo_import(const char *path, const struct capo_label *label, struct capo_samples *set,
                 char *error, size_t room);
 
-/** capo_import_more() - capo_import() of one input of several. The ranks of a job time the same
- * calls, and their files may be inputs of their own (logs named one by one): capo's logs and
- * Inspector's records are put off, to be read together by capo_import_end(). Rank by rank they
- * would pass for repeats of each other. */
+/** capo_import_more() - capo_import() of one input of several. capo's logs and Inspector's records are
+ * put off, to be read together by capo_import_end(): the ranks of a job time the same calls, and file by
+ * file they would pass for repeats. */
 int capo_import_more(const char *path, const struct capo_label *label, struct capo_samples *set,
                      char *error, size_t room);
 
@@ -156,9 +148,8 @@ struct capo_job;
 int capo_import_job(const struct capo_job *job, const struct capo_label *label,
                     struct capo_samples *set, char *error, size_t room);
 
-/** capo_import_end() - samples of what capo_import_more() has put off, inputs of one label
- * together. Return: as capo_import(), the first error; an input of logs without measurements is
- * noted where another has some. */
+/** capo_import_end() - samples of what capo_import_more() has put off. Return: as capo_import(), the first
+ * error; an input of logs without measurements is noted where another has some. */
 int capo_import_end(struct capo_samples *set, char *error, size_t room);
 
 void capo_samples_free(struct capo_samples *set);

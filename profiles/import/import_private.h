@@ -17,8 +17,7 @@ struct capo_late {
         struct inspector *records;
 };
 
-/** capo_late_of() - what waits with the label of @in, added if new; NULL: no memory. Valid until
- * the next call. */
+/** capo_late_of() - what waits with the label of @in, added if new. Valid until the next call. */
 struct capo_late *capo_late_of(struct capo_input *in);
 
 /** capo_late_count() - number of logs and records that wait. */
@@ -85,15 +84,14 @@ const struct capo_decision *capo_nccl_log_ran(struct capo_nccl_log *log, unsigne
  * several. */
 unsigned capo_nccl_log_call(struct capo_nccl_log *log);
 
-/** capo_nccl_log_forced() - what the tuning table says was forced for all-reduce
+/** capo_nccl_log_forced() - what the tuning table says was forced for all-reduce: algo << 4 | proto; a
+ * part that is 0 was not
+ * @several: NCCL could choose among some, but not all
  *
- * NCCL_ALGO and NCCL_PROTO zero the bandwidth of what they exclude when the communicator is made
- * (NCCL src/graph/tuning.cc), and Ring and Tree, LL and Simple are never absent by themselves for
- * all-reduce on two ranks or more. So a table without Ring or without Tree tells what NCCL_ALGO
- * was, one without LL or Simple what NCCL_PROTO was.
+ * NCCL_ALGO and NCCL_PROTO zero the bandwidth of what they exclude (NCCL src/graph/tuning.cc). Ring and
+ * Tree, LL and Simple are never absent by themselves for all-reduce on two ranks or more.
  *
- * Return: true: there is a table with all-reduce. @forced is then algo << 4 | proto; a part that is
- * 0 was not forced. @several: NCCL could choose among some, but not all. */
+ * Return: is there a table with all-reduce? */
 bool capo_nccl_log_forced(const struct capo_nccl_log *log, uint8_t *forced, bool *several);
 
 void capo_nccl_log_free(struct capo_nccl_log *log);

@@ -39,46 +39,37 @@ static void strip_colours(char *line)
 /* Length of the prefix that a launcher or a container's log driver put before the text; 0: none. */
 static int measure_prefix(const char *line)
 {
-        int n = 0, stamp = 0, zone;
-        unsigned a, b, c;
+        static const char *const forms[] = {
+                "[%*u,%*u]<std%*[a-z]>:%n",                 /* Open MPI --tag-output */
+                "[prterun-%*[^]@]@%*u,%*u]<std%*[a-z]>:%n", /* "[prterun-node1-4711@1,0]<stdout>: " */
+                "[pod/%*[^]]]%n",                           /* kubectl logs --prefix */
+                "[default%*u]:%n",                          /* torchrun */
+                "[rank%*u]:%n",
+                "(%*[A-Za-z0-9_.:] pid=%*u,%*[^)])%n", /* Ray: "(worker pid=123, ip=10.0.0.1)" */
+                "(%*[A-Za-z0-9_.:] pid=%*u)%n",
+        };
+        int n = 0, stamp = 0, zone = 0;
 
         if (*line == '[' && isdigit((unsigned char)line[1]) && strnlen(line, 6) == 6 &&
             line[5] == '-') { /* "[2025-11-20 ...] " */
                 n = measure_prefix(line + 1);
                 return n && line[1 + n] == ']' ? 2 + n : 0;
         }
-        if (*line != '[' && *line != '(' &&
-            !(isdigit((unsigned char)*line) && strnlen(line, 5) == 5 && line[4] == '-'))
-                return 0;
-        /* Open MPI --tag-output: "[1,0]<stdout>:", from release 5 on
-         * "[prterun-node1-4711@1,0]<stdout>: " */
-        if (sscanf(line, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
-                return n;
-        if (sscanf(line, "[prterun-%*[^]@]@%u,%u]<std%*[a-z]>:%n", &a, &b, &n) == 2 && n)
+        for (size_t i = 0; (*line == '[' || *line == '(') && i < N_ELEMENTS(forms) && !n; i++)
+                sscanf(line, forms[i], &n);
+        if (!isdigit((unsigned char)*line) || strnlen(line, 5) < 5 || line[4] != '-')
                 return n;
         /* ISO time (Kubernetes, Slurm, journals), then for containers the stream: "stdout F" */
-        if (sscanf(line, "%4u-%2u-%2u%*1[T ]%*2u:%*2u:%*2u%n", &a, &b, &c, &stamp) == 3 && stamp) {
-                stamp += (int)strspn(line + stamp, ".,0123456789");
-                zone = 0;
-                if (line[stamp] == 'Z')
-                        zone = 1;
-                else if (line[stamp] == '+' && strspn(line + stamp + 1, "0123456789:") >= 4)
-                        zone = 1 + (int)strspn(line + stamp + 1, "0123456789:");
-                n = 0;
-                sscanf(line + stamp + zone, " std%*[a-z] %*1[FP]%n", &n);
-                return strchr(" ]", line[stamp + zone]) ? stamp + zone + n : 0; /* or its end */
-        }
-        /* kubectl logs --prefix: "[pod/name/container]"; torchrun: "[default0]:"; "[rank0]:" */
-        if (sscanf(line, "[pod/%*[^]]]%n", &n) == 0 && n)
-                return n;
-        if ((sscanf(line, "[default%u]:%n", &a, &n) == 1 ||
-             sscanf(line, "[rank%u]:%n", &a, &n) == 1) &&
-            n)
-                return n;
-        /* Ray: "(worker pid=123, ip=10.0.0.1)" */
-        if (sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u,%*[^)])%n", &a, &n) == 1 && n)
-                return n;
-        return sscanf(line, "(%*[A-Za-z0-9_.:] pid=%u)%n", &a, &n) == 1 && n ? n : 0;
+        sscanf(line, "%*4u-%*2u-%*2u%*1[T ]%*2u:%*2u:%*2u%n", &stamp);
+        if (!stamp)
+                return 0;
+        stamp += (int)strspn(line + stamp, ".,0123456789");
+        if (line[stamp] == 'Z')
+                zone = 1;
+        else if (line[stamp] == '+' && strspn(line + stamp + 1, "0123456789:") >= 4)
+                zone = 1 + (int)strspn(line + stamp + 1, "0123456789:");
+        sscanf(line + stamp + zone, " std%*[a-z] %*1[FP]%n", &n);
+        return strchr(" ]", line[stamp + zone]) ? stamp + zone + n : 0; /* or its end */
 }
 
 /* The same for prefixes that look like other text, accepted only before known output. "host: "
@@ -119,7 +110,7 @@ static int measure_loose_prefix(const char *line)
  */
 static char *remove_tags(char *line, unsigned *task)
 {
-        unsigned a, b, number;
+        unsigned number;
         int n, gap = 0;
 
         strip_colours(line);
@@ -129,7 +120,8 @@ static char *remove_tags(char *line, unsigned *task)
         }
         for (char *p = line; (p = strchr(p, '[')); p++) {
                 n = 0;
-                if (sscanf(p, "[%u,%u]<std%*[a-z]>:%n", &a, &b, &n) != 2 || !n)
+                sscanf(p, "[%*u,%*u]<std%*[a-z]>:%n", &n);
+                if (!n)
                         continue;
                 if (p > line && p - line < 40 &&
                     isalpha((unsigned char)*line)) { /* mpirun --timestamp-output: a date */

@@ -14,8 +14,8 @@ static inline bool capo_word_is(const char *word, const char *pattern)
         return fnmatch(pattern, word, FNM_EXTMATCH) == 0;
 }
 
-/* Join @line with the lines before it that ended with a backslash; NULL: it ends with one itself,
- * and the command continues. @n: its number, or that of the first line (text_command.c). */
+/* Join @line with the lines before it that ended with a backslash; NULL: the command continues. @n: its
+ * number, or that of the first line. */
 char *capo_text_join(struct reader *r, char *line, unsigned *n);
 
 /* Is it a heading with names of algorithms or protocols, but no setting? They are set; 0: none,
@@ -34,12 +34,11 @@ char *capo_text_prompt(char *text);
 /* What follows a "capo run -- ", which records only, without an option; @text: there is none. */
 char *capo_text_recorded(char *text);
 
-/* May this command line set variables that it does not show: by a script, a file of variables, or
- * another program? */
+/* May this command line set variables that it does not show, by a script, a file or a program? */
 bool capo_text_hides(const char *text);
 
-/* Does this command line start its program in an environment that drops variables set before, as
- * ssh, "docker run" and sudo do? @set: one was exported before; else only if the line sets one. */
+/* Does this command line drop variables set before its program, as ssh, "docker run" and sudo do? @set: one
+ * was exported before; else only if the line sets one. */
 bool capo_text_drops(const char *text, bool set);
 
 /* Replace "-genv NCCL_ALGO Ring", "--env NCCL_ALGO Ring", "setenv NCCL_ALGO Ring", "NCCL_ALGO =

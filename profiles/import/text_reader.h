@@ -21,8 +21,7 @@ struct block {
         uint8_t call, algo, proto, channels; /* from headers and label lines */
         bool auto_said;                      /* ALGO=auto or PROTO=auto: NCCL chose */
         bool command;          /* its command line was read: variables not set there are not set */
-        unsigned unsure_line;  /* a line that says something about forced settings, but not in the
-                                  grammar */
+        unsigned unsure_line;  /* says something about forced settings, but not in the grammar */
         unsigned heading_line; /* "### LL128": names something that may be forced ... */
         uint8_t heading_algo, heading_proto; /* ... namely these; 0: not; CAPO_HEADING_SEVERAL */
         char restricted_by[32]; /* a variable that restricts NCCL's choice; "": NCCL_ALGO,
@@ -45,20 +44,17 @@ struct block {
 struct reader {
         struct capo_input *in;
         char (*hosts)[HOST_ROOM];   /* all host names of the file */
-        uint64_t hashes[MAX_HOSTS]; /* hashes of the names: logs of many hosts have a name in every
-                                       line */
-        int on_host[MAX_HOSTS];     /* the run's devices on each host; not in struct block, which is
-                                       cleared often */
+        uint64_t hashes[MAX_HOSTS]; /* of the names: logs of many hosts have a name in every line */
+        int on_host[MAX_HOSTS];     /* the run's devices; struct block is cleared often */
         int n_hosts;
         struct block block;
         char words[MAX_WORDS][40]; /* of the row being built */
         unsigned n_words, row_line;
         unsigned task;          /* the number that srun -l puts before a line */
-        unsigned labelled_line; /* line of the last run with a label that names a candidate; 0: none
-                                 */
-        unsigned standing_line; /* the same for labels that may apply to later runs too: an export,
-                                   a heading */
-        char joined[16384];     /* joined lines that end with a backslash */
+        unsigned labelled_line; /* of the last label that names a candidate; 0: none */
+        unsigned
+                standing_line; /* the same where it may hold for later runs: an export, a heading */
+        char joined[16384];    /* joined lines that end with a backslash */
         size_t n_joined;
         unsigned joined_line;
 };
