@@ -12,9 +12,9 @@
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 
-static const char *format_percent(double fraction, char *text, size_t room)
+static const char *format_percent(double fraction, char text[16])
 {
-        snprintf(text, room, fabs(fraction) < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * fraction);
+        snprintf(text, 16, fabs(fraction) < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * fraction);
         return text;
 }
 
@@ -46,8 +46,8 @@ static const char *print_gain(const struct capo_fit_series *s, int first, int la
                 half += (q->gain_hi - q->gain_lo) / 2;
                 n++;
         }
-        snprintf(text, 48, n ? "%s +- %s" : "-", format_percent(gain / n, a, sizeof a),
-                 format_percent(fmax(half / n, 0.001), b, sizeof b));
+        snprintf(text, 48, n ? "%s +- %s" : "-", format_percent(gain / n, a),
+                 format_percent(fmax(half / n, 0.001), b));
         return text;
 }
 
@@ -105,13 +105,13 @@ static void add_regret(struct cli_section *t, const struct capo_fit_series *s)
                  "losses against the best measured (leave one %s out, %u of %u sizes scored): mean "
                  "%s, worst %s",
                  r->by_run ? "run" : "size", r->n_scored, r->n_scored + r->n_unscored,
-                 format_percent(r->mean, a, sizeof a), format_percent(r->worst, b, sizeof b));
+                 format_percent(r->mean, a), format_percent(r->worst, b));
         if (!isnan(r->mean_default))
                 capo_append(text, sizeof text,
                             "; all left to NCCL: mean %s; %s NCCL's own choice: %s",
-                            format_percent(r->mean_default, a, sizeof a),
+                            format_percent(r->mean_default, a),
                             r->worst_default < 0 ? "least gain over" : "worst against",
-                            format_percent(fabs(r->worst_default), b, sizeof b));
+                            format_percent(fabs(r->worst_default), b));
         if (r->n_worse)
                 capo_append(text, sizeof text, "; slower than that beyond noise: %u", r->n_worse);
         cli_section_line(t, "%s", text);
@@ -207,30 +207,21 @@ static void add_next_measurement(struct cli_section *t, const struct capo_fit_se
         add_sweep_command(t, s, n);
 }
 
-/* "NCCL's own choice in 3 runs, Ring Simple in 3" */
-static char *print_runs(const struct capo_fit_series *s, char *text, size_t room)
-{
-        char name[56];
-
-        snprintf(text, room, "NCCL's own choice in %d run%s", s->candidates[0].n_runs,
-                 s->candidates[0].n_runs == 1 ? "" : "s");
-        for (int c = 1; c < s->n_candidates && c <= 8; c++)
-                capo_append(text, room, ", %s in %d",
-                            capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
-                            s->candidates[c].n_runs);
-        if (s->n_candidates > 9)
-                capo_append(text, room, ", %d more", s->n_candidates - 9);
-        return text;
-}
-
 /* What is compared: the runs of each, and where. */
 static void add_compared(struct cli_section *t, const struct capo_fit_series *s)
 {
-        char runs[600];
+        char runs[600], name[56];
 
-        cli_section_line(t, "compared: %s%s%s%s%s%s%s", print_runs(s, runs, sizeof runs),
-                         *s->like.hosts ? "; hosts " : "", s->like.hosts,
-                         *s->like.driver ? "; driver " : "", s->like.driver,
+        snprintf(runs, sizeof runs, "NCCL's own choice in %s",
+                 capo_text_plural((unsigned)s->candidates[0].n_runs, "run", NULL));
+        for (int c = 1; c < s->n_candidates && c <= 8; c++)
+                capo_append(runs, sizeof runs, ", %s in %d",
+                            capo_fit_candidate_text(&s->candidates[c], name, sizeof name),
+                            s->candidates[c].n_runs);
+        if (s->n_candidates > 9)
+                capo_append(runs, sizeof runs, ", %d more", s->n_candidates - 9);
+        cli_section_line(t, "compared: %s%s%s%s%s%s%s", runs, *s->like.hosts ? "; hosts " : "",
+                         s->like.hosts, *s->like.driver ? "; driver " : "", s->like.driver,
                          *s->like.settings ? "; settings " : "", s->like.settings);
 }
 
@@ -401,21 +392,6 @@ struct labels {
         size_t n;
 };
 
-static void label_text(const struct labels *l, const struct capo_trial *t, char *text, size_t room)
-{
-        struct capo_fit_candidate c = {.algo = (uint8_t)(l->first >> 44),
-                                       .proto = (uint8_t)(l->first >> 40 & 15),
-                                       .channels = (uint8_t)(l->first >> 32),
-                                       .chunk = (uint32_t)l->first};
-
-        if (t->left_out)
-                snprintf(text, room, "unknown");
-        else if (l->several)
-                snprintf(text, room, l->own ? "NCCL's and others" : "candidates");
-        else
-                capo_fit_candidate_text(&c, text, room);
-}
-
 void fit_runs(const struct capo_samples *set)
 {
         _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("l44,.r8/a,l18,.l~");
@@ -435,14 +411,23 @@ void fit_runs(const struct capo_samples *set)
         capo_table_row(t, "run\tsamples\tlabel\twhy");
         for (size_t i = 0; i < set->n_runs; i++) {
                 const struct capo_trial *run = &set->runs[i];
+                const struct labels *l = &labels[i];
                 char where[64], label[56];
                 size_t n = strlen(run->source);
 
                 snprintf(where, sizeof where, "%s%.36s:%u", n > 36 ? "..." : "",
                          run->source + (n > 36 ? n - 36 : 0), run->line);
-                label_text(&labels[i], run, label, sizeof label);
-                capo_table_row(t, "%s\t%zu\t%s\t%s%s%s", where, labels[i].n,
-                               run->left_out ? "takes no part" : label,
+                capo_fit_candidate_text(
+                        &(struct capo_fit_candidate){.algo = (uint8_t)(l->first >> 44),
+                                                     .proto = l->first >> 40 & 15,
+                                                     .channels = (uint8_t)(l->first >> 32),
+                                                     .chunk = (uint32_t)l->first},
+                        label, sizeof label);
+                capo_table_row(t, "%s\t%zu\t%s\t%s%s%s", where, l->n,
+                               run->left_out ? "takes no part"
+                               : !l->several ? label
+                               : l->own      ? "NCCL's and others"
+                                             : "candidates",
                                run->why[0] ? run->why : "the input says it",
                                run->settings[0] && !run->left_out ? "; with " : "",
                                run->left_out ? "" : run->settings);

@@ -157,9 +157,8 @@ static int check_labels(const struct capo_fit_maker *m, const struct capo_fit_se
         for (int i = 1; i < s->n_blocks; i++) {
                 const struct capo_fit_block *a = &s->blocks[i - 1], *b = &s->blocks[i];
 
-                if (a->point != b->point || a->candidate != b->candidate)
-                        continue;
-                if (a->candidate == 0 && a->ran && b->ran && a->ran != b->ran && a->run != b->run) {
+                if (a->point == b->point && a->candidate == 0 && b->candidate == 0 && a->ran &&
+                    b->ran && a->ran != b->ran && a->run != b->run) {
                         capo_size_print(s->points[a->point].bytes, size, sizeof size);
                         return capo_why(
                                 -EINVAL, fault->text, sizeof fault->text,
@@ -238,15 +237,17 @@ static bool are_halves(const struct capo_fit_series *s, int i)
                a->candidate == b->candidate && a->point == b->point;
 }
 
-/* Keep what a candidate's places differ by at each size: the mean over its runs. */
-static void keep_place_gaps(struct capo_fit_series *s)
+static void place_habit(struct capo_fit_series *s)
 {
+        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
+        double all = 0, habit;
+
+        /* keep what a candidate's places differ by at each size: the mean over its runs */
         for (int i = 0; i < s->n_points * s->n_candidates; i++)
                 s->cells[i].place_gap = NAN;
         for (int i = 1, n = 0; i < s->n_blocks; i++) {
                 double *gap =
-                        &s->cells[s->blocks[i].point * s->n_candidates + s->blocks[i].candidate]
-                                 .place_gap;
+                        &capo_fit_cell_of(s, s->blocks[i].point, s->blocks[i].candidate)->place_gap;
 
                 if (!are_halves(s, i))
                         continue;
@@ -254,14 +255,6 @@ static void keep_place_gaps(struct capo_fit_series *s)
                 *gap = isnan(*gap) ? 0 : *gap;
                 *gap += (s->blocks[i].value - s->blocks[i - 1].value - *gap) / n;
         }
-}
-
-static void place_habit(struct capo_fit_series *s)
-{
-        _cleanup_free_ double *v = xmalloc(((size_t)s->n_blocks + 1) * sizeof *v);
-        double all = 0, habit;
-
-        keep_place_gaps(s);
         for (int c = -1; c < s->n_candidates; c++) { /* -1: over all, for those with few pairs */
                 size_t n = 0;
 
@@ -309,23 +302,20 @@ static void run_habit(struct capo_fit_series *s)
                 usual = capo_median(v, n);
                 for (int d = i, next; d < end && s->blocks[d].candidate == 0;
                      d = next) { /* NCCL's choice sorts first, then by run */
+                        uint32_t run = s->blocks[d].run;
                         double own = 0;
                         bool others = false;
 
                         for (next = d; next < end && s->blocks[next].candidate == 0 &&
-                                       s->blocks[next].run == s->blocks[d].run;
+                                       s->blocks[next].run == run;
                              next++)
                                 own += s->blocks[next].value;
                         own /= next - d;
-                        for (int k = next; k < end; k++) {
-                                if (s->blocks[k].candidate == 0 ||
-                                    s->blocks[k].run != s->blocks[d].run)
+                        for (int k = next; k < end; k++)
+                                others |= s->blocks[k].candidate && s->blocks[k].run == run;
+                        for (int k = d; others && k < end; k++) {
+                                if (s->blocks[k].run != run)
                                         continue;
-                                others = true;
-                                s->blocks[k].value -= own - usual;
-                                s->blocks[k].anchor = true;
-                        }
-                        for (int k = d; others && k < next; k++) {
                                 s->blocks[k].value -= own - usual;
                                 s->blocks[k].anchor = true;
                         }

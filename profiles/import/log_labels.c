@@ -6,18 +6,9 @@
 #include "core/log/info.h"
 #include "profiles/import/log_labels.h"
 
-static const char *info_of(const struct capo_job_process *p, const char *key)
+const char *log_text(const struct capo_job_process *p, const char *key)
 {
-        const char *value = capo_job_info(p, key);
-
-        return value ? value : "";
-}
-
-static uint32_t read_release(const char *text)
-{
-        return (uint32_t)(!*text              ? 0
-                          : strchr(text, '.') ? capo_nccl_named(text)
-                                              : capo_nccl_code(atoi(text)));
+        return capo_job_info(p, key) ?: "";
 }
 
 static void read_rules(struct log_labels *labels, const char *rules)
@@ -39,21 +30,18 @@ static void read_rules(struct log_labels *labels, const char *rules)
 
 void log_labels_read(struct log_labels *labels, const struct capo_job_process *p)
 {
-        const char *algo = info_of(p, CAPO_INFO_NCCL_ALGO),
-                   *proto = info_of(p, CAPO_INFO_NCCL_PROTO), *net = info_of(p, CAPO_INFO_NCCL_NET);
+        const char *algo = log_text(p, CAPO_INFO_NCCL_ALGO),
+                   *proto = log_text(p, CAPO_INFO_NCCL_PROTO),
+                   *net = log_text(p, CAPO_INFO_NCCL_NET),
+                   *nccl = log_text(p, CAPO_INFO_NCCL_VERSION);
 
-        labels->layout = info_of(p, CAPO_INFO_LAYOUT);
-        labels->gpu = info_of(p, CAPO_INFO_GPU_NAME);
-        labels->tuner = info_of(p, CAPO_INFO_NCCL_TUNER);
-        labels->driver = info_of(p, CAPO_INFO_CUDA_DRIVER);
-        labels->job = info_of(p, CAPO_INFO_JOB);
-        labels->uid = info_of(p, CAPO_INFO_UID);
-        labels->nccl = read_release(info_of(p, CAPO_INFO_NCCL_VERSION));
+        labels->nccl =
+                (uint32_t)(strchr(nccl, '.') ? capo_nccl_named(nccl) : capo_nccl_code(atoi(nccl)));
         labels->env_algo = (uint8_t)capo_algo_find(algo);
         labels->env_proto = (uint8_t)capo_proto_find(proto);
         labels->env_several = (*algo && !labels->env_algo) || (*proto && !labels->env_proto);
         labels->settings[0] = 0;
-        capo_settings_add_all(labels->settings, info_of(p, CAPO_INFO_NCCL_SETTINGS));
+        capo_settings_add_all(labels->settings, log_text(p, CAPO_INFO_NCCL_SETTINGS));
         if (*net)
                 capo_settings_add(labels->settings, "NCCL_NET_PLUGIN", net);
         memset(labels->candidates, 0, labels->n_candidates * sizeof *labels->candidates);

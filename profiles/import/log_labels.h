@@ -11,9 +11,8 @@ struct log_want {
 
 enum { LOG_RULES = UINT16_MAX + 1 };
 
-/* Labels of one process. Texts belong to the job; "" where the log has none. */
+/* Labels of one process. */
 struct log_labels {
-        const char *layout, *gpu, *tuner, *driver, *job, *uid;
         char settings[128];
         uint32_t nccl;
         uint8_t env_algo, env_proto; /* NCCL_ALGO, NCCL_PROTO, when they name one */
@@ -26,6 +25,9 @@ struct log_labels {
                 struct log_want want;
         } candidates[LOG_RULES]; /* by rule */
 };
+
+/** log_text() - what the log of @p says under @key; "": nothing. */
+const char *log_text(const struct capo_job_process *p, const char *key);
 
 /** log_labels_read() - read the labels of @p. @labels: zero, or filled for another process. */
 void log_labels_read(struct log_labels *labels, const struct capo_job_process *p);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/xalloc.h"
+#include "core/log/info.h"
 #include "profiles/import/log_runs.h"
 
 /* How many logs of the same rank come before @m. Members are sorted by rank, then by process. */
@@ -13,12 +14,6 @@ static uint32_t copy_of(const struct capo_job_comm *comm, const struct capo_job_
                 copy += k->reported.n_ranks == m->reported.n_ranks;
         }
         return copy;
-}
-
-static bool is_of_run(const struct log_run *run, const struct capo_job_comm *comm,
-                      const struct capo_job_member *m)
-{
-        return m->reported.n_ranks == run->n_ranks && copy_of(comm, m) == run->copy;
 }
 
 void log_runs_settle(struct log_import *m)
@@ -36,7 +31,8 @@ void log_runs_settle(struct log_import *m)
                 memset(ranks_on, 0, m->job->n_nodes * sizeof *ranks_on);
                 for (uint32_t k = 0; k < comm->n_members; k++)
                         ranks_on[m->job->processes[comm->members[k].process].node] +=
-                                is_of_run(&m->runs[i], comm, &comm->members[k]);
+                                comm->members[k].reported.n_ranks == m->runs[i].n_ranks &&
+                                copy_of(comm, &comm->members[k]) == m->runs[i].copy;
                 for (uint32_t k = 0; k < comm->n_members; k++) { /* by rank */
                         uint32_t h = m->job->processes[comm->members[k].process].node;
 
@@ -74,8 +70,10 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
                 .began = {.at = (int64_t)(m->process->header.t0_real_ns / 1000000000)},
                 .n_ranks = reported.n_ranks > 0 ? reported.n_ranks : 0,
                 .n_nodes = reported.n_nodes > 0 ? reported.n_nodes : 0};
+        const struct capo_job_process *p = m->process;
+        const char *driver = log_text(p, CAPO_INFO_CUDA_DRIVER);
         struct capo_layout world, layout;
-        bool have_world = labels->layout[0] && capo_layout_parse(labels->layout, &world, NULL) == 0;
+        bool have_world = capo_layout_parse(log_text(p, CAPO_INFO_LAYOUT), &world, NULL) == 0;
 
         if (have_world && reported.n_nodes <= 0 && (int)world.n_ranks == reported.n_ranks)
                 run.n_nodes = reported.n_nodes = (int)world.n_nodes;
@@ -83,18 +81,18 @@ static uint32_t new_run(struct log_import *m, const struct log_comm *c, uint32_t
                 capo_input_place(&layout, &run);
                 run.n_nodes = (int)layout.n_nodes;
         }
-        snprintf(run.gpu, sizeof run.gpu, "%.47s", labels->gpu);
-        snprintf(run.job, sizeof run.job, "%.47s", labels->job);
-        snprintf(run.uid, sizeof run.uid, "%.11s", labels->uid);
-        if (*labels->driver)
-                snprintf(run.driver, sizeof run.driver, "CUDA %.24s", labels->driver);
+        snprintf(run.gpu, sizeof run.gpu, "%.47s", log_text(p, CAPO_INFO_GPU_NAME));
+        snprintf(run.job, sizeof run.job, "%.47s", log_text(p, CAPO_INFO_JOB));
+        snprintf(run.uid, sizeof run.uid, "%.11s", log_text(p, CAPO_INFO_UID));
+        if (*driver)
+                snprintf(run.driver, sizeof run.driver, "CUDA %.24s", driver);
         memcpy(run.settings, labels->settings, sizeof run.settings);
         if (labels->sweep || labels->n_candidates)
                 snprintf(run.why, sizeof run.why, "%s",
                          labels->sweep
                                  ? "the candidates of a sweep"
                                  : "recorded under a profile: what a row chose counts as forced");
-        capo_input_tuner(&run, labels->tuner,
+        capo_input_tuner(&run, log_text(p, CAPO_INFO_NCCL_TUNER),
                          labels->sweep || labels->env_algo || labels->env_proto);
         if (capo_input_label(m->in, &run) < 0)
                 return UINT32_MAX;
