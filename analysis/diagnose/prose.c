@@ -505,7 +505,9 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
                 SAY(rest, "%s", v->next);
                 SAY(e->findings[at].next, "%.300s. Also: %.200s", one.next, rest);
         }
-        placed = !v && ((topic == CAPO_TOPIC_HANG && (find_apart(e, &one) || find_stop(e, &one))) ||
+        placed = !v && ((topic == CAPO_TOPIC_HANG &&
+                         (find_apart(e, &one) || find_case(e, topic, SPECIAL_CASES, &one) ||
+                          find_stop(e, &one))) ||
                         find_case(e, topic, N_ELEMENTS(cases), &one));
         if (!v && !placed && !said[0].score)
                 return;

@@ -110,7 +110,8 @@ static void judge_rates(struct capo_evidence *e)
                 struct capo_diagnose_finding *f = &e->findings[i];
 
                 if (v->rank != CAPO_RANK_SLOW || f == v || measured ||
-                    strncmp(f->headline, "NCCL-TESTS ", 11) != 0 || !strstr(f->headline, " GB/s"))
+                    strcmp(f->kind, "slow") != 0 || strncmp(f->headline, "NCCL-TESTS ", 11) != 0 ||
+                    !strstr(f->headline, " GB/s"))
                         continue;
                 measured = true;
                 ADD(e->findings[v - e->findings].detail, "\n%s", f->headline);
