@@ -99,10 +99,8 @@ static int count_bricks(const struct class_code *c)
 {
         int sum = 0;
 
-        for (int i = 0; i < c->n; i++) {
-                for (int j = 0; j < i; j++)
-                        sum += c->row[i][j];
-        }
+        for (int i = 0; i < c->n * c->n; i++)
+                sum += i % c->n < i / c->n ? c->row[i / c->n][i % c->n] : 0;
         return sum;
 }
 
@@ -123,7 +121,7 @@ static bool has_walk(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], int at, unsig
 /* The sizes of the connected parts, "3.2", the largest first. */
 static void list_components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *text, size_t room)
 {
-        int size[CLASS_GPUS] = {0}, n_sizes = 0;
+        int of_size[CLASS_GPUS + 1] = {0};
         unsigned seen = 0;
 
         *text = 0;
@@ -140,13 +138,11 @@ static void list_components(int n, uint8_t label[CLASS_GPUS][CLASS_GPUS], char *
                         }
                 }
                 seen |= part;
-                size[n_sizes++] = __builtin_popcount(part);
+                of_size[__builtin_popcount(part)]++;
         }
-        for (int want = n; want > 0; want--) {
-                for (int i = 0; i < n_sizes; i++) {
-                        if (size[i] == want)
-                                capo_append(text, room, "%s%d", *text ? "." : "", want);
-                }
+        for (int size = n; size > 0; size--) {
+                for (; of_size[size]; of_size[size]--)
+                        capo_append(text, room, "%s%d", *text ? "." : "", size);
         }
 }
 
@@ -251,16 +247,6 @@ static char class_letter(const struct capo_topology *t, const struct class_code 
         return others ? (char)('a' + before) : 0;
 }
 
-static uint32_t code_hash(const struct class_code *c)
-{
-        const uint8_t *p = &c->row[0][0];
-        uint32_t h = 2166136261u; /* FNV-1a */
-
-        for (size_t i = 0; i < sizeof c->row; i++)
-                h = (h ^ p[i]) * 16777619u;
-        return h ^ h >> 16;
-}
-
 /* Are all on one switch with equal links? Then all subsets of one size are alike. */
 static bool on_switch(const struct capo_topology *t, const int *gpus, int n)
 {
@@ -291,6 +277,7 @@ static void name_node(const struct capo_topology *t, const int *gpus, int n, cha
         struct class_code code;
         char base[CAPO_CLASS_ROOM], which = 0;
         bool known = t->n_gpus <= EXACT_MAX, slice = false;
+        uint32_t hash = 2166136261u; /* FNV-1a */
         int distinct = 0;
 
         for (int i = 0, k; i < n; i++) {
@@ -314,7 +301,10 @@ static void name_node(const struct capo_topology *t, const int *gpus, int n, cha
         class_words(t, gpus, n, label, base, sizeof base);
         class_code(n, label, &code);
         if (n > 2 && !known) {
-                snprintf(name, room, "%.20s/%.36s-%04x", machine, base, code_hash(&code) & 0xffff);
+                for (size_t i = 0; i < sizeof code.row; i++)
+                        hash = (hash ^ code.row[i / CLASS_GPUS][i % CLASS_GPUS]) * 16777619u;
+                snprintf(name, room, "%.20s/%.36s-%04x", machine, base,
+                         (hash ^ hash >> 16) & 0xffff);
                 return;
         }
         which = n > 2 ? class_letter(t, &code, base) : 0;

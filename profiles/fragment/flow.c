@@ -14,9 +14,7 @@ void flow_begin(struct flow *f, int n)
         f->n = n;
         f->n_arcs = 0;
         if (n > f->room_v) {
-                int *more = xrealloc(f->head, 4 * sizeof *more * (size_t)n);
-
-                f->head = more;
+                f->head = xrealloc(f->head, 4 * sizeof *f->head * (size_t)n);
                 f->room_v = n;
         }
         f->level = f->head + n;
@@ -36,11 +34,8 @@ void flow_free(struct flow *f)
 void flow_add(struct flow *f, int from, int to, int64_t cap, int64_t back)
 {
         if (f->n_arcs + 2 > f->room_a) {
-                int room = f->room_a ? 2 * f->room_a : 64;
-                struct flow_arc *more = xrealloc(f->arcs, sizeof *more * (size_t)room);
-
-                f->arcs = more;
-                f->room_a = room;
+                f->room_a = f->room_a ? 2 * f->room_a : 64;
+                f->arcs = xrealloc(f->arcs, sizeof *f->arcs * (size_t)f->room_a);
         }
         f->arcs[f->n_arcs] = (struct flow_arc){.to = to, .next = f->head[from], .cap = cap};
         f->head[from] = f->n_arcs++;

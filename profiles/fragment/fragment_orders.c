@@ -12,17 +12,15 @@
 /* Do two nodes of the allocation use the same GPUs? */
 static bool nodes_alike(const struct capo_alloc *a, int x, int y)
 {
-        int i = 0, k = 0;
+        int i = 0, k = 0, n = a->n_ranks;
 
         for (;; i++, k++) {
-                while (i < a->n_ranks && a->ranks[i].node != x)
-                        i++;
-                while (k < a->n_ranks && a->ranks[k].node != y)
-                        k++;
-                if (i == a->n_ranks || k == a->n_ranks)
-                        return i == a->n_ranks && k == a->n_ranks;
-                if (a->ranks[i].gpu != a->ranks[k].gpu)
-                        return false;
+                for (; i < n && a->ranks[i].node != x; i++)
+                        ;
+                for (; k < n && a->ranks[k].node != y; k++)
+                        ;
+                if (i == n || k == n || a->ranks[i].gpu != a->ranks[k].gpu)
+                        return i == n && k == n;
         }
 }
 

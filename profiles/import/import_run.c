@@ -8,13 +8,13 @@
 
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)
 {
-        char where[24] = "";
+        char where[24] = " ";
         va_list ap;
         size_t n;
 
         if (line)
                 snprintf(where, sizeof where, "%u: ", line);
-        n = (size_t)snprintf(in->error, in->room, "%s:%s%s", in->path, line ? "" : " ", where);
+        n = (size_t)snprintf(in->error, in->room, "%s:%s", in->path, where);
         va_start(ap, format);
         if (n < in->room)
                 vsnprintf(in->error + n, in->room - n, format, ap);
@@ -70,8 +70,6 @@ int capo_input_label(struct capo_input *in, struct capo_trial *run)
                         "contradicting labels: --nccl %s, but the input says NCCL %s",
                         capo_nccl_text(label->nccl, a, sizeof a),
                         capo_nccl_text(run->nccl, b, sizeof b));
-        if (label->nccl)
-                run->nccl = label->nccl;
         if (label->gpu[0] && run->gpu[0] && strcmp(label->gpu, run->gpu))
                 return capo_input_error(
                         in, run->line,
@@ -79,10 +77,9 @@ int capo_input_label(struct capo_input *in, struct capo_trial *run)
                         run->gpu);
         if (label->gpu[0])
                 memcpy(run->gpu, label->gpu, sizeof run->gpu);
-        if (label->n_ranks)
-                run->n_ranks = label->n_ranks;
-        if (label->n_nodes)
-                run->n_nodes = label->n_nodes;
+        run->nccl = label->nccl ?: run->nccl;
+        run->n_ranks = label->n_ranks ?: run->n_ranks;
+        run->n_nodes = label->n_nodes ?: run->n_nodes;
         if (label->layout[0])
                 memcpy(run->layout, label->layout, sizeof run->layout);
         else if (label->n_ranks && label->n_nodes == 1)

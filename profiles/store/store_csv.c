@@ -15,23 +15,16 @@ void capo_csv_heads(FILE *out)
               out);
 }
 
-/* In UTC, without the Z where the zone is not known; "" not recorded. */
-static const char *print_began(const struct capo_stamp *began, char text[32])
-{
-        const time_t at = (time_t)began->at;
-        struct tm tm;
-
-        *text = 0;
-        if (at && gmtime_r(&at, &tm))
-                strftime(text, 32, began->local ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%dT%H:%M:%SZ", &tm);
-        return text;
-}
-
 int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_trial *r)
 {
         static const char *const places[] = {"", "out", "in"};
-        char nccl[16], began[32];
+        const time_t at = (time_t)r->began.at;
+        char nccl[16], began[32] = ""; /* in UTC, without the Z where the zone is not known */
+        struct tm tm;
 
+        if (at && gmtime_r(&at, &tm))
+                strftime(began, sizeof began,
+                         r->began.local ? "%Y-%m-%dT%H:%M:%S" : "%Y-%m-%dT%H:%M:%SZ", &tm);
         capo_markup_csv(out, r->source);
         fprintf(out, ",%u,%s,", r->line, r->nccl ? capo_nccl_text(r->nccl, nccl, sizeof nccl) : "");
         capo_markup_csv(out, r->gpu);
@@ -45,8 +38,7 @@ int capo_csv_sample(FILE *out, const struct capo_sample *s, const struct capo_tr
                 CAPO_PROTO_OF(s->want) ? capo_ran_proto(s->want) : "", s->want_channels,
                 CAPO_ALGO_OF(s->ran) ? capo_ran_algo(s->ran) : "",
                 CAPO_PROTO_OF(s->ran) ? capo_ran_proto(s->ran) : "", s->ran_channels,
-                capo_make_name(s->make), r->iterations, s->order, s->us, s->want_chunk,
-                print_began(&r->began, began));
+                capo_make_name(s->make), r->iterations, s->order, s->us, s->want_chunk, began);
         capo_markup_csv(out, r->job);
         fprintf(out, ",%s\n", r->uid);
         return ferror(out) ? -EIO : 0;
