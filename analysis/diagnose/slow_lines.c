@@ -588,13 +588,14 @@ static void read_rates(struct capo_evidence *e, double measured)
 /* ---- all texts ---- */
 
 /* The head of the next of several runs in one file, or its command after a prompt; behind the end of
- * one, its ranks or release. */
+ * one, its command, ranks or release. */
 static bool begins_run(const struct run *run, const char *line, size_t size)
 {
         return !strncmp(line, "# nThread ", 10) || find_heading(line, size) ||
                (run->r.ended && (!strncmp(line, "NCCL version ", 13) ||
                                  (*line == '#' && memmem(line, size, " Rank ", 6)))) ||
-               ((*line == '$' || memmem(line, size < 80 ? size : 80, "$ ", 2)) &&
+               ((*line == '$' || memmem(line, size < 80 ? size : 80, "$ ", 2) ||
+                 (run->r.ended && *line != '#')) &&
                 memmem(line, size, "_perf ", 6));
 }
 

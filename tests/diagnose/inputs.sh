@@ -363,4 +363,12 @@ expect 3 'CUDA fails in nccl-tests, in its own call' -- cuda.txt
 # a command is no sentence about what works
 echo '$ NCCL_ALGO=Ring ./sendrecv_perf -b 16M works' >command.txt
 "$capo" diagnose command.txt | grep -q 'THE JOB WORKS' && { echo 'a command was read as a sentence'; bad=1; }
+# two runs in one file, each behind its command without a prompt
+ran() {
+        printf '%s\n' "mpirun -np 2 $1 ./build/all_reduce_perf -b 1G -e 1G" '# nThread 1 nGpus 1 minBytes 1073741824 maxBytes 1073741824' \
+                "  1073741824     268435456     float     sum      -1   1000   $2   $2      0   1000   $2   $2      0" \
+                '# Out of bounds values : 0 OK' "# Avg bus bandwidth    : $2"
+}
+{ ran '' 20.1; ran '-x NCCL_IB_ECE_ENABLE=0' 190.1; } >two.txt
+expect 1 'THE SAME TEST IS FASTER WITH NCCL_IB_ECE_ENABLE=0' -- two.txt
 exit $bad
