@@ -253,8 +253,7 @@ static void accuse_missing_half(const struct hang_graph *g, struct capo_hang_ver
         const struct hang_node *owing = NULL;
         uint32_t n = 0;
 
-        for (uint32_t i = 0; i < v->n_steps; i++) {
-                uint32_t on;
+        for (uint32_t i = 0, on; i < v->n_steps; i++) {
                 const struct hang_node *node = next_of(g, v->steps[i].process, &on);
 
                 if (node && node->kind == CAPO_HANG_P2P &&
@@ -374,9 +373,8 @@ static void read_graph(const struct capo_hang_job *job, bool lenient, uint64_t u
                        struct capo_hang_verdict *v, bool *stands)
 {
         _cleanup_(capo_hang_graph_finish) struct hang_graph g = {0};
-        const struct hang_node *differ = NULL, *unseen = NULL;
-        uint32_t circle = CAPO_HANG_NONE;
-        bool absent = false;
+        const struct hang_node *differ = NULL, *unseen;
+        const bool *in;
 
         capo_hang_graph(job, lenient, until_ns, &g);
         *v = (struct capo_hang_verdict){.kind = CAPO_HANG_HEALTHY,
@@ -391,23 +389,18 @@ static void read_graph(const struct capo_hang_job *job, bool lenient, uint64_t u
                         v->differed_comm = i;
                 }
         }
-        for (uint32_t k = 0; k < g.n_nodes; k++) {
-                if (g.nodes[k].mismatch && g.nodes[k].n_in &&
-                    (!differ || g.nodes[k].n_in > differ->n_in))
-                        differ = &g.nodes[k];
-                if (g.nodes[k].unseen && !g.nodes[k].n_on && g.nodes[k].n_in)
-                        unseen = &g.nodes[k];
+        for (const struct hang_node *n = g.nodes; n < g.nodes + g.n_nodes; n++) {
+                if (n->mismatch && n->n_in && (!differ || n->n_in > differ->n_in))
+                        differ = n;
         }
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                if (g.waits_for[i] && !g.leads_out[i] && circle == CAPO_HANG_NONE)
-                        circle = i;
-                absent |= capo_hang_ends(&g, i);
-        }
+        unseen = LAST_OF(n, g.nodes, g.n_nodes, n->unseen && !n->n_on && n->n_in);
+        in = FIRST_OF(of, g.waits_for, job->n_processes, *of && !g.leads_out[of - g.waits_for]);
         if (differ)
                 judge_mismatch(&g, differ, v);
-        else if (circle != CAPO_HANG_NONE)
-                judge_circle(&g, circle, v);
-        else if (absent)
+        else if (in) /* a circle, or leads into one */
+                judge_circle(&g, (uint32_t)(in - g.waits_for), v);
+        else if (ANY_OF(of, g.wanted, job->n_processes,
+                        capo_hang_ends(&g, (uint32_t)(of - g.wanted))))
                 judge_absent(&g, v);
         else if (unseen)
                 set_subject(v, job, unseen), v->kind = CAPO_HANG_UNDECIDED;
