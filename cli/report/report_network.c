@@ -204,7 +204,8 @@ static void add_links(const struct capo_page *r, struct cli_page *page)
         for (size_t i = 0; i < f->n_links; i++) {
                 const struct capo_fabric_link *l = &f->links[i];
 
-                sample = l->domain->sample ?: sample;
+                if (l->domain->sample)
+                        sample = l->domain->sample;
                 if (!l->ops && !r->all && !strcmp(l->domain->provider, "shm"))
                         continue; /* an opened but unused domain of shared memory is no idle NIC */
                 if (shown++ < LINKS_SHOWN || r->all)
