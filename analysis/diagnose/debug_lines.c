@@ -687,10 +687,10 @@ static void judge_creations(struct debug *d)
                 }
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "birth", "unsure");
                 SAY(f->headline,
-                    "A COMMUNICATOR OF %d RANKS: lines of %u rank%s begin its creation, no line ends it",
+                    "A COMMUNICATOR OF %d RANKS: lines of %u rank%s begin its creation, none reports Init COMPLETE",
                     c->n_ranks, n, n == 1 ? "" : "s");
                 if (n_list)
-                        SAY(f->detail, "no line of %s", capo_rank_list(list, n_list, ranks));
+                        SAY(f->detail, "no such line of %s", capo_rank_list(list, n_list, ranks));
                 SAY(f->next,
                     "%s: NCCL_DEBUG=INFO, NCCL_DEBUG_SUBSYS=INIT,BOOTSTRAP,NET,P2P, and stacks of all ranks",
                     n_list ? "the lines of these ranks, or that there are none"

@@ -478,7 +478,7 @@ static const char *const asks[] = {
                 "where does the time go? capo run, then capo report; NCCL_DEBUG=INFO: the transport of each channel (P2P, SHM, NET/IB, NET/Socket); "
                 "nccl-tests on the same GPUs, then capo expect FILE",
         [CAPO_TOPIC_ERROR] =
-                "the first error in time of all ranks, above the last traceback; the same run with NCCL_DEBUG=INFO",
+                "if it failed: the first error in time of all ranks, above the last traceback; if it hangs: stacks of all ranks (py-spy dump --pid PID); the same run with NCCL_DEBUG=INFO",
 };
 
 void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding *v)
@@ -517,11 +517,7 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
         }
         if (!v && !placed) {
-                SAY(f->headline, "NOT DECIDED, but the text says what makes a difference%s",
-                    topic == CAPO_TOPIC_HANG    ? " to the hang"
-                    : topic == CAPO_TOPIC_SLOW  ? " to the speed"
-                    : topic == CAPO_TOPIC_ERROR ? " to the error"
-                                                : "");
+                SAY(f->headline, "NOT DECIDED: see what the text itself says");
                 SAY(f->next, "%s", step < N_ELEMENTS(steps) ? steps[step].next : asks[topic]);
         } else if (step < STEP_RELEASE && placed)
                 SAY(f->next, "%s", steps[step].next);

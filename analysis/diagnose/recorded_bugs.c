@@ -82,7 +82,7 @@ char *capo_bug_fixed(const struct capo_known_bug *bug, char *text)
 {
         char release[16];
 
-        snprintf(text, 32, bug->of == CAPO_BUG_MACHINE ? "a setting" : "no fix known");
+        snprintf(text, 32, bug->of == CAPO_BUG_MACHINE ? "a setting" : "no fix known to capo");
         if (bug->fixed < CAPO_NCCL_LAST)
                 snprintf(text, 32, "fixed in %s",
                          capo_nccl_text((uint32_t)bug->fixed, release, sizeof release));

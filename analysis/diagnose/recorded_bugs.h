@@ -29,7 +29,7 @@ int capo_recorded_bugs(const struct capo_job *job, unsigned effects, const char 
  * all rows. Return: @text. */
 char *capo_bug_text(const struct capo_known_bug *bug, char *text, size_t room);
 
-/** capo_bug_fixed() - "fixed in 2.28.7", "no fix known", "a setting". @text: 32 bytes. */
+/** capo_bug_fixed() - "fixed in 2.28.7", "no fix known to capo", "a setting". @text: 32 bytes. */
 char *capo_bug_fixed(const struct capo_known_bug *bug, char *text);
 
 /** capo_page_bugs() - add problems to @page: bugs that corrupt data or make the job slow; if a

@@ -28,8 +28,7 @@ static void tell_causes(struct capo_evidence *e, const struct capo_expected_shap
                 struct capo_diagnose_finding place = {.n_marks = 0};
 
                 capo_evidence_find(e, causes[i].proof, false, &place);
-                ADD(f->detail, "\n%s %s: %s", i ? "or because" : "likely because", causes[i].text,
-                    place.detail);
+                ADD(f->detail, "\ncheck whether %s: %s", causes[i].text, place.detail);
                 capo_finding_mark(f, place.marks[0]);
                 if (i == 0)
                         SAY(f->next, "%s", causes[i].next);
@@ -41,7 +40,7 @@ static void tell_causes(struct capo_evidence *e, const struct capo_expected_shap
         SAY(f->missing,
             "why: these lines do not show it. Collect NCCL_DEBUG=INFO NCCL_DEBUG_SUBSYS=INIT,GRAPH,NET of this run, nvidia-smi topo -m");
         if (n)
-                SAY(f->next, "perhaps %s: %s", causes[0].text, causes[0].next);
+                SAY(f->next, "check whether %s: %s", causes[0].text, causes[0].next);
 }
 
 /* Is what @run measured normal? Its finding @f then says so. */
