@@ -191,10 +191,11 @@ static bool explains_finding(const struct capo_evidence *e,
                 return cause->rank >= CAPO_RANK_UNDECIDED && !is_kind(cause, "cancelled") &&
                        !is_kind(cause, "time-limit") && !is_kind(cause, "error") &&
                        (other || is_earlier(e, cause, f));
-        /* what works was created, and needs no port that is down */
-        if (is_kind(f, "birth") ||
-            (is_kind(f, "undecided") && e->texts[f->marks[0].text].n[CAPO_EVIDENCE_NODE] &&
-             !e->texts[f->marks[0].text].n[CAPO_EVIDENCE_WATCHDOG]))
+        /* what works was created, and needs no port that is down; line 0: a test that measured
+         * nothing, beside one that ended */
+        if (is_kind(f, "birth") || (is_kind(f, "undecided") && f->marks[0].line &&
+                                    e->texts[f->marks[0].text].n[CAPO_EVIDENCE_NODE] &&
+                                    !e->texts[f->marks[0].text].n[CAPO_EVIDENCE_WATCHDOG]))
                 return cause->rank == CAPO_RANK_HEALTHY ||
                        (cause->rank == CAPO_RANK_SLOW && strcmp(cause->sure, "unsure") != 0);
         if (is_kind(f, "crash")) /* on what had failed before */

@@ -235,7 +235,8 @@ static void judge_run(struct capo_evidence *e, const struct run *run)
                 SAY(f->headline, "NCCL-TESTS STOPPED AT AN ERROR");
         } else {
                 capo_finding_is(f, CAPO_RANK_UNDECIDED, "undecided", "unsure");
-                SAY(f->headline, "NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
+                SAY(f->headline,
+                    "A RUN OF NCCL-TESTS DID NOT COME TO ITS END, or its output was cut");
                 if (!capo_evidence_has("NCCL INFO", e))
                         SAY(f->missing, "the same run with NCCL_DEBUG=INFO");
                 SAY(f->next,

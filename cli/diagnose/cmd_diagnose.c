@@ -76,7 +76,7 @@ static void judge_rate(struct capo_evidence *e, const struct capo_tests_run *run
         } else if (row.by != CAPO_BY_PUBLIC && row.measured < FAR_BELOW * row.normal) {
                 capo_finding_is(f, CAPO_RANK_SLOW, "slow", shape.nvlink ? "likely" : "unsure");
                 SAY(f->headline,
-                    "NCCL-TESTS REACHES %.4g OF %.4g GB/s, which the links of these GPUs carry",
+                    "NCCL-TESTS REACHES %.4g GB/s; the links of such a GPU carry at most %.4g",
                     row.measured, row.normal);
                 tell_causes(e, &shape, &row, f);
         } else if (row.verdict == CAPO_EXPECTED_LOW || row.verdict == CAPO_EXPECTED_NOT_NORMAL) {
