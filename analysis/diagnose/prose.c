@@ -314,7 +314,7 @@ static bool find_stop(const struct capo_evidence *e, struct capo_diagnose_findin
                         for (size_t s = found ? found - 1 : 0; s < N_ELEMENTS(stops); s++) {
                                 if (!capo_line_has(line, stops[s].words))
                                         continue;
-                                SAY(f->headline, "NOT DECIDED WHY: THE JOB STOPS %s",
+                                SAY(f->headline, "NOT DECIDED WHY: THE OUTPUT ENDS %s",
                                     stops[s].headline);
                                 SAY(f->next, "%s", stops[s].next);
                                 capo_quote(line, f->detail, sizeof f->detail);

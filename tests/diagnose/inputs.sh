@@ -174,7 +174,7 @@ expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 
 # no line decides: where the job stops, and what the person says
 expect 3 'THE LAST LINES OF THE RANKS DIFFER.*batch 87 Loss.*batch 88 start' -- "$reports/validation-one-batch-more"
-expect 3 'THE JOB STOPS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
+expect 3 'THE OUTPUT ENDS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
 expect 3 'see what the text itself says.*zero0.*ZeRO-3 gathers all parameters' -- "$reports/zero3-over-10g"
 expect 3 'WHERE THE SERVER CREATES.*NVLINK_MODE=force_off.*NCCL_P2P_DISABLE=1 once' -- "$reports/two-5090-nccl-stop"
 
@@ -192,7 +192,7 @@ expect 3 'NCCL reports a system error' -- works.md
 printf '%s\n' 'The job is stuck at the end of the first epoch.' '多卡训练，程序输出后就没有动静了' >epoch.md
 expect 3 'A QUESTION OF A STOP AND OF EPOCHS.*the text says: The job is stuck' -- epoch.md
 printf '%s\n' 'Multi-node training stops at the start.' 'initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/4' 'initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/4' >member.md
-expect 3 'STOPS AT THE RENDEZVOUS' -- member.md
+expect 3 'ENDS AT THE RENDEZVOUS' -- member.md
 tail -2 member.md >>member.md
 expect 1 'RANKS 0, 1 OF 4 START TWICE, AND NO LINE IS OF ranks 2, 3' -- member.md
 printf '%s\n' 'Why is tensor_parallel_size 2 slower than a single card?' >tp.md
