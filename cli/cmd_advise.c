@@ -2,13 +2,11 @@
 /* capo advise: predicts the effect of a framework's bucket size, from a recording. */
 
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/base/cli_job.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "analysis/steps/job_steps.h"
-#include "core/base/size.h"
 #include "profiles/fit/advise.h"
 
 /* One unit for a whole table of times below a second. */

@@ -15,7 +15,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
-#include "core/base/size.h"
 #include "core/base/xalloc.h"
 
 enum { HEAD = 64 };

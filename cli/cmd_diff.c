@@ -12,8 +12,6 @@
 #include "cli/diff_steps.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "analysis/report/job_diff.h"
 
 enum { ROWS_SHOWN = 20 };

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo export: writes any measurements that capo can read as one flat CSV. */
 
-#include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_output.h"
 

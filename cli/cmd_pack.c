@@ -9,7 +9,6 @@
 #include "capo/msg.h"
 #include "cli/base/cli.h"
 #include "cli/base/cli_screen.h"
-#include "core/base/size.h"
 
 struct pack {
         bool all, undo, list;

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo store: keeps measurements across runs, clusters and releases. */
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"

@@ -13,7 +13,6 @@
 #include "cli/diff_files.h"
 #include "analysis/log/pack.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 #include "profiles/fit/fit.h"
 #include "core/base/nccl_release.h"
 

@@ -2,10 +2,8 @@
 #include "analysis/job/figures.h"
 #include "analysis/report/job_diff.h"
 #include "analysis/report/job_judge.h"
-#include "analysis/steps/job_steps.h"
 #include "cli/diff_steps.h"
 #include "core/base/order.h"
-#include "core/base/text.h"
 
 struct side {
         double p50, nccl;

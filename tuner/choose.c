@@ -4,7 +4,6 @@
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
-#include "capo/msg.h"
 #include "core/base/calls.h"
 #include "tuner/chain.h"
 #include "tuner/choose.h"

@@ -18,7 +18,6 @@
 #include "capo/collectives.h"
 #include "core/base/calls.h"
 #include "tuner/chunk.h"
-#include "tuner/nccl_plugin.h"
 
 #define TRAFFIC_MIN 32768u /* MinTrafficPerChannel */
 

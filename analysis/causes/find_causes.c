@@ -6,10 +6,8 @@
  */
 #include <sys/param.h>
 
-#include "core/base/gpu_clocks.h"
 #include "core/base/clock_reasons.h"
 #include "core/base/order.h"
-#include "core/base/text.h"
 #include "analysis/causes/find_causes.h"
 #include "analysis/job/figures.h"
 

@@ -9,7 +9,6 @@
  *
  * Operators, roots and streams are not in the dump: the collectives of a group are treated as one
  * queue, and single sends and receives as one queue per peer. */
-#include <jansson.h>
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"

@@ -16,7 +16,6 @@
 #include "core/base/order.h"
 #include "core/base/text.h"
 #include "core/base/xalloc.h"
-#include "core/log/info.h"
 
 /* The last calls of one log. A few older ones are kept for each communicator, because another
  * thread of the process may have made all of the last ones. */

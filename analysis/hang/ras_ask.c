@@ -2,7 +2,6 @@
 /* A client for RAS. Time and size of all it reads are limited; an answer from something else is
  * refused at its first line. */
 #include <netdb.h>
-#include <sys/socket.h>
 
 #include "core/base/clock.h"
 #include "core/base/xalloc.h"

@@ -3,7 +3,6 @@
  * chooses algorithm, protocol and channels on each rank from that rank's tuner and settings, and
  * never compares them. Ranks with different choices send data that no rank receives. */
 #include "core/base/among.h"
-#include "core/base/xalloc.h"
 #include "analysis/hang/hang_judge.h"
 #include "analysis/hang/hang_play.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 #include "analysis/job/figures.h"
-#include "core/base/util.h"
 
 char *capo_text_count(uint64_t n, char *text)
 {

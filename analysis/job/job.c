@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/among.h"
 #include "core/base/calls.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/job.h"

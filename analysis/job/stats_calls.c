@@ -6,7 +6,6 @@
 #include "capo/frame_types.h"
 #include "core/base/among.h"
 #include "core/base/calls.h"
-#include "core/base/xalloc.h"
 #include "analysis/job/reading.h"
 
 /* Communicators that are compared: of at most so many ranks; in so many bytes for all, 28 of 65,536

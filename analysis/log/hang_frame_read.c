@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/log/info.h"
 #include "core/log/unfinished.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/log/info_read.h"

@@ -3,8 +3,6 @@
  * where the bad one says it ends (the common case), then at every multiple of 8. Each place that
  * looks like a frame header costs a checksum, so the bytes spent on it are limited to a multiple of
  * the file size: no file can make the reader slow. */
-#include <fcntl.h>
-#include <math.h>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>

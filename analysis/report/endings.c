@@ -6,7 +6,6 @@
 #include "analysis/report/page_kinds.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "core/log/unfinished.h"
 #include "analysis/job/figures.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/order.h"
-#include "core/base/text.h"
 #include "analysis/log/fabric_read.h"
 #include "analysis/report/late_cause.h"
 #include "analysis/job/figures.h"

@@ -7,7 +7,6 @@
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/job/skew_follow.h"

@@ -5,7 +5,6 @@
 
 #include "analysis/report/page_kinds.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/job_judge.h"

@@ -3,7 +3,6 @@
 
 #include "capo/collectives.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"

@@ -3,7 +3,6 @@
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "analysis/job/figures.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/asked.h"

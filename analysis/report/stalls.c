@@ -2,7 +2,6 @@
 /* Times in which no rank made a call, far longer than usual in this job. The cause comes from what
  * capo watch wrote beside the logs at that time, else from the slow step that contains the stall.
  */
-#include <jansson.h>
 
 #include "analysis/job/figures.h"
 #include "analysis/job/stops.h"
@@ -11,7 +10,6 @@
 #include "analysis/report/stalls.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
-#include "core/base/text.h"
 #include "core/log/info.h"
 #include "core/log/unfinished.h"
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "capo/call_ids.h"
-#include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/watch/live_rows.h"
 

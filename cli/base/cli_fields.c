@@ -3,8 +3,6 @@
 
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 
 static bool exact_bytes;

@@ -5,7 +5,6 @@
 #include "cli/base/cli_table.h"
 #include "core/base/markup.h"
 #include "core/base/plain_text.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 
 /* Start column of sections beside their title. */

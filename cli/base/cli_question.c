@@ -2,7 +2,6 @@
 /* Resolves a question from the command line: what to ask, which NCCL, which GPUs; and asks it
  * without and with a tuner. */
 #include <dlfcn.h>
-#include <strings.h>
 #include <sys/wait.h>
 
 #include "capo/collectives.h"

@@ -2,7 +2,6 @@
 #include "cli/base/cli_screen.h"
 #include "cli/base/cli_table.h"
 #include "core/base/plain_text.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 
 enum { MAX_COLUMNS = 1024, WORTH = 24, FOLDED = 16, LEAST = 8 };

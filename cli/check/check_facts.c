@@ -18,7 +18,6 @@
 #include "core/base/among.h"
 #include "core/base/file.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
 #include "profiles/machine/nvml.h"
 
 extern char **environ;

@@ -3,7 +3,6 @@
  * found by then is kept. */
 #include <fcntl.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -14,7 +13,6 @@
 #include "cli/check/check.h"
 #include "profiles/machine/sysfs.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/machine/nvml.h"
 

@@ -2,7 +2,6 @@
 /* Do the libraries load here? Each is tried in a child process. Also: does the loader accept a
  * preload? */
 #include <dlfcn.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "capo/msg.h"

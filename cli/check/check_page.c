@@ -5,8 +5,6 @@
 #include "cli/base/cli_table.h"
 #include "cli/check/check.h"
 #include "cli/check/check_folder.h"
-#include "core/base/text.h"
-#include "core/base/xalloc.h"
 
 static const char *text_of(const json_t *object, const char *key)
 {

@@ -3,7 +3,6 @@
 #include "cli/base/cli_fields.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_screen.h"
-#include "core/base/text.h"
 #include "cli/doctor/doctor.h"
 
 static void add_count(char text[128], unsigned n, const char *what)

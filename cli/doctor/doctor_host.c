@@ -4,11 +4,9 @@
  * NVIDIA's troubleshooting guide for NCCL: with PCI Access Control Services (ACS), peer-to-peer
  * traffic is redirected to the root complex, which costs bandwidth or hangs. A translating IOMMU
  * does the same on bare metal. In a virtual machine ACS must be on, with ATS in the NICs. */
-#include <signal.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "core/base/util.h"
 #include "cli/doctor/doctor.h"
 #include "profiles/machine/sysfs.h"
 #include "profiles/machine/apart.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Fast network devices of the kernel, and what would leave them unused or slow. */
 #include <math.h>
-#include <strings.h>
 
 #include "core/base/text.h"
 #include "core/base/xalloc.h"

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo's own settings: unknown names, invalid values, a profile that cannot be loaded. */
-#include <strings.h>
 
 #include "capo/env.h"
 #include "capo/profile.h"
 #include "core/base/layout.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
 #include "core/base/plugin_file.h"
 #include "core/base/text.h"
 #include "core/profile/profile_find.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which plugins NCCL would load, by its search rules (core/base/plugin_file.h): tuners before 2.21
  * only by NCCL_TUNER_PLUGIN; if none was opened, from the net plugin's file. */
-#include <strings.h>
 #include <sys/stat.h>
 
 #include "core/base/file.h"

@@ -2,11 +2,9 @@
 /* What recording needs on this machine. */
 #include <libgen.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/statvfs.h>
 
 #include "capo/env.h"
-#include "core/base/file.h"
 #include "core/base/xalloc.h"
 #include "cli/doctor/doctor.h"
 #include "profiles/machine/elf_file.h"

@@ -2,7 +2,6 @@
 /* Judges settings for one NCCL release. doctor_settings.def has which release reads which variable;
  * this file has variables whose value, or combination with others, can be wrong. NCCL also reads
  * /etc/nccl.conf and ~/.nccl.conf (lines NAME=value); the environment takes precedence. */
-#include <strings.h>
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "core/base/util.h"
 #include "cli/doctor/network_devices.h"
 #include "profiles/machine/sysfs.h"
 

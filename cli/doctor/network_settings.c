@@ -2,7 +2,6 @@
 /* Checks NCCL's lists of devices against this machine. A list has names separated by commas, each
  * of which matches all that begin with it. "=" first: whole names. "^" before either: all but
  * these. A name in NCCL_IB_HCA may be followed by ":PORT". */
-#include <strings.h>
 
 #include "core/base/text.h"
 #include "cli/doctor/network_settings.h"

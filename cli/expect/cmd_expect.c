@@ -3,17 +3,14 @@
 
 #include "capo/call_ids.h"
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/cli_recorded.h"
 #include "cli/expect/cmd_expect.h"
 #include "core/base/calls.h"
 #include "core/base/file.h"
-#include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/bound.h"
-#include "profiles/fragment/nccl_model.h"
 #include "profiles/machine/platform.h"
 
 /* Ceilings for more ranks take minutes; NCCL on virtual GPUs also has this limit. */

@@ -11,7 +11,6 @@
 #include "core/base/nccl_release.h"
 #include "cli/base/install_paths.h"
 #include "core/profile/profile_find.h"
-#include "core/base/size.h"
 
 static int load_profile(struct explain *e)
 {

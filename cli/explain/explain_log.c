@@ -11,12 +11,10 @@
 #include "cli/explain/cmd_explain.h"
 #include "cli/base/cli_job.h"
 #include "core/base/order.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "core/base/calls.h"
 #include "analysis/job/asked.h"
-#include "core/base/size.h"
 
 /* "FILE:LINE when WHEN: ALGO PROTO"; only the number if the log has no more. */
 static const char *rule_text(const char *rules, unsigned rule, char *text, size_t room)

@@ -8,8 +8,6 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "profiles/fragment/bound.h"
 #include "profiles/plan/plan_judge.h"
 

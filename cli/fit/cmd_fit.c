@@ -3,7 +3,6 @@
 #include <sys/stat.h>
 
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/base/cli_json.h"
@@ -14,8 +13,6 @@
 #include "cli/fit/fit_page.h"
 #include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_check.h"
 

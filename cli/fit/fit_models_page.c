@@ -4,14 +4,11 @@
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/base/cli_fields.h"
-#include "cli/base/cli_json.h"
 #include "cli/base/cli_machine.h"
 #include "cli/fit/cmd_fit.h"
 #include "cli/fit/fit_page.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 
 static const char *choice_text(uint8_t choice, char *text, size_t room)
 {

@@ -7,8 +7,6 @@
 #include "cli/fit/fit_page.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 

@@ -6,7 +6,6 @@
 #include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/plain_text.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/hang_frame_read.h"
 #include "analysis/hang/wait_graph.h"

@@ -4,10 +4,8 @@
 
 #include "analysis/hang/wait_graph.h"
 #include "analysis/job/figures.h"
-#include "analysis/report/job_judge.h"
 #include "cli/hang/hang_describe.h"
 #include "core/base/among.h"
-#include "core/base/text.h"
 #include "core/log/info.h"
 
 enum { ENDS_SHOWN = 8, MOMENT_NS = 1000000000 };

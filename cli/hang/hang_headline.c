@@ -2,8 +2,6 @@
 /* Prints the verdict in one line. */
 #include "cli/hang/hang_describe.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 

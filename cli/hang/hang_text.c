@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The page as text: the verdict first, then the culprits, the evidence, and what to do. */
-#include <sys/stat.h>
 
 #include "cli/base/cli_screen.h"
 #include "cli/hang/hang_describe.h"
@@ -8,8 +7,6 @@
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
 #include "core/base/plain_text.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "analysis/hang/wait_graph.h"
 #include "analysis/process/proc_pid.h"
 #include "analysis/job/figures.h"

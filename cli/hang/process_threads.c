@@ -5,7 +5,6 @@
 #include "analysis/process/python_stack.h"
 #include "analysis/process/stacks.h"
 #include "core/base/clock.h"
-#include "core/base/text.h"
 
 bool hang_text_stacks(int pid, FILE *out)
 {

@@ -12,8 +12,6 @@
 #include "cli/plan/cmd_plan.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "profiles/fragment/splits.h"
 #include "profiles/machine/platform.h"
 

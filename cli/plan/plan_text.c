@@ -5,9 +5,7 @@
 #include "cli/plan/cmd_plan.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/size.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
 
 extern char **environ;
 

@@ -15,7 +15,6 @@
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
-#include "core/base/size.h"
 #include "core/profile/profile_check.h"
 #include "core/profile/profile_find.h"
 #include "core/profile/profile_table.h"

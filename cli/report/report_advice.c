@@ -2,8 +2,6 @@
 /* What to try on an uneven or reduced allocation: the answers of capo fit --model for the size that
  * moves the most data, so that both name the same experiment. */
 
-#include "analysis/job/figures.h"
-#include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/report/report_advice.h"
 #include "core/base/calls.h"

@@ -4,7 +4,6 @@
 
 #include "analysis/timeline/timeline.h"
 #include "cli/report/report_page.h"
-#include "core/base/calls.h"
 #include "core/base/markup.h"
 
 /* The time line of the HTML page. Shares of equal parts of time are written as letters with 64

@@ -4,7 +4,6 @@
 #include "analysis/report/job_judge.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/text.h"
 #include "core/log/fabric_kinds.h"
 #include "core/log/info.h"
 

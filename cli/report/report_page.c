@@ -4,14 +4,11 @@
 #include "analysis/log/rules_read.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/stalls.h"
-#include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "cli/report/report_causes.h"
 #include "cli/report/report_experts.h"
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 #include "core/log/info.h"
 
 /* ALLOCATION: what an uneven or reduced one can reach, what the job reached, what as many GPUs in

@@ -3,8 +3,6 @@
 
 #include "cli/report/report_json.h"
 #include "cli/report/report_page.h"
-#include "core/base/size.h"
-#include "core/base/text.h"
 
 #define STEADY 0.02 /* smaller drift is not reported */
 

@@ -7,18 +7,15 @@
 #include <math.h>
 
 #include <ftw.h>
-#include <sys/stat.h>
 
 #include "capo/collectives.h"
 #include "capo/env.h"
 #include "capo/frame_types.h"
 #include "capo/msg.h"
-#include "cli/base/cli.h"
 #include "cli/base/cli_inputs.h"
 #include "cli/run/cmd_run.h"
 #include "cli/run/sweep_search.h"
 #include "core/base/calls.h"
-#include "core/base/text.h"
 #include "analysis/log/log_read.h"
 #include "core/base/size.h"
 

@@ -2,10 +2,8 @@
 /* Only options that settle the ranks of every node count. An option that spreads the ranks in a way
  * that is not known here hides the layout: the environment describes the allocation, not the job. */
 #include "capo/env.h"
-#include "capo/msg.h"
 #include "cli/run/run_expect.h"
 #include "core/base/nccl_release.h"
-#include "core/base/util.h"
 
 #define NAMES 6
 

@@ -6,7 +6,6 @@
  * the verdicts of all of them, which the next job uses. A lock allows one process at a time, and
  * all files are replaced atomically. */
 #include <dirent.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -21,7 +20,6 @@
 #include "cli/base/cli_output.h"
 #include "cli/run/run_trial.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"

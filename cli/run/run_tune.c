@@ -5,8 +5,6 @@
  * 4 MiB on, where NCCL tends to prefer NVLS (docs/internals/models.md). It is a profile as any
  * other, of predicted rows; NCCL's own choice decides all other calls. Where a choice was found to bring
  * nothing, the next job tries Tree with another protocol. */
-#include <math.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "analysis/job/figures.h"
@@ -15,8 +13,6 @@
 #include "capo/collectives.h"
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "capo/profile.h"
-#include "capo/record.h"
 #include "cli/base/cli_job.h"
 #include "cli/base/cli_machine.h"
 #include "cli/base/install_paths.h"
@@ -24,10 +20,8 @@
 #include "cli/run/run_command.h"
 #include "cli/run/run_trial.h"
 #include "cli/run/run_tune.h"
-#include "core/base/xalloc.h"
 #include "core/profile/profile_find.h"
 #include "profiles/fit/fit_trial.h"
-#include "profiles/machine/topology.h"
 
 /* ---- before the job ---- */
 

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <strings.h>
 
 #include "cli/top/top_page.h"
 #include "core/base/among.h"

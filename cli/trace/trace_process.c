@@ -11,7 +11,6 @@
 #include "cli/trace/trace.h"
 #include "core/base/calls.h"
 #include "analysis/job/figures.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 
 /* Readings of the machine as counters. */

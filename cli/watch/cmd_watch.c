@@ -2,7 +2,6 @@
 /* capo watch: the command line and the loop. cli/watch/watch_jobs.h lists the files. */
 #include <dirent.h>
 #include <fnmatch.h>
-#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/signalfd.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <arpa/inet.h>
 #include <netdb.h>
-#include <strings.h>
-#include <sys/socket.h>
 
 #include "capo/msg.h"
 #include "cli/watch/metrics.h"

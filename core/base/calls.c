@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <strings.h>
 
 #include "capo/algorithms.h"
 #include "capo/kernels.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The settings table at work. Each row of env.def becomes one field, one parse call and one printed
  * line, so the list, the parser and the documentation cannot drift apart. */
-#include <strings.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"

@@ -2,7 +2,6 @@
 /* As old_glibc.c, for the programs of a portable build (meson -Dportable=true): functions that only
  * programs and the libraries linked into them call. Such a program runs with glibc 2.28 and later.
  */
-#include <fcntl.h>
 #include <math.h>
 #include <pthread.h>
 #include <sys/random.h>

@@ -3,7 +3,6 @@
 #include "core/base/among.h"
 #include "core/base/safe_args.h"
 #include "core/base/secret.h"
-#include "core/base/util.h"
 
 /* An argument; it may lack its zero. */
 struct word {

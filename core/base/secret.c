@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/base/among.h"
 #include "core/base/secret.h"
-#include "core/base/util.h"
 
 struct line {
         char *out;

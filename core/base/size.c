@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <strings.h>
 
 #include "core/base/size.h"
 #include "core/base/util.h"

@@ -8,7 +8,6 @@
 #include "capo/frame_types.h"
 #include "core/base/calls.h"
 #include "core/log/cells.h"
-#include "core/log/segment_calls.h"
 
 #define CELL_FLAGS \
         (CAPO_RECORD_MEMBER | CAPO_RECORD_GROUP | CAPO_RECORD_CAPTURED | CAPO_RECORD_CHOSEN)

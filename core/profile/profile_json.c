@@ -5,7 +5,6 @@
  * tree also forgets where its values stood, so that errors could not name line and column. The
  * grammar is RFC 8259 without exceptions; the fuzzer and a unit test hold it against jansson: what
  * is accepted here is accepted there. */
-#include <endian.h>
 
 #include "capo/profile.h"
 #include "core/base/plain_text.h"

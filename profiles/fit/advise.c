@@ -6,7 +6,6 @@
 #include <math.h>
 
 #include "capo/call_ids.h"
-#include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/training_steps.h"
 #include "profiles/fit/advise.h"

@@ -7,7 +7,6 @@
 #include <math.h>
 
 #include "capo/algorithms.h"
-#include "capo/msg.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 

@@ -3,7 +3,6 @@
  * runs under other settings, on other hosts, or stored twice under two names are left out before
  * the fit. */
 #include "core/base/calls.h"
-#include "core/base/layout.h"
 #include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"

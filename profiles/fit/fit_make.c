@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* From samples to rows: sorts and groups the samples, and calls the steps of fit_private.h for each
  * series. docs/internals/fit-statistics.md explains the steps. */
-#include "analysis/job/spread.h"
 #include "capo/algorithms.h"
 #include "capo/call_ids.h"
 #include "capo/msg.h"
 #include "core/base/calls.h"
-#include "core/base/size.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_private.h"
 

@@ -5,7 +5,6 @@
 #include <math.h>
 
 #include "analysis/steps/job_steps.h"
-#include "capo/record.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "core/profile/match.h"

@@ -2,7 +2,6 @@
 #include <math.h>
 
 #include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
 #include "profiles/fragment/formula.h"
 
 /* Constants of NCCL 2.24 to 2.27 and 2.31.2 for Tree and Ring on Volta, Ampere and Hopper, which

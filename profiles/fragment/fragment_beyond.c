@@ -3,7 +3,6 @@
 
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
-#include "capo/profile.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/xalloc.h"

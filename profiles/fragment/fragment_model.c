@@ -38,7 +38,6 @@
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "capo/profile.h"
-#include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
 #include "profiles/fragment/formula.h"
 #include "profiles/fragment/fragment_model.h"

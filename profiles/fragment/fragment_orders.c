@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <math.h>
 
 #include "capo/collectives.h"
-#include "capo/msg.h"
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/xalloc.h"

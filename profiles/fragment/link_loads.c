@@ -4,7 +4,6 @@
  * divides data evenly over channels: a channel over a busy NIC delays the others. */
 #include <math.h>
 
-#include "core/base/xalloc.h"
 #include "profiles/fragment/link_loads.h"
 #include "profiles/fragment/ways.h"
 

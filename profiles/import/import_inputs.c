@@ -12,7 +12,6 @@
 #include "analysis/job/stats.h"
 #include "analysis/log/pack.h"
 #include "core/base/file.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 

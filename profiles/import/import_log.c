@@ -14,7 +14,6 @@
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/log_calls.h"
-#include "analysis/job/stats.h"
 #include "profiles/import/log_runs.h"
 
 enum { QUANTILES = 25, MERGE_LEAST = 1 << 15 };

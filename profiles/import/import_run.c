@@ -3,7 +3,6 @@
 
 #include "core/base/calls.h"
 #include "core/base/nccl_release.h"
-#include "core/base/text.h"
 #include "profiles/import/import_run.h"
 
 int capo_input_error(struct capo_input *in, unsigned line, const char *format, ...)

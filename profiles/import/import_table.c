@@ -8,7 +8,6 @@
 #include "core/base/calls.h"
 #include "core/base/size.h"
 #include "core/base/text.h"
-#include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 
 enum { MAX_FIELDS = 64, COLUMNS = 10 };

@@ -11,7 +11,6 @@
  * A row is a size, a count and a type, perhaps operator and root, then groups of time, algbw,
  * busbw, errors. nccl-tests prints a row in three pieces, and a log line of another thread may be
  * glued to the last word: the host names in the file show where the word ends. */
-#include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/text_command.h"
 #include "profiles/import/text_rows.h"

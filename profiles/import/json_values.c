@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Values of JSON objects, also where a program wrote numbers as text. */
 #include <math.h>
-#include <stdlib.h>
 
 #include "profiles/import/json_values.h"
 

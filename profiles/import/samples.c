@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The set that importers fill: runs, their samples, and notes. */
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/import_private.h"
 

@@ -2,7 +2,6 @@
 /* Normalises command lines as people write them: continued lines are joined, and all ways to set a
  * variable become KEY=VALUE. Any other occurrence of a setting that decides what runs counts as a
  * mention: if a mention is not understood, the run is unknown (docs/store.md, "Labels"). */
-#include "capo/env.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/text_reader.h"

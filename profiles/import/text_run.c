@@ -6,7 +6,6 @@
 
 #include "capo/call_ids.h"
 #include "core/base/calls.h"
-#include "core/base/text.h"
 #include "core/base/xalloc.h"
 #include "profiles/import/text_rows.h"
 

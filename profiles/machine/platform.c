@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds rows of platforms.def: by name, by shape, by generation of links. */
-#include <strings.h>
 
 #include "core/base/text.h"
 #include "profiles/machine/platform.h"

@@ -2,7 +2,6 @@
 /* Detects the format of a file by its first characters, never by its name. Also makes racks, which
  * no file describes. */
 #include <hwloc.h>
-#include <hwloc/distances.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/resource.h>

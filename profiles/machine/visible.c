@@ -2,7 +2,6 @@
 /* Combines three lists: devices on the bus (hwloc), devices that the driver shows to this process
  * (NVML; in a container, those of the container), and what the user asks for. CUDA numbers the
  * second list, and so does this. */
-#include <strings.h>
 
 #include "capo/msg.h"
 #include "core/base/text.h"

@@ -3,7 +3,6 @@
  * answer, and cleans up. A worker runs foreign code with parts replaced, so it gets nothing that it
  * could damage: its own folder, a memory file, a time limit. */
 #include <pthread.h>
-#include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <sys/wait.h>

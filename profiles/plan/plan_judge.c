@@ -2,10 +2,8 @@
 #include <math.h>
 
 #include "capo/algorithms.h"
-#include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/text.h"
-#include "core/base/nccl_release.h"
 #include "core/base/xalloc.h"
 #include "profiles/plan/plan_judge.h"
 

@@ -7,7 +7,6 @@
  *
  * The XML tree is not changed; additions are kept beside it, by element, and inserted when the file
  * is written. */
-#include <strings.h>
 
 #include "capo/msg.h"
 #include "core/base/markup.h"

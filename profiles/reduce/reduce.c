@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <dlfcn.h>
 #include <poll.h>
-#include <signal.h>
 #include <sys/wait.h>
 
 #include "capo/msg.h"

@@ -13,14 +13,12 @@
  * fi_fabric2() does, the compatible fi_fabric@FABRIC_1.0 does, and layered providers open the
  * fabric below them. Those calls come either while the application's own call is in progress, or
  * from inside libfabric; both pass. */
-#include <dlfcn.h>
 #include <link.h>
 
 #include "capo/msg.h"
 #include "core/log/info.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/fabric/fabric_dlsym.h"
-#include "shim/find/object.h"
 #include "shim/find/symbol.h"
 #include "shim/record/shim.h"
 

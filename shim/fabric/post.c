@@ -13,7 +13,6 @@
  * that direction of the endpoint is not timed any more. The very first post of an endpoint is a
  * timed one, so a program that uses one context for a window of operations is found out while it
  * fills its first window. */
-#include "capo/msg.h"
 #include "shim/fabric/shim_fabric.h"
 #include "shim/record/recorder.h"
 

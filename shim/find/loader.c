@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdatomic.h>
 #include <sys/syscall.h>
-#include <time.h>
 
 #include "core/base/lock.h"
 #include "core/base/util.h"

@@ -16,7 +16,6 @@
  *     mode: in the default modes it would invalidate a capture another thread is making.
  *   - a non-blocking communicator launches later, on another thread: not timed.
  *   - events are never destroyed: at exit the driver may be gone before us. */
-#include <dlfcn.h>
 #include <link.h>
 
 #include "capo/env.h"

@@ -3,7 +3,6 @@
  * loader's may be locked by a constructor that waits. */
 #include <fcntl.h>
 
-#include "capo/msg.h"
 #include "core/base/text.h"
 #include "core/log/info.h"
 #include "shim/machine/beside.h"

@@ -3,7 +3,6 @@
  * One reading of everything in the list, and the frame of it. A frame has what changed since the
  * last one: of a quiet machine a few lines.
  */
-#include <strings.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 

@@ -4,7 +4,6 @@
  * have us read its file. Nothing allocates. */
 #include <dirent.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 

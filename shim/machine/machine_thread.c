@@ -9,7 +9,6 @@
 
 #include "capo/env.h"
 #include "capo/frame_types.h"
-#include "capo/msg.h"
 #include "shim/machine/between.h"
 #include "shim/machine/machine_gpu.h"
 #include "shim/machine/machine_read.h"

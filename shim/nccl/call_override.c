@@ -15,7 +15,6 @@
 #include "capo/collectives.h"
 #include "capo/msg.h"
 #include "capo/seam.h"
-#include "core/base/calls.h"
 #include "core/profile/profile_table.h"
 #include "shim/nccl/call_override.h"
 #include "shim/nccl/tag.h"

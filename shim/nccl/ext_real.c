@@ -4,7 +4,6 @@
  * Our names are exported for programs that are linked to the libraries. nccl.ep (Python) loads its
  * library only where dlsym(RTLD_DEFAULT) does not know the names, and nccl.m2n asks dlsym with its
  * library's handle: dlsym.c answers both as for NCCL's own names. */
-#include <dlfcn.h>
 #include <link.h>
 
 #include "capo/msg.h"

@@ -20,7 +20,6 @@
  * name by name until an NCCL is whole: tools that wrap some of its functions, or all, stand in
  * between, and each call goes to the next definition of its name. What was found is remembered per
  * object that calls. Copies are distinguished by their functions. Handles are never given back. */
-#include <dlfcn.h>
 #include <link.h>
 #include <sys/mman.h>
 

@@ -6,12 +6,9 @@
  * here is only what creates a communicator, ends one, or opens and closes groups.
  */
 #include "capo/call_ids.h"
-#include "capo/record.h"
-#include "core/base/util.h"
 #include "shim/nccl/call_override.h"
 #include "shim/nccl/comm.h"
 #include "shim/record/left.h"
-#include "shim/record/recorder.h"
 
 /* no colour of a split: those are not negative */
 enum { COLOR_SHRINK = -1000001, COLOR_GROW = -1000002 };

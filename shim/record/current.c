@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who asks what this thread is doing: the tuner, the profiler and libfabric's calls. */
-#include "shim/record/comms.h"
 #include "shim/record/recorder.h"
 
 bool capo_shim_current(struct capo_shim_outer *out)

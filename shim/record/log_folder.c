@@ -6,7 +6,6 @@
 
 #include "capo/env.h"
 #include "capo/msg.h"
-#include "core/base/util.h"
 #include "shim/record/log_folder.h"
 #include "shim/record/state.h"
 

@@ -6,7 +6,6 @@
 
 #include "capo/call_ids.h"
 #include "core/base/order.h"
-#include "core/base/util.h"
 #include "shim/record/own_cost.h"
 #include "shim/record/recorder.h"
 

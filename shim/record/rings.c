@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The ring that a thread records its calls into: where it comes from, whether it has
  * room, and its end. */
-#include <sys/syscall.h>
 
 #include "capo/call_ids.h"
 #include "core/base/write_signals.h"

@@ -20,16 +20,12 @@
  * holds a lock that a recorded call can want in its steady state. What it does not inherit:
  * thread.c. */
 #include <dlfcn.h>
-#include <fcntl.h>
-#include <sched.h>
-#include <signal.h>
 #include <sys/mman.h>
 
 #include "capo/env.h"
 #include "capo/msg.h"
 #include "core/base/fpu.h"
 #include "shim/find/loader.h"
-#include "shim/record/comms.h"
 #include "shim/record/log_folder.h"
 #include "shim/record/recorder.h"
 #include "shim/record/start.h"

@@ -11,7 +11,6 @@
  *      name spaces, folder    the log's path is absolute; a job that changes its root before the
  *                             log is made has none
  *      language               numbers are read and written without it */
-#include <sched.h>
 #include <sys/prctl.h>
 
 #include "core/base/fpu.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <string.h>
 
-#include "core/log/segment_calls.h"
 #include "shim/record/watch.h"
 
 enum { CHECKS = 16 }; /* per limit, so that one check at a bad moment says nothing */

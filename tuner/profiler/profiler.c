@@ -20,7 +20,6 @@
 #include "capo/msg.h"
 #include "core/base/lock.h"
 #include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
 #include "tuner/comm_name.h"
 #include "tuner/plugin_find.h"
 #include "tuner/profiler/profiler.h"

@@ -4,7 +4,6 @@
  * complete enough for NCCL's bookkeeping: a handle is a size and a count; mapping it gives new
  * anonymous memory; exporting it makes a file descriptor that names the handle. Two mappings of one
  * handle do not share contents, which only kernels would notice. */
-#include <strings.h>
 #include <sys/mman.h>
 
 #include "profiles/plan/virtual/virtual.h"

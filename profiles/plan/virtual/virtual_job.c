@@ -2,7 +2,6 @@
 /* What all workers share: the question, and why it cannot be answered. */
 #include <pthread.h>
 
-#include "core/base/util.h"
 #include "profiles/plan/virtual/virtual.h"
 #include "profiles/plan/virtual/virtual_job.h"
 

@@ -6,7 +6,6 @@
  * algorithm and protocol (2.19.3 src/include/device.h: ncclWorkHeader, ncclDevFuncId). */
 
 #include "core/base/nccl_facts.h"
-#include "core/base/nccl_release.h"
 #include "profiles/plan/virtual/virtual.h"
 
 enum {

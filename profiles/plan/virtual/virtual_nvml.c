@@ -2,7 +2,6 @@
 /* NVML for NCCL. This object has SONAME libnvidia-ml.so.1 and is loaded by path before libnccl, so
  * NCCL's dlopen of that name finds it. NVLinks come from the topology file, so all functions about
  * links return "not supported", except the NVLink domain of a GPU. */
-#include <strings.h>
 
 #include "profiles/plan/virtual/virtual.h"
 

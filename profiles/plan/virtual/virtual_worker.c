@@ -4,7 +4,6 @@
  * decisions are captured on the way (profiler, tuner, kernel launch). Kernels never finish, so
  * nothing waits for them and communicators are not destroyed: when all ranks of all nodes have made
  * their last call, the process exits. */
-#include <dlfcn.h>
 #include <link.h>
 #include <pthread.h>
 #include <sys/mman.h>
