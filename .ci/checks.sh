@@ -202,7 +202,7 @@ configure_clang() {
 }
 
 clang_warnings() {
-        configure_clang && ninja -C build-fuzz cli/commit.h && tests/analysis/warnings.py build-fuzz
+        configure_clang && ninja -C build-fuzz cli/commit.h && tests/analysis/clang_warnings.py build-fuzz
 }
 
 # Every reader of foreign bytes: the kept corpora, then new inputs from a fixed seed.

@@ -235,7 +235,7 @@ static const char *ceiling_text(const struct capo_page *r, const struct capo_pag
         bool more = !strncmp(on, "NVLink", 6) && on[6];
 
         snprintf(room, CLI_ROOM, "%s%s%s", TEXT_GBS(row->ceiling), more ? " " : "",
-                 more ? on + 6 : "");
+                 more ? on + 7 : "");
         return room;
 }
 

@@ -85,12 +85,12 @@ of() { # FILE COMMAND: as a build says it
 echo 'int f(void) { int unused; return 0; }' >"$dir/warns.c"
 echo 'int used;' >"$dir/clean.c"
 of warns.c "cc -Wall"
-made 1 "$1/tests/analysis/warnings.py" "$dir/warned"
+made 1 "$1/tests/analysis/clang_warnings.py" "$dir/warned"
 of clean.c "cc -Wall"
-made 0 "$1/tests/analysis/warnings.py" "$dir/warned"
+made 0 "$1/tests/analysis/clang_warnings.py" "$dir/warned"
 grep -q '^sources read: 1, with a warning or an error: 0$' "$dir/said" || fail "how many were read"
 of notes.txt "cc"
-made 1 "$1/tests/analysis/warnings.py" "$dir/warned" # nothing to read is not all well
+made 1 "$1/tests/analysis/clang_warnings.py" "$dir/warned" # nothing to read is not all well
 
 # ./dev deep: a part that passed is not run again on the same sources. One that failed is, and so is each when a source changes.
 cat >"$dir/tree/.ci/checks.sh" <<'END'

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""What clang warns of in each source of a build, without compiling it, which is a quarter of the work. usage: warnings.py BUILD
+"""What clang warns of in each source of a build, without compiling it, which is a quarter of the work. usage: clang_warnings.py BUILD
 
 Any warning fails. (gcc has some of its own only when it compiles.)
 """
