@@ -225,7 +225,7 @@ const char *capo_fit_size_word(uint64_t bytes, char text[24])
                 bytes /= 1024;
                 k++;
         }
-        snprintf(text, 24, "%" PRIu64 "%.1s", bytes, "\0KMG" + k);
+        snprintf(text, 24, "%" PRIu64 "%.1s", bytes, &"\0KMG"[k]);
         return text;
 }
 
