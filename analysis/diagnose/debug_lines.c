@@ -506,8 +506,7 @@ static void tell_order(const struct debug *d, const struct capo_hang_job *job,
             process_words(d, v->steps[0].process, who), v->n_steps - 1, v->n_steps > 2 ? "s" : "");
         SAY(f->missing,
             "whether the calls are in one ncclGroup, where the order does not matter: no line shows it");
-        SAY(f->next,
-            "one order of communicators on all ranks; or wait for the first call before the second; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
+        SAY(f->next, "one order of communicators on all ranks, also of the calls on the host");
 }
 
 static void tell_call(const struct debug *d, const struct capo_hang_job *job,
@@ -636,7 +635,7 @@ static void judge_turns(struct debug *d)
                             cb->n_ranks, other, capo_call_name(b->call), capo_call_name(a->call));
                         SAY(f->missing, "whether the job hangs there: stacks of both ranks");
                         SAY(f->next,
-                            "one order of communicators on all ranks: one thread, or an event or a lock between the threads that call NCCL; or NCCL 2.26 and NCCL_LAUNCH_ORDER_IMPLICIT=1");
+                            "one order of communicators on all ranks: one thread, or an event or a lock between the threads that call NCCL");
                         capo_finding_mark(f, a->mark);
                         capo_finding_mark(f, b->mark);
                         capo_finding_mark(f, d->calls[x].mark);
