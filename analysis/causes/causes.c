@@ -292,7 +292,7 @@ void capo_why_late(const struct capo_job *job, const struct capo_why_readings *r
                 f->lasting |= mean_longer(job, f, &job->comms[comm], process) - /* its are short */
                                       longer_then(job, f, process) <
                               THEN * lost_ns;
-        for (struct capo_cause_found *f = out->found; f < out->found + out->n; f++)
+        for (struct capo_cause_found *f = out->found; f < PAST_OF(out->found, out->n); f++)
                 f->lasting |= f->explained_ns < 0 && is_of_node(f->why) &&
                               is_alike_elsewhere(job, &job->comms[comm], member);
         choose_causes(out, on_gpu);

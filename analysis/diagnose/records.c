@@ -155,7 +155,7 @@ int64_t capo_record_when(const char *line)
         size_t size = strcspn(line, "\n");
 
         size = size < 200 ? size : 200;
-        for (const char *at = line; at < line + size; at++) {
+        for (const char *at = line; at < PAST_OF(line, size); at++) {
                 int64_t when;
 
                 if (!isdigit((unsigned char)*at) || (at > line && isdigit((unsigned char)at[-1])))

@@ -296,7 +296,7 @@ static struct capo_hang_call call_of(const struct reader *rd, uint32_t process,
 /* Calls that the GPU has not finished. The time of a group applies to its members. */
 static void take_running(struct capo_hang_process *p, const struct capo_hang_call *said)
 {
-        for (struct capo_hang_call *c = p->calls; c < p->calls + p->n_calls; c++) {
+        for (struct capo_hang_call *c = p->calls; c < PAST_OF(p->calls, p->n_calls); c++) {
                 if ((said->call == CAPO_CALL_GROUP
                              ? c->group && c->group == said->seq
                              : c->call == said->call && c->seq == said->seq &&

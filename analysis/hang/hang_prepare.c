@@ -183,7 +183,7 @@ static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t proc
                                    uint32_t stream)
 {
         struct play_queue *found =
-                FIRST_OF(q, p->queues + first, p->n_queues - first, q->stream == stream);
+                FIRST_OF(q, PAST_OF(p->queues, first), p->n_queues - first, q->stream == stream);
 
         if (found)
                 return found;

@@ -86,7 +86,8 @@ void hang_set_still(const struct capo_hang_job *job, struct capo_hang_verdict *v
                 active = ended > active ? ended : active;
         }
         v->waits_ns = v->since_ns;
-        for (struct capo_hang_culprit *c = v->culprits; c < v->culprits + v->n_culprits; c++) {
+        for (struct capo_hang_culprit *c = v->culprits; c < PAST_OF(v->culprits, v->n_culprits);
+             c++) {
                 const struct capo_hang_process *p = &job->processes[c->process];
                 uint32_t comm = comm_of_culprit(v, c);
                 uint64_t t = moved_ns(p, comm), ended = hang_ended_ns(p, comm);
@@ -118,7 +119,8 @@ bool hang_waits_on_worker(const struct capo_hang_job *job, struct capo_hang_verd
 
         if (job->cut || job->counted || !v->waits_ns || v->waits_ns + job->after_ns > job->now_ns)
                 return false;
-        for (struct capo_hang_culprit *c = v->culprits; c < v->culprits + v->n_culprits; c++) {
+        for (struct capo_hang_culprit *c = v->culprits; c < PAST_OF(v->culprits, v->n_culprits);
+             c++) {
                 if ((c->why == CAPO_HANG_WHY_HOST || c->why == CAPO_HANG_WHY_CALL ||
                      c->why == CAPO_HANG_WHY_GPU) &&
                     moved_ns(&job->processes[c->process], comm_of_culprit(v, c)) + job->after_ns >

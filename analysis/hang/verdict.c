@@ -192,7 +192,7 @@ static bool parted_at_last(const struct capo_hang_job *job, const struct capo_ha
 
 static const struct hang_node *next_of(const struct hang_graph *g, uint32_t process, uint32_t *on)
 {
-        for (const struct hang_node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+        for (const struct hang_node *n = g->nodes; n < PAST_OF(g->nodes, g->n_nodes); n++) {
                 const struct hang_missed *next =
                         ANY_OF(in, n->in, n->n_in, *in == process)
                                 ? FIRST_OF(m, n->on, n->n_on,
@@ -228,7 +228,7 @@ static bool accuse_wrong_peer(const struct hang_graph *g, struct capo_hang_verdi
 {
         const struct hang_node *n = NULL, *waits = NULL, *found;
 
-        for (const struct hang_node *of = g->nodes; of < g->nodes + g->n_nodes; of++) {
+        for (const struct hang_node *of = g->nodes; of < PAST_OF(g->nodes, g->n_nodes); of++) {
                 if (!(found = find_wrong_peer(g, of)))
                         continue;
                 if (n && n->in[0] != of->in[0])
@@ -319,7 +319,7 @@ static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v
 
         if (accuse_wrong_peer(g, v))
                 return;
-        for (const struct hang_node *of = g->nodes; of < g->nodes + g->n_nodes; of++) {
+        for (const struct hang_node *of = g->nodes; of < PAST_OF(g->nodes, g->n_nodes); of++) {
                 if (of->n_in && (!n || of->n_in > n->n_in) &&
                     ANY_OF(m, of->on, of->n_on, capo_hang_ends(g, m->process)))
                         n = of;
@@ -332,7 +332,8 @@ static void judge_absent(const struct hang_graph *g, struct capo_hang_verdict *v
                         accuse_absent(v, g, n, i);
         }
         /* the ranks that keep the culprit away, or that block others */
-        for (const struct hang_node *other = g->nodes; other < g->nodes + g->n_nodes; other++) {
+        for (const struct hang_node *other = g->nodes; other < PAST_OF(g->nodes, g->n_nodes);
+             other++) {
                 for (uint32_t i = 0; i < other->n_on; i++) {
                         uint32_t before = v->n_culprits;
 
@@ -389,7 +390,7 @@ static void read_graph(const struct capo_hang_job *job, bool lenient, uint64_t u
                         v->differed_comm = i;
                 }
         }
-        for (const struct hang_node *n = g.nodes; n < g.nodes + g.n_nodes; n++) {
+        for (const struct hang_node *n = g.nodes; n < PAST_OF(g.nodes, g.n_nodes); n++) {
                 if (n->mismatch && n->n_in && (!differ || n->n_in > differ->n_in))
                         differ = n;
         }

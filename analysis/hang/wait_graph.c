@@ -294,7 +294,7 @@ static void add_lifecycle_calls(struct hang_graph *g)
                 if (!c)
                         continue;
                 /* the same call on the same communicator, or the same id */
-                n = FIRST_OF(of, g->nodes + first, g->n_nodes - first,
+                n = FIRST_OF(of, PAST_OF(g->nodes, first), g->n_nodes - first,
                              of->call->comm == c->comm && of->call->call == c->call &&
                                      (c->comm != CAPO_HANG_NONE ||
                                       (c->stream && c->stream == of->call->stream)));
@@ -315,7 +315,7 @@ static void mark_waits(struct hang_graph *g)
 {
         bool changed = true;
 
-        for (const struct hang_node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+        for (const struct hang_node *n = g->nodes; n < PAST_OF(g->nodes, g->n_nodes); n++) {
                 /* A process with several GPUs can be in the call with one and owe it with another:
                  * then it is what the call waits for. */
                 for (uint32_t i = 0; i < n->n_in && n->n_on; i++) {
@@ -327,7 +327,7 @@ static void mark_waits(struct hang_graph *g)
         }
         while (changed) {
                 changed = false;
-                for (const struct hang_node *n = g->nodes; n < g->nodes + g->n_nodes; n++) {
+                for (const struct hang_node *n = g->nodes; n < PAST_OF(g->nodes, g->n_nodes); n++) {
                         bool out = ANY_OF(on, n->on, n->n_on,
                                           !g->waits_for[on->process] || g->leads_out[on->process]);
 

@@ -156,7 +156,7 @@ static void play_queues(struct play *p)
 
         while (changed) {
                 changed = false;
-                for (struct play_queue *q = p->queues; q < p->queues + p->n_queues; q++)
+                for (struct play_queue *q = p->queues; q < PAST_OF(p->queues, p->n_queues); q++)
                         advance_queue(p, q, &changed);
                 for (uint32_t i = 0; i < p->job->n_comms; i++) {
                         while (retire_seq(p, i))
@@ -170,7 +170,7 @@ static void play_queues(struct play *p)
 /* Is call @i not done, with nothing before it on its stream? */
 static bool is_at_head(const struct play *p, uint32_t i)
 {
-        for (const struct play_queue *q = p->queues; q < p->queues + p->n_queues; q++) {
+        for (const struct play_queue *q = p->queues; q < PAST_OF(p->queues, p->n_queues); q++) {
                 uint32_t group;
 
                 if (q->process != p->process[i] || q->at == q->n)

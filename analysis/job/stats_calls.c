@@ -129,7 +129,7 @@ void job_seen_until(struct reading *rd, uint64_t t)
 static bool any_untimed(const struct reading *rd, const struct capo_log_columns *c, uint32_t from,
                         uint32_t to)
 {
-        return ANY_OF(id, c->shape + from, to - from,
+        return ANY_OF(id, PAST_OF(c->shape, from), to - from,
                       rd->shapes[*id].clock == CAPO_CLOCK_HOST && rd->shapes[*id].bytes &&
                               capo_call_kind(rd->shapes[*id].call) != CAPO_KIND_OTHER);
 }

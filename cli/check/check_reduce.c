@@ -226,7 +226,7 @@ static void run_round(struct meeting *m, struct group *groups, size_t n)
         put_file(m, "plan", json_incref(plan));
         take_part(m, plan, 0);
         json_decref(plan);
-        for (struct group *g = groups; g < groups + n; g++) {
+        for (struct group *g = groups; g < PAST_OF(groups, n); g++) {
                 const char *why = NULL;
                 double seconds = 0;
                 json_t *done;
@@ -243,7 +243,7 @@ static void run_round(struct meeting *m, struct group *groups, size_t n)
                 unlink(name_meeting(m, "done", path));
                 unlink(name_meeting(m, "id", path));
         }
-        for (struct group *g = groups; g < groups + n; g++) {
+        for (struct group *g = groups; g < PAST_OF(groups, n); g++) {
                 double ceiling = find_ceiling((int)json_array_size(g->members), m->gpus);
 
                 g->bad = g->gbs < SLOW * (ceiling > 0 ? ceiling : best) || g->gbs <= 0;

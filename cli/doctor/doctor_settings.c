@@ -113,7 +113,7 @@ static void check_names(struct capo_findings *f, const struct settings *s, const
 
         if (*library)
                 capo_elf_open(library, &nccl);
-        for (const struct setting *set = s->rows; set < s->rows + s->n; set++) {
+        for (const struct setting *set = s->rows; set < PAST_OF(s->rows, s->n); set++) {
                 struct cli_near_word near = {0};
                 const struct variable *v;
 

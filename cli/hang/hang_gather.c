@@ -211,7 +211,7 @@ static void add_rest_of_jobs(struct hang_logs *logs, const char *folder)
         size_t n_jobs = 0;
 
         capo_log_find_jobs(folder, &jobs, &n_jobs);
-        for (struct capo_log_paths *job = jobs; job < jobs + n_jobs; job++) {
+        for (struct capo_log_paths *job = jobs; job < PAST_OF(jobs, n_jobs); job++) {
                 bool wanted = ANY_OF(path, job->path, job->n, is_read(logs, *path));
 
                 for (size_t k = 0; k < job->n && wanted; k++) {

@@ -195,7 +195,7 @@ static void say_nothing_compared(const struct capo_job *job)
 {
         uint64_t ruled = 0, timed = 0;
 
-        for (const struct capo_job_row *r = job->rows; r < job->rows + job->n_rows; r++) {
+        for (const struct capo_job_row *r = job->rows; r < PAST_OF(job->rows, job->n_rows); r++) {
                 ruled += r->rule ? r->count : 0;
                 timed += !r->rule ? 0
                                   : r->time[CAPO_CLOCK_EVENT].count +

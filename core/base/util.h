@@ -17,7 +17,9 @@
 
 #define _cleanup_(f)  __attribute__((cleanup(f)))
 #define N_ELEMENTS(a) (sizeof(a) / sizeof((a)[0]))
-#define CAPO_EXPORT   __attribute__((visibility("default")))
+/* One behind the last of @n items. Of none it is @list itself: to add 0 to NULL is undefined in C. */
+#define PAST_OF(list, n) ((n) ? (list) + (n) : (list))
+#define CAPO_EXPORT      __attribute__((visibility("default")))
 /* For functions that run before a sanitizer's run-time is up (our dlsym), or that read on
  * purpose what another thread may be writing. */
 #define CAPO_UNSANITIZED __attribute__((no_sanitize("address", "thread", "undefined")))

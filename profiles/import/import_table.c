@@ -254,7 +254,7 @@ static size_t end_of_repeats(const struct capo_sample *v, size_t n, size_t i)
 static void split_repeats(struct capo_input *in, size_t first)
 {
         size_t n = in->set->n - first, most = 0;
-        struct capo_sample *v = in->set->v + first;
+        struct capo_sample *v = PAST_OF(in->set->v, first);
         uint32_t made[MAX_REPEATS] = {0}, run = UINT32_MAX;
 
         if (n == 0) /* there may be no list at all */

@@ -142,7 +142,7 @@ static void add_link(struct topology_build *b, const struct half_link *h, enum c
                      int from, int to)
 {
         struct capo_topology *t = b->t;
-        struct capo_topology_link *l = t->links, *last = t->links + t->n_links;
+        struct capo_topology_link *l = t->links, *last = PAST_OF(t->links, t->n_links);
 
         while (l < last && (l->kind != h->kind || l->end != end || l->from != from || l->to != to))
                 l++;
