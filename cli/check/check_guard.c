@@ -2,7 +2,6 @@
 /* A child process checks this node, because a driver or a file system may never return. What it has
  * found by then is kept. */
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -12,8 +11,8 @@
 #include "cli/base/cli_json.h"
 #include "cli/check/check.h"
 #include "profiles/machine/sysfs.h"
-#include "core/base/clock.h"
 #include "core/base/xalloc.h"
+#include "profiles/machine/apart.h"
 #include "profiles/machine/nvml.h"
 
 static void check_lanes(struct capo_findings *f, const char *path, const char *device,
@@ -170,21 +169,6 @@ static pid_t start_child(const struct check_options *o, struct board *b, int sai
               1); /* an explicit message, because its own children may keep the pipe open */
 }
 
-/* Return: did it finish, or report so, within @seconds? */
-static bool await_child(int end, double seconds)
-{
-        struct pollfd p = {.fd = end, .events = POLLIN};
-        const uint64_t until = capo_clock_mono() + (uint64_t)(seconds * 1e9);
-        int r;
-
-        do {
-                const uint64_t now = capo_clock_mono();
-
-                r = poll(&p, 1, now < until ? (int)((until - now) / 1000000) + 1 : 0);
-        } while (r < 0 && errno == EINTR);
-        return r > 0;
-}
-
 /* The limit assumes free processors; if more processes want to run than there are processors, it is
  * scaled up. */
 static double choose_limit(const struct check_options *o)
@@ -268,7 +252,7 @@ bool check_guarded(const struct check_options *o, struct capo_reach *reach, json
         child = start_child(o, b, said, ends);
         close(ends[1]);
         if (child > 0) {
-                ended = await_child(ends[0], seconds);
+                ended = capo_apart_await(ends[0], seconds);
                 if (!ended)
                         kill(-child, SIGKILL);
                 waitpid(child, NULL,

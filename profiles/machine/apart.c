@@ -8,11 +8,10 @@
 #include "core/base/util.h"
 #include "profiles/machine/apart.h"
 
-/* Does the process at the other end of the pipe @end end before the time is over? */
-static bool await_end(int end, double seconds)
+bool capo_apart_await(int end, double seconds)
 {
         const uint64_t until = capo_clock_mono() + (uint64_t)(seconds * 1e9);
-        struct pollfd p = {.fd = end};
+        struct pollfd p = {.fd = end, .events = POLLIN};
         int r;
 
         do {
@@ -44,7 +43,7 @@ int capo_apart(int (*ask)(const void *arg, void *result), const void *arg, void 
         }
         if (child > 0) {
                 close(ends[1]);
-                r = await_end(ends[0], seconds) ? 0 : -ETIMEDOUT;
+                r = capo_apart_await(ends[0], seconds) ? 0 : -ETIMEDOUT;
                 close(ends[0]);
                 if (r)
                         kill(child, SIGKILL);
