@@ -18,7 +18,7 @@ struct lists {
         struct list algos, protos, channels, chunks;
 };
 
-static bool put(struct list *l, uint64_t value, bool good)
+static bool put_value(struct list *l, uint64_t value, bool good)
 {
         if (!good || l->n == N_ELEMENTS(l->value))
                 return false;
@@ -43,18 +43,18 @@ static bool parse_item(struct capo_sweep_plan *plan, struct lists *l, const char
         }
         if (!strcmp(key, "algos")) {
                 v = capo_algo_find(item);
-                return put(&l->algos, v, v && l->algos.n <= CAPO_NCCL_ALGOS);
+                return put_value(&l->algos, v, v && l->algos.n <= CAPO_NCCL_ALGOS);
         }
         if (!strcmp(key, "protos")) {
                 v = capo_proto_find(item);
-                return put(&l->protos, v, v && l->protos.n <= CAPO_NCCL_PROTOS);
+                return put_value(&l->protos, v, v && l->protos.n <= CAPO_NCCL_PROTOS);
         }
         if (!strcmp(key, "channels"))
-                return put(&l->channels, v, number && v <= CAPO_CHANNELS_MAX);
+                return put_value(&l->channels, v, number && v <= CAPO_CHANNELS_MAX);
         if (!strcmp(key, "chunks")) {
                 number = capo_size_parse(item, &v) == 0;
-                return put(&l->chunks, v,
-                           number && (!v || v >= CAPO_CHUNK_MIN) && v <= CAPO_CHUNK_MAX);
+                return put_value(&l->chunks, v,
+                                 number && (!v || v >= CAPO_CHUNK_MIN) && v <= CAPO_CHUNK_MAX);
         }
         if (!strcmp(key, "calls")) {
                 plan->calls = v;
@@ -100,9 +100,9 @@ static bool multiply_lists(struct capo_sweep_plan *plan, struct lists *l)
         bool all_algos = !l->algos.n, all_protos = !l->protos.n;
 
         for (unsigned a = 1; all_algos && a <= CAPO_NCCL_ALGOS; a++)
-                put(&l->algos, a, true);
+                put_value(&l->algos, a, true);
         for (unsigned p = 1; all_protos && p <= CAPO_NCCL_PROTOS; p++)
-                put(&l->protos, p, true);
+                put_value(&l->protos, p, true);
         plan->n_channels = l->channels.n ? l->channels.n : 1;
         plan->n_chunks = l->chunks.n ? l->chunks.n : 1;
         if (l->algos.n * l->protos.n * plan->n_channels * plan->n_chunks > CAPO_SWEEP_CANDIDATES)

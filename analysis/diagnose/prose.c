@@ -117,7 +117,7 @@ static const char hangs
            "expected behavior|steps to|to reproduce|describe the";
 
 /* In any case of letters, at the begin of a word. */
-static bool has(const char *sentence, const char *words)
+static bool has_word(const char *sentence, const char *words)
 {
         size_t n;
 
@@ -173,9 +173,9 @@ static void count_topic(struct said *s, void *arg)
 {
         int *n = arg;
 
-        n[CAPO_TOPIC_HANG] += has(s->text, hangs);
-        n[CAPO_TOPIC_SLOW] += has(s->text, slow);
-        n[CAPO_TOPIC_ERROR] += has(s->text, fails);
+        n[CAPO_TOPIC_HANG] += has_word(s->text, hangs);
+        n[CAPO_TOPIC_SLOW] += has_word(s->text, slow);
+        n[CAPO_TOPIC_ERROR] += has_word(s->text, fails);
 }
 
 enum capo_topic capo_prose_topic(const struct capo_evidence *e)
@@ -216,16 +216,16 @@ static unsigned count_releases(const char *text)
 static void take_telling(struct said *s, void *arg)
 {
         struct said *best = arg;
-        bool good = has(s->text, works) && !has(s->text, "sometimes"),
-             bad = has(s->text, hangs) || has(s->text, slow) || has(s->text, fails) ||
-                   has(s->text, "not |n't ");
+        bool good = has_word(s->text, works) && !has_word(s->text, "sometimes"),
+             bad = has_word(s->text, hangs) || has_word(s->text, slow) ||
+                   has_word(s->text, fails) || has_word(s->text, "not |n't ");
 
-        if (has(s->text, slow) && !has(s->text, contrasts))
+        if (has_word(s->text, slow) && !has_word(s->text, contrasts))
                 return; /* "the speed is bad" */
-        s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has(s->text, changes) ? 4 : 0) +
-                   (has(s->text, hangs) ? 3 : 0) + (has(s->text, conditions) ? 1 : 0) +
-                   (count_releases(s->text) > 1) - (has(s->text, manners) ? 4 : 0);
-        if (s->score < (has(s->text, hangs) ? 3 : 4))
+        s->score = (good ? 3 : 0) + (good && bad ? 2 : 0) + (has_word(s->text, changes) ? 4 : 0) +
+                   (has_word(s->text, hangs) ? 3 : 0) + (has_word(s->text, conditions) ? 1 : 0) +
+                   (count_releases(s->text) > 1) - (has_word(s->text, manners) ? 4 : 0);
+        if (s->score < (has_word(s->text, hangs) ? 3 : 4))
                 return;
         for (unsigned i = 0; i < SENTENCES; i++) {
                 if (s->score > best[i].score) {
@@ -264,9 +264,9 @@ static bool fits_step(const struct said *said, size_t i)
         for (unsigned k = 0; k < SENTENCES; k++) {
                 bool numbers = i == 0 && count_releases(said[k].text) > 1;
 
-                if (said[k].score && (numbers || has(said[k].text, steps[i].all)) &&
-                    !has(said[k].text, "sometimes") &&
-                    (!*steps[i].and || has(said[k].text, steps[i].and)))
+                if (said[k].score && (numbers || has_word(said[k].text, steps[i].all)) &&
+                    !has_word(said[k].text, "sometimes") &&
+                    (!*steps[i].and || has_word(said[k].text, steps[i].and)))
                         return true;
         }
         return false;
@@ -415,7 +415,7 @@ static bool has_all(const char *text, const char *all)
         for (const char *end; *all; all = end + (*end ? 3 : 0)) {
                 end = strstr(all, " & ") ?: all + strlen(all);
                 SAY(words, "%.*s", (int)(end - all), all);
-                if (!has(text, words))
+                if (!has_word(text, words))
                         return false;
         }
         return true;
@@ -434,7 +434,7 @@ static void take_complaint(struct said *s, void *arg)
         SAY(first, "%.*s", (int)strcspn(c->all, "&"), c->all);
         if (strlen(first) > 0 && first[strlen(first) - 1] == ' ')
                 first[strlen(first) - 1] = 0;
-        if (!*c->said.text && (c->text ? has(s->text, first) : has_all(s->text, c->all)))
+        if (!*c->said.text && (c->text ? has_word(s->text, first) : has_all(s->text, c->all)))
                 c->said = *s;
 }
 

@@ -64,7 +64,7 @@ enum sizes {
         OWN_RAN,     /* where NCCL ran the first by itself */
 };
 
-static bool counts(const struct capo_fit_series *s, int p, int a, int b, enum sizes sizes)
+static bool counts_point(const struct capo_fit_series *s, int p, int a, int b, enum sizes sizes)
 {
         const struct capo_fit_point *q = &s->points[p];
 
@@ -88,7 +88,7 @@ static size_t list_apart(const struct capo_fit_series *s, int a, int b, enum siz
         for (int p = 0; p < s->n_points; p++) {
                 double apart = labelled_time(s, p, a) - labelled_time(s, p, b);
 
-                if (!isnan(apart) && counts(s, p, a, b, sizes))
+                if (!isnan(apart) && counts_point(s, p, a, b, sizes))
                         v[n++] = apart;
         }
         return n;

@@ -214,13 +214,13 @@ static int unit_barrier(void *state, const int *ranks, int me, int n, int tag)
         return unit_gather(state, ranks, me, n, NULL, 0);
 }
 
-static int publish(struct speaker *s, uint64_t key, const void *data, int size)
+static int publish_value(struct speaker *s, uint64_t key, const void *data, int size)
 {
         return plan_message_put(key, s->asked, data, (size_t)size) < 0 ? INTERNAL_ERROR : SUCCESS;
 }
 
 /* A message from a rank that is not started cannot be made up. */
-static int hear(struct speaker *s, uint64_t key, int peer, void *data, int size)
+static int hear_value(struct speaker *s, uint64_t key, int peer, void *data, int size)
 {
         struct pieces p = {data, (size_t)size, NULL};
         uint32_t from = (uint32_t)plan_asked_at(peer);
@@ -244,7 +244,8 @@ static int unit_broadcast(void *state, const int *ranks, int me, int n, int root
         for (int i = 0; i < n; i++)
                 group = plan_mix(group, (uint64_t)ranks[i]);
         group = next_key(s, group, &times);
-        return me == root ? publish(s, group, data, size) : hear(s, group, ranks[root], data, size);
+        return me == root ? publish_value(s, group, data, size)
+                          : hear_value(s, group, ranks[root], data, size);
 }
 
 static uint64_t direct_group(int tag, int from, int to)
@@ -259,7 +260,8 @@ static int tell_rank(void *state, int peer, int tag, void *data, int size)
 
         return !s || plan_asked_at(peer) < 0
                        ? SUCCESS
-                       : publish(s, next_key(s, direct_group(tag, s->rank, peer), &n), data, size);
+                       : publish_value(s, next_key(s, direct_group(tag, s->rank, peer), &n), data,
+                                       size);
 }
 
 static int hear_rank(void *state, int peer, int tag, void *data, int size)
@@ -271,7 +273,7 @@ static int hear_rank(void *state, int peer, int tag, void *data, int size)
                 plan_fail("a communicator of one rank waits for rank %d", peer);
                 return INTERNAL_ERROR;
         }
-        return hear(s, next_key(s, direct_group(tag, peer, s->rank), &n), peer, data, size);
+        return hear_value(s, next_key(s, direct_group(tag, peer, s->rank), &n), peer, data, size);
 }
 
 static int all_barrier(void *state, int rank, int n, int tag)

@@ -64,7 +64,7 @@ int soft_sched_yield(void)
         return 0;
 }
 
-static long polled(long got)
+static long note_poll(long got)
 {
         if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
                 pause_after_empty_poll();
@@ -75,12 +75,12 @@ static long polled(long got)
 
 ssize_t soft_recv(int fd, void *data, size_t n, int flags)
 {
-        return polled(syscall(SYS_recvfrom, fd, data, n, flags, NULL, NULL));
+        return note_poll(syscall(SYS_recvfrom, fd, data, n, flags, NULL, NULL));
 }
 
 int soft_accept(int fd, struct sockaddr *address, socklen_t *length)
 {
-        return (int)polled(syscall(SYS_accept, fd, address, length));
+        return (int)note_poll(syscall(SYS_accept, fd, address, length));
 }
 
 int soft_fallocate(int fd, int mode, off_t offset, off_t length)
