@@ -205,6 +205,7 @@ struct members {
         uint32_t text, n, of; /* n: lines; of: ranks of the job */
         uint8_t seen[MEMBERS];
         struct capo_evidence_mark first, last;
+        unsigned before; /* the member of the line before: two handlers print each line twice */
 };
 
 /* "initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/8" of Lightning. */
@@ -214,8 +215,9 @@ static void take_member(const char *at, const char *line, uint32_t number, void 
         unsigned member, of;
 
         if (sscanf(at, ", MEMBER: %u/%u", &member, &of) != 2 || !member || member > of ||
-            of > MEMBERS || (m->of && of != m->of))
+            of > MEMBERS || (m->of && of != m->of) || member == m->before)
                 return;
+        m->before = member;
         m->first = m->n++ ? m->first : (struct capo_evidence_mark){m->text, number};
         m->last = (struct capo_evidence_mark){m->text, number};
         m->of = of;
@@ -243,7 +245,7 @@ static void read_members(struct capo_evidence *e)
             m.last.line - m.first.line > 4 * m.of)
                 return;
         f = capo_evidence_finding(e);
-        capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "likely");
+        capo_finding_is(f, CAPO_RANK_CAUSE, "setting", "unsure");
         capo_finding_mark(f, m.first);
         capo_finding_mark(f, m.last);
         capo_rank_list(twice, n_twice, who);

@@ -136,16 +136,38 @@ static const struct capo_record *mark_record(const struct capo_evidence *e,
         return first < r->n && mark.line ? &r->v[first] : NULL;
 }
 
-/* Is the newest line of the text its first one, as log stores print? */
+/* Is the newest line of the text its first one, as log stores print? The times of its first lines
+ * and of its last one only fall: those of two logs in a row, or of a new year, rise as well. */
 static bool is_reversed(const struct capo_evidence_text *t)
 {
-        int64_t first = -1, last = -1;
+        int64_t before = -1, first = -1;
 
-        for (uint32_t k = 0; k < t->records.n && k < 8 && first < 0; k++)
-                first = capo_record_when(t->text + t->records.v[k].begin);
-        for (uint32_t k = t->records.n; k-- > 0 && k + 8 >= t->records.n && last < 0;)
-                last = capo_record_when(t->text + t->records.v[k].begin);
-        return last >= 0 && last < first;
+        for (uint32_t k = 0; k < t->records.n; k++) {
+                int64_t now;
+
+                if (k == 64 && t->records.n > 128)
+                        k = t->records.n - 64;
+                now = capo_record_when(t->text + t->records.v[k].begin);
+                if (now < 0)
+                        continue;
+                if (before >= 0 && now > before)
+                        return false;
+                before = now;
+                first = first < 0 ? now : first;
+        }
+        return before < first;
+}
+
+/* Are at most ten minutes between two findings, as far as their lines have times? */
+static bool is_close(const struct capo_evidence *e, const struct capo_diagnose_finding *a,
+                     const struct capo_diagnose_finding *b)
+{
+        const struct capo_record *ra = a->n_marks ? mark_record(e, a->marks[0]) : NULL,
+                                 *rb = b->n_marks ? mark_record(e, b->marks[0]) : NULL;
+        int64_t ta = ra ? capo_record_when(e->texts[a->marks[0].text].text + ra->begin) : -1,
+                tb = rb ? capo_record_when(e->texts[b->marks[0].text].text + rb->begin) : -1;
+
+        return ta < 0 || tb < 0 || llabs(ta - tb) <= 600;
 }
 
 /* Did @a happen before @b? By line in one text, by time in two; false: also if it is not known. */
@@ -204,7 +226,8 @@ static bool explains_finding(const struct capo_evidence *e,
         if (is_kind(f, "killed") && strcmp(f->sure, "certain") != 0)
                 return (cause->rank == CAPO_RANK_HANG && is_of_stacks(e, cause)) ||
                        (cause->rank == CAPO_RANK_CAUSE && !is_kind(cause, "killed") &&
-                        is_earlier(e, cause, f)); /* who failed is killed with the job */
+                        is_earlier(e, cause, f) &&
+                        is_close(e, cause, f)); /* who failed is killed with the job */
         return false;
 }
 
@@ -230,9 +253,8 @@ static void order_findings(struct capo_evidence *e)
                         if (!explains_finding(e, &e->findings[k], &e->findings[i]))
                                 continue;
                         e->findings[i].rank = CAPO_RANK_NOTE;
-                        if (is_kind(&e->findings[i], "killed") ||
-                            (is_kind(&e->findings[i], "birth") && /* what works was created */
-                             has_run(e, e->findings[i].marks[0].text)))
+                        if (is_kind(&e->findings[i], "birth") && /* what works was created */
+                            has_run(e, e->findings[i].marks[0].text))
                                 *e->findings[i].headline = 0;
                 }
         }

@@ -162,8 +162,8 @@ static void for_sentences(const struct capo_evidence *e, void (*take)(struct sai
                                         SAY(s.text, "%.*s", (int)(stop - at), at);
                                         take(&s, arg);
                                 }
-                                at = stop + strcspn(stop, " ");
-                                at += at < end;
+                                at = stop + (strncmp(stop, "。", 3) ? strcspn(stop, " ") : 3);
+                                at += at < end && *at == ' ';
                         }
                 }
         }
@@ -498,12 +498,14 @@ void capo_prose_read(struct capo_evidence *e, const struct capo_diagnose_finding
         }
         for_sentences(e, take_telling, said);
         step = find_step(said);
-        if (v && topic == CAPO_TOPIC_HANG && strlen(v->next) < 250 &&
-            find_case(e, topic, SPECIAL_CASES, &one)) {
-                char rest[sizeof v->next];
+        if (v && topic == CAPO_TOPIC_HANG && find_case(e, topic, SPECIAL_CASES, &one) &&
+            strlen(v->next) + strlen(one.next) + 9 < sizeof v->next) {
+                char *next = e->findings[at].next;
+                size_t n = strlen(one.next);
 
-                SAY(rest, "%s", v->next);
-                SAY(e->findings[at].next, "%.300s. Also: %.200s", one.next, rest);
+                memmove(next + n + 8, next, strlen(next) + 1);
+                memcpy(next, one.next, n);
+                memcpy(next + n, ". Also: ", 8);
         }
         placed = !v && ((topic == CAPO_TOPIC_HANG &&
                          (find_apart(e, &one) || find_case(e, topic, SPECIAL_CASES, &one) ||

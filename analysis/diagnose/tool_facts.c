@@ -393,7 +393,7 @@ static bool read_row(const char *line, double *sum, uint32_t *n)
 
         for (long i = 0; end > line && gpu >= 0; i++) {
                 const char *at = end + strspn(end, " \t");
-                double value = strchr("\r\n", *at) ? -1 : strtod(at, &end);
+                double value = isdigit((unsigned char)*at) ? strtod(at, &end) : -1;
 
                 if (value < 0)
                         return any;
@@ -483,10 +483,12 @@ static void read_subnets(struct capo_evidence *e)
 
                 for (uint32_t k = 0; k < r->n; k++) {
                         const char *line = r->text + r->v[k].begin;
+                        size_t colon = strcspn(line, ":\r\n"); /* "node1:" */
                         uint32_t s = 0;
 
                         if (capo_line_has(line, "$ |# |ip route|ip a") ||
-                            !isgraph((unsigned char)line[strspn(line, " ")]))
+                            !isgraph((unsigned char)line[strspn(line, " ")]) ||
+                            (line[colon] == ':' && strchr("\r\n", line[colon + 1])))
                                 n = 0;
                         if (!read_subnet(line, &one))
                                 continue;

@@ -57,9 +57,7 @@ static enum said read_clause(const char *line, const char *at, size_t n, char cl
                strncmp(end, " but ", 5) != 0 && strncmp(end, ", but", 5) != 0)
                 end++;
         snprintf(clause, CLAUSE, "%.*s", (int)(end - from), from);
-        if (has_any(clause,
-                    "ssh|ping|iperf|telnet|perftest|ib_write_bw|single node|one node|single machine",
-                    false))
+        if (has_any(clause, "ssh|ping|iperf|telnet|perftest|ib_write_bw", false))
                 return SAID_NOTHING; /* what works is something else */
         flipped = has_any(clause, "without NCCL|without --|unless|unset|if not set", false);
         works = has_any(clause, gone, false);

@@ -175,7 +175,7 @@ expect 3 'NOT DECIDED: capo knows no line here that shows a fault' -- early.txt
 # no line decides: where the job stops, and what the person says
 expect 3 'THE LAST LINES OF THE RANKS DIFFER.*batch 87 Loss.*batch 88 start' -- "$reports/validation-one-batch-more"
 expect 3 'THE OUTPUT ENDS AT ITS FIRST COLLECTIVE.*the text says: With 535.113.*the driver.s release that works' -- "$reports/driver-545-two-3090"
-expect 3 'see what the text itself says.*zero0.*ZeRO-3 gathers all parameters' -- "$reports/zero3-over-10g"
+expect 3 'A QUESTION OF SPEED ON SEVERAL NODES.*zero0.*ZeRO-3, FSDP: the parameters three times' -- "$reports/zero3-over-10g"
 expect 3 'WHERE THE SERVER CREATES.*NVLINK_MODE=force_off.*NCCL_P2P_DISABLE=1 once' -- "$reports/two-5090-nccl-stop"
 
 # ordinary complaints
@@ -194,7 +194,7 @@ expect 3 'A QUESTION OF A STOP AND OF EPOCHS.*the text says: The job is stuck' -
 printf '%s\n' 'Multi-node training stops at the start.' 'initializing ddp: GLOBAL_RANK: 1, MEMBER: 2/4' 'initializing ddp: GLOBAL_RANK: 0, MEMBER: 1/4' >member.md
 expect 3 'ENDS AT THE RENDEZVOUS' -- member.md
 tail -2 member.md >>member.md
-expect 1 'RANKS 0, 1 OF 4 START TWICE, AND NO LINE IS OF ranks 2, 3' -- member.md
+expect 3 'RANKS 0, 1 OF 4 START TWICE, AND NO LINE IS OF ranks 2, 3' -- member.md
 printf '%s\n' 'Why is tensor_parallel_size 2 slower than a single card?' >tp.md
 expect 3 'A QUESTION OF SPEED WITH TENSOR PARALLELISM' -- tp.md
 # a launcher's label inside a row of nccl-tests
@@ -371,4 +371,11 @@ ran() {
 }
 { ran '' 20.1; ran '-x NCCL_IB_ECE_ENABLE=0' 190.1; } >two.txt
 expect 1 'THE SAME TEST IS FASTER WITH NCCL_IB_ECE_ENABLE=0' -- two.txt
+# a matrix of p2pBandwidthLatencyTest with what is no number ends, and so does what stands behind it
+printf '%s\n' 'Unidirectional P2P=Disabled Bandwidth Matrix (GB/s)' '   D\D     0      1' '     0 540.1  20.0' '     1    N/A 540.1' '2 GPUs were tested here' >matrix.txt
+timeout 20 "$capo" diagnose matrix.txt >/dev/null 2>&1
+[ $? -lt 100 ] || { echo "capo diagnose matrix.txt does not end"; bad=1; }
+# who was killed stays on the page beside what had failed before
+printf '%s\n' '2026-04-05T09:59:58Z Failed to initialize NVML: Unknown Error' '2026-04-05T10:00:02Z run.sh: line 48:    28 Killed   python3 serve.py' '2026-04-05T10:00:02Z exit code 137' >gone.txt
+expect 1 'WAS KILLED' -- gone.txt
 exit $bad
