@@ -67,7 +67,7 @@ void capo_hist_add_view(struct capo_hist *h, const struct capo_log_hist_view *vi
 
         if (!view->head.count || !n)
                 return;
-        /* from the last to the first, as they stand: room is made once */
+        /* the last one first: where buckets rise, as capo writes them, room is made twice at most */
         reserve_buckets(h, bucket_of(view, n - 1), bucket_of(view, n - 1));
         for (uint32_t i = 0; i < n; i++) {
                 unsigned b = bucket_of(view, i);

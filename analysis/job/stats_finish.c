@@ -139,8 +139,8 @@ struct place {
 
 static uint32_t find_node(struct capo_job *job, const struct place *at)
 {
-        const char *name = at->id && *at->id ? at->id : at->host,
-                   *boot = name == at->host && at->boot ? at->boot : "";
+        bool given = at->id && *at->id; /* not by pointers: equal texts are one */
+        const char *name = given ? at->id : at->host, *boot = !given && at->boot ? at->boot : "";
         char *key = xprintf("%s\n%s", name, boot);
         uint32_t k = 0;
 
