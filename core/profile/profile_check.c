@@ -215,7 +215,9 @@ static void check_row(struct check *c, const struct capo_row *row)
                          CAPO_FINDING_ERROR,
                          "kernel, ctas, cluster and cta_policy never apply: NCCL before 2.31 has "
                          "no calls that take them"},
-                        {turned && capo_when_asks(w), CAPO_FINDING_ERROR,
+                        {turned && !predates_fact(w->nccl, CAPO_NCCL_CALL_CONFIG) &&
+                                 capo_when_asks(w),
+                         CAPO_FINDING_ERROR,
                          "kernel, ctas, cluster and cta_policy never apply: the rule has "
                          "conditions that are known only after the call is made"},
                         {row->algo && row->upto < CAPO_GBS_MIN_BYTES && asks_rates(w),
