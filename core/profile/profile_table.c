@@ -6,7 +6,9 @@
  * a table already, and rules with asked conditions form a short list of (condition, table) in order
  * of preference. CSV lines lay over each other, the first that fits wins; so for each combination
  * of answers to the asked conditions the lines are painted into one table, earlier lines on top:
- * sizes are cut at every boundary of a line, and the lines are painted from the last to the first. */
+ * sizes are cut at every boundary of a line, and each line takes the pieces that no earlier one
+ * has. "Next free piece" is a list of forward references that is shortened as it is walked
+ * (union-find with path compression), so that n lines take n log n steps and not n * n. */
 #include "capo/algorithms.h"
 #include "capo/collectives.h"
 #include "core/base/nccl_facts.h"
@@ -252,15 +254,35 @@ static int compile_rules(struct capo_tables *t, const struct capo_profile *p,
         return 0;
 }
 
-/* The last of the @n rising @cut that is not above @size; cut[0] is 0. */
-static uint32_t piece_at(const uint64_t *cut, uint32_t n, uint64_t size)
+/* Painting: cut the sizes at every boundary, then each line takes what no earlier line has taken.
+ */
+struct canvas {
+        uint64_t *cut;  /* first size of each piece, rising, cut[0] == 0 */
+        uint32_t *next; /* next piece that may be free, path-compressed */
+        uint32_t n;
+};
+
+static uint32_t next_free(struct canvas *c, uint32_t i)
 {
-        uint32_t low = 0, high = n;
+        uint32_t root = i, up;
+
+        while (c->next[root] != root)
+                root = c->next[root];
+        for (; c->next[i] != root && i != root; i = up) {
+                up = c->next[i];
+                c->next[i] = root;
+        }
+        return root;
+}
+
+static uint32_t piece_at(const struct canvas *c, uint64_t size)
+{
+        uint32_t low = 0, high = c->n;
 
         while (high - low > 1) {
                 uint32_t middle = low + (high - low) / 2;
 
-                if (cut[middle] <= size)
+                if (c->cut[middle] <= size)
                         low = middle;
                 else
                         high = middle;
@@ -275,48 +297,56 @@ static const struct capo_table *paint_table(struct capo_tables *t, const struct 
                                             struct steps *s)
 {
         _cleanup_free_ uint64_t *cut = malloc((2 * (size_t)p->n_rows + 1) * sizeof *cut);
-        uint32_t n_cuts = 1, unique = 1;
+        _cleanup_free_ uint32_t *next = malloc((2 * (size_t)p->n_rows + 2) * sizeof *next);
+        struct canvas c = {cut, next, 0};
+        uint32_t unique = 1;
 
-        if (!cut)
+        if (!cut || !next)
                 return NULL;
-        cut[0] = 0;
-        for (int i = 0; i < n; i++) {
-                const struct capo_rule *rule = &p->rules[order[i]];
+        cut[c.n++] = 0;
+        for (int pass = 0; pass < 2; pass++) {
+                for (int i = 0; i < n; i++) {
+                        const struct capo_rule *rule = &p->rules[order[i]];
 
-                for (uint32_t k = 0; k < rule->count[coll] && capo_when_asked(&rule->when, q);
-                     k++) {
-                        const struct capo_row *row = &p->rows[rule->first[coll] + k];
+                        if (!capo_when_asked(&rule->when, q))
+                                continue;
+                        for (uint32_t k = 0; k < rule->count[coll]; k++) {
+                                const struct capo_row *row = &p->rows[rule->first[coll] + k];
+                                uint32_t end, piece;
 
-                        cut[n_cuts++] = row->from;
-                        if (row->upto != UINT64_MAX)
-                                cut[n_cuts++] = row->upto + 1;
+                                if (!pass) {
+                                        cut[c.n++] = row->from;
+                                        if (row->upto != UINT64_MAX)
+                                                cut[c.n++] = row->upto + 1;
+                                        continue;
+                                }
+                                end = row->upto == UINT64_MAX ? c.n : piece_at(&c, row->upto) + 1;
+                                for (piece = next_free(&c, piece_at(&c, row->from)); piece < end;
+                                     piece = next_free(&c, piece)) {
+                                        s->choice[piece] = choice_of(p, row, shape);
+                                        next[piece] = piece + 1;
+                                }
+                        }
                 }
-        }
-        qsort(cut, n_cuts, sizeof *cut, capo_order_u64);
-        for (uint32_t i = 1; i < n_cuts; i++) {
-                if (cut[i] != cut[unique - 1])
-                        cut[unique++] = cut[i];
-        }
-        for (uint32_t i = 0; i < unique; i++)
-                s->choice[i] = CAPO_CELL_LEAVE; /* of no row */
-        for (int i = n; i-- > 0;) {
-                const struct capo_rule *rule = &p->rules[order[i]];
-
-                for (uint32_t k = capo_when_asked(&rule->when, q) ? rule->count[coll] : 0;
-                     k-- > 0;) {
-                        const struct capo_row *row = &p->rows[rule->first[coll] + k];
-                        uint32_t choice = choice_of(p, row, shape),
-                                 last = piece_at(cut, unique, row->upto);
-
-                        for (uint32_t at = piece_at(cut, unique, row->from); at <= last; at++)
-                                s->choice[at] = choice;
+                if (pass)
+                        break;
+                qsort(cut, c.n, sizeof *cut, capo_order_u64);
+                for (uint32_t i = 1; i < c.n; i++) {
+                        if (cut[i] != cut[unique - 1])
+                                cut[unique++] = cut[i];
                 }
+                c.n = unique;
+                for (uint32_t i = 0; i < c.n; i++) {
+                        next[i] = i;
+                        s->choice[i] = CAPO_CELL_LEAVE; /* of no row */
+                }
+                next[c.n] = c.n;
         }
-        for (uint32_t i = s->n = 0; i < unique; i++) { /* neighbours with one answer are one step */
+        for (uint32_t i = s->n = 0; i < c.n; i++) { /* neighbours with one answer are one step */
                 if (s->n && s->choice[s->n - 1] == s->choice[i])
                         s->n--;
                 s->choice[s->n] = s->choice[i];
-                s->upto[s->n++] = i + 1 < unique ? cut[i + 1] - 1 : UINT64_MAX;
+                s->upto[s->n++] = i + 1 < c.n ? cut[i + 1] - 1 : UINT64_MAX;
         }
         return table_new(t, s);
 }
