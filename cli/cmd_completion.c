@@ -12,16 +12,18 @@ static const struct {
          "# bash completion for capo; made by capo completion bash\n"
          "_capo()\n{\n"
          "\tlocal IFS=$'\\n'\n"
-         "\tCOMPREPLY=($(compgen -W \"$(capo completion words -- \"${COMP_WORDS[@]:1:COMP_CWORD-1}\" |\n"
+         "\tCOMPREPLY=($(compgen -W \"$(\"${COMP_WORDS[0]}\" completion words -- \"${COMP_WORDS[@]:1:COMP_CWORD-1}\" 2>/dev/null |\n"
          "\t\tcut -f 1)\" -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
          "}\n"
          "complete -o default -F _capo capo\n"},
-        {"zsh", "#compdef capo\n# made by capo completion zsh\n"
-                "local -a found\n"
-                "found=(${(f)\"$(capo completion words -- ${words[2,CURRENT-1]})\"})\n"
-                "compadd -- ${found%%$'\\t'*}\n"
-                "[[ $CURRENT -eq 2 || $PREFIX == -* ]] || _files\n"},
-        {"fish", "complete -c capo -a '(capo completion words -- (commandline -opc)[2..-1])'\n"},
+        {"zsh",
+         "#compdef capo\n# made by capo completion zsh\n"
+         "local -a found\n"
+         "found=(${(f)\"$(${words[1]} completion words -- ${words[2,CURRENT-1]} 2>/dev/null)\"})\n"
+         "compadd -- ${found%%$'\\t'*}\n"
+         "[[ $CURRENT -eq 2 || $PREFIX == -* ]] || _files\n"},
+        {"fish",
+         "complete -c capo -a '(capo completion words -- (commandline -opc)[2..-1] 2>/dev/null)'\n"},
 };
 
 /* A word, and the begin of what it means. */
@@ -66,6 +68,9 @@ static int run_completion(void *options, int n, char **words)
                 print_words(n - 1, words + 1);
                 return CAPO_EXIT_OK;
         }
+        if (n > 1)
+                return capo_fail(CAPO_EXIT_USAGE,
+                                 "completion: unexpected \"%s\"; capo completion --help", words[1]);
         for (size_t i = 0; i < N_ELEMENTS(scripts); i++) {
                 if (!strcmp(words[0], scripts[i].shell)) {
                         fputs(scripts[i].script, stdout);

@@ -64,7 +64,7 @@ done <options
 # The manual page and the completion know every option.
 "$capo" help --man | sed 's/\\-/-/g' >man
 for shell in bash zsh fish; do
-        "$capo" completion $shell >$shell && grep -q 'capo completion words -- ' $shell || fail "completion $shell: $(cat $shell)"
+        "$capo" completion $shell >$shell && grep -q ' completion words -- ' $shell || fail "completion $shell: $(cat $shell)"
 done
 cut -f 1 options | sort -u | while read -r verb; do
         "$capo" completion words -- $verb >words # two words, of a verb in a group
@@ -74,11 +74,16 @@ cut -f 1 options | sort -u | while read -r verb; do
         done
 done >missing
 [ -s missing ] && fail "$(cat missing)"
-bash -c 'set -e; PATH=$1:$PATH; source ./bash
+bash -c 'set -e; source ./bash # by a path, where no capo is in PATH
+        COMP_WORDS=("$1/capo" re) COMP_CWORD=1; _capo; [ "${COMPREPLY[*]}" = report ]; PATH=$1:$PATH
         COMP_WORDS=(capo re) COMP_CWORD=1; _capo; [ "${COMPREPLY[*]}" = report ]
         COMP_WORDS=(capo topo cap) COMP_CWORD=2; _capo; [ "${COMPREPLY[*]}" = capture ]
         COMP_WORDS=(capo report --js) COMP_CWORD=2; _capo; [ "${COMPREPLY[*]}" = --json ]' bash "$(dirname "$capo")" ||
         fail "bash does not complete"
+refused completion tcsh
+says 'expected bash, zsh or fish'
+refused completion bash zsh
+says 'unexpected "zsh"'
 refused completion tcsh
 says 'expected bash, zsh or fish'
 
