@@ -84,10 +84,11 @@ struct capo_hang_process {
         int32_t rank; /* in the job; -1 not known */
         enum capo_hang_life life;
         uint64_t end_ns; /* last time it was alive; for live processes the time of the sample */
-        uint64_t paused_ns, resumed_ns; /* its last stop, or time without a processor; 0: none */
-        struct capo_hang_call *calls;   /* the last ones, by begin */
+        uint64_t paused_ns,
+                resumed_ns; /* its last ended stop, or time without a processor; 0: none */
+        struct capo_hang_call *calls; /* the last ones, by begin */
         uint32_t n_calls;
-        uint64_t known_ns; /* begin of the oldest call read, not kept in any case; 0: none */
+        uint64_t known_ns; /* begin of the oldest call read; calls[] may lack later ones; 0: none */
         char *tuned;       /* digest of its rules; "none"; NULL: not known. Owned */
         char *settings; /* settings that affect NCCL's choice, "NCCL_ALGO=Ring NCCL_MAX_CTAS=8"; "":
                            none; NULL: not known. Owned */
@@ -201,7 +202,7 @@ struct capo_hang_waits {
 void capo_hang_play(const struct capo_hang_job *job, bool lenient, struct capo_hang_waits *out);
 void capo_hang_waits_finish(struct capo_hang_waits *w);
 
-/** capo_hang_differs() - the property that all ranks must have alike and two calls have not; NULL. */
+/** capo_hang_differs() - in what two calls differ that must be equal on all ranks, "count"; NULL: nothing */
 const char *capo_hang_differs(const struct capo_hang_call *a, const struct capo_hang_call *b);
 
 /* ---- the verdict ---- */

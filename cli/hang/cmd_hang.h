@@ -64,7 +64,7 @@ struct hang_page {
  * -ENOENT: none can be read. Call hang_page_finish() in any case. */
 int hang_page_read(struct hang_page *page);
 
-/** hang_page_judge() - find late ranks */
+/** hang_page_judge() - find late ranks; the verdict is that of hang_page_read() */
 void hang_page_judge(struct hang_page *page);
 void hang_page_finish(struct hang_page *page);
 

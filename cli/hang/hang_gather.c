@@ -16,7 +16,7 @@
 
 struct segments {
         struct capo_segment_info *v;
-        bool *named; /* by a PID among the words */
+        uint32_t *named; /* which PID among the words means it, from 1; 0: none */
         uint32_t n;
 };
 
@@ -80,14 +80,16 @@ static bool is_started_by(const struct capo_segment_info *s, int pid)
 }
 
 /* Mark the process with the pid @word or, if it is that of no recorded process, those that it started. */
-static void name_segments(struct segments *all, const char *word)
+static void name_segments(struct segments *all, const char *word, uint32_t nth)
 {
         int pid = atoi(word);
         bool own = ANY_OF(s, all->v, all->n, has_number(s, pid));
 
         all->named = all->named ?: xcalloc(all->n + 1, sizeof *all->named);
         for (uint32_t i = 0; i < all->n; i++)
-                all->named[i] |= own ? has_number(&all->v[i], pid) : is_started_by(&all->v[i], pid);
+                if (!all->named[i] &&
+                    (own ? has_number(&all->v[i], pid) : is_started_by(&all->v[i], pid)))
+                        all->named[i] = nth;
 }
 
 /* DIR@2: that job alone, whatever else runs there. */
@@ -146,26 +148,31 @@ static bool is_read(const struct hang_logs *logs, const char *path)
                       logs->v[own - logs->paths.path].pid && capo_log_path_is(path, *own));
 }
 
-/* The job of a process that the words name; else the newest with a running process;
- * CAPO_LOG_NO_JOB: none. */
+/* The job of a process that the words name, of the first such word; else the newest with a running
+ * process; CAPO_LOG_NO_JOB: none. */
 static uint32_t choose_job(const struct hang_logs *logs, const struct segments *all,
                            const uint32_t *job, bool *named)
 {
-        uint32_t newest = CAPO_LOG_NO_JOB;
+        uint32_t newest = CAPO_LOG_NO_JOB, wanted = CAPO_LOG_NO_JOB, nth = UINT32_MAX;
 
         for (size_t i = 0; i < logs->paths.n; i++) {
+                const struct capo_segment_info *s;
+
                 if (job[i] == CAPO_LOG_NO_JOB)
                         continue;
-                *named = all->named && ANY_OF(s, all->v, all->n,
-                                              all->named[s - all->v] && s->pid == logs->v[i].pid &&
-                                                      !strcmp(s->log_path, logs->paths.path[i]));
-                if (*named)
-                        return job[i];
+                s = FIRST_OF(of, all->v, all->named ? all->n : 0,
+                             all->named[of - all->v] && of->pid == logs->v[i].pid &&
+                                     !strcmp(of->log_path, logs->paths.path[i]));
+                if (s && all->named[s - all->v] < nth) {
+                        nth = all->named[s - all->v];
+                        wanted = job[i];
+                }
                 if (logs->v[i].known >= CAPO_HANG_IS_ALIVE &&
                     (newest == CAPO_LOG_NO_JOB || job[i] > newest))
                         newest = job[i];
         }
-        return newest;
+        *named = wanted != CAPO_LOG_NO_JOB;
+        return *named ? wanted : newest;
 }
 
 /* Of several jobs, take the named one, else the newest that runs, else the newest; mention the
@@ -293,7 +300,7 @@ int hang_gather(int n, char **words, struct hang_logs *out)
         r = capo_segment_find(NULL, NULL, true, keep_segment, &all);
         for (int i = 0; i < n; i++) {
                 if (is_pid(words[i]))
-                        name_segments(&all, words[i]);
+                        name_segments(&all, words[i], (uint32_t)i + 1);
         }
         out->now_ns = capo_clock_of(CLOCK_REALTIME);
         out->now_mono_ns = capo_clock_of(CLOCK_MONOTONIC);

@@ -57,21 +57,28 @@ static void print_seen(const struct hang_page *p, FILE *out)
 static void print_processes(const struct hang_page *p, FILE *out)
 {
         const struct capo_job_process *of = p->job->processes;
-        uint32_t elsewhere;
+        uint32_t hosts = 0, elsewhere = 0;
 
-        for (uint32_t node = 0; node < p->job->n_nodes && node < SHOWN; node++) {
+        for (uint32_t first = 0; first < p->job->n_processes; first++) {
+                const char *host = of[first].host;
                 uint32_t n = 0;
 
-                for (uint32_t i = 0; i < p->job->n_processes; i++) {
-                        if (of[i].header.pid && of[i].node == node && n++ < PIDS)
-                                fprintf(out, "%s%s %u",
-                                        n > 1 ? "" : hang_print("  %s: pid", of[i].host),
+                if (!of[first].header.pid ||
+                    ANY_OF(b, of, first, b->header.pid && !strcmp(b->host, host)))
+                        continue;
+                for (uint32_t i = first; i < p->job->n_processes; i++) {
+                        if (!of[i].header.pid || strcmp(of[i].host, host) != 0)
+                                continue;
+                        if (hosts >= SHOWN)
+                                elsewhere++;
+                        else if (n++ < PIDS)
+                                fprintf(out, "%s%s %u", n > 1 ? "" : hang_print("  %s: pid", host),
                                         n > 1 ? "," : "", of[i].header.pid);
                 }
+                hosts++;
                 fprintf(out, "%s%s", n > PIDS ? hang_print(" and %u more", n - PIDS) : "",
                         n ? "\n" : "");
         }
-        elsewhere = COUNT_OF(one, of, p->job->n_processes, one->header.pid && one->node >= SHOWN);
         if (elsewhere)
                 fprintf(out, "  and %s on other nodes\n",
                         capo_text_plural(elsewhere, "process", "processes"));

@@ -137,7 +137,10 @@ static void add_job(const struct top *t, struct top_lines *to, const struct top_
                          capo_text_gbs(job->nic[i].received_s / 1e9, received));
         n = top_rows(t, job, order);
         add_rows(to, w, &job->rates, order, n);
-        add_line(to, false, false, "%s", n ? "" : "(no calls yet)");
+        add_line(to, false, false, "%s",
+                 n              ? ""
+                 : job->rates.n ? "(no collectives or messages yet)"
+                                : "(no calls yet)");
 }
 
 void top_page(const struct top *t, struct top_lines *out)

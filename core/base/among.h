@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Questions about the items of an array, to name what a loop would only spell out. IT names a pointer to
- * the item, for the condition IS and the VALUE; LIST and N are evaluated for each item. */
+ * the item, for the condition IS and the VALUE; LIST and N are evaluated for each item,
+ * VALUE up to twice. */
 #pragma once
 
 #include "core/base/util.h"

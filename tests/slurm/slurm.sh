@@ -90,7 +90,7 @@ srun -N 2 --ntasks-per-node=1 "$capo" check --dir "$work/check" >out 2>&1 || fai
 grep -q 'READY: 2 nodes' out || fail "capo check --dir: $(cat out)"
 srun --mpi=pmi2 -N 2 -n 4 "$capo" check --dir "$work/check2" >out 2>&1 || fail "capo check, pmi2: $(cat out)"
 [ "$(grep -c 'READY: 2 nodes' out)" = 1 ] || fail "capo check, two tasks on each node: $(cat out)"
-srun -l -N 2 --ntasks-per-node=1 "$capo" check --json >nodes 2>&1 || fail "capo check --json: $(cat nodes)"
+srun -N 2 --ntasks-per-node=1 "$capo" check --json >nodes 2>&1 || fail "capo check --json: $(cat nodes)"
 "$capo" check --merge nodes >out 2>&1 || fail "capo check --merge: $(cat out)"
 grep -q 'READY: 2 nodes' out || fail "capo check --merge: $(cat out)"
 [ $bad = 0 ] && echo "slurm $(slurmctld -V | cut -d' ' -f2): all as expected"
