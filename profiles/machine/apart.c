@@ -26,12 +26,15 @@ int capo_apart(int (*ask)(const void *arg, void *result), const void *arg, void 
                size_t size, double seconds)
 {
         void *shared = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-        int ends[2], status = -1, r = -EIO;
+        const struct sigaction usual = {.sa_handler = SIG_DFL};
+        struct sigaction before;
+        int ends[2], status = -1, r = -EAGAIN;
         pid_t child;
 
         if (shared == MAP_FAILED)
-                return -EIO;
+                return -EAGAIN;
         memcpy(shared, result, size);
+        sigaction(SIGCHLD, &usual, &before); /* ignored, a child's end cannot be read */
         child = pipe2(ends, O_CLOEXEC) ? -1 : fork();
         if (!child) {
                 int null = open("/dev/null", O_WRONLY | O_CLOEXEC);
@@ -53,6 +56,7 @@ int capo_apart(int (*ask)(const void *arg, void *result), const void *arg, void 
                 if (!r)
                         r = WIFEXITED(status) ? WEXITSTATUS(status) : -EIO;
         }
+        sigaction(SIGCHLD, &before, NULL);
         if (r >= 0)
                 memcpy(result, shared, size);
         munmap(shared, size);

@@ -9,7 +9,7 @@
  * @result: @size bytes, which @ask can read and change. The changes come back if it ends by itself.
  *
  * Return: what @ask returned, 0 to 127; -ETIMEDOUT: killed after @seconds; -EIO: it died of a
- * signal, or no process can be started. */
+ * signal; -EAGAIN: no process can be started. */
 int capo_apart(int (*ask)(const void *arg, void *result), const void *arg, void *result,
                size_t size, double seconds);
 

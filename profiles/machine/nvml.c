@@ -205,7 +205,9 @@ int capo_nvml_read(struct capo_nvml *out, char *why, size_t room)
                 return r;
         }
         return r ? capo_why(r < 0 ? r : -r, why, room, "%s",
-                            r < 0 ? "NVML ended the process that asked it" : a->why)
+                            r == -EAGAIN ? "no process can be started"
+                            : r < 0      ? "NVML ended the process that asked it"
+                                         : a->why)
                  : 0;
 }
 

@@ -230,11 +230,14 @@ static void build_from_matrix(struct topology_build *b, const struct matrix *m)
         }
 }
 
-static int read_smi(struct topology_build *b, char *text)
+static int read_smi(struct topology_build *b, char *text, size_t size)
 {
         _cleanup_free_ struct matrix *m = xcalloc(1, sizeof *m);
-        int r = read_lines(b, m, text);
+        int r;
 
+        for (size_t i = 0; i < size; i++) /* a text does not end at a byte of 0 */
+                text[i] = text[i] ? text[i] : ' ';
+        r = read_lines(b, m, text);
         if (!r)
                 build_from_matrix(b, m);
         return r;
@@ -515,8 +518,10 @@ static int try_hwloc(const void *arg, void *nothing)
  * is rejected. */
 static bool crashes_hwloc(struct topology_build *b, const char *text, size_t size)
 {
-        return capo_apart(try_hwloc, &(struct xml_text){b, text, size}, &(char){0}, 1,
-                          TRIAL_SECONDS) != 0;
+        int r = capo_apart(try_hwloc, &(struct xml_text){b, text, size}, &(char){0}, 1,
+                           TRIAL_SECONDS);
+
+        return r && r != -EAGAIN; /* where no process can be started it is read all the same */
 }
 
 static int read_lstopo(struct topology_build *b, char *text, size_t size)
@@ -550,7 +555,7 @@ int capo_topology_read(const char *path, unsigned flags, double brick_gbs,
         topology_build_begin(&b, path, flags, brick_gbs, why, room);
         begin = text + strspn(text, " \t\r\n\xef\xbb\xbf");
         if (size && *begin != '<') {
-                r = topology_build_end(&b, read_smi(&b, text), out);
+                r = topology_build_end(&b, read_smi(&b, text, size), out);
                 if (!r && brick_gbs <= 0 && (*out)->brick_gbs > 0)
                         (*out)->brick_source =
                                 "NCCL's planning constant for the generation guessed from the link counts";
