@@ -313,21 +313,22 @@ static json_t *compare_json(const struct plan_options *o, const struct capo_plan
         for (size_t i = 0; i < plain->n_rows; i++) {
                 const struct capo_plan_row *r = &plain->rows[i];
                 const struct capo_plan_difference *d = c->rows ? &c->rows[i] : NULL;
-                json_t *row = json_pack(
-                        "{s:s, s:I, s:o, s:o, s:o*, s:s*, s:b}", "coll", capo_coll_word(r->coll),
-                        "bytes", (json_int_t)r->bytes, "default", choice_json(r),
-                        d && o->q.nccl_2 ? "second" : "profile",
-                        d ? choice_json(&d->with) : json_null(), "same",
-                        d ? json_boolean(d->same) : NULL, "rule", d && o->by_rules ? d->rule : NULL,
-                        "ranks_agree", r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree));
+                json_t *row =
+                        json_pack("{s:s, s:I, s:o, s:o, s:o*, s:o*, s:b}", "coll",
+                                  capo_coll_word(r->coll), "bytes", (json_int_t)r->bytes, "default",
+                                  choice_json(r), d && o->q.nccl_2 ? "second" : "profile",
+                                  d ? choice_json(&d->with) : json_null(), "same",
+                                  d ? json_boolean(d->same) : NULL, "rule",
+                                  d && o->by_rules ? cli_json_text(d->rule) : NULL, "ranks_agree",
+                                  r->ranks_agree && (!tuned || tuned->rows[i].ranks_agree));
 
                 if (o->q.spy)
                         json_object_update_new(row, spy_json(tuned ? &tuned->rows[i] : r, tuned));
                 json_array_append_new(rows, row);
         }
         return json_pack(
-                "{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o, s:i, s:i, s:i, s:f, s:s*, s:s*, s:s*, "
-                "s:s*, s:s*, s:o*, s:o*}",
+                "{s:s, s:s, s:s, s:i, s:i, s:i, s:o, s:i, s:o, s:i, s:i, s:i, s:f, s:s*, s:o*, s:s*, "
+                "s:s*, s:o*, s:o*, s:o*}",
                 "nccl", capo_nccl_text((uint32_t)plain->version, version, sizeof version),
                 "libnccl", o->q.libnccl, "times", "NCCL's model", "ranks", (int)o->q.n_ranks,
                 "nodes", (int)plan_nodes(o), "nccl_nodes", plain->reported.n_nodes, "gpus",
@@ -336,9 +337,10 @@ static json_t *compare_json(const struct plan_options *o, const struct capo_plan
                 plain->asked, "asked_nodes", plain->asked_nodes, "wall_ms",
                 plain->wall_ms + (tuned ? tuned->wall_ms : 0), "nccl_2",
                 two ? capo_nccl_text((uint32_t)tuned->version, second, sizeof second) : NULL,
-                "libnccl_2", two ? o->q.libnccl_2 : NULL, "best_order",
+                "libnccl_2", two ? cli_json_text(o->q.libnccl_2) : NULL, "best_order",
                 *o->advice.order ? o->advice.order : NULL, "other_gpus",
-                *o->advice.gpus ? o->advice.gpus : NULL, "no_rule_holds", c->no_match, "graphs",
+                *o->advice.gpus ? o->advice.gpus : NULL, "no_rule_holds",
+                c->no_match ? cli_json_text(c->no_match) : NULL, "graphs",
                 o->graph ? graphs_json(plain) : NULL, "told",
                 o->q.spy ? reported_json(&(tuned ? tuned : plain)->reported) : NULL);
 }
