@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "capo/algorithms.h"
+#include "capo/msg.h"
 #include "core/base/xalloc.h"
 #include "profiles/fit/fit_model.h"
 
@@ -125,11 +126,12 @@ static int write_orders(struct capo_fit_fragment *f, const struct capo_alloc *a,
         char text[CAPO_LAYOUT_TEXT];
         int r = 0;
 
+        for (size_t i = 0; i < rows * (size_t)d->n && alike; i++)
+                alike = d->decided[i].choice == d->decided[i % rows].choice;
         for (size_t i = 0; i < rows * (size_t)d->n && alike; i++) {
                 struct capo_fit_decision *first = &d->decided[i % rows], *next = &d->decided[i];
 
-                alike = next->choice == first->choice;
-                if (alike && next->choice && next->gain < first->gain) {
+                if (next->choice && next->gain < first->gain) {
                         first->gain = next->gain;
                         first->us = next->us;
                 }
@@ -201,8 +203,10 @@ int capo_fit_fragment(const struct fragment_machine *m, const struct capo_alloc 
         else if (r == 0 && profile)
                 r = write_rule(out, a, out->layout, out->trays, out->by_class ? out->class : "",
                                out->decided, profile);
-        if (r < 0)
+        if (r < 0) {
                 capo_fit_fragment_finish(out);
+                capo_why(r, why, room, "%s", strerror(-r));
+        }
         return r;
 }
 

@@ -34,11 +34,13 @@ static int list_orbits(const struct capo_symmetry *symmetry, int k, uint32_t **s
 
         *n = 0;
         for (uint64_t set = (1ull << k) - 1; set < end; set = capo_set_next(set)) {
+                if (n_all++ == 1000000)
+                        return -E2BIG;
+        }
+        for (uint64_t set = (1ull << k) - 1; set < end; set = capo_set_next(set)) {
                 uint32_t least = capo_symmetry_least(symmetry, (uint32_t)set);
                 size_t at = 0;
 
-                if (n_all++ == 1000000)
-                        return -E2BIG;
                 while (at < *n && (*sets)[at] != least)
                         at++;
                 if (at == *n) {
@@ -65,13 +67,12 @@ static int list_splits(struct splits *s, char *why, size_t room)
         size_t n[2] = {1, 1};
         int r = 0;
 
-        /* GPU numbers in the topology are sorted, like ours */
-        if (two && !s->all && s->question->n_topo == 1) {
-                r = capo_topology_read(s->question->topo[0], 0, 0, &t, why, room);
-                if (r == 0 && t->n_gpus == s->n_devs)
-                        r = capo_symmetry_find(t, &symmetry);
-        }
-        for (int k = 0; k < 1 + two; k++)
+        /* GPU numbers in the topology are sorted, like ours. Without it all are asked. */
+        if (two && !s->all && s->question->n_topo == 1 &&
+            capo_topology_read(s->question->topo[0], 0, 0, &t, why, room) == 0 &&
+            t->n_gpus == s->n_devs)
+                capo_symmetry_find(t, &symmetry);
+        for (int k = 0; k < 1 + two && r == 0; k++)
                 r = list_orbits(&symmetry, s->k[k], &sets[k], &counts[k], &n[k]);
         for (size_t i = 0; i < n[0] && r == 0; i++) {
                 for (size_t k = 0; k < n[1]; k++) {

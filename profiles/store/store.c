@@ -10,8 +10,6 @@
 #include "profiles/store/store.h"
 #include "profiles/store/store_schema.h"
 
-/* Inserts the rows of one import. */
-
 /* Set the parameters of @q (i: int, l: int64_t, d: double, s: text), and run it. Return: SQLITE_OK;
  * SQLITE_ROW: the first row is there; an SQLite error. */
 static int run_with(sqlite3_stmt *q, const char *types, ...)
