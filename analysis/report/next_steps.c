@@ -151,12 +151,15 @@ static bool is_own_time(const struct capo_page *r, const struct capo_page_row *r
 {
         struct capo_sampled s = capo_job_row_sampled(&row->row);
         double n = row->row.comm < r->job->n_comms ? r->job->comms[row->row.comm].n_ranks : 1,
-               slowest_ns = n * SLOWEST_NS + (double)row->bytes_max * SLOWEST_PER_BYTE;
+               slowest_ns = n * SLOWEST_NS + (double)row->bytes_max * SLOWEST_PER_BYTE, waits;
 
         for (uint32_t i = 0; i < r->n_problems; i++)
                 if (r->problems[i].kind == CAPO_PROBLEM_HANGS)
                         return false;
-        return (r->gpu_share < 0 || 2 * r->wait_share <= row->share * r->gpu_share) &&
+        /* a late rank is late in each call alike: the row's part of the waiting */
+        waits = r->collectives ? r->wait_share * (double)row->row.count / (double)r->collectives
+                               : 0;
+        return 2 * waits <= row->share * r->gpu_share &&
                capo_sampled_quantile(&s, 0.5) <= slowest_ns;
 }
 
