@@ -187,6 +187,16 @@ Test(next, calls_that_wait_less_are_swept)
         cr_assert_not_null(judged(CAPO_NEXT_sweep));
 }
 
+/* The same waiting, but of many small calls of which each has its part. */
+Test(next, calls_with_a_small_part_of_the_waiting_are_swept)
+{
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 100, CAPO_CLOCK_EVENT, 900000);
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 512, 900, CAPO_CLOCK_EVENT, 30000);
+        made_skew(page.job, 100, (uint32_t[]){0, 90, 10, 0}, (double[]){0, 160e6, 40e6, 0});
+        page.job->comms[0].skew->wait_share = 0.08;
+        cr_assert_not_null(judged(CAPO_NEXT_sweep));
+}
+
 Test(next, calls_that_no_network_makes_so_slow_are_not_swept)
 {
         made_row(page.job, CAPO_CALL_ALLREDUCE, 16384, 5, CAPO_CLOCK_EVENT, 48000000);
