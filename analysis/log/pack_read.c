@@ -83,6 +83,7 @@ int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t wh
         _cleanup_close_ int fd =
                 capo_others_open(path, O_RDONLY, CAPO_ANY_OWNER, &st, why, why_size);
         uint64_t end, at = 0, bad;
+        uint32_t magic;
 
         *out = (struct capo_pack){0};
         if (fd < 0)
@@ -99,6 +100,11 @@ int capo_pack_list(const char *path, struct capo_pack *out, char *why, size_t wh
                 *xadd(out->v, out->n) = entry;
                 at = entry.packed < end - entry.at ? entry.at + entry.packed : end;
         }
+        if (!out->n && read_at(fd, &magic, sizeof magic, 0) == sizeof magic &&
+            magic == ZSTD_MAGICNUMBER)
+                return capo_why(
+                        -EBADMSG, why, why_size,
+                        "was compressed by zstd, not by capo pack: decompress it first (zstd -d)");
         return out->n ? 0
                       : capo_why(-EBADMSG, why, why_size,
                                  "has no log that can be read (%llu bytes)",
