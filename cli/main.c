@@ -59,7 +59,8 @@ static int fail_group(const struct cli_verb *verb, const char *word)
                          verb->name, names, word ? word : "nothing", verb->name);
 }
 
-/* capo recover is the earlier name of capo report --recover, and its --list of --recover-list. */
+/* capo recover is the earlier name of capo report --recover; its --list, --all and --drop are
+ * --recover-list and so on. */
 static int run_recover(int argc, char **argv)
 {
         _cleanup_free_ char **words = xcalloc((size_t)argc + 2, sizeof *words);

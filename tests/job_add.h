@@ -11,6 +11,6 @@ static inline int add_log(struct capo_job *job, const char *path, char *why, siz
         int r = capo_log_open(path, &log, why, why_size);
 
         if (r == 0)
-                capo_job_add(job, log, NULL, NULL);
+                capo_job_add(job, log);
         return r;
 }

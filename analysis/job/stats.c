@@ -124,18 +124,13 @@ static bool cells_are_stale(struct capo_job_process *p)
         return true;
 }
 
-static void read_frames(struct reading *rd, void (*progress)(uint64_t bytes, void *arg), void *arg)
+static void read_frames(struct reading *rd)
 {
         struct capo_log_frame f;
-        uint64_t last_progress = 0;
         int read;
 
         while ((read = capo_log_next(rd->log, &f)) > 0) {
                 add_frame(rd, &f);
-                if (progress && capo_log_position(rd->log) - last_progress >= 16u << 20) {
-                        last_progress = capo_log_position(rd->log);
-                        progress(last_progress, arg);
-                }
         }
         rd->job->processes[rd->process].read_error = read;
         job_read_silences(rd);
@@ -184,8 +179,7 @@ static void share_texts(struct job_scratch *s, struct capo_job_process *p,
         p->shared_ = true;
 }
 
-void capo_job_add(struct capo_job *job, struct capo_log *from,
-                  void (*progress)(uint64_t bytes, void *arg), void *arg)
+void capo_job_add(struct capo_job *job, struct capo_log *from)
 {
         _cleanup_(capo_log_closep) struct capo_log *log = from;
         const char *path = capo_log_path(log), *host;
@@ -197,7 +191,7 @@ void capo_job_add(struct capo_job *job, struct capo_log *from,
         p = &job->processes[job->n_processes++];
         *p = (struct capo_job_process){
                 .rank = -1, .header = *capo_log_header(log), .path = xstrdup(path)};
-        read_frames(rd, progress, arg);
+        read_frames(rd);
         p->health = *capo_log_health(log);
         p->log = steal(&log);
         capo_log_park(p->log);

@@ -4,7 +4,7 @@
  * distinct calls, not with the number of records.
  *
  *      job = capo_job_new();
- *      for each log: capo_job_add(job, log, NULL, NULL);
+ *      for each log: capo_job_add(job, log);
  *      capo_job_finish(job);      names, layouts, skew; then analysis/job/job.h is valid
  *
  * Processes keep the order in which they were added. Communicators are sorted by size (largest
@@ -18,12 +18,10 @@
  * @log: at its first frame: a file (capo_log_open()) or the memory of a live process
  * (capo_live_log_open()). The job owns it from now on in any case, and keeps it open for
  * capo_job_log()
- * @progress: called from time to time with the bytes read of this log; may be NULL
  *
  * A cut or damaged log is used as far as possible; health and read_error of its process describe
  * the damage. */
-void capo_job_add(struct capo_job *job, struct capo_log *log,
-                  void (*progress)(uint64_t bytes, void *arg), void *arg);
+void capo_job_add(struct capo_job *job, struct capo_log *log);
 
 /** capo_job_finish() - complete the job, once, after the last log. */
 void capo_job_finish(struct capo_job *job);

@@ -4,7 +4,7 @@
  *
  *      for each info of capo_segment_find() (analysis/log/recover.h) with info->alive:
  *              capo_live_log_open(info, &log);
- *              capo_job_add(job, log, ...);         analysis/job/stats.h: as any other log
+ *              capo_job_add(job, log);              analysis/job/stats.h: as any other log
  *
  * A reader shows the state when it was opened. For a newer state, open another one. */
 #pragma once

@@ -17,7 +17,7 @@ struct capo_job *cli_job_load_paths(const char *path, struct capo_log_paths *pat
                         capo_warn("left out %s: %s", paths->path[i], why);
                         continue;
                 }
-                capo_job_add(job, log, NULL, NULL);
+                capo_job_add(job, log);
                 used++;
         }
         if (!used) {

@@ -80,8 +80,9 @@ struct cli_page *cli_page_new(void);
 
 void cli_page_title(struct cli_page *page, const char *format, ...) CLI_FORMAT(2);
 
-/** cli_page_under() - add a line below the title; cli_page_problem() - a problem. */
+/** cli_texts_add() - add a text at the end of @list. */
 void cli_texts_add(struct cli_texts *list, const char *format, ...) CLI_FORMAT(2);
+/** cli_page_under() - add a line below the title; cli_page_problem() - a problem. */
 #define cli_page_under(page, ...)   cli_texts_add(&(page)->under, __VA_ARGS__)
 #define cli_page_problem(page, ...) cli_texts_add(&(page)->problems, __VA_ARGS__)
 

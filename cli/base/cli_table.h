@@ -22,7 +22,7 @@ struct capo_table *capo_table_new(const char *columns);
 void capo_table_free(struct capo_table *t);
 static inline void capo_table_freep(struct capo_table **t) { capo_table_free(*t); }
 
-/** capo_table_cell() - add the next cell; it is empty without memory. */
+/** capo_table_cell() - add the next cell. */
 void capo_table_cell(struct capo_table *t, const char *format, ...)
         __attribute__((format(printf, 2, 3)));
 

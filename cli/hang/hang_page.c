@@ -90,7 +90,7 @@ int hang_page_read(struct hang_page *page)
                 if (capo_log_paths_take(paths, i, &log, why, sizeof why) < 0) {
                         capo_warn("left out %s: %s", paths->path[i], why);
                 } else {
-                        capo_job_add(page->job, log, NULL, NULL);
+                        capo_job_add(page->job, log);
                         used++;
                 }
                 if (process < page->job->n_processes) {

@@ -29,7 +29,7 @@ static void read_logs(struct capo_page *r, struct capo_log_paths *paths)
 
                 cli_progress("reading log", i + 1, paths->n);
                 if (capo_log_paths_take(paths, i, &log, why, sizeof why) >= 0) {
-                        capo_job_add(r->job, log, NULL, NULL);
+                        capo_job_add(r->job, log);
                         continue;
                 }
                 cli_progress_end();

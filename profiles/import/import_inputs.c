@@ -31,7 +31,7 @@ static void keep_log(struct capo_input *in, struct capo_log *log)
         }
         xarray_room(&late->named, late->job->n_processes, sizeof *late->named);
         late->named[late->job->n_processes] = xstrdup(in->named ? in->named : in->path);
-        capo_job_add(late->job, log, NULL, NULL);
+        capo_job_add(late->job, log);
 }
 
 /* Note why this log is not used; the other logs of its job are. */
