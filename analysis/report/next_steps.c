@@ -156,10 +156,12 @@ static bool is_own_time(const struct capo_page *r, const struct capo_page_row *r
         for (uint32_t i = 0; i < r->n_problems; i++)
                 if (r->problems[i].kind == CAPO_PROBLEM_HANGS)
                         return false;
-        /* a late rank is late in each call alike: the row's part of the waiting */
+        /* a late rank is late in each call alike: the row's part of the waiting; where it is late in
+         * this row alone, its own calls, which wait for nobody, are shorter than the others' */
         waits = r->collectives ? r->wait_share * (double)row->row.count / (double)r->collectives
                                : 0;
         return 2 * waits <= row->share * r->gpu_share &&
+               2 * capo_sampled_quantile(&s, 0.5 / n) >= capo_sampled_mean(&s) &&
                capo_sampled_quantile(&s, 0.5) <= slowest_ns;
 }
 

@@ -197,6 +197,19 @@ Test(next, calls_with_a_small_part_of_the_waiting_are_swept)
         cr_assert_not_null(judged(CAPO_NEXT_sweep));
 }
 
+/* It is late before this one kind of call only: its own calls show it, a quarter of all. */
+Test(next, calls_of_which_the_late_rank_s_own_are_short_are_not_swept)
+{
+        struct capo_job_row *row =
+                made_row(page.job, CAPO_CALL_ALLREDUCE, 1 << 20, 75, CAPO_CLOCK_EVENT, 900000);
+
+        made_row(page.job, CAPO_CALL_ALLREDUCE, 512, 900, CAPO_CLOCK_EVENT, 30000);
+        row->calls = 400;
+        row->count = 100;
+        capo_hist_add(&row->time[CAPO_CLOCK_EVENT], 300000, 100);
+        cr_assert_null(judged(CAPO_NEXT_sweep));
+}
+
 Test(next, calls_that_no_network_makes_so_slow_are_not_swept)
 {
         made_row(page.job, CAPO_CALL_ALLREDUCE, 16384, 5, CAPO_CLOCK_EVENT, 48000000);
