@@ -40,3 +40,11 @@ void xarray_room(void *list, size_t n, size_t item);
 /** xadd() - one more item behind the @n of @list, which is counted. Its value is the item, which has
  * not been set: *xadd(list, n) = ... */
 #define xadd(list, n) (xarray_room(&(list), (n), sizeof *(list)), &(list)[(n)++])
+
+/** xput() - xadd() of an item with these members, the others 0. Its value is the item. */
+#define xput(list, n, ...)                                 \
+        ({                                                 \
+                __typeof__(&*(list)) new_ = xadd(list, n); \
+                *new_ = (__typeof__(*new_)){__VA_ARGS__};  \
+                new_;                                      \
+        })
