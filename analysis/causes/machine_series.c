@@ -22,13 +22,9 @@ static struct capo_machine_object *get_object(struct capo_machine_series *s,
         }
         if (s->n_objects == OBJECTS)
                 return NULL;
-        xarray_room(&s->object, s->n_objects, sizeof *s->object);
-        o = &s->object[s->n_objects];
-        *o = (struct capo_machine_object){.scope = scope};
+        o = xput(s->object, s->n_objects, .scope = scope, .value = xcalloc(ROWS, sizeof *o->value),
+                 .row = xcalloc(ROWS, sizeof *o->row));
         snprintf(o->name, sizeof o->name, "%s", name);
-        o->value = xcalloc(ROWS, sizeof *o->value);
-        o->row = xcalloc(ROWS, sizeof *o->row);
-        s->n_objects++;
         return o;
 }
 
@@ -181,14 +177,10 @@ static void read_stack(struct capo_machine_series *s, char *words)
 
         if (!words || s->n_stacks == STACKS)
                 return;
-        xarray_room(&s->stack, s->n_stacks, sizeof *s->stack);
-        stack = &s->stack[s->n_stacks];
-        *stack = (struct capo_machine_stack){.number = (unsigned)atoi(number),
-                                             .kind = CAPO_BETWEEN_OTHER};
+        stack = xput(s->stack, s->n_stacks, .number = (unsigned)atoi(number),
+                     .kind = CAPO_BETWEEN_OTHER, .text = xstrdup(words));
         for (unsigned k = 0; k < CAPO_BETWEEN_KINDS; k++)
                 stack->kind = strcmp(kind, capo_between_kinds[k]) ? stack->kind : k;
-        stack->text = xstrdup(words);
-        s->n_stacks += stack->text != NULL;
 }
 
 static void read_did(struct capo_machine_series *s, const char *words)

@@ -12,8 +12,7 @@ void hang_accuse_rank(struct capo_hang_verdict *v, uint32_t process, int32_t ran
             ANY_OF(c, v->culprits, v->n_culprits,
                    c->process == process && (rank < 0 || c->rank < 0 || c->rank == rank)))
                 return;
-        xarray_room(&v->culprits, v->n_culprits, sizeof *v->culprits);
-        v->culprits[v->n_culprits++] = (struct capo_hang_culprit){
+        *xadd(v->culprits, v->n_culprits) = (struct capo_hang_culprit){
                 .process = process, .rank = rank, .why = why, .call = call};
         v->accused[process] = true;
 }

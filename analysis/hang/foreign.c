@@ -7,12 +7,10 @@ uint32_t capo_hang_foreign_process(struct capo_hang_foreign *f, int32_t rank, co
 {
         struct capo_job *job = f->job;
 
-        xarray_room(&job->processes, job->n_processes, sizeof *job->processes);
-        xarray_room(&f->hang->processes, f->hang->n_processes, sizeof *f->hang->processes);
-        job->processes[job->n_processes] = (struct capo_job_process){
+        *xadd(job->processes, job->n_processes) = (struct capo_job_process){
                 .path = xstrdup(""), .host = xstrdup(host), .header.pid = pid, .rank = rank};
-        f->hang->processes[f->hang->n_processes++] = (struct capo_hang_process){.rank = rank};
-        return job->n_processes++;
+        *xadd(f->hang->processes, f->hang->n_processes) = (struct capo_hang_process){.rank = rank};
+        return job->n_processes - 1;
 }
 
 uint32_t capo_hang_foreign_number(json_t **known, const char *key, uint32_t number)
@@ -53,10 +51,9 @@ uint32_t capo_hang_foreign_member(struct capo_hang_foreign *f, uint32_t comm, ui
 {
         struct capo_hang_comm *c = &f->hang->comms[comm];
 
-        xarray_room(&c->members, c->n_members, sizeof *c->members);
-        c->members[c->n_members] =
+        *xadd(c->members, c->n_members) =
                 (struct capo_hang_member){.process = process, .rank = rank, .whole_p2p = true};
-        return c->n_members++;
+        return c->n_members - 1;
 }
 
 void capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
@@ -64,8 +61,7 @@ void capo_hang_foreign_call(struct capo_hang_foreign *f, uint32_t process,
 {
         struct capo_hang_process *p = &f->hang->processes[process];
 
-        xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
-        p->calls[p->n_calls++] = *call;
+        *xadd(p->calls, p->n_calls) = *call;
 }
 
 uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
@@ -79,8 +75,7 @@ uint16_t capo_hang_foreign_site(struct capo_hang_foreign *f, char *text)
                 free(text);
                 return i < hang->n_sites ? (uint16_t)(i + 1) : 0;
         }
-        xarray_room(&hang->sites, hang->n_sites, sizeof *hang->sites);
-        hang->sites[hang->n_sites++] = text;
+        *xadd(hang->sites, hang->n_sites) = text;
         return (uint16_t)hang->n_sites;
 }
 
@@ -106,8 +101,7 @@ int capo_hang_foreign_finish(struct capo_hang_foreign *f, int r)
                 p->node = capo_hang_foreign_number(&hosts, p->host, job->n_nodes);
                 if (p->node != job->n_nodes)
                         continue;
-                xarray_room(&job->nodes, job->n_nodes, sizeof *job->nodes);
-                job->nodes[job->n_nodes++] = (struct capo_job_node){.name = xstrdup(p->host)};
+                *xadd(job->nodes, job->n_nodes) = (struct capo_job_node){.name = xstrdup(p->host)};
         }
         json_decref(hosts);
         return 0;

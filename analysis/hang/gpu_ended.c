@@ -8,13 +8,8 @@
 
 static struct capo_hang_ended *entry_of(struct capo_hang_process *p, uint32_t comm)
 {
-        struct capo_hang_ended *found = FIRST_OF(e, p->ended, p->n_ended, e->comm == comm);
-
-        if (found)
-                return found;
-        xarray_room(&p->ended, p->n_ended, sizeof *p->ended);
-        p->ended[p->n_ended] = (struct capo_hang_ended){.comm = comm};
-        return &p->ended[p->n_ended++];
+        return FIRST_OF(e, p->ended, p->n_ended, e->comm == comm)
+                       ?: xput(p->ended, p->n_ended, .comm = comm);
 }
 
 void hang_take_ended(struct capo_hang_process *p, uint32_t comm, uint64_t t0,

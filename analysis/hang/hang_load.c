@@ -229,10 +229,8 @@ static int take_cell(struct reader *rd, const struct capo_log_frame *f)
 
         if (capo_log_cell(f, &cell, &host, &gpu) < 0)
                 return 0;
-        while (rd->n_cells <= cell.id) {
-                xarray_room(&rd->cells, rd->n_cells, sizeof *rd->cells);
-                rd->cells[rd->n_cells++] = (struct cell){0};
-        }
+        while (rd->n_cells <= cell.id)
+                *xadd(rd->cells, rd->n_cells) = (struct cell){0};
         rd->cells[cell.id] = (struct cell){cell.count, cell.comm, cell.call, cell.result};
         return 0;
 }
@@ -355,8 +353,7 @@ static void take_one(struct reader *rd, uint32_t process, const struct capo_unfi
         } else if (u->where == CAPO_UNFINISHED_HOST || u->where == CAPO_UNFINISHED_MEMBER) {
                 c.where = u->where == CAPO_UNFINISHED_HOST ? CAPO_HANG_HOST : CAPO_HANG_OPEN;
                 c.group = u->where == CAPO_UNFINISHED_HOST ? 0 : OPEN_GROUP + u->record.thread;
-                xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
-                p->calls[p->n_calls++] = c;
+                *xadd(p->calls, p->n_calls) = c;
         }
         if (u->where == CAPO_UNFINISHED_BUSY || u->where == CAPO_UNFINISHED_IDLE)
                 take_stream(rd, process, u);
@@ -430,8 +427,7 @@ static void take_calls(struct reader *rd, uint32_t process, const struct capo_lo
         while ((c = hang_last_next(&rd->last, &at))) {
                 if (c->call == CAPO_CALL_GROUP)
                         continue;
-                xarray_room(&p->calls, p->n_calls, sizeof *p->calls);
-                p->calls[p->n_calls++] = call_of(rd, process, c);
+                *xadd(p->calls, p->n_calls) = call_of(rd, process, c);
         }
         for (at = 0; (c = hang_last_next(&rd->last, &at));) {
                 if (c->call != CAPO_CALL_GROUP)
@@ -538,11 +534,10 @@ static void make_comms(struct reader *rd)
                         c->several |= seen[m->process] == i + 1;
                         seen[m->process] = i + 1;
                         xarray_room(&c->members, c->n_members, sizeof *c->members);
-                        xarray_room(&rd->comms, rd->n_comms, sizeof *rd->comms);
-                        rd->comms[rd->n_comms++] = (struct known_comm){.process = m->process,
-                                                                       .id = m->id,
-                                                                       .comm = i,
-                                                                       .member = c->n_members};
+                        *xadd(rd->comms, rd->n_comms) = (struct known_comm){.process = m->process,
+                                                                            .id = m->id,
+                                                                            .comm = i,
+                                                                            .member = c->n_members};
                         c->members[c->n_members++] =
                                 (struct capo_hang_member){.process = m->process,
                                                           .rank = m->rank,

@@ -37,8 +37,7 @@ static void index_member_calls(struct play *p)
                         continue;
                 }
                 m->entered = c->seq > m->entered ? c->seq : m->entered;
-                xarray_room(&m->of, m->n, sizeof *m->of);
-                m->of[m->n++] = (struct play_number){c->seq, i};
+                *xadd(m->of, m->n) = (struct play_number){c->seq, i};
         }
         for (uint32_t i = 0; i < p->job->n_comms; i++) {
                 for (uint32_t k = 0; k < p->job->comms[i].n_members; k++) {
@@ -182,14 +181,8 @@ static uint32_t stream_of(const struct capo_hang_call *c)
 static struct play_queue *queue_of(struct play *p, uint32_t first, uint32_t process,
                                    uint32_t stream)
 {
-        struct play_queue *found =
-                FIRST_OF(q, PAST_OF(p->queues, first), p->n_queues - first, q->stream == stream);
-
-        if (found)
-                return found;
-        xarray_room(&p->queues, p->n_queues, sizeof *p->queues);
-        p->queues[p->n_queues] = (struct play_queue){.process = process, .stream = stream};
-        return &p->queues[p->n_queues++];
+        return FIRST_OF(q, PAST_OF(p->queues, first), p->n_queues - first, q->stream == stream)
+                       ?: xput(p->queues, p->n_queues, .process = process, .stream = stream);
 }
 
 /* Read each call once only: all of them together do not fit in the cache. */
@@ -206,8 +199,7 @@ static void line_up(struct play *p)
                 if (!call_is_played(p, c))
                         continue;
                 q = queue_of(p, first, p->process[i], stream_of(c));
-                xarray_room(&q->call, q->n, sizeof *q->call);
-                q->call[q->n++] = i;
+                *xadd(q->call, q->n) = i;
                 q->held |= c->gpu == CAPO_HANG_GPU_RUNNING;
                 if (q->held)
                         p->state[i] |= HELD;
@@ -253,8 +245,7 @@ static void pair_up(struct play *p)
                 if (!call_is_taken(c) || !is_p2p(c) || !p->comms[c->comm].whole_p2p)
                         continue;
                 me = p->job->comms[c->comm].members[c->member].rank;
-                xarray_room(&half, n, sizeof *half);
-                half[n++] =
+                *xadd(half, n) =
                         (struct half){.comm = c->comm,
                                       .from = (uint32_t)(c->call == CAPO_CALL_SEND ? me : c->peer),
                                       .to = (uint32_t)(c->call == CAPO_CALL_SEND ? c->peer : me),

@@ -284,17 +284,15 @@ int ras_call_of(const char *name)
 struct ras_comm *ras_comm_new(struct ras_snapshot *snapshot, const char *id, uint64_t hash,
                               int32_t size)
 {
-        xarray_room(&snapshot->comms, snapshot->n_comms, sizeof *snapshot->comms);
-        snapshot->comms[snapshot->n_comms] = (struct ras_comm){.hash = hash, .size = size};
-        snprintf(snapshot->comms[snapshot->n_comms].id, sizeof snapshot->comms->id, "%s", id);
-        return &snapshot->comms[snapshot->n_comms++];
+        struct ras_comm *c = xput(snapshot->comms, snapshot->n_comms, .hash = hash, .size = size);
+
+        snprintf(c->id, sizeof c->id, "%s", id);
+        return c;
 }
 
 struct ras_rank *ras_rank_new(struct ras_comm *comm, int32_t rank)
 {
-        xarray_room(&comm->ranks, comm->n_ranks, sizeof *comm->ranks);
-        comm->ranks[comm->n_ranks] = (struct ras_rank){.rank = rank, .device = -1};
-        return &comm->ranks[comm->n_ranks++];
+        return xput(comm->ranks, comm->n_ranks, .rank = rank, .device = -1);
 }
 
 void ras_snapshot_finish(struct ras_snapshot *snapshot)

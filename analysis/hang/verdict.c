@@ -286,8 +286,7 @@ static void judge_circle(const struct hang_graph *g, uint32_t process, struct ca
         }
         for (uint32_t first = process, more = 1; more && (n = next_of(g, process, &on));
              more = on != first) {
-                xarray_room(&v->steps, v->n_steps, sizeof *v->steps);
-                v->steps[v->n_steps++] =
+                *xadd(v->steps, v->n_steps) =
                         (struct capo_hang_step){.process = process,
                                                 .comm = n->comm,
                                                 .seq = n->seq,

@@ -31,9 +31,7 @@ bool capo_hang_gone(const struct capo_hang_job *job, uint32_t process)
 
 static struct hang_node *node_new(struct hang_graph *g)
 {
-        xarray_room(&g->nodes, g->n_nodes, sizeof *g->nodes);
-        g->nodes[g->n_nodes] = (struct hang_node){.comm = CAPO_HANG_NONE};
-        return &g->nodes[g->n_nodes++];
+        return xput(g->nodes, g->n_nodes, .comm = CAPO_HANG_NONE);
 }
 
 /* The latest time at which collective @seq of @comm can have begun, of which there is no record:
@@ -73,15 +71,13 @@ static void node_in(const struct hang_graph *g, struct hang_node *n, uint32_t pr
         n->n_ranks_in++;
         if (n->n_in && n->in[n->n_in - 1] == process)
                 return;
-        xarray_room(&n->in, n->n_in, sizeof *n->in);
-        n->in[n->n_in++] = process;
+        *xadd(n->in, n->n_in) = process;
 }
 
 static void node_on(struct hang_node *n, uint32_t process, uint32_t member,
                     enum capo_hang_stand stand, bool left)
 {
-        xarray_room(&n->on, n->n_on, sizeof *n->on);
-        n->on[n->n_on++] = (struct hang_missed){process, member, stand, left};
+        *xadd(n->on, n->n_on) = (struct hang_missed){process, member, stand, left};
 }
 
 static void add_front(struct hang_graph *g, uint32_t comm)

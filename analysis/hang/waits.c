@@ -283,8 +283,7 @@ static void collect_leftovers(const struct play *p, struct capo_hang_waits *w)
                         continue;
                 peer = FIRST_OF(m, p->job->comms[c->comm].members, p->job->comms[c->comm].n_members,
                                 m->rank == c->peer);
-                xarray_room(&w->pairs, w->n_pairs, sizeof *w->pairs);
-                w->pairs[w->n_pairs++] = (struct capo_hang_pair){
+                *xadd(w->pairs, w->n_pairs) = (struct capo_hang_pair){
                         .process = p->process[i],
                         .peer = peer ? peer->process : CAPO_HANG_NONE,
                         .call = c,

@@ -102,9 +102,7 @@ static struct capo_live_row *place_row(struct capo_live_rows *rows, const struct
         }
         if (row || !make)
                 return row;
-        xarray_room(&rows->row, rows->n, sizeof *rows->row);
-        row = &rows->row[rows->n++];
-        *row = (struct capo_live_row){.call = of->call, .size = size, .reached = -1};
+        row = xput(rows->row, rows->n, .call = of->call, .size = size, .reached = -1);
         memcpy(row->comm, comm, sizeof row->comm);
         return row;
 }

@@ -15,12 +15,6 @@ static int is_json(const struct dirent *e)
         return dot && !strcmp(dot, ".json");
 }
 
-static void add_file(char ***files, size_t *n, char *path)
-{
-        xarray_room(files, *n, sizeof **files);
-        (*files)[(*n)++] = path;
-}
-
 /* A folder stands for its *.json files. */
 static int list_files(char ***files, size_t *n_files, int n, char **words)
 {
@@ -29,11 +23,11 @@ static int list_files(char ***files, size_t *n_files, int n, char **words)
                 int n_names = scandir(words[i], &names, is_json, alphasort);
 
                 if (n_names < 0)
-                        add_file(files, n_files, words[i]);
+                        *xadd(*files, *n_files) = words[i];
                 else if (n_names == 0)
                         return capo_fail(-ENOENT, "%s: no file there ends in .json", words[i]);
                 for (int k = 0; k < n_names; k++)
-                        add_file(files, n_files, xprintf("%s/%s", words[i], names[k]->d_name));
+                        *xadd(*files, *n_files) = xprintf("%s/%s", words[i], names[k]->d_name);
         }
         return 0;
 }

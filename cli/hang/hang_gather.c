@@ -24,8 +24,7 @@ static int keep_segment(const struct capo_segment_info *info, void *arg)
 {
         struct segments *s = arg;
 
-        xarray_room(&s->v, s->n, sizeof *s->v);
-        s->v[s->n++] = *info;
+        *xadd(s->v, s->n) = *info;
         return 0;
 }
 

@@ -36,9 +36,7 @@ static void add_line(struct top_lines *to, bool strong, bool alarm, const char *
         struct top_line *line;
         va_list args;
 
-        xarray_room(&to->line, to->n, sizeof *to->line);
-        line = &to->line[to->n++];
-        *line = (struct top_line){strong, alarm, ""};
+        line = xput(to->line, to->n, strong, alarm, "");
         va_start(args, format);
         vsnprintf(line->text, sizeof line->text, format, args);
         va_end(args);

@@ -33,9 +33,8 @@ static void place_nic(struct top_job *job, const char *name)
 {
         if (ANY_OF(nic, job->nic, job->n_nics, !strcmp(nic->name, name)))
                 return;
-        xarray_room(&job->nic, job->n_nics, sizeof *job->nic);
-        job->nic[job->n_nics] = (struct top_nic){0};
-        snprintf(job->nic[job->n_nics++].name, sizeof job->nic->name, "%s", name);
+        *xadd(job->nic, job->n_nics) = (struct top_nic){0};
+        snprintf(job->nic[job->n_nics - 1].name, sizeof job->nic->name, "%s", name);
 }
 
 static double rate_of(uint64_t now, uint64_t before, double s)
@@ -90,9 +89,7 @@ static void update_job(struct top *t, const struct watch_job *w)
         uint64_t begin = w->page.job->t_begin_ns, now = w->page.hang.now_ns;
 
         if (!job) {
-                xarray_room(&t->job, t->n_jobs, sizeof *t->job);
-                job = &t->job[t->n_jobs++];
-                *job = (struct top_job){0};
+                job = xput(t->job, t->n_jobs, 0);
                 snprintf(job->id, sizeof job->id, "%s", w->id);
         }
         job->here = true;

@@ -17,6 +17,7 @@
 #include "cli/watch/metrics.h"
 #include "cli/watch/watch_alarm.h"
 #include "cli/watch/watch_serve.h"
+#include "core/base/among.h"
 #include "core/base/clock.h"
 #include "core/base/xalloc.h"
 
@@ -33,13 +34,8 @@ struct watch_logs {
 
 static struct watch_log *place_log(struct watch_logs *logs, const char *name)
 {
-        for (size_t i = 0; i < logs->n; i++) {
-                if (!strcmp(logs->v[i].name, name))
-                        return &logs->v[i];
-        }
-        xarray_room(&logs->v, logs->n, sizeof *logs->v);
-        logs->v[logs->n] = (struct watch_log){.name = xstrdup(name)};
-        return &logs->v[logs->n++];
+        return FIRST_OF(l, logs->v, logs->n, !strcmp(l->name, name))
+                       ?: xput(logs->v, logs->n, .name = xstrdup(name));
 }
 
 /* Read the new frames. An incomplete frame is read next time. */
@@ -336,10 +332,8 @@ static int watch_users(struct watch *w)
 
                         while (at < n_all && all[at].user.uid != users[i].uid)
                                 at++;
-                        if (at == n_all) {
-                                xarray_room(&all, n_all, sizeof *all);
-                                all[n_all++] = (struct user_watch){.user = users[i]};
-                        }
+                        if (at == n_all)
+                                *xadd(all, n_all) = (struct user_watch){.user = users[i]};
                         if (!all[at].pid && now >= all[at].again_ns)
                                 all[at].pid = start_user(w, &all[at].user);
                 }

@@ -178,11 +178,8 @@ static void take_logs(struct watch *w, struct hang_logs *logs, const struct watc
 
         if (!j && !logs->live)
                 return;
-        if (!j) {
-                xarray_room(&w->job, w->n_jobs, sizeof *w->job);
-                j = &w->job[w->n_jobs++];
-                *j = (struct watch_job){0};
-        }
+        if (!j)
+                j = xput(w->job, w->n_jobs, 0);
         drop_sample(j);
         hang_logs_finish(&j->logs);
         j->logs = *logs;
