@@ -180,8 +180,7 @@ static void judge_rules(struct capo_page *r)
 
                 if (!calls[rule])
                         continue;
-                xarray_room(&r->rules, r->n_rules, sizeof *r->rules);
-                row = &r->rules[r->n_rules++];
+                row = xadd(r->rules, r->n_rules);
                 row->rule = rule;
                 row->calls = calls[rule];
                 rule_text(job->processes[0].rules, rule, row->text, sizeof row->text);

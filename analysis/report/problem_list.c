@@ -27,12 +27,6 @@ struct capo_problem *capo_problem_add(struct capo_page *r, enum capo_problem_kin
         return p;
 }
 
-static void add_run(struct capo_problem *p, int32_t first, uint32_t n)
-{
-        xarray_room(&p->runs, p->n_runs, sizeof *p->runs);
-        p->runs[p->n_runs++] = (struct capo_rank_run){first, n};
-}
-
 /* The next run of ranks from *@from on for which @is is false; *@from becomes its end. */
 static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from)
 {
@@ -49,13 +43,13 @@ static bool next_run(const bool *is, uint32_t n, uint32_t *first, uint32_t *from
 void capo_problem_ranks(struct capo_problem *p, const bool *is, uint32_t n)
 {
         for (uint32_t first, end = 0; next_run(is, n, &first, &end);)
-                add_run(p, (int32_t)first, end - first);
+                *xadd(p->runs, p->n_runs) = (struct capo_rank_run){(int32_t)first, end - first};
 }
 
 void capo_problem_rank(struct capo_problem *p, int rank)
 {
         if (rank >= 0)
-                add_run(p, rank, 1);
+                *xadd(p->runs, p->n_runs) = (struct capo_rank_run){rank, 1};
 }
 
 char *capo_ranks_text(const bool *is, uint32_t n_ranks)

@@ -71,8 +71,7 @@ static void lay_stretches(struct drawing *d)
                         to.begin = until;
                 }
                 until = to.end;
-                xarray_room(&d->stretch, d->n_stretches, sizeof to);
-                d->stretch[d->n_stretches++] = to;
+                *xadd(d->stretch, d->n_stretches) = to;
         }
 }
 

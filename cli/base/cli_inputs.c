@@ -158,8 +158,7 @@ static void add_import(const struct capo_store_import *m, void *user)
 {
         struct imports *i = user;
 
-        xarray_room(&i->v, i->n, sizeof *i->v);
-        i->v[i->n++] = (struct import){.id = m->id};
+        *xadd(i->v, i->n) = (struct import){.id = m->id};
 }
 
 /* Sum over the samples from @first on, independent of their order; runs are numbered from @run. */

@@ -10,11 +10,7 @@
 /* Start column of sections beside their title. */
 enum { MARGIN = 11 };
 
-static void append_text(struct cli_texts *list, char *text)
-{
-        xarray_room(&list->text, list->n, sizeof *list->text);
-        list->text[list->n++] = text;
-}
+static void append_text(struct cli_texts *list, char *text) { *xadd(list->text, list->n) = text; }
 
 struct cli_page *cli_page_new(void) { return xcalloc(1, sizeof(struct cli_page)); }
 
@@ -66,8 +62,7 @@ struct cli_section *cli_page_section(struct cli_page *page, const char *title,
 {
         struct cli_section *s = xcalloc(1, sizeof *s);
 
-        xarray_room(&page->section, page->n_sections, sizeof(struct cli_section *));
-        page->section[page->n_sections++] = s;
+        *xadd(page->section, page->n_sections) = s;
         s->title = title;
         s->columns = columns;
         s->n_columns = n_columns;

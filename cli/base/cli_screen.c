@@ -109,8 +109,7 @@ static ssize_t write_page(void *cookie, const char *bytes, size_t n)
 {
         (void)cookie;
         for (size_t i = 0; i < n; i++) {
-                xarray_room(&screen.line, screen.n, sizeof *screen.line);
-                screen.line[screen.n++] = bytes[i] == '\n' ? 0 : bytes[i];
+                *xadd(screen.line, screen.n) = bytes[i] == '\n' ? 0 : bytes[i];
                 if (bytes[i] == '\n') {
                         print_line(screen.line);
                         screen.n = 0;

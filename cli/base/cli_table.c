@@ -66,18 +66,12 @@ void capo_table_free(struct capo_table *t)
         free(t);
 }
 
-static void append_cell(struct capo_table *t, char *text)
-{
-        xarray_room(&t->cells, t->n_cells, sizeof *t->cells);
-        t->cells[t->n_cells++] = text;
-}
-
 void capo_table_cell(struct capo_table *t, const char *format, ...)
 {
         va_list args;
 
         va_start(args, format);
-        append_cell(t, capo_print(format, args));
+        *xadd(t->cells, t->n_cells) = capo_print(format, args);
         va_end(args);
 }
 
@@ -90,11 +84,11 @@ void capo_table_row(struct capo_table *t, const char *format, ...)
         va_end(args);
         for (char *cell = text, *next; cell; cell = next ? next + 1 : NULL) {
                 next = strchrnul(cell, '\t');
-                append_cell(t, xstrndup(cell, (size_t)(next - cell)));
+                *xadd(t->cells, t->n_cells) = xstrndup(cell, (size_t)(next - cell));
                 next = *next ? next : NULL;
         }
         while (t->n_cells % t->n_columns)
-                append_cell(t, NULL);
+                *xadd(t->cells, t->n_cells) = NULL;
 }
 
 /* End of the row that begins at @row, without dropped columns. */

@@ -26,12 +26,6 @@ void expect_missing(struct expect_page *page, const char *format, ...)
 
 /* ---- evidence ---- */
 
-static void add_evidence(struct expect_page *page, const char *name, char *text)
-{
-        xarray_room(&page->evidence, page->n_evidence, sizeof *page->evidence);
-        page->evidence[page->n_evidence++] = (struct expect_evidence){xstrdup(name), text};
-}
-
 bool expect_has(const char *text, void *arg)
 {
         const struct expect_page *page = arg;
@@ -72,7 +66,7 @@ void expect_evidence(struct expect_page *page, const char *path)
                 return; /* a folder, or too large: use only the numbers */
         for (size_t i = 0; i < size; i++)
                 text[i] = text[i] ? text[i] : '?';
-        add_evidence(page, path, text);
+        *xadd(page->evidence, page->n_evidence) = (struct expect_evidence){xstrdup(path), text};
 }
 
 static void read_settings(struct expect_page *page)
@@ -88,7 +82,7 @@ static void read_settings(struct expect_page *page)
                 fprintf(out, "%s\n%s\n", set ? set : "", p->fabric ? p->fabric : "");
         }
         xmemclose(out);
-        add_evidence(page, "", text);
+        *xadd(page->evidence, page->n_evidence) = (struct expect_evidence){xstrdup(""), text};
 }
 
 /* ---- samples ---- */

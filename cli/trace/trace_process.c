@@ -105,10 +105,8 @@ static size_t line_of(struct writer *w, uint32_t comm, uint32_t stream)
 
         while (i < w->n_streams && (w->streams[i].comm != comm || w->streams[i].stream != stream))
                 i++;
-        if (i == w->n_streams) {
-                xarray_room(&w->streams, i, sizeof *w->streams);
-                w->streams[w->n_streams++] = (struct stream){comm, stream, 0};
-        }
+        if (i == w->n_streams)
+                *xadd(w->streams, w->n_streams) = (struct stream){comm, stream, 0};
         return TRACE_STREAM_LINE + i;
 }
 
@@ -295,11 +293,9 @@ static int take_call(const struct capo_record *r, unsigned thread, void *arg)
         if (r->flags & CAPO_RECORD_MEMBER || capo_call_kind(r->call) == CAPO_KIND_OTHER)
                 return 0;
         if (w->t->last.by_order[w->process]) { /* its place is derived from its stream's order */
-                xarray_room(&w->calls, w->n, sizeof *w->calls);
                 xarray_room(&w->spans, w->n, sizeof *w->spans);
-                w->calls[w->n] = *r;
                 w->spans[w->n] = capo_gpu_span_of(r, (uint32_t)w->n);
-                w->n++;
+                *xadd(w->calls, w->n) = *r;
         } else if (timed && capo_record_gpu_begin(r, &begin))
                 put_gpu_call(w, r, begin, CAPO_SPAN_BY_EVENT);
         return 0;
