@@ -176,9 +176,8 @@ static int add_call(struct debug *d, const struct debug_call *call)
 {
         if (d->n_calls >= 2 * CAPO_HANG_CALLS * d->n_processes + 65536)
                 drop_calls(d);
-        xarray_room(&d->calls, d->n_calls, sizeof *d->calls);
         d->processes[d->comms[call->comm].process].n_kept++;
-        d->calls[d->n_calls++] = *call;
+        *xadd(d->calls, d->n_calls) = *call;
         return 0;
 }
 

@@ -253,10 +253,8 @@ void capo_rank_seen(struct capo_evidence *e, int32_t rank)
 {
         if (rank < 0 || rank >= MOST_RANKS)
                 return;
-        while (e->n_seen <= (uint32_t)rank) {
-                xarray_room(&e->seen, e->n_seen, sizeof *e->seen);
-                e->seen[e->n_seen++] = false;
-        }
+        while (e->n_seen <= (uint32_t)rank)
+                *xadd(e->seen, e->n_seen) = false;
         e->seen[rank] = true;
 }
 
@@ -289,9 +287,7 @@ char *capo_rank_shout(char *text)
 
 struct capo_diagnose_finding *capo_evidence_finding(struct capo_evidence *e)
 {
-        xarray_room(&e->findings, e->n_findings, sizeof *e->findings);
-        e->findings[e->n_findings] = (struct capo_diagnose_finding){.kind = "", .sure = "likely"};
-        return &e->findings[e->n_findings++];
+        return xput(e->findings, e->n_findings, .kind = "", .sure = "likely");
 }
 
 void capo_finding_is(struct capo_diagnose_finding *f, enum capo_finding_rank rank, const char *kind,

@@ -226,10 +226,8 @@ static int keep_item(struct pickle *p, uint64_t number)
 {
         if (!p->n || p->stack[p->n - 1]->kind == ITEM_MARK || number > p->n_memo)
                 return -EINVAL; /* writers number memo entries consecutively */
-        if (number == p->n_memo) {
-                xarray_room(&p->memo, p->n_memo, sizeof(struct item *));
-                p->memo[p->n_memo++] = NULL;
-        }
+        if (number == p->n_memo)
+                *xadd(p->memo, p->n_memo) = NULL;
         put_item(p->memo[number]);
         p->memo[number] = p->stack[p->n - 1];
         p->memo[number]->refs++;

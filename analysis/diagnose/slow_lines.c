@@ -630,8 +630,7 @@ static void keep_run(struct run **runs, uint32_t *n, struct run *run)
         run->r.n_nodes = (int32_t)run->n_hosts;
         if ((!run->begun && !run->r.bytes) || *n == RUNS_MOST)
                 return;
-        xarray_room(runs, *n, sizeof **runs);
-        (*runs)[(*n)++] = *run;
+        *xadd(*runs, *n) = *run;
 }
 
 static bool has_words(const char *words, void *text) { return capo_text_has(text, words); }
@@ -679,10 +678,8 @@ void capo_tests_read(struct capo_evidence *e)
         judge_stuck(e, runs, n);
         compare_runs(e, runs, n);
         judge_link(e, &link);
-        for (uint32_t i = 0; i < n; i++) {
-                xarray_room(&e->runs, e->n_runs, sizeof *e->runs);
-                e->runs[e->n_runs++] = runs[i].r;
-        }
+        for (uint32_t i = 0; i < n; i++)
+                *xadd(e->runs, e->n_runs) = runs[i].r;
         free(runs);
         read_rates(e, link.got);
 }

@@ -145,8 +145,7 @@ static void add_process(struct stacks *s, const char *line, uint32_t number)
         find_doing(&new);
         if (!new.n_frames || s->n == MOST_PROCESSES)
                 return;
-        xarray_room(&s->v, s->n, sizeof *s->v);
-        s->v[s->n++] = new;
+        *xadd(s->v, s->n) = new;
 }
 
 static void take_main(const char *at, const char *line, uint32_t number, void *arg)
@@ -238,9 +237,8 @@ static void take_summary(struct stacks *s, const char *line, uint32_t number, bo
                                          strlen(capo_base_name(s->e->texts[s->text].name)),
                                          (const char *const[]){"rank", NULL});
         for (uint32_t i = 0; i < n && s->n < MOST_PROCESSES; i++) {
-                xarray_room(&s->v, s->n, sizeof *s->v);
                 new.rank = ranks[i];
-                s->v[s->n++] = new;
+                *xadd(s->v, s->n) = new;
         }
 }
 
@@ -280,8 +278,7 @@ static void read_blocks(struct stacks *s)
                                                  strlen(capo_base_name(t->name)), words);
                 read_frames(next, &new);
                 find_doing(&new);
-                xarray_room(&s->v, s->n, sizeof *s->v);
-                s->v[s->n++] = new;
+                *xadd(s->v, s->n) = new;
         }
         s->e->texts[s->text].n[CAPO_EVIDENCE_STACKS] += s->n - before;
 }

@@ -100,8 +100,7 @@ static void add_watch(struct watches *w, const struct watch *new)
         if (w->n == MOST_LINES)
                 return;
         capo_rank_seen(w->e, new->rank);
-        xarray_room(&w->v, w->n, sizeof *w->v);
-        w->v[w->n++] = *new;
+        *xadd(w->v, w->n) = *new;
 }
 
 /* "WorkNCCL(SeqNum=..." may be on the next line if a terminal broke it. */

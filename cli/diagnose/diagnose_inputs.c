@@ -25,12 +25,6 @@ enum {
         MOST_LINES = 2000000,
 };
 
-static void add_path(struct diagnose_paths *paths, const char *path)
-{
-        xarray_room(&paths->v, paths->n, sizeof *paths->v);
-        paths->v[paths->n++] = xstrdup(path);
-}
-
 /* An input that another reader has, or had. Return: its index. */
 static uint32_t add_other(struct diagnose_inputs *in, const char *path,
                           enum capo_evidence_kind kind)
@@ -309,7 +303,7 @@ static void add_pickle(struct diagnose_inputs *in, const char *path, const char 
         if (stat(path, &st) == 0)
                 futimens(fileno(out), (struct timespec[2]){st.st_atim, st.st_mtim});
         add_other(in, path, CAPO_EVIDENCE_FLIGHT);
-        add_path(&in->flight, copy);
+        *xadd(in->flight.v, in->flight.n) = xstrdup(copy);
 }
 
 /* By words near its begin: a dump may be long, or cut. */
@@ -475,7 +469,7 @@ static bool add_page_json(struct diagnose_inputs *in, const char *path, const ch
 static void take_log(struct diagnose_inputs *in, const char *path)
 {
         add_other(in, path, CAPO_EVIDENCE_LOG);
-        add_path(&in->logs, path);
+        *xadd(in->logs.v, in->logs.n) = xstrdup(path);
 }
 
 static void add_text(struct diagnose_inputs *in, const char *path, char *text, const struct keep *k)
@@ -518,7 +512,7 @@ static void take_bytes(struct diagnose_inputs *in, const char *path, char *text,
         answer = kind == CAPO_EVIDENCE_RAS ? text : ras_begin(text);
         if (kind == CAPO_EVIDENCE_FLIGHT && strcmp(path, "-") != 0) {
                 add_other(in, path, kind);
-                add_path(&in->flight, path);
+                *xadd(in->flight.v, in->flight.n) = xstrdup(path);
                 free(text);
         } else if (answer == text) {
                 add_ras(in, path, text);
