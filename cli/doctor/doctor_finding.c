@@ -16,10 +16,9 @@ void capo_finding_add(struct capo_findings *f, enum capo_finding_level level, co
         struct capo_finding row = {.level = level};
         va_list args;
 
-        xarray_room(&f->rows, f->n, sizeof row);
         va_start(args, format);
         row.text = capo_print(format, args);
         va_end(args);
         row.topic = xstrdup(topic);
-        f->rows[f->n++] = row;
+        *xadd(f->rows, f->n) = row;
 }

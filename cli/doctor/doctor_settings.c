@@ -161,8 +161,7 @@ static void setting_add(struct settings *s, const char *line, const char *where)
         name = xstrndup(line, strcspn(line, " \t="));
         if (setting_find(s, name))
                 return;
-        xarray_room(&s->rows, s->n, sizeof *s->rows);
-        s->rows[s->n++] = (struct setting){
+        *xadd(s->rows, s->n) = (struct setting){
                 steal(&name), xstrndup(equals + 1, strcspn(equals + 1, "\r\n")), where};
 }
 

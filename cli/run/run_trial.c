@@ -51,9 +51,8 @@ struct evidence {
 static void append_found(struct evidence *e, uint64_t job, const struct capo_trial_found *f)
 {
         xarray_room(&e->found, (size_t)e->n, sizeof *e->found);
-        xarray_room(&e->job, (size_t)e->n, sizeof *e->job);
         e->found[e->n] = *f;
-        e->job[e->n++] = job;
+        *xadd(e->job, e->n) = job;
 }
 
 /* A line that makes sense: the file is the user's, who may edit it. */

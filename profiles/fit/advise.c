@@ -14,8 +14,7 @@
 
 static void add_point(struct capo_curve *c, double bytes, double us, double pm)
 {
-        xarray_room(&c->at, c->n, sizeof *c->at);
-        c->at[c->n++] = (struct capo_curve_point){bytes, us, pm};
+        *xadd(c->at, c->n) = (struct capo_curve_point){bytes, us, pm};
 }
 
 #define QUARTER 0.25 /* quantile used as the time of a size */

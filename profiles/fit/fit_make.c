@@ -233,19 +233,15 @@ int capo_fit_make(const struct capo_samples *set, const struct capo_fit_options 
 
                 for (k = i + 1; k < n && items[k].key == items[i].key; k++)
                         ;
-                xarray_room(&fit->series, (size_t)fit->n_series, sizeof *s);
-                s = &fit->series[fit->n_series++];
-                *s = (struct capo_fit_series){.like = set->runs[like[items[i].key >> 16]],
-                                              .call = (uint8_t)(items[i].key >> 8),
-                                              .make = (uint8_t)items[i].key};
+                s = xput(fit->series, fit->n_series, .like = set->runs[like[items[i].key >> 16]],
+                         .call = (uint8_t)(items[i].key >> 8), .make = (uint8_t)items[i].key);
                 s->like.source = NULL;
                 s->links = o->links.gpu_gbs > 0 || o->links.node_gbs > 0
                                    ? o->links
                                    : capo_fit_links_of_gpu(s->like.gpu);
                 e = make_series(&m, s, &items[i], k - i, o, fault);
                 if (e == -EINVAL) {
-                        xarray_room(&fit->faults, fit->n_faults, sizeof *fit->faults);
-                        fit->faults[fit->n_faults++] = xstrdup(fault->text);
+                        *xadd(fit->faults, fit->n_faults) = xstrdup(fault->text);
                         series_finish(&fit->series[--fit->n_series]);
                         continue;
                 }
@@ -291,17 +287,11 @@ void capo_fit_beside(struct capo_fit *fit, const struct capo_samples *set, const
                 for (k = i + 1;
                      k < n && items[k].key == items[i].key && items[k].ran == items[i].ran; k++)
                         last = items[k].bytes != items[last].bytes ? k : last;
-                xarray_room(&fit->beside, fit->n_beside, sizeof *b);
-                b = &fit->beside[fit->n_beside++];
-                *b = (struct capo_fit_beside){
-                        .like = set->runs[like[items[i].key >> 16]],
-                        .call = (uint8_t)(items[i].key >> 8),
-                        .make = (uint8_t)items[i].key,
-                        .ran = items[i].ran,
-                        .from = items[i].bytes,
-                        .upto = items[last].bytes,
-                        .n_samples = k - i,
-                        .us = (items[(last + k - 1) / 2].us + items[(last + k) / 2].us) / 2};
+                b = xput(fit->beside, fit->n_beside, .like = set->runs[like[items[i].key >> 16]],
+                         .call = (uint8_t)(items[i].key >> 8), .make = (uint8_t)items[i].key,
+                         .ran = items[i].ran, .from = items[i].bytes, .upto = items[last].bytes,
+                         .n_samples = k - i,
+                         .us = (items[(last + k - 1) / 2].us + items[(last + k) / 2].us) / 2);
                 b->like.source = NULL;
         }
 }

@@ -305,8 +305,7 @@ static int judge_row(const struct capo_samples *set, const struct capo_fit_serie
                     !capo_trial_judge(set, s, p, c, &f))
                         continue;
                 f.row = number;
-                xarray_room(found, (size_t)n, sizeof **found);
-                (*found)[n++] = f;
+                *xadd(*found, n) = f;
         }
         return n;
 }

@@ -9,11 +9,9 @@
 
 static void add_split(struct splits *s, uint32_t one, uint32_t two, uint32_t stands_for)
 {
-        struct split *p;
+        struct split *p = xput(s->splits, s->n_splits, .set = {one, two}, .stands_for = stands_for,
+                               .rc = -ECANCELED);
 
-        xarray_room(&s->splits, s->n_splits, sizeof *p);
-        p = &s->splits[s->n_splits++];
-        *p = (struct split){.set = {one, two}, .stands_for = stands_for, .rc = -ECANCELED};
         p->gpus = xcalloc((size_t)(s->k[0] + s->k[1]), sizeof *p->gpus);
         p->cells = xcalloc(s->question->n_asks, sizeof *p->cells);
         for (int node = 0; node < 2; node++) {
@@ -169,10 +167,8 @@ static void group_splits(struct splits *s)
                 while (g < s->n_groups &&
                        !same_answer(s, &s->splits[i], &s->splits[s->groups[g].first]))
                         g++;
-                if (g == s->n_groups) {
-                        xarray_room(&s->groups, s->n_groups, sizeof *s->groups);
-                        s->groups[s->n_groups++] = (struct split_group){.first = i};
-                }
+                if (g == s->n_groups)
+                        *xadd(s->groups, s->n_groups) = (struct split_group){.first = i};
                 s->groups[g].count += s->splits[i].stands_for;
         }
         if (s->n_groups)

@@ -57,8 +57,7 @@ static void append_call(struct log_import *m, const struct log_call *c)
 {
         if (m->n >= m->merge_at && !m->n_unknown)
                 merge_calls(m);
-        xarray_room(&m->calls, m->n, sizeof *c);
-        m->calls[m->n++] = *c;
+        *xadd(m->calls, m->n) = *c;
         m->n_taken++;
         m->n_unknown += c->unknown;
 }
@@ -305,11 +304,9 @@ int capo_import_job_as(struct capo_input *in, const struct capo_job *job, char *
                         e = 0;
                 } else if (e == 0 &&
                            (i + 1 == job->n_processes || strcmp(named[i], named[i + 1]))) {
-                        if (m->n_taken == before) {
-                                xarray_room(&m->empty, m->n_empty, sizeof *m->empty);
-                                m->empty[m->n_empty++] = (struct log_empty){
+                        if (m->n_taken == before)
+                                *xadd(m->empty, m->n_empty) = (struct log_empty){
                                         named[i], m->skipped_host, m->skipped_group};
-                        }
                         before = m->n_taken;
                         m->skipped_host = m->skipped_group = 0;
                 }

@@ -111,8 +111,7 @@ int inspector_add(struct capo_input *in, struct inspector *all, const json_t *o,
         h.file = name_of(&all->files, in->path);
         if (*host)
                 h.host = name_of(&all->hosts, host);
-        xarray_room(&all->v, all->n, sizeof *all->v);
-        all->v[all->n++] = h;
+        *xadd(all->v, all->n) = h;
         return 0;
 }
 
@@ -198,10 +197,8 @@ static struct inspector_run *runs_of(const struct inspector *all, size_t *n)
                 const struct inspector_call *c = &all->v[i];
                 struct inspector_run *r;
 
-                if (i == 0 || same_run(c, c - 1)) {
-                        xarray_room(&runs, *n, sizeof *runs);
-                        runs[(*n)++] = (struct inspector_run){i, 0, c};
-                }
+                if (i == 0 || same_run(c, c - 1))
+                        *xadd(runs, *n) = (struct inspector_run){i, 0, c};
                 r = &runs[*n - 1];
                 r->n++;
                 if (by_place(c, r->earliest) < 0)

@@ -51,8 +51,7 @@ static void add_decision(struct capo_nccl_log *log, struct capo_decision d)
 
         if (log->n_decisions >= 2 * log->n_settled + LEAST)
                 merge_decisions(log);
-        xarray_room(&log->decisions, log->n_decisions, sizeof d);
-        log->decisions[log->n_decisions++] = d;
+        *xadd(log->decisions, log->n_decisions) = d;
 }
 
 /* "AllReduce: 1024 Bytes -> Algo RING proto LL channel{Lo..Hi}={0..3}", or "1024 Bytes -> Algo 1

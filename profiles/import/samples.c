@@ -8,15 +8,13 @@ uint32_t capo_samples_run(struct capo_samples *set, const struct capo_trial *run
         struct capo_trial copy = *run; /* it may be one of the set's */
 
         copy.source = xstrdup(run->source ? run->source : "-");
-        xarray_room(&set->runs, set->n_runs, sizeof *set->runs);
-        set->runs[set->n_runs] = copy;
-        return (uint32_t)set->n_runs++;
+        *xadd(set->runs, set->n_runs) = copy;
+        return (uint32_t)set->n_runs - 1;
 }
 
 void capo_samples_add(struct capo_samples *set, const struct capo_sample *sample)
 {
-        xarray_room(&set->v, set->n, sizeof *set->v);
-        set->v[set->n++] = *sample;
+        *xadd(set->v, set->n) = *sample;
 }
 
 void capo_samples_note(struct capo_samples *set, const char *format, ...)
@@ -27,8 +25,7 @@ void capo_samples_note(struct capo_samples *set, const char *format, ...)
         va_start(ap, format);
         text = xvprintf(format, ap);
         va_end(ap);
-        xarray_room(&set->notes, set->n_notes, sizeof *set->notes);
-        set->notes[set->n_notes++] = text;
+        *xadd(set->notes, set->n_notes) = text;
 }
 
 void capo_samples_free(struct capo_samples *set)

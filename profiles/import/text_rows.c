@@ -200,8 +200,7 @@ static int add_row(struct reader *r)
         }
         if (row.n == 0)
                 return 0;
-        xarray_room(&b->rows, b->n_rows, sizeof row);
-        b->rows[b->n_rows++] = row;
+        *xadd(b->rows, b->n_rows) = row;
         return 0;
 }
 

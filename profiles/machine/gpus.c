@@ -29,8 +29,7 @@ static int add_gpu_place(struct reader *r, int gpu)
         }
         if (r->n == r->of->most)
                 return bad(r, -EINVAL, "more ranks than can be analysed (%zu)", r->of->most);
-        xarray_room(&r->v, r->n, sizeof *r->v);
-        r->v[r->n++] = (struct capo_gpu_place){r->node, gpu};
+        *xadd(r->v, r->n) = (struct capo_gpu_place){r->node, gpu};
         return 0;
 }
 

@@ -43,11 +43,7 @@ struct environment {
         size_t n;
 };
 
-static void put_var(struct environment *e, char *var)
-{
-        xarray_room(&e->vars, e->n, sizeof *e->vars);
-        e->vars[e->n++] = var;
-}
+static void put_var(struct environment *e, char *var) { *xadd(e->vars, e->n) = var; }
 #define put_env(e, ...) put_var(e, xprintf(__VA_ARGS__))
 
 static const char *layout_of(const struct plan_job *job, char *text, size_t room)
