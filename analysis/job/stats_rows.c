@@ -118,8 +118,7 @@ void job_add_site(struct capo_job *job, const struct capo_log_site *s,
                 site = strlen(job->sites[i].text) == s->text_size ? &job->sites[i] : NULL;
         if (!site) {
                 job_index_enter(&job->scratch->sites, hash, job->n_sites);
-                site = xadd(job->sites, job->n_sites);
-                *site = (struct capo_job_site){.text = job_text_copy(text, s->text_size)};
+                site = xput(job->sites, job->n_sites, .text = job_text_copy(text, s->text_size));
         }
         site->count += s->count;
         site->host_ns += s->host_ns;

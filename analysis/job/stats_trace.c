@@ -28,16 +28,13 @@ static struct traced *cell_of(struct tracing *t, const struct capo_record *r)
                                     .channels = r->channels,
                                     .flags = r->flags & JOB_ROW_FLAGS};
         uint64_t hash = job_hash(&key, sizeof key);
-        struct traced *cell;
 
         for (uint32_t at = 0, i; (i = job_index_next(&t->index, hash, &at)) != JOB_INDEX_END;) {
                 if (!memcmp(&t->cells[i].key, &key, sizeof key))
                         return &t->cells[i];
         }
         job_index_enter(&t->index, hash, t->n_cells);
-        cell = xadd(t->cells, t->n_cells);
-        *cell = (struct traced){.key = key};
-        return cell;
+        return xput(t->cells, t->n_cells, .key = key);
 }
 
 static int count_call(const struct capo_record *r, unsigned thread, void *tracing)

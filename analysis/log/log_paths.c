@@ -7,9 +7,8 @@
 void capo_log_paths_add(struct capo_log_paths *paths, const char *path, struct capo_log *log)
 {
         xarray_room(&paths->path, paths->n, sizeof *paths->path);
-        xarray_room(&paths->log, paths->n, sizeof(struct capo_log *));
         paths->path[paths->n] = xstrdup(path);
-        paths->log[paths->n++] = log;
+        *xadd(paths->log, paths->n) = log;
 }
 
 void capo_log_paths_add_pack(struct capo_log_paths *paths, const char *pack)

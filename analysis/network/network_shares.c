@@ -24,9 +24,8 @@ void fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uin
                         return;
                 }
         }
-        xarray_room(&f->shares, f->n_shares, sizeof *f->shares);
-        f->shares[f->n_shares] = (struct capo_fabric_share){.comm = comm, .call = call};
-        *out = (uint32_t)f->n_shares++;
+        *xadd(f->shares, f->n_shares) = (struct capo_fabric_share){.comm = comm, .call = call};
+        *out = (uint32_t)f->n_shares - 1;
 }
 
 CAPO_ORDERED(by_begin, struct fabric_span, CAPO_ORDER(a->begin, b->begin));
@@ -255,12 +254,8 @@ static const struct alike *alike_of(struct gathered *g, const struct capo_record
         }
         comm = comm_of(g->job, g->process, r->comm);
         job_index_enter(&g->index, hash, g->n_alike);
-        a = xadd(g->alike, g->n_alike);
-        *a = (struct alike){.bytes = r->bytes,
-                            .comm = r->comm,
-                            .call = r->call,
-                            .share = SHARE_NONE,
-                            .usual_ns = usual_time_of(g->job, comm, r)};
+        a = xput(g->alike, g->n_alike, .bytes = r->bytes, .comm = r->comm, .call = r->call,
+                 .share = SHARE_NONE, .usual_ns = usual_time_of(g->job, comm, r));
         if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1))
                 fabric_share_of(g->f, comm, r->call, &a->share);
         return a;
@@ -287,12 +282,6 @@ static int add_call(const struct capo_record *r, unsigned thread, void *arg)
         return 0;
 }
 
-static void add_span(struct fabric_spans *s, struct fabric_span span)
-{
-        xarray_room(&s->span, s->n, sizeof *s->span);
-        s->span[s->n++] = span;
-}
-
 static void place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls *calls)
 {
         struct capo_fabric_job *f = g->f;
@@ -314,12 +303,12 @@ static void place_calls(struct gathered *g, uint64_t epoch, struct fabric_calls 
                 f->shares[as.share].call_ns += (double)(end - w->begin);
                 as.begin = epoch + w->begin;
                 as.end = epoch + end;
-                add_span(&calls->were, as);
+                *xadd(calls->were.span, calls->were.n) = as;
                 if (!g->any_placed || (w->least >= w->begin && w->most <= end))
                         continue;
                 as.begin = epoch + w->least;
                 as.end = epoch + w->most;
-                add_span(&calls->maybe, as);
+                *xadd(calls->maybe.span, calls->maybe.n) = as;
         }
 }
 
