@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output files of verbs (-o FILE, --svg FILE, ...). */
+/* Output files of verbs (-o FILE, --html FILE, ...). */
 #pragma once
 
 #include <stdio.h>

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* capo fit: makes a profile from measurements, and explains it. */
-#include <sys/stat.h>
-
 #include "capo/msg.h"
 #include "cli/fit/cmd_fit.h"
 #include "cli/base/cli_inputs.h"
@@ -11,7 +9,6 @@
 #include "cli/base/cli_output.h"
 #include "cli/base/cli_progress.h"
 #include "cli/fit/fit_page.h"
-#include "cli/fit/fit_svg.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "core/profile/profile_check.h"
@@ -20,8 +17,7 @@ struct job {
         struct capo_fit_options options;
         struct cli_inputs inputs;
         struct capo_samples set;
-        const char *out, *svg, *name;
-        char svg_beside[4096]; /* default path of svg */
+        const char *out, *name;
         enum cli_form form;
         bool all, runs;
         struct fit_models models;
@@ -47,8 +43,6 @@ static int write_file(const char *path, int (*write)(FILE *, const void *), cons
 
 static int write_profile(FILE *f, const void *profile) { return capo_profile_write(profile, f); }
 
-static int write_svg(FILE *f, const void *fit) { return capo_svg_fit(f, fit, "capo fit"); }
-
 /* Problems of the rules themselves, for example one that can never match. */
 static void add_finding(void *arg, enum capo_finding_level level, uint32_t line, const char *text)
 {
@@ -62,10 +56,8 @@ static void add_finding(void *arg, enum capo_finding_level level, uint32_t line,
 static int write_outputs(struct job *j, const struct capo_fit *fit,
                          const struct capo_profile *profile, struct cli_page *page)
 {
-        size_t n = j->out ? strlen(j->out) : 0;
         const char *why =
                 profile->n_rules ? "" : " (nothing measured is faster than NCCL's own choice)";
-        struct stat st;
 
         for (int i = 0; i < fit->n_series && *why; i++) {
                 const struct capo_fit_series *s = &fit->series[i];
@@ -75,24 +67,12 @@ static int write_outputs(struct job *j, const struct capo_fit *fit,
                                 why = " (the last column says why)";
                 }
         }
-        if (j->out) {
-                if (write_file(j->out, write_profile, profile) < 0)
-                        return CAPO_EXIT_FAIL;
-                if (!j->svg && stat(j->out, &st) == 0 &&
-                    S_ISREG(st.st_mode)) { /* not beside a device */
-                        snprintf(j->svg_beside, sizeof j->svg_beside, "%.*s.svg",
-                                 n > 5 && !strcmp(j->out + n - 5, ".json") ? (int)n - 5 : (int)n,
-                                 j->out);
-                        j->svg = j->svg_beside;
-                }
-        }
-        if (j->svg && write_file(j->svg, write_svg, fit) < 0)
+        if (j->out && write_file(j->out, write_profile, profile) < 0)
                 return CAPO_EXIT_FAIL;
-        cli_page_under(page, "%s%s%s%s, %s%s%s%s", j->out ? "wrote " : "", j->out ? j->out : "",
+        cli_page_under(page, "%s%s%s%s, %s%s", j->out ? "wrote " : "", j->out ? j->out : "",
                        j->out ? ": " : "", capo_text_plural(profile->n_rules, "rule", NULL),
                        capo_text_plural(profile->n_rows, "row", NULL),
-                       j->out || !profile->n_rules ? why : "; -o FILE writes them",
-                       j->svg ? "   picture: " : "", j->svg ? j->svg : "");
+                       j->out || !profile->n_rules ? why : "; -o FILE writes them");
         for (uint32_t i = 0; i < profile->n_rows; i++) {
                 const struct capo_row *row = &profile->rows[i];
                 char from[16], upto[16];
@@ -165,8 +145,6 @@ static int model_alone(struct job *j)
                 capo_error("fit: no memory");
         else if ((r = fit_models_alone(&j->models, &j->options, profile, page, list)) <= 0)
                 status = r == 0 ? CAPO_EXIT_OK : r == -ENODEV ? CAPO_EXIT_USAGE : CAPO_EXIT_FAIL;
-        if (status == CAPO_EXIT_OK && j->svg)
-                capo_warn("fit: --svg draws measurements, and there are none");
         if (status == CAPO_EXIT_OK && j->out && profile->n_rules &&
             write_file(j->out, write_profile, profile) < 0)
                 status = CAPO_EXIT_FAIL;
@@ -296,8 +274,6 @@ static const struct job defaults = {.options = {.min_gain = 0.01}};
 static const struct cli_option options[] = {
         {"output", CLI_FILE(struct job, out, "FILE"),
          "write the profile there (JSON; docs/profile-format.md)", .letter = 'o'},
-        {"svg", CLI_FILE(struct job, svg, "FILE"),
-         "the picture; default next to the profile, as .svg", .rare = true},
         CLI_FORM_JSON_OPTION(struct job, form),
         CLI_FORM_CSV_OPTION(struct job, form),
         CLI_FORM_MARKDOWN_OPTION(struct job, form),

@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-/** capo_markup_text() - @text as content or as a double-quoted attribute of XML, HTML, SVG: < > & "
+/** capo_markup_text() - @text as content or as a double-quoted attribute of XML, HTML: < > & "
  * as entities. */
 void capo_markup_text(FILE *out, const char *text);
 

@@ -78,7 +78,6 @@ rm -f trace.json bad.capo out
 SOURCE_DATE_EPOCH=0
 export SOURCE_DATE_EPOCH
 "$capo" fit "$log" --without-default -o want.json >/dev/null 2>&1
-rm -f want.svg
 writes fit want.json fit "$log" --without-default
 if [ "$(id -u)" != 0 ]; then
         echo old >locked

@@ -84,7 +84,7 @@ grep -q 'cut.gz is empty' out && fail "diagnose cut.gz: called empty"
 
 log=$source/tests/fit/data/h100_g4_auto.log
 mkdir made
-for words in "fit $log --without-default --svg" "report $source/tests/golden/sample-v1 --html" \
+for words in "fit $log --without-default -o" "report $source/tests/golden/sample-v1 --html" \
              "trace $source/tests/golden/sample-v1 -o"; do
         # shellcheck disable=SC2086
         "$capo" $words made/file >/dev/null 2>err || fail "capo $words: exit status $?: $(cat err)"

@@ -82,7 +82,6 @@ done
 
 step "capo fit sweep -o tuned.json"
 page fit "$capo" fit "$work/sweep" -o "$logs/tuned.json"
-rm -f "$logs/tuned.svg"
 
 step "$pairs runs with the profile, $pairs without, alternating"
 i=1

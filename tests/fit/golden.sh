@@ -52,7 +52,7 @@ fi
 for i in 1 2; do
         SOURCE_DATE_EPOCH=0 "$capo" fit data/h100_g4_*.log -o "$tmp/p$i.json" > /dev/null || failed=$((failed + 1))
 done
-cmp "$tmp/p1.json" "$tmp/p2.json" && cmp "$tmp/p1.svg" "$tmp/p2.svg" || failed=$((failed + 1))
+cmp "$tmp/p1.json" "$tmp/p2.json" || failed=$((failed + 1))
 grep -q '"algo": "nvls"' "$tmp/p1.json" || { echo "FAIL: no nvls row in the profile"; failed=$((failed + 1)); }
 call="explain all_reduce 512M --ranks 4 --nodes 1 --layout 4 --profile $tmp/p1.json"
 # shellcheck disable=SC2086
@@ -60,10 +60,6 @@ call="explain all_reduce 512M --ranks 4 --nodes 1 --layout 4 --profile $tmp/p1.j
         { echo "FAIL: explain without a release"; failed=$((failed + 1)); }
 "$capo" fit data/h100_g2_*.log -o "$tmp/none.json" | grep -q ': 0 rules' || { echo "FAIL: a rule without need"; failed=$((failed + 1)); }
 if command -v python3 > /dev/null; then
-        python3 - "$tmp/p1.svg" <<'PY' || failed=$((failed + 1))
-import sys, xml.dom.minidom
-xml.dom.minidom.parse(sys.argv[1])
-PY
         "$capo" fit --json data/h100_g4_*.log | python3 -c 'import json,sys; p=json.load(sys.stdin); assert p["series"][0]["regret"]["mean"] <= 0.02, p' || failed=$((failed + 1))
 fi
 # Two runs of one size that are a factor of 4 apart: their interval says nothing.
