@@ -178,7 +178,7 @@ struct capo_page {
          * marked owned */
         struct capo_job *job;           /* finished; owned */
         struct capo_fabric_job *fabric; /* NULL: no process used libfabric; owned */
-        const char *what;               /* the folder or file, for commands in the text */
+        const char *what;               /* the folder or file */
         const char *only_comm;          /* shell pattern for communicator names; NULL: all */
         unsigned only_call;             /* enum capo_call_id, 0 all */
         bool exact; /* many sizes are not merged to ranges, nor similar communicators to one */

@@ -6,15 +6,11 @@
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
 #include "analysis/job/figures.h"
-#include "analysis/job/training_steps.h"
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/job_judge.h"
 #include "analysis/report/waits_causes.h"
 #include "core/log/info.h"
 
-#define SMALL       65536 /* bytes: below it calls cost mostly latency */
-#define SMALL_SHARE 0.02  /* of the ranks' time: less is not worth a change */
-#define SMALL_CALLS 1000
 #define CAUSE_SHARE 0.05 /* of the job */
 #define SWEEP_BULK \
         (1 << 20) /* bytes per rank: LL, which sends a flag with each word, is no choice */
@@ -83,43 +79,6 @@ static void suggest_late_rank(struct capo_page *r)
                 next->job_rank = c->members[w->last].job_rank;
                 next->share = w->caused_share;
         }
-}
-
-/* Can capo advise help? It needs a training job and times of two sizes at least. */
-static bool advise_can_tell(const struct capo_job *job)
-{
-        uint64_t steps;
-
-        for (uint32_t c = 0; c < job->n_comms; c++) {
-                if (capo_training_steps(job, c, &steps) == 0 && capo_training_timed(job, c) >= 2)
-                        return true;
-        }
-        return false;
-}
-
-static void suggest_small_calls(struct capo_page *r)
-{
-        double share = 0;
-        uint64_t small = 0, all = 0;
-        struct capo_next *next;
-
-        for (uint32_t i = 0; i < r->judged.n; i++) {
-                const struct capo_page_row *row = &r->judged.row[i];
-
-                if (row->row.flags & CAPO_RECORD_GROUP)
-                        continue;
-                all += row->row.count;
-                if (row->bytes_max <= SMALL && row->share > 0) {
-                        share += row->share;
-                        small += row->row.count;
-                }
-        }
-        if (share * r->gpu_share <= SMALL_SHARE || small < SMALL_CALLS || !advise_can_tell(r->job))
-                return;
-        next = ADD(r, small_calls, TEXT_PERCENT(share), TEXT_COUNT(small), TEXT_COUNT(all),
-                   r->what);
-        next->bytes_max = SMALL;
-        next->share = share;
 }
 
 /* What the machine said of the slow calls of all ranks; NULL: nothing that explains them. */

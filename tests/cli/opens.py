@@ -84,7 +84,6 @@ with tempfile.TemporaryDirectory() as top:
         check([job], [0], 'trace', '-o', 'trace.json', job)
         check([job], [0], 'dump', '--records', *every)
         check([job], [0, 1], 'explain', 'allreduce', '4M', '--log', job)
-        check([job], [0, 1], 'advise', job)
         check([job], [0, 1], 'export', job, '-o', 'samples.csv')
         check([job], [0, 1], 'fit', job, '-o', 'profile.json')
         check([job], [0, 1, 3], 'expect', job)

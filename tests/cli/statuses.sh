@@ -29,7 +29,6 @@ sed 's/#.*//; /^ *$/d' >table <<'END'
 1 1 1 report FILE
 1 1 1 trace FILE
 1 1 1 dump FILE
-1 1 1 advise FILE
 1 1 1 export FILE
 1 1 1 fit FILE
 1 1 1 profile check FILE

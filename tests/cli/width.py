@@ -100,7 +100,6 @@ with tempfile.TemporaryDirectory() as work:
         ["plan", "--platform", "dgx1v", "--every", "2"],
         ["explain", "allreduce", "64M", *machine, "--profile", "p.json"],
         ["explain", "allreduce", "4M", "--log", "slow"],
-        ["advise", "slow"],
     ):
         check(words)
     fit = terminal(["report", "mixed"], 80)

@@ -54,7 +54,6 @@ for before in capo-logs/48213@1 capo-logs/48213; do # a folder of two jobs is tw
         grep -q 'ran on 4 ranks, capo-logs/48213@2 on 2' err || fail "diff of 4 with 2 ranks: $(cat err)"
 done
 "$capo" export capo-logs/48213 2>/dev/null | grep -q ",20[0-9-]*T[0-9:]*Z,48213,$(id -u)\$" || fail "export: whose job it is, and when it began"
-"$capo" advise capo-logs/48213@1 >out 2>err || fail "advise: $(cat err)"
 
 # two at once, in one folder
 "$capo" run --quiet --dir both -- $launch "$jobs/ddp_train" --epochs 2 >out1 2>&1 &

@@ -79,7 +79,7 @@ with tempfile.TemporaryDirectory(prefix="capo-hostile-") as top:
     if p.returncode:
         fail(f"the job: {p}")
     log = next(os.path.join("logs", n) for n in os.listdir("logs"))
-    for words in ["report"], ["report", "--json"], ["report", "--all"], ["dump"], ["dump", "--records"], ["diff"], ["advise"], ["explain", "allreduce", "400"]:
+    for words in ["report"], ["report", "--json"], ["report", "--all"], ["dump"], ["dump", "--records"], ["diff"], ["explain", "allreduce", "400"]:
         check(*words, *(["logs"] * (2 if words == ["diff"] else 1)))
     cells(check("report", "--csv", "logs").stdout, ["comm"])
     check("report", "--html", "page.html", "logs", into="page.html")
@@ -90,7 +90,7 @@ with tempfile.TemporaryDirectory(prefix="capo-hostile-") as top:
     # damaged, and named by strangers
     evil_file = b"a\x1b[2J\x9b" + b".capo"
     open(evil_file, "wb").write(open(log, "rb").read()[:500] + b"\x1b[31m" * 50)
-    for verb in "report", "dump", "fit", "export", "advise", "recover":
+    for verb in "report", "dump", "fit", "export", "recover":
         check(verb, evil_file)
         check(verb, b"no\x1b]0;x\x07such\x9b")
     for words in ["topo", "--xml"], ["profile", "show"], ["profile", "check"], ["store", "list"], ["fit", "--gpu"], ["report", "--comm"], ["no"]:

@@ -6,7 +6,7 @@ usage: check.py CAPO GEN_JOB FOLDER [PATTERN...]     FOLDER: of the patterns and
   same      a job made of a pattern, distilled again, is the pattern
   hang      a rank that stops at a call, or makes it with another count: the rank that capo hang names (verdicts.txt)
   late      a rank that is late: the rank that capo report says the others wait for, and by how much; nobody in an even job (late.txt)
-  next      what capo report, capo advise and capo sweep --print say to do (next.txt)
+  next      what capo report and capo sweep --print say to do (next.txt)
 All follows from the patterns, so the three files are golden: CAPO_GOLDEN_REWRITE=1 writes them. A wrong rank is a failure
 whatever they say.
 """
@@ -130,8 +130,7 @@ class Check:
         with self.job(pattern, **settings) as logs:
             page = json.loads(run(self.capo, "report", "--json", logs).stdout)
             page["log_folder"] = logs
-            advice = run(self.capo, "advise", logs)
-        return page, advice.stdout.replace(logs, "LOGS").splitlines() if advice.returncode == 0 else []
+        return page
 
     def late(self, pattern, copies):
         places = pattern.places(copies, distil.MOVES - distil.P2P)
@@ -139,7 +138,7 @@ class Check:
         for late in (-1, rank):
             what = f"{pattern.name} x{copies}, " + (f"rank {late} is {LATE_NS // 1000} us late" if late >= 0 else "nobody is late")
             settings = {"late_rank": late, "late_ns": LATE_NS} if late >= 0 else {}
-            page, _ = self.report(pattern, copies=copies, rounds=12, **settings)
+            page = self.report(pattern, copies=copies, rounds=12, **settings)
             said = []
             for w in sorted((w for w in page["waits"]), key=lambda w: w["text"]):
                 if w["rank"] is None or w["behind_p50_us"] < 2:  # nobody stands out, but for the noise that all have
@@ -155,12 +154,12 @@ class Check:
 
     def next(self, pattern):
         for what, settings in (("busy", {"busy": 1}), ("rank 1 is late", {"late_rank": 1, "late_ns": 4000000})):
-            page, more = self.report(pattern, copies=4, rounds=24, **settings)
+            page = self.report(pattern, copies=4, rounds=24, **settings)
             said = [n["text"].replace(page["log_folder"], "LOGS") for n in page["next"]]
-            for command in re.findall(r"capo (sweep --coll \S+ --sizes \S+)", " ".join(said)):
+            for command in re.findall(r"capo (sweep --coll .*?) -- COMMAND", " ".join(said)):
                 plan = run(self.capo, *command.split(), "--print", "--", "true")
                 said += plan.stdout.splitlines()[:1] if plan.returncode == 0 else [self.fail(f"{pattern.name}: {command}: {plan.stderr}")]
-            self.said["next"] += [f"{pattern.name} x4, {what}", *("  " + line for line in said + more)]
+            self.said["next"] += [f"{pattern.name} x4, {what}", *("  " + line for line in said)]
 
     def golden(self):
         for name, lines in self.said.items():

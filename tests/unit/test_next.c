@@ -50,59 +50,6 @@ Test(next, nothing_is_wrong)
         cr_assert_eq(page.n_next, 0, "%s", page.next[0].text);
 }
 
-/* 4 ranks x 1,000 calls x 10 us are 1 % of 4 rank-seconds each. */
-Test(next, small_calls_end_at_64_KiB)
-{
-        const struct capo_next *n;
-
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 65536, 1000, CAPO_CLOCK_EVENT, 30000);
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 65537, 1000, CAPO_CLOCK_EVENT, 30000);
-        n = judged(CAPO_NEXT_small_calls);
-        cr_assert_not_null(n);
-        cr_assert_str_eq(
-                n->text,
-                "calls of 64 KiB and less take 50.0 % of the GPU time (1,000 of 2,000 calls): "
-                "capo advise logs/ models larger buckets");
-        cr_assert(n->bytes_max == 65536 && n->comm == CAPO_NO_COMM && n->rank == -1 &&
-                  n->call == 0);
-        cr_assert_float_eq(n->share, 0.5, 1e-9);
-}
-
-Test(next, one_byte_more_is_not_small)
-{
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 65537, 5000, CAPO_CLOCK_EVENT, 30000);
-        cr_assert_null(judged(CAPO_NEXT_small_calls));
-}
-
-Test(next, few_small_calls_are_nothing_to_mend)
-{
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 999, CAPO_CLOCK_EVENT, 100000);
-        cr_assert_null(judged(CAPO_NEXT_small_calls));
-}
-
-Test(next, small_calls_that_cost_little_are_nothing_to_mend)
-{
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT,
-                 19000); /* 1.9 % of the ranks' time */
-        cr_assert_null(judged(CAPO_NEXT_small_calls));
-}
-
-Test(next, small_calls_that_cost_more_than_two_percent)
-{
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 1024, 1000, CAPO_CLOCK_EVENT, 21000);
-        cr_assert_null(judged(CAPO_NEXT_small_calls),
-                       "times of one size: capo advise would refuse");
-        made_row(page.job, CAPO_CALL_ALLREDUCE, 2048, 1000, CAPO_CLOCK_EVENT, 21000);
-        cr_assert_not_null(judged(CAPO_NEXT_small_calls));
-}
-
-Test(next, groups_are_no_small_calls)
-{
-        made_row(page.job, CAPO_CALL_GROUP, 1024, 1000, CAPO_CLOCK_EVENT, 30000)->flags =
-                CAPO_RECORD_GROUP;
-        cr_assert_null(judged(CAPO_NEXT_small_calls));
-}
-
 Test(next, the_most_expensive_call_is_worth_a_sweep)
 {
         const struct capo_next *n;
