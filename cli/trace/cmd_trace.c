@@ -73,6 +73,8 @@ static bool is_asked(const struct trace_options *o, int rank)
 
 /* ---- the job ---- */
 
+enum { OUT_BUFFER = 1 << 17 };
+
 /* Prepare everything except the window. */
 static void prepare_trace(struct trace *t)
 {
@@ -146,14 +148,13 @@ static int write_trace(struct trace *t)
         capo_last_ranks_make(t->job, t->wanted, &t->last);
         for (uint32_t c = 1; c < t->job->n_comms; c++)
                 t->flow[c] = t->flow[c - 1] + t->last.comm[c - 1].from + t->last.comm[c - 1].n;
-        trace_printf(t, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
+        gzputs(t->out, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[");
         trace_write_steps(t);
         for (uint32_t i = 0; i < t->job->n_processes && r == 0; i++) {
                 if (t->wanted[i])
                         r = trace_write_process(t, i);
         }
-        trace_printf(t, "\n]}\n");
-        return r;
+        return gzputs(t->out, "\n]}\n") < 0 ? -EIO : r;
 }
 
 static bool is_gzip(const char *path)
@@ -181,13 +182,17 @@ int trace_make(const struct trace_options *o, const char *verb, char **words, si
         prepare_trace(&t);
         if (set_window(&t, o, verb) < 0)
                 return CAPO_EXIT_USAGE;
-        if ((is_gzip(o->out) ? cli_output_open_bytes : cli_output_open)(&output, o->out) < 0)
+        if (cli_output_open_bytes(&output, o->out) < 0)
                 return CAPO_EXIT_FAIL;
-        t.out = trace_out_new(output.file, is_gzip(o->out));
+        /* T: as it is */
+        t.out = gzdopen(dup(o->out ? fileno(output.file) : STDOUT_FILENO),
+                        is_gzip(o->out) ? "w1" : "wT");
         if (t.out) {
+                gzbuffer(t.out, OUT_BUFFER);
                 r = write_trace(&t);
-                e = trace_out_end(t.out);
-                r = r ?: e;
+                errno = 0;
+                e = gzclose(t.out) ? -(errno ?: EIO) : 0;
+                r = e ?: r;
         }
         if (cli_output_close(&output, r) < 0)
                 return CAPO_EXIT_FAIL;

@@ -5,11 +5,12 @@
  * marked; arrows between the ranks of one call; network traffic as counters; the job's steps. */
 #pragma once
 
+#include <zlib.h>
+
 #include "analysis/job/clocks.h"
 #include "analysis/network/network.h"
 #include "analysis/steps/job_steps.h"
 #include "analysis/timeline/last_ranks.h"
-#include "cli/trace/trace_out.h"
 
 struct trace {
         struct capo_job *job;
@@ -23,7 +24,7 @@ struct trace {
         double base_ns;          /* begin of the trace, by the job's clock */
         uint64_t from_ns, to_ns; /* the window, after that begin */
         uint64_t n_calls;        /* written */
-        struct trace_out *out;
+        gzFile out;
         bool some; /* an event has been written: the next one needs a comma */
 };
 
@@ -47,22 +48,15 @@ static inline bool trace_is_seen(const struct trace *t, uint64_t begin, uint64_t
         return (end > t->from_ns || begin >= t->from_ns) && begin < t->to_ns;
 }
 
-/** trace_event() - begin an event, with a comma if needed. */
-void trace_event(struct trace *t);
+/** trace_event() - write an event, behind a comma if it is not the first. */
+void trace_event(struct trace *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/** trace_printf() - write text, up to 4 KiB. */
-void trace_printf(struct trace *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+/* @ns as microseconds with three decimals: a format, and its arguments. */
+#define TRACE_US     "%" PRIu64 ".%03u"
+#define TRACE_IN(ns) (ns) / 1000, (unsigned)((ns) % 1000)
 
-/** trace_put_time() - a member of the event's object: @ns as microseconds. */
-static inline void trace_put_time(struct trace *t, const char *key, uint64_t ns)
-{
-        char number[32];
-
-        *trace_put_us(number, ns) = 0;
-        trace_printf(t, ",\"%s\":%s", key, number);
-}
-
-/** trace_json_text() - a quoted JSON string with valid UTF-8, owned by the caller. */
+/** trace_json_text() - a quoted JSON string of plain text (core/base/plain_text.h), owned by the
+ * caller. */
 char *trace_json_text(const char *text);
 
 /** trace_write_process() - write everything of one process. Return: 0; the error of reading. */

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * The calls of one process. There may be millions: the common text of similar calls is made once
- * and copied, and only numbers are written for each call.
- */
+/* The calls of one process. */
 #include "analysis/causes/machine_series.h"
 #include "analysis/job/gpu_spans.h"
 #include "analysis/job/log_calls.h"
@@ -29,10 +26,10 @@ static void put_reading(const struct machine_lines *m, const struct capo_machine
         snprintf(name, sizeof name, "%s %s %s %s%s", capo_machine_scopes[o->scope], o->name,
                  r->name, r->unit, r->kind != CAPO_MACHINE_GAUGE ? "/s" : "");
         json = trace_json_text(name);
-        trace_event(m->t);
-        trace_printf(m->t, "{\"ph\":\"C\",\"name\":%s,\"pid\":%u,\"tid\":0", json, m->process + 1);
-        trace_put_time(m->t, "ts", at);
-        trace_printf(m->t, ",\"args\":{\"value\":%.3f}}", value);
+        trace_event(m->t,
+                    "{\"ph\":\"C\",\"name\":%s,\"pid\":%u,\"tid\":0,\"ts\":" TRACE_US
+                    ",\"args\":{\"value\":%.3f}}",
+                    json, m->process + 1, TRACE_IN(at), value);
         free(json);
 }
 
@@ -52,21 +49,7 @@ static void write_reading(void *arg, const struct capo_machine_object *o,
         }
 }
 
-enum { PREFIXES = 4096, PREFIX_TEXT = 1600, THREADS = 1024, TAIL = 256 };
-
-/* The common parts of similar calls. */
-struct prefix {
-        struct key {
-                uint64_t bytes;
-                uint32_t stream;
-                int32_t peer;
-                uint16_t comm, site;
-                uint8_t call, algo_proto, flags, on_gpu;
-        } key;
-        char *text; /* an event up to the part of its args that differs by call */
-        size_t n;
-        size_t line; /* on the GPU */
-};
+enum { THREADS = 1024 };
 
 struct stream {
         uint32_t comm, stream;
@@ -76,7 +59,6 @@ struct stream {
 struct writer {
         struct trace *t;
         uint32_t process;
-        struct prefix prefixes[PREFIXES];
         uint32_t comms[CAPO_IDS]; /* see capo_comms_of() */
         int32_t ranks[CAPO_IDS];
         char *site[CAPO_IDS]; /* by id: a call site as a JSON string, or NULL */
@@ -87,16 +69,6 @@ struct writer {
         struct capo_record *calls;
         size_t n;
 };
-
-static uint64_t hash_key(const struct key *k)
-{
-        const uint64_t *word = (const uint64_t *)k;
-        uint64_t h = 0;
-
-        for (size_t i = 0; i < sizeof *k / sizeof *word; i++)
-                h = (h ^ word[i]) * 0x9e3779b97f4a7c15;
-        return h >> 40;
-}
 
 /* The line for a communicator's calls on a stream. */
 static size_t line_of(struct writer *w, uint32_t comm, uint32_t stream)
@@ -110,104 +82,47 @@ static size_t line_of(struct writer *w, uint32_t comm, uint32_t stream)
         return TRACE_STREAM_LINE + i;
 }
 
-static void fill_prefix(struct writer *w, struct prefix *p, const struct key *key)
+/* @placed: on the GPU: by what its begin is known; else NULL. */
+static void put_call(struct writer *w, const struct capo_record *r, size_t line, uint64_t begin,
+                     uint64_t ns, const char *placed)
 {
-        uint32_t comm = w->comms[key->comm];
-        const char *name = comm ? w->t->comm[comm - 1] : "", *site = w->site[key->site];
-        char text[PREFIX_TEXT];
+        uint32_t comm = w->comms[r->comm];
+        const char *name = comm ? w->t->comm[comm - 1] : "", *site = w->site[r->site];
+        char args[1600] = "";
 
-        snprintf(
-                text, sizeof text,
-                "{\"ph\":\"X\",\"name\":\"%s %s\",\"cat\":\"%s\",\"pid\":%u,\"args\":{\"bytes\":%llu",
-                capo_call_name(key->call), TEXT_SIZE(key->bytes), key->on_gpu ? "gpu" : "host",
-                w->process + 1, (unsigned long long)key->bytes);
-        if (comm && strlen(name) < sizeof text / 2)
-                capo_append(text, sizeof text, ",\"comm\":%s,\"rank\":%d", name,
-                            w->ranks[key->comm]);
-        if (key->peer >= 0)
-                capo_append(text, sizeof text, ",\"%s\":%d",
-                            capo_call_kind(key->call) == CAPO_KIND_P2P ? "peer" : "root",
-                            key->peer);
-        if (key->algo_proto)
-                capo_append(text, sizeof text, ",\"ran\":\"%s %s\"", capo_ran_algo(key->algo_proto),
-                            capo_ran_proto(key->algo_proto));
-        if (site && !key->on_gpu && strlen(text) + strlen(site) + 64 < sizeof text)
-                capo_append(text, sizeof text, ",\"site\":%s", site);
-        if (key->flags & CAPO_RECORD_CAPTURED)
-                capo_append(text, sizeof text, ",\"captured\":true");
-        if (key->on_gpu)
-                p->line = line_of(w, comm, key->stream);
-        free(p->text);
-        p->text = xstrdup(text);
-        p->n = strlen(text);
-        p->key = *key;
-}
-
-static struct prefix *prefix_of(struct writer *w, const struct capo_record *r, bool on_gpu)
-{
-        struct key key = {.bytes = r->bytes,
-                          .stream = on_gpu ? r->stream : 0,
-                          .peer = r->peer,
-                          .comm = r->comm,
-                          .site = r->site,
-                          .call = r->call,
-                          .algo_proto = r->algo_proto,
-                          .flags = r->flags & CAPO_RECORD_CAPTURED,
-                          .on_gpu = on_gpu};
-        struct prefix *p = &w->prefixes[hash_key(&key) % PREFIXES];
-
-        if (!p->text || memcmp(&p->key, &key, sizeof key))
-                fill_prefix(w, p, &key);
-        return p;
-}
-
-static char *put_word(char *to, const char *word, size_t n)
-{
-        memcpy(to, word, n);
-        return to + n;
-}
-#define PUT(to, word) put_word(to, word, sizeof(word) - 1)
-
-/* Write an event except its end: args are still open. */
-static char *begin_call(struct writer *w, const struct prefix *p, uint32_t seq)
-{
-        char *to = trace_out_room(w->t->out, p->n + TAIL);
-
-        to = w->t->some ? PUT(to, ",\n") : PUT(to, "\n");
-        w->t->some = true;
-        to = put_word(to, p->text, p->n);
-        if (seq) {
-                to = PUT(to, ",\"seq\":");
-                to = trace_put_number(to, seq);
-        }
-        return to;
-}
-
-static void end_call(struct writer *w, const struct prefix *p, char *to, size_t line,
-                     uint64_t begin, uint64_t ns)
-{
-        char *start = trace_out_room(w->t->out, p->n + TAIL); /* start of the event */
-
-        to = PUT(to, "},\"tid\":");
-        to = trace_put_number(to, line);
-        to = PUT(to, ",\"ts\":");
-        to = trace_put_us(to, begin);
-        to = PUT(to, ",\"dur\":");
-        to = trace_put_us(to, ns);
-        *to++ = '}';
-        trace_out_take(w->t->out, (size_t)(to - start));
+        if (comm && strlen(name) < sizeof args / 2)
+                capo_append(args, sizeof args, ",\"comm\":%s,\"rank\":%d", name, w->ranks[r->comm]);
+        if (r->peer >= 0)
+                capo_append(args, sizeof args, ",\"%s\":%d",
+                            capo_call_kind(r->call) == CAPO_KIND_P2P ? "peer" : "root", r->peer);
+        if (r->algo_proto)
+                capo_append(args, sizeof args, ",\"ran\":\"%s %s\"", capo_ran_algo(r->algo_proto),
+                            capo_ran_proto(r->algo_proto));
+        if (site && !placed && strlen(args) + strlen(site) + 160 < sizeof args)
+                capo_append(args, sizeof args, ",\"site\":%s", site);
+        if (r->flags & CAPO_RECORD_CAPTURED)
+                capo_append(args, sizeof args, ",\"captured\":true");
+        if (r->seq)
+                capo_append(args, sizeof args, ",\"seq\":%u", r->seq);
+        if (placed)
+                capo_append(args, sizeof args, ",\"clock\":\"%s\",\"placed\":\"%s\"",
+                            r->clock == CAPO_CLOCK_EVENT ? "event" : "kernel", placed);
+        trace_event(w->t,
+                    "{\"ph\":\"X\",\"name\":\"%s %s\",\"cat\":\"%s\",\"pid\":%u,"
+                    "\"args\":{\"bytes\":%" PRIu64 "%s},\"tid\":%zu,\"ts\":" TRACE_US
+                    ",\"dur\":" TRACE_US "}",
+                    capo_call_name(r->call), TEXT_SIZE(r->bytes), placed ? "gpu" : "host",
+                    w->process + 1, r->bytes, args, line, TRACE_IN(begin), TRACE_IN(ns));
 }
 
 static void put_host_call(struct writer *w, const struct capo_record *r, unsigned thread)
 {
         uint64_t begin = trace_ns(w->t, w->process, r->t_begin), ns = r->t_end - r->t_begin;
-        struct prefix *p;
 
         if (!trace_is_seen(w->t, begin, begin + ns))
                 return;
-        p = prefix_of(w, r, false);
         w->thread[thread % THREADS] = true;
-        end_call(w, p, begin_call(w, p, r->seq), thread % THREADS, begin, ns);
+        put_call(w, r, thread % THREADS, begin, ns, NULL);
         w->t->n_calls++;
 }
 
@@ -215,8 +130,8 @@ static void put_host_call(struct writer *w, const struct capo_record *r, unsigne
  * All ranks begin to move data when the last one comes, and end together. A viewer drops an arrow
  * that ends before it begins, even by a nanosecond. So it begins at the last rank's begin, passes
  * the first quarter of the others' transfers and ends at the end of one. */
-static void put_waiting(struct writer *w, const struct capo_record *r, const struct prefix *p,
-                        uint64_t begin, uint64_t ns)
+static void put_waiting(struct writer *w, const struct capo_record *r, size_t line, uint64_t begin,
+                        uint64_t ns)
 {
         uint32_t comm = w->comms[r->comm];
         const struct capo_last_call *m = comm && r->seq && capo_is_joint(r)
@@ -224,8 +139,6 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
                                                  : NULL;
         uint64_t waited = capo_waited_ns(m, r), point;
         uint32_t end;
-        char from[32], for_ns[32], at[32];
-        int rank;
 
         if (!m)
                 return;
@@ -234,26 +147,21 @@ static void put_waiting(struct writer *w, const struct capo_record *r, const str
         point = w->process == m->last ? waited
                 : w->process == end   ? ns - (ns > waited)
                                       : waited + (ns - waited) / 4;
-        *trace_put_us(from, begin) = 0;
-        *trace_put_us(for_ns, waited) = 0;
-        *trace_put_us(at, begin + point) = 0;
-        rank = w->t->job->processes[m->last].rank;
-        if (waited) {
-                trace_event(w->t);
-                trace_printf(w->t,
-                             "{\"ph\":\"X\",\"name\":\"waiting for rank %d\",\"cat\":\"waiting\","
-                             "\"cname\":\"grey\",\"pid\":%u,\"tid\":%zu,\"ts\":%s,\"dur\":%s}",
-                             rank, w->process + 1, p->line, from, for_ns);
-        }
-        trace_event(w->t);
-        trace_printf(
-                w->t,
-                "{\"ph\":\"%s\",\"name\":\"call\",\"cat\":\"ranks\",\"id\":%llu,\"pid\":%u,\"tid\":%zu,\"ts\":%s%s}",
-                w->process == m->last ? "s"
-                : w->process == end   ? "f"
-                                      : "t",
-                (unsigned long long)(w->t->flow[comm - 1] + r->seq), w->process + 1, p->line, at,
-                w->process == end ? ",\"bp\":\"e\"" : "");
+        if (waited)
+                trace_event(w->t,
+                            "{\"ph\":\"X\",\"name\":\"waiting for rank %d\",\"cat\":\"waiting\","
+                            "\"cname\":\"grey\",\"pid\":%u,\"tid\":%zu,\"ts\":" TRACE_US
+                            ",\"dur\":" TRACE_US "}",
+                            w->t->job->processes[m->last].rank, w->process + 1, line,
+                            TRACE_IN(begin), TRACE_IN(waited));
+        trace_event(w->t,
+                    "{\"ph\":\"%s\",\"name\":\"call\",\"cat\":\"ranks\",\"id\":%" PRIu64
+                    ",\"pid\":%u,\"tid\":%zu,\"ts\":" TRACE_US "%s}",
+                    w->process == m->last ? "s"
+                    : w->process == end   ? "f"
+                                          : "t",
+                    w->t->flow[comm - 1] + r->seq, w->process + 1, line, TRACE_IN(begin + point),
+                    w->process == end ? ",\"bp\":\"e\"" : "");
 }
 
 static void put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t t_begin,
@@ -262,24 +170,18 @@ static void put_gpu_call(struct writer *w, const struct capo_record *r, uint64_t
         uint64_t begin = trace_ns(w->t, w->process, t_begin);
         uint64_t ns = r->gpu_ns;
         struct stream *s;
-        struct prefix *p;
-        char *to;
+        size_t line;
 
         if (!trace_is_seen(w->t, begin, begin + ns))
                 return;
-        p = prefix_of(w, r, true);
-        s = &w->streams[p->line - TRACE_STREAM_LINE];
+        line = line_of(w, w->comms[r->comm], r->stream);
+        s = &w->streams[line - TRACE_STREAM_LINE];
         /* Derived begins can only be too early, so the bar moves and keeps its length. */
         if (begin < s->until && begin + ns > s->until)
                 begin = s->until;
         s->until = begin + ns > s->until ? begin + ns : s->until;
-        to = begin_call(w, p, r->seq);
-        to = r->clock == CAPO_CLOCK_EVENT ? PUT(to, ",\"clock\":\"event\",\"placed\":\"")
-                                          : PUT(to, ",\"clock\":\"kernel\",\"placed\":\"");
-        to = put_word(to, capo_span_by_name(by), strlen(capo_span_by_name(by)));
-        *to++ = '"';
-        end_call(w, p, to, p->line, begin, ns);
-        put_waiting(w, r, p, begin, ns);
+        put_call(w, r, line, begin, ns, capo_span_by_name(by));
+        put_waiting(w, r, line, begin, ns);
 }
 
 static int take_call(const struct capo_record *r, unsigned thread, void *arg)
@@ -391,8 +293,6 @@ int trace_write_process(struct trace *t, uint32_t process)
         capo_machine_visit(&t->job->processes[process], write_reading,
                            &(struct machine_lines){t, process});
         capo_log_park(log);
-        for (size_t i = 0; i < PREFIXES; i++)
-                free(w->prefixes[i].text);
         for (size_t i = 0; i < CAPO_IDS; i++)
                 free(w->site[i]);
         xfree(w->streams, w->spans, w->calls, w);

@@ -3,26 +3,17 @@
 
 #include "cli/base/cli_json.h"
 #include "cli/trace/trace.h"
+#include "core/base/plain_text.h"
 
-void trace_event(struct trace *t)
+void trace_event(struct trace *t, const char *format, ...)
 {
-        char *to = trace_out_room(t->out, 2);
-
-        memcpy(to, t->some ? ",\n" : "\n", 2);
-        trace_out_take(t->out, t->some ? 2 : 1);
-        t->some = true;
-}
-
-void trace_printf(struct trace *t, const char *format, ...)
-{
-        enum { MOST = 4096 };
         va_list list;
-        int n;
 
+        gzputs(t->out, t->some ? ",\n" : "\n");
+        t->some = true;
         va_start(list, format);
-        n = vsnprintf(trace_out_room(t->out, MOST), MOST, format, list);
+        gzvprintf(t->out, format, list);
         va_end(list);
-        trace_out_take(t->out, n < 0 ? 0 : n < MOST ? (size_t)n : MOST - 1);
 }
 
 char *trace_json_text(const char *text)
@@ -31,6 +22,7 @@ char *trace_json_text(const char *text)
         char *json = json_dumps(j, JSON_ENCODE_ANY);
 
         json_decref(j);
+        capo_plain(json, strlen(json), false, true);
         return json;
 }
 
@@ -39,13 +31,11 @@ void trace_write_name(struct trace *t, const char *what, uint32_t process, size_
 {
         bool of_thread = !strcmp(what, "thread_name");
 
-        trace_event(t);
-        trace_printf(
+        trace_event(
                 t,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%zu,\"ts\":0,\"args\":{\"name\":%s}}",
                 what, process + 1, line, name);
-        trace_event(t);
-        trace_printf(
+        trace_event(
                 t,
                 "{\"ph\":\"M\",\"name\":\"%s\",\"pid\":%u,\"tid\":%zu,\"ts\":0,\"args\":{\"sort_index\":%zu}}",
                 of_thread ? "thread_sort_index" : "process_sort_index", process + 1, line, order);
@@ -73,25 +63,21 @@ void trace_write_steps(struct trace *t)
                                          0);
                 }
                 any = true;
-                trace_event(t);
-                trace_printf(
-                        t,
-                        "{\"ph\":\"X\",\"name\":\"step %llu\",\"cat\":\"step\",\"pid\":0,\"tid\":0,"
-                        "\"args\":{\"step\":%llu,\"calls\":%u,\"plain\":%s}",
-                        number, number, step->n, step->plain ? "true" : "false");
-                trace_put_time(t, "ts", begin);
-                trace_put_time(t, "dur", step->ns);
-                trace_printf(t, "}");
+                trace_event(t,
+                            "{\"ph\":\"X\",\"name\":\"step %llu\",\"cat\":\"step\",\"pid\":0,"
+                            "\"tid\":0,\"args\":{\"step\":%llu,\"calls\":%u,\"plain\":%s},"
+                            "\"ts\":" TRACE_US ",\"dur\":" TRACE_US "}",
+                            number, number, step->n, step->plain ? "true" : "false",
+                            TRACE_IN(begin), TRACE_IN(step->ns));
         }
 }
 
 static void put_rate(struct trace *t, uint32_t process, uint64_t at, double sent, double received)
 {
-        trace_event(t);
-        trace_printf(t, "{\"ph\":\"C\",\"name\":\"network MB/s\",\"pid\":%u,\"tid\":0",
-                     process + 1);
-        trace_put_time(t, "ts", at);
-        trace_printf(t, ",\"args\":{\"sent\":%.3f,\"received\":%.3f}}", sent, received);
+        trace_event(t,
+                    "{\"ph\":\"C\",\"name\":\"network MB/s\",\"pid\":%u,\"tid\":0,\"ts\":" TRACE_US
+                    ",\"args\":{\"sent\":%.3f,\"received\":%.3f}}",
+                    process + 1, TRACE_IN(at), sent, received);
 }
 
 /* Traffic over libfabric in each window: a rate, then zero. */
