@@ -218,9 +218,6 @@ static int run_fit(void *options, int n, char **words)
         bool unknown = false;
         int status, n_rules, n_rows, r;
 
-        if (j->models.every && (n || !j->models.n))
-                return capo_fail(CAPO_EXIT_USAGE,
-                                 "fit: --every goes with --model and without inputs");
         if (!n && !j->models.n)
                 return capo_fail(CAPO_EXIT_USAGE, "fit: no input; capo fit --help");
         if (!n)
@@ -287,8 +284,6 @@ static const struct cli_option options[] = {
         {"model", CLI_WORDS(struct job, models.alloc, models.n, "ALLOC"),
          "also a rule for an allocation that was not measured: 3+5 or {1,2,3}+{0-4}; by NCCL's model, corrected. Only gains above 20 %, "
          "used by capo run --allow-modelled"},
-        {"every", CLI_FLAG(struct job, models.every),
-         "with --model 3+5 and no INPUT: a rule for every class of such allocations", .rare = true},
         {"sizes", CLI_TEXT(struct job, models.sizes, "LIST"),
          "for --model without INPUT; default 1K..8G*2", .rare = true},
         {"topo", CLI_FILE(struct job, models.topo, "FILE"),

@@ -15,7 +15,6 @@ struct fit_models {
         size_t n;
         const char *topo, *platform, *libnccl, *sizes;
         int domain; /* machines per NVLink domain; 0: as in the platform; 1: none */
-        bool every; /* every class with these numbers, not only the first GPUs */
 };
 
 /** fit_models_measured() - rules scaled from the measurements in @fit; adds lines to @page. Return:
@@ -37,10 +36,8 @@ struct fit_models_shown {
         const struct capo_topology *t;
         const struct capo_alloc *a;
         const struct capo_fit_fragment *f;
-        const struct fragment_beyond *beyond; /* NULL: not asked */
+        const struct fragment_beyond *beyond;
 };
 void fit_models_page(struct cli_page *page, const struct fit_models_shown *s);
-/** fit_models_line() - the same as a row of the page's first section. */
-void fit_models_line(struct cli_page *page, const struct fit_models_shown *s);
 /** fit_models_json() - the same as JSON. */
 json_t *fit_models_json(const struct fit_models_shown *s);

@@ -286,56 +286,10 @@ void fit_models_page(struct cli_page *page, const struct fit_models_shown *s)
                 add_collective(page, s, i, end);
         }
         /* settings to try, where no choice of NCCL's table has what the links allow */
-        t = s->beyond && s->beyond->n ? cli_page_section(page, "BEYOND", sentences, 1) : NULL;
+        t = s->beyond->n ? cli_page_section(page, "BEYOND", sentences, 1) : NULL;
         for (int i = 0; t && i < s->beyond->n; i++)
                 cli_section_row(t, "%s", s->beyond->text[i]);
         add_rule(page, s);
-}
-
-/* "4 MiB - 8 MiB Tree Simple 28 %": the sizes of one choice, with the gain at the largest. */
-static void format_rows(const struct fit_models_shown *s, char *out, size_t room)
-{
-        const struct fragment_model *m = &s->f->model;
-
-        *out = 0;
-        for (size_t i = 0, k; i < m->nccl.n_rows; i = k) {
-                uint8_t choice = s->f->decided[i].choice;
-                char range[40], text[40];
-
-                for (k = i + 1;
-                     k < m->nccl.n_rows && m->nccl.rows[k].coll == m->nccl.rows[i].coll &&
-                     s->f->decided[k].choice == choice;
-                     k++)
-                        ;
-                if (choice)
-                        capo_append(out, room, "%s%s %s %s %.0f %%", *out ? "; " : "",
-                                    capo_coll_word(m->nccl.rows[i].coll),
-                                    fit_page_range(m->nccl.rows[i].bytes, m->nccl.rows[k - 1].bytes,
-                                                   range),
-                                    choice_text(choice, text, sizeof text),
-                                    100 * s->f->decided[k - 1].gain);
-        }
-}
-
-void fit_models_line(struct cli_page *page, const struct fit_models_shown *s)
-{
-        static struct cli_column columns[] = {{"class; bus GB/s, counted -> carried", "l~"},
-                                              {NULL, "r/b"},
-                                              {NULL, "r/a"},
-                                              {"hops", "r"},
-                                              {"rows, gain", "l~"}};
-        const struct fragment_model *m = &s->f->model;
-        const struct fragment_shape_rate tree = get_tree_rate(s);
-        char rows[2048];
-
-        columns[1].head = capo_algo_name(CAPO_ALGO_RING);
-        columns[2].head = capo_algo_name(CAPO_ALGO_TREE);
-        if (!page->n_sections)
-                cli_page_section(page, "CLASSES", columns, N_ELEMENTS(columns));
-        format_rows(s, rows, sizeof rows);
-        cli_section_row(page->section[0], "%s\t%.1f -> %.1f\t%.1f -> %.1f\t%+d\t%s", s->f->class,
-                        m->ring.believed, m->ring.corrected, tree.believed, tree.corrected,
-                        m->max_local - m->mean_local, *rows ? rows : "-");
 }
 
 /* ---- JSON ---- */

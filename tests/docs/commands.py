@@ -43,7 +43,6 @@ NOT_RUN = {
     ("docs/diagnose.md", "capo diagnose job.log"): "the reader's files of a job that failed; tests/diagnose has such",
     ("docs/expect.md", "capo expect tests.log"): "the reader's measurements; tests/expect has such",
     ("docs/expect.md", "capo expect capo-logs/ --topo this"): "needs GPUs and a job with GPU times",
-    ("docs/fit.md", "capo fit --model 3+5 --every"): "asks NCCL about every class of 3+5, minutes; tests/fragment runs smaller ones",
     ("docs/hang.md", "capo hang"): "the reader's running job; tests/hang/outside.py asks so",
     ("docs/install.md", "./dev build"): "builds capo",
     ("docs/install.md", "meson install"): "installs capo",

@@ -173,18 +173,6 @@ def public_decisions():
         assert "0 rules" in text, text
 
 
-def every_class():
-    """All pairs of GPUs of a DGX-1V: two links, one, none; {0,5} and the like go over NICs and have a hop more."""
-    path = os.path.join(folder, "every.json")
-    pages = json.loads(run("fit", "--platform", "dgx1v", "--model", "2", "--every", "--sizes", SIZES, "--json", "-o", path))
-    assert sorted(p["class"] for p in pages) == ["dgx1v/2-apart", "dgx1v/2-pair1", "dgx1v/2-pair2"], pages
-    text = run("fit", "--platform", "dgx1v", "--model", "1+2", "--every", "--sizes", "1K,1G", "-o", path, "--wide")
-    assert all(f"dgx1v/1+dgx1v/2-{c}" in text for c in ("apart", "pair1", "pair2")), text
-    assert "0 rules" in text, text  # what differs is worth less than 20 %
-    # behind a switch numbers say everything
-    assert len(json.loads(run("fit", "--platform", "hgxh100", "--model", "3+5", "--every", "--sizes", "1M", "--json"))) == 1
-
-
 def trays_of_a_rack():
     """Trays of an NVLink domain are one node: the links are the switches', and a rule names the trays."""
     path = os.path.join(folder, "rack.json")
@@ -238,9 +226,6 @@ def refusals():
         (["--model", "3+5", *machine, "--sizes", "1M,1K"], 1, "rising"),
         (["--model", "3+5", *machine, "--sizes", "many"], 1, "--sizes"),
         (["--model", "3+5", *machine, "--libnccl", "/nosuch.so"], 1, "nosuch"),
-        (["--model", "3+5+2", *machine, "--every"], 1, "3+5+2"),
-        (["--model", "0,2,3", *machine, "--every"], 1, "0,2,3"),
-        (["--every", *machine], 2, "--every"),
         ([], 2, "no input"),
         (["--model"], 2, "value"),
     ]:
@@ -273,7 +258,7 @@ def orders():
         assert not named, text
 
 
-TESTS = (orders, fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, every_class, trays_of_a_rack, nothing_to_gain, beyond, refusals)
+TESTS = (orders, fragment_of_two_machines, fragment_behind_switches, constants_by_hand, lowered, public_decisions, trays_of_a_rack, nothing_to_gain, beyond, refusals)
 wanted = [t for t in TESTS if t.__name__ in sys.argv[3:]] if sys.argv[3:] else TESTS
 assert len(wanted) == len(sys.argv[3:] or TESTS), sys.argv
 try:
