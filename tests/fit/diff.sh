@@ -72,7 +72,7 @@ forced=$(dirname "$0")/data/label_nvls.txt
 "$capo" diff --json "$own" "$forced" | grep -q '"label": "- -> NVLS any"' || fail "own against NVLS: json"
 sed 's/NCCL_ALGO=NVLS/NCCL_PROTO=LL/' "$forced" > "$tmp/ll.txt"
 "$capo" diff "$own" "$tmp/ll.txt" | tr "\n" " " | grep -q "after .*NCCL_PROTO=LL.*CHANGES" || fail "the forced protocol is not in the head"
-"$capo" diff "$own" "$(dirname "$0")/data/rccl_old.csv" > /dev/null 2> "$tmp/err"
-[ $? = 3 ] || fail "2 ranks against 8: exit status is not 3"
-grep -q 'on 2 ranks.* on 8' "$tmp/err" || fail "2 ranks against 8: $(cat "$tmp/err")"
+"$capo" diff "$own" "$(dirname "$0")/data/h100_g4_auto.log" > /dev/null 2> "$tmp/err"
+[ $? = 3 ] || fail "2 ranks against 4: exit status is not 3"
+grep -q 'on 2 ranks.* on 4' "$tmp/err" || fail "2 ranks against 4: $(cat "$tmp/err")"
 exit $bad

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables as measurements (CSV of NVIDIA's example tuner, vidur): columns, repeats, and rows that
- * are wrong. */
+/* Tables as measurements (CSV of NVIDIA's example tuner): columns, repeats, and rows that are wrong. */
 #include <criterion/criterion.h>
 #include <errno.h>
 #include <stdio.h>
@@ -132,22 +131,4 @@ Test(table, rows_of_other_buffers_are_other_settings)
         cr_expect_str_eq(set.runs[2].settings, "pipeOps=4 regBuff=1");
         cr_expect(set.v[0].run == 0 && set.v[1].run == 0 && set.v[2].run == 1 && set.v[3].run == 2);
         cr_expect(strstr(note(0), ":6: expected a number or -1, found \"x\""), "%s", note(0));
-}
-
-Test(table, vidur)
-{
-        cr_assert_eq(
-                import("size,num_workers,devices_per_node,collective,time_stats.all_reduce.min,time_stats.all_reduce.median\n"
-                       "1048576,8,4,all_reduce,0.01,0.02\n"
-                       "1048576,8,3,all_reduce,0.01,0.02\n"
-                       "1024,8,4,all_reduce,0,0\n"
-                       "4096,2,4,send_recv,0.01,0.03\n"),
-                0, "%s", error);
-        cr_assert_eq(set.n, 1, "%zu", set.n);
-        cr_expect_float_eq(set.v[0].us, 20, 1e-9);
-        cr_expect_str_eq(set.runs[0].layout, "4+4");
-        cr_expect_eq(set.n_empty, 1);
-        cr_expect_eq(set.n_notes, 1 + 1, "%zu", set.n_notes);
-        cr_expect(strstr(note(0), ":3: expected workers and devices per node that divide"), "%s",
-                  note(0));
 }
