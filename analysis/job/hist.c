@@ -89,12 +89,6 @@ void capo_hist_merge(struct capo_hist *h, const struct capo_hist *from)
         add_totals(h, from->count, from->sum_ns, from->min_ns, from->max_ns, from->sum_sq);
 }
 
-/* The count of bucket @b; 0 outside of those kept. */
-static double bucket_count(const struct capo_hist *h, unsigned b)
-{
-        return b >= h->first && b - h->first < h->n ? (double)h->bucket[b - h->first] : 0;
-}
-
 double capo_hist_quantile(const struct capo_hist *h, double q)
 {
         return capo_hist_quantile_of(h, &(struct capo_hist){0}, 1, q);
@@ -110,7 +104,8 @@ double capo_hist_quantile_of(const struct capo_hist *h, const struct capo_hist *
         if (!h->count)
                 return 0;
         for (unsigned i = 0; i < h->n; i++) {
-                double alone = bucket_count(once, h->first + i),
+                unsigned in = h->first + i - once->first; /* of fewer or no buckets */
+                double alone = in < once->n ? (double)once->bucket[in] : 0,
                        here = alone + weight * ((double)h->bucket[i] - alone);
 
                 if (here > 0 && before + here >= target) {

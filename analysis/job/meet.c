@@ -106,12 +106,6 @@ static void set_gpu(struct capo_meet *m, int64_t handle, const struct capo_recor
         m->rows[handle / m->n_ranks].n_chosen += !!(r->flags & CAPO_RECORD_CHOSEN);
 }
 
-/* Rings pass data on until all have all of it; a tree ends at its root first. */
-static bool ends_apart(unsigned algo_proto)
-{
-        return algo_proto && strcmp(capo_ran_algo(algo_proto), capo_algo_name(CAPO_ALGO_RING)) != 0;
-}
-
 /* Add an arrival to @slot's row; if it is empty, make the row, for which there must be room. */
 static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
                            const struct capo_record *r, bool extra)
@@ -145,7 +139,9 @@ static int64_t add_arrival(struct capo_meet *m, uint32_t *slot, uint32_t rank,
         }
         m->added = (struct capo_meet_recent){0, r->seq, rank, capo_meet_group(r)};
         set_gpu(m, a - m->arrivals, r);
-        row->apart |= ends_apart(r->algo_proto);
+        /* rings pass data on until all have all of it; a tree ends at its root first */
+        row->apart |= r->algo_proto &&
+                      strcmp(capo_ran_algo(r->algo_proto), capo_algo_name(CAPO_ALGO_RING)) != 0;
         row->n_seen++;
         return a - m->arrivals;
 }

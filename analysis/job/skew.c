@@ -256,15 +256,6 @@ static bool is_worst_sure(const struct capo_skew *skew, const struct skew_laid *
         return (share - chance) * total > by_host + half;
 }
 
-/* Per ns of the waiting that a rank caused: how much earlier the calls would have begun without its
- * delay, when the last but one came. */
-static double spared_share(const struct skew_charge *c, double scale)
-{
-        double waited = c->own + scale * c->sum;
-
-        return waited > 0 ? (c->spared_own + scale * c->spared) / waited : 0;
-}
-
 /*
  * The waiting that each rank caused in the whole job. Calls that stand only for themselves count
  * once. The others are an even sample of the rest: their mean stands for it, with the interval for
@@ -274,19 +265,22 @@ static void skew_charge_ranks(struct capo_skew *skew, const struct skew_laid *l)
 {
         const struct capo_job_comm *c = l->of.c;
         double most = (double)capo_job_duration_ns(l->of.clocks->job) * (l->n - 1), charged = 0,
-               by_host;
+               by_host, scale, waited;
         struct sample s = {0};
 
         add_rows(skew, l, &s);
         charge_stops(skew, l);
         s.all = fmax((double)c->n_calls - (double)c->n_captured, l->n_rows) - skew->n_own;
+        scale = s.n > 0 ? s.all / s.n : 0;
         for (uint32_t k = 0; k < l->n; k++) {
                 struct capo_skew_rank *rank = &skew->ranks[k];
+                const struct skew_charge *of = &l->charge[k];
 
                 rank->caused_ns = charge_of(l, k, &s, &rank->caused_pm_ns, &by_host);
                 rank->clocks_pm_ns = clocks_error(l, k, &s);
                 charged += rank->caused_ns;
-                rank->spared = spared_share(&l->charge[k], s.n > 0 ? s.all / s.n : 0);
+                waited = of->own + scale * of->sum;
+                rank->spared = waited > 0 ? (of->spared_own + scale * of->spared) / waited : 0;
                 if (rank->caused_ns > skew->ranks[skew->worst].caused_ns)
                         skew->worst = k;
         }
@@ -297,15 +291,6 @@ static void skew_charge_ranks(struct capo_skew *skew, const struct skew_laid *l)
                 skew->ranks[k].caused_ns *= most / charged;
                 skew->ranks[k].caused_pm_ns *= most / charged;
         }
-}
-
-static uint32_t rows_by(const struct skew_laid *l, enum capo_skew_from from)
-{
-        uint32_t n = 0;
-
-        for (uint32_t i = 0; i < l->of.m->n_rows; i++)
-                n += skew_row_starts(&l->of, i, from, l->start);
-        return n;
 }
 
 enum among { EVERYBODY, OTHERS };
@@ -443,12 +428,7 @@ static void find_turn(struct capo_skew *skew, const struct skew_laid *l)
 
 enum { FEW_CALLS = 16, FEW_OF = 8 };
 
-static int by_waited(const void *a, const void *b)
-{
-        const struct turn *x = a, *y = b;
-
-        return CAPO_ORDER(y->waited, x->waited) ?: by_seq(a, b);
-}
+CAPO_ORDERED(by_waited, struct turn, CAPO_ORDER(b->waited, a->waited), CAPO_ORDER(a->seq, b->seq));
 
 /* Is most of the waiting for skew->worst in a few calls, as of a rank that compiles in its first
  * steps or writes a checkpoint now and then? Calls of the sample stand for others like them. */
@@ -621,7 +601,10 @@ static void solve_comm(struct capo_job *job, const struct capo_clocks *s, uint32
         skew = xcalloc(1, sizeof *skew);
         skew->ranks = xcalloc(c->n_members, sizeof *skew->ranks);
         l.from = CAPO_SKEW_GPU_DURATION; /* the best source that at least a few calls have */
-        while (l.from != CAPO_SKEW_HOST_START && rows_by(&l, l.from) < SKEW_FEW)
+        while (l.from != CAPO_SKEW_HOST_START &&
+               COUNT_OF(row, m->rows, m->n_rows,
+                        skew_row_starts(&l.of, (uint32_t)(row - m->rows), l.from, l.start)) <
+                       SKEW_FEW)
                 l.from++;
         skew_lay_out(&l);
         for (uint32_t i = 0; i < m->n_rows; i++) {

@@ -60,8 +60,6 @@ static void take_info(struct said *s, const struct capo_log_frame *f)
         }
 }
 
-static void extend_end(struct said *s, uint64_t ns) { s->end_ns = ns > s->end_ns ? ns : s->end_ns; }
-
 /* Read the first @most bytes of a log. An unreadable log is marked. */
 static void scan_log(struct all *all, uint32_t i, uint64_t most)
 {
@@ -69,6 +67,8 @@ static void scan_log(struct all *all, uint32_t i, uint64_t most)
         struct capo_log *log;
         struct capo_log_frame f;
         char why[512];
+        uint64_t seen_ns = 0;
+
         if (capo_log_paths_open(all->paths, i, &log, why, sizeof why) < 0)
                 return;
         s->readable = true;
@@ -83,15 +83,16 @@ static void scan_log(struct all *all, uint32_t i, uint64_t most)
                 if (f.type == CAPO_FRAME_INFO) {
                         take_info(s, &f);
                 } else if (f.type == CAPO_FRAME_BLOCK && capo_log_block(&f, &columns) == 0) {
-                        extend_end(s, s->begin_ns + columns.base);
+                        seen_ns = columns.base;
                 } else if (f.type == CAPO_FRAME_END && capo_log_end(&f, &end) == 0 &&
                            end.clean != 2) {
-                        extend_end(s, s->begin_ns + end.t_ns);
+                        seen_ns = end.t_ns;
                 } else if (f.type == CAPO_FRAME_COMM && capo_log_comm(&f, &comm, &name) == 0) {
                         s->many |= comm.n_ranks > 1;
                         if (comm.uid)
                                 *xadd(all->use, all->n_uses) = (struct use){comm.uid, i};
                 }
+                s->end_ns = s->begin_ns + seen_ns > s->end_ns ? s->begin_ns + seen_ns : s->end_ns;
         }
         capo_log_park(log);
 }
@@ -102,13 +103,6 @@ static uint32_t group_of(struct all *all, uint32_t i)
         while (all->log[i].group != i)
                 i = all->log[i].group = all->log[all->log[i].group].group;
         return i;
-}
-
-static void join_groups(struct all *all, uint32_t a, uint32_t b)
-{
-        a = group_of(all, a);
-        b = group_of(all, b);
-        all->log[a > b ? a : b].group = a > b ? b : a;
 }
 
 CAPO_ORDERED(by_uid, struct use, CAPO_ORDER(a->uid, b->uid), CAPO_ORDER(a->log, b->log));
@@ -122,20 +116,11 @@ static void read_all(struct all *all, uint64_t most)
                 scan_log(all, i, most);
         CAPO_SORT(all->use, all->n_uses, by_uid);
         for (size_t i = 1; i < all->n_uses; i++) {
+                uint32_t a = group_of(all, all->use[i].log), b = group_of(all, all->use[i - 1].log);
+
                 if (all->use[i].uid == all->use[i - 1].uid)
-                        join_groups(all, all->use[i].log, all->use[i - 1].log);
+                        all->log[a > b ? a : b].group = a > b ? b : a;
         }
-}
-
-static bool has_several_groups(struct all *all)
-{
-        return COUNT_OF(s, all->log, all->n,
-                        s->readable && group_of(all, (uint32_t)(s - all->log)) == s - all->log) > 1;
-}
-
-static bool same_folder(const struct said *a, const struct said *b)
-{
-        return a->n_folder == b->n_folder && !memcmp(a->path, b->path, a->n_folder);
 }
 
 struct group {
@@ -148,7 +133,8 @@ struct group {
 static bool may_be_one(const struct group *a, const struct said *x, const struct group *b,
                        const struct said *y)
 {
-        bool have_ranks = x->rank >= 0 && y->rank >= 0, together = same_folder(x, y);
+        bool have_ranks = x->rank >= 0 && y->rank >= 0,
+             together = x->n_folder == y->n_folder && !memcmp(x->path, y->path, x->n_folder);
         uint64_t slack = have_ranks && x->rank != y->rank ? NEAR_BY_NS : 0;
 
         if (a->begin_ns > b->end_ns + slack || b->begin_ns > a->end_ns + slack ||
@@ -246,7 +232,8 @@ int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_j
                 job[i] = CAPO_LOG_NO_JOB;
         }
         read_all(&all, HEAD);
-        if (has_several_groups(&all))
+        if (COUNT_OF(s, all.log, all.n,
+                     s->readable && group_of(&all, (uint32_t)(s - all.log)) == s - all.log) > 1)
                 read_all(&all, UINT64_MAX);
         n_groups = make_groups(&all, group);
         *jobs = xcalloc(n_groups + 1, sizeof **jobs);

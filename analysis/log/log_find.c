@@ -190,13 +190,6 @@ static int scan_folder(const char *folder, bool every, struct found *f)
         return r;
 }
 
-static char *folder_of(const char *path)
-{
-        size_t n = capo_log_folder_size(path);
-
-        return n || *path == '/' ? xstrndup(path, n ?: 1) : xstrdup(".");
-}
-
 /* Print one line about what is not shown. */
 static void say_others(const char *name, const struct found *f, uint32_t job)
 {
@@ -239,7 +232,9 @@ static void take_job(struct found *f, const char *folder, uint32_t job, struct c
                 if (f->job[i] != job && (f->job[i] != CAPO_LOG_NO_JOB || !is_beside_job(f, i, job)))
                         continue;
                 if (f->below) {
-                        char *of = folder_of(f->all.path[i]);
+                        const char *path = f->all.path[i];
+                        size_t n = capo_log_folder_size(path);
+                        char *of = n || *path == '/' ? xstrndup(path, n ?: 1) : xstrdup(".");
 
                         if (!out->n_folders || strcmp(out->folder[out->n_folders - 1], of))
                                 *xadd(out->folder, out->n_folders) = steal(&of);

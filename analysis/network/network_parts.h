@@ -10,8 +10,8 @@ void fabric_links_make(struct capo_fabric_job *f, const struct capo_job *job);
 /** fabric_shares_make() - fill @f->shares: assign the traffic of all processes to calls. */
 void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job);
 
-/** fabric_share_of() - set *@out to the index in @f->shares of (@comm, @call), made if missing. */
-void fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out);
+/** fabric_share_of() - the index in @f->shares of (@comm, @call), made if missing. */
+uint32_t fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call);
 
 /* The time of a call. */
 struct fabric_span {

@@ -12,20 +12,18 @@
 #include "analysis/job/stats_private.h"
 #include "analysis/network/network_parts.h"
 #include "capo/call_ids.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
 
-void fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call, uint32_t *out)
+uint32_t fabric_share_of(struct capo_fabric_job *f, uint32_t comm, uint8_t call)
 {
-        for (size_t i = 0; i < f->n_shares; i++) {
-                if (f->shares[i].comm == comm && f->shares[i].call == call) {
-                        *out = (uint32_t)i;
-                        return;
-                }
-        }
-        *xadd(f->shares, f->n_shares) = (struct capo_fabric_share){.comm = comm, .call = call};
-        *out = (uint32_t)f->n_shares - 1;
+        struct capo_fabric_share *s =
+                FIRST_OF(of, f->shares, f->n_shares, of->comm == comm && of->call == call)
+                        ?: xput(f->shares, f->n_shares, .comm = comm, .call = call);
+
+        return (uint32_t)(s - f->shares);
 }
 
 CAPO_ORDERED(by_begin, struct fabric_span, CAPO_ORDER(a->begin, b->begin));
@@ -48,8 +46,7 @@ struct under_way {
 
 static void under_way_init(struct under_way *u, struct fabric_spans *all)
 {
-        if (all->n) /* an empty list may be NULL, which qsort() does not accept */
-                qsort(all->span, all->n, sizeof *all->span, by_begin);
+        CAPO_SORT(all->span, all->n, by_begin);
         u->all = all;
         u->span = xmalloc((all->n ? all->n : 1) * sizeof *u->span);
 }
@@ -107,58 +104,39 @@ static void divide_windows(struct capo_fabric_job *f, const struct capo_fabric *
         }
 }
 
-/* Assign the traffic of one process to its calls. */
-static void assign_traffic(struct capo_fabric_job *f, const struct capo_fabric *of,
-                           struct fabric_calls *calls, uint32_t outside)
-{
-        struct under_way were = {0}, maybe = {0};
-
-        under_way_init(&were, &calls->were);
-        under_way_init(&maybe, &calls->maybe);
-        divide_windows(f, of, &were, &maybe, outside);
-        free(were.span);
-        free(maybe.span);
-}
-
 static void add_inside(struct capo_fabric_job *f, const struct capo_job *job,
                        const struct capo_fabric *of)
 {
         for (size_t i = 0; i < of->n_inside; i++) {
-                uint32_t comm = CAPO_NO_COMM, share;
+                const struct capo_job_comm *comm =
+                        LAST_OF(c, job->comms, job->n_comms, c->uid == of->inside[i].comm_uid);
+                uint32_t share = fabric_share_of(
+                        f, comm ? (uint32_t)(comm - job->comms) : CAPO_NO_COMM, of->inside[i].call);
 
-                for (uint32_t c = 0; c < job->n_comms; c++) {
-                        if (job->comms[c].uid == of->inside[i].comm_uid)
-                                comm = c;
-                }
-                fabric_share_of(f, comm, of->inside[i].call, &share);
                 f->shares[share].own_ops += of->inside[i].ops;
                 f->shares[share].own_bytes += of->inside[i].bytes;
         }
 }
 
-static int by_bytes(const void *a_, const void *b_)
-{
-        const struct capo_fabric_share *a = a_, *b = b_;
-        double va = a->sent + a->received + (double)a->own_bytes,
-               vb = b->sent + b->received + (double)b->own_bytes;
-
-        return CAPO_ORDER(vb, va);
-}
+CAPO_ORDERED(by_bytes, struct capo_fabric_share,
+             CAPO_ORDER(b->sent + b->received + (double)b->own_bytes,
+                        a->sent + a->received + (double)a->own_bytes));
 
 void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
 {
-        uint32_t outside = 0;
+        uint32_t outside = fabric_share_of(f, CAPO_NO_COMM, CAPO_CALL_NONE);
 
-        fabric_share_of(f, CAPO_NO_COMM, CAPO_CALL_NONE, &outside);
         for (uint32_t p = 0; p < f->n_processes; p++) {
                 struct fabric_calls calls = {0};
+                struct under_way were = {0}, maybe = {0};
 
                 if (!f->process[p])
                         continue;
                 fabric_spans_read(f, job, p, &calls);
-                assign_traffic(f, f->process[p], &calls, outside);
-                free(calls.were.span);
-                free(calls.maybe.span);
+                under_way_init(&were, &calls.were);
+                under_way_init(&maybe, &calls.maybe);
+                divide_windows(f, f->process[p], &were, &maybe, outside);
+                xfree(were.span, maybe.span, calls.were.span, calls.maybe.span);
                 add_inside(f, job, f->process[p]);
         }
         qsort(f->shares, f->n_shares, sizeof *f->shares, by_bytes);
@@ -170,13 +148,11 @@ void fabric_shares_make(struct capo_fabric_job *f, const struct capo_job *job)
 static uint32_t comm_of(const struct capo_job *job, uint32_t process, uint16_t id)
 {
         uint32_t n;
-        const struct capo_job_use *use = capo_job_uses(job, process, &n);
+        const struct capo_job_use *uses = capo_job_uses(job, process, &n),
+                                  *use = FIRST_OF(u, uses, n,
+                                                  job->comms[u->comm].members[u->member].id == id);
 
-        for (; n--; use++) {
-                if (job->comms[use->comm].members[use->member].id == id)
-                        return use->comm;
-        }
-        return CAPO_NO_COMM;
+        return use ? use->comm : CAPO_NO_COMM;
 }
 
 /* Order of rows: communicator, call, bytes. */
@@ -257,7 +233,7 @@ static const struct alike *alike_of(struct gathered *g, const struct capo_record
         a = xput(g->alike, g->n_alike, .bytes = r->bytes, .comm = r->comm, .call = r->call,
                  .share = SHARE_NONE, .usual_ns = usual_time_of(g->job, comm, r));
         if (!(g->others && comm != CAPO_NO_COMM && g->job->comms[comm].n_ranks == 1))
-                fabric_share_of(g->f, comm, r->call, &a->share);
+                a->share = fabric_share_of(g->f, comm, r->call);
         return a;
 }
 
