@@ -5,16 +5,8 @@
 
 #include "capo/call_ids.h"
 #include "analysis/report/job_judge.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
-
-static bool is_nonblocking(const struct capo_job_comm *c)
-{
-        for (uint32_t i = 0; i < c->n_members; i++) {
-                if (c->members[i].flags & CAPO_COMM_NONBLOCKING)
-                        return true;
-        }
-        return false;
-}
 
 void capo_judge_creation(struct capo_page *page)
 {
@@ -31,7 +23,8 @@ void capo_judge_creation(struct capo_page *page)
                 if (r->comm == CAPO_NO_COMM || !h->count ||
                     (r->call != CAPO_CALL_COMMINIT && r->call != CAPO_CALL_COMMSPLIT &&
                      r->call != CAPO_CALL_COMMSHRINK && r->call != CAPO_CALL_COMMGROW) ||
-                    is_nonblocking(&job->comms[r->comm]))
+                    ANY_OF(m, job->comms[r->comm].members, job->comms[r->comm].n_members,
+                           m->flags & CAPO_COMM_NONBLOCKING))
                         continue;
                 to = &page->created[r->comm];
                 if (to->least_ns <= 0 || (double)h->min_ns < to->least_ns)

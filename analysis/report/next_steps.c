@@ -2,6 +2,7 @@
 /* What to do next: each step is justified by a number on the page, most important first. */
 
 #include "capo/collectives.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/xalloc.h"
 #include "analysis/log/rules_read.h"
@@ -84,14 +85,9 @@ static void suggest_late_rank(struct capo_page *r)
 /* What the machine said of the slow calls of all ranks; NULL: nothing that explains them. */
 static const struct capo_causes *slow_calls(const struct capo_page *r)
 {
-        for (uint32_t i = 0; i < r->n_causes; i++) {
-                const struct capo_causes *c = &r->causes[i];
-
-                if (c->comm == CAPO_NO_COMM && !c->since_ns && c->lost_ns > 0 && c->n &&
-                    c->found[0].is_cause && c->found[0].explained_ns > 0)
-                        return c;
-        }
-        return NULL;
+        return FIRST_OF(c, r->causes, r->n_causes,
+                        c->comm == CAPO_NO_COMM && !c->since_ns && c->lost_ns > 0 && c->n &&
+                                c->found[0].is_cause && c->found[0].explained_ns > 0);
 }
 
 static void suggest_slow_calls(struct capo_page *r)
@@ -112,9 +108,8 @@ static bool is_own_time(const struct capo_page *r, const struct capo_page_row *r
         double n = row->row.comm < r->job->n_comms ? r->job->comms[row->row.comm].n_ranks : 1,
                slowest_ns = n * SLOWEST_NS + (double)row->bytes_max * SLOWEST_PER_BYTE, waits;
 
-        for (uint32_t i = 0; i < r->n_problems; i++)
-                if (r->problems[i].kind == CAPO_PROBLEM_HANGS)
-                        return false;
+        if (ANY_OF(p, r->problems, r->n_problems, p->kind == CAPO_PROBLEM_HANGS))
+                return false;
         /* a late rank is late in each call alike: the row's part of the waiting; where it is late in
          * this row alone, its own calls, which wait for nobody, are shorter than the others' */
         waits = r->collectives ? r->wait_share * (double)row->row.count / (double)r->collectives

@@ -2,10 +2,8 @@
 /* Which rows are shown, which are merged, and their order. */
 #include <fnmatch.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
 #include "capo/call_ids.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/order.h"
 #include "core/base/xalloc.h"
@@ -27,74 +25,53 @@ static bool moves_data(const struct capo_job_row *row)
  * have no times. */
 static bool groups_are_known(const struct capo_page *r)
 {
-        for (uint32_t i = 0; i < r->job->n_rows; i++) {
-                const struct capo_job_row *row = &r->job->rows[i];
-
-                if (row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP &&
-                    !capo_page_group_of(row))
-                        return false;
-        }
-        return !r->only_call;
+        return !r->only_call &&
+               !ANY_OF(row, r->job->rows, r->job->n_rows,
+                       row->call == CAPO_CALL_GROUP && row->flags & CAPO_RECORD_GROUP &&
+                               !capo_page_group_of(row));
 }
 
 enum { MANY_SIZES = 16, NEAR = 256, MANY_COMMS = 8 };
 
-/* Do the communicators have the same role for other ranks? They have one size and one given name,
+/* Communicators with the same role for other ranks are equal: they have one size and one given name,
  * or the same position among their processes' communicators (for example each rank's second is its
  * tensor-parallel group). */
-static bool same_comm_kind(const struct capo_job_comm *a, const struct capo_job_comm *b)
+static int compare_roles(const struct capo_job_comm *a, const struct capo_job_comm *b)
 {
         size_t na = strcspn(a->name, "#"), nb = strcspn(b->name, "#");
+        int r = CAPO_ORDER(a->n_ranks, b->n_ranks) ?: CAPO_ORDER(a->named, b->named);
 
-        if (a->n_ranks != b->n_ranks || a->named != b->named || !a->n_members || !b->n_members)
-                return false;
-        if (a->named)
-                return na == nb && !strncmp(a->name, b->name, na);
-        return a->members[0].id == b->members[0].id &&
-               (a->parent == CAPO_NO_COMM) == (b->parent == CAPO_NO_COMM);
+        if (r || a->named)
+                return r ?: CAPO_ORDER(na, nb) ?: strncmp(a->name, b->name, na);
+        return CAPO_ORDER(a->members[0].id, b->members[0].id)
+                       ?: CAPO_ORDER(a->parent == CAPO_NO_COMM, b->parent == CAPO_NO_COMM);
 }
 
-/* The key of same_comm_kind(), to compare only likely pairs. */
-struct likeness {
-        uint64_t hash;
-        uint32_t comm;
-};
-
-static uint64_t likeness_hash(const struct capo_job_comm *c)
+static int by_role(const void *one, const void *two)
 {
-        uint64_t of[2] = {(uint32_t)c->n_ranks, c->named};
+        const struct capo_job_comm *const *a = one, *const *b = two;
 
-        if (c->named)
-                return XXH3_64bits_withSeed(c->name, strcspn(c->name, "#"), of[0]);
-        of[1] = !c->n_members ? 0 : (uint64_t)c->members[0].id << 1 | (c->parent == CAPO_NO_COMM);
-        return XXH3_64bits(of, sizeof of);
+        return compare_roles(*a, *b) ?: CAPO_ORDER(*a, *b);
 }
-
-CAPO_ORDERED(by_likeness, struct likeness, CAPO_ORDER(a->hash, b->hash),
-             CAPO_ORDER(a->comm, b->comm));
 
 /* @class_of: for each communicator the first similar one; itself if not @together or if there are
  * few. */
 static void classify_comms(const struct capo_job *job, bool together, uint32_t *class_of)
 {
-        _cleanup_free_ struct likeness *of = xcalloc(job->n_comms + 1, sizeof *of);
+        _cleanup_free_ const struct capo_job_comm **of = xcalloc(job->n_comms + 1, sizeof *of);
+        uint32_t n = 0;
 
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                of[i] = (struct likeness){likeness_hash(&job->comms[i]), i};
                 class_of[i] = i;
+                if (job->comms[i].n_members)
+                        of[n++] = &job->comms[i];
         }
         if (!together || job->n_comms <= MANY_COMMS)
                 return;
-        qsort(of, job->n_comms, sizeof *of, by_likeness);
-        for (uint32_t i = 1, first = 0; i < job->n_comms; i++) {
-                const struct capo_job_comm *c = &job->comms[of[i].comm];
-                uint32_t k;
-
-                first = of[i].hash == of[i - 1].hash ? first : i;
-                for (k = first; k < i && (class_of[of[k].comm] != of[k].comm ||
-                                          !same_comm_kind(&job->comms[of[k].comm], c));)
-                        k++;
-                class_of[of[i].comm] = of[k].comm;
+        qsort(of, n, sizeof *of, by_role);
+        for (uint32_t i = 1; i < n; i++) {
+                if (!compare_roles(of[i - 1], of[i]))
+                        class_of[of[i] - job->comms] = class_of[of[i - 1] - job->comms];
         }
 }
 
@@ -135,22 +112,16 @@ static uint32_t count_sizes(const struct place *places, uint32_t n_places, uint3
         return n;
 }
 
-/* Rows while they are merged. */
-struct gathering {
-        struct capo_page_rows *rows;
-        uint32_t first; /* rows before it belong to other calls */
-        bool ranges;
-};
-
-static void add_row(struct gathering *g, const struct place *place)
+/* @first: rows before it belong to other calls. */
+static void add_row(struct capo_page_rows *rows, uint32_t first, bool ranges,
+                    const struct place *place)
 {
         const struct capo_job_row *row = place->row;
-        struct capo_page_rows *rows = g->rows;
         struct capo_page_row *to = NULL;
 
         /* rows are sorted by size, so a matching one is near */
-        for (uint32_t i = rows->n; i-- > g->first && rows->n - i <= NEAR && !to;) {
-                if (belongs_to_place(&rows->row[i].row, place, g->ranges))
+        for (uint32_t i = rows->n; i-- > first && rows->n - i <= NEAR && !to;) {
+                if (belongs_to_place(&rows->row[i].row, place, ranges))
                         to = &rows->row[i];
         }
         if (!to) {
@@ -317,11 +288,11 @@ static void choose_rows(struct capo_page *r, struct place *places, const uint32_
 
         rows->row = xcalloc(r->job->n_rows + 1, sizeof *rows->row);
         for (uint32_t i = 0; i < n; i = end) {
-                struct gathering g = {.rows = rows, .first = rows->n};
+                bool many = count_sizes(places, n, i, &end) > MANY_SIZES;
+                uint32_t first = rows->n;
 
-                g.ranges = count_sizes(places, n, i, &end) > MANY_SIZES && ranges;
                 for (uint32_t k = i; k < end; k++)
-                        add_row(&g, &places[k]);
+                        add_row(rows, first, many && ranges, &places[k]);
         }
         rate_rows(r, rows);
         qsort(rows->row, rows->n, sizeof *rows->row, by_cost);

@@ -3,6 +3,7 @@
  * dropped records. */
 
 #include "analysis/report/page_kinds.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/nccl_facts.h"
 #include "core/base/nccl_release.h"
@@ -102,11 +103,7 @@ void capo_process_tuned_by(const struct capo_job_process *p, char *text, size_t 
 /* The first process that has @key; NULL: none has. */
 static const struct capo_job_process *first_with(const struct capo_page *r, const char *key)
 {
-        const struct capo_job_process *p = r->job->processes, *end = p + r->job->n_processes;
-
-        while (p < end && !capo_job_info(p, key))
-                p++;
-        return p < end ? p : NULL;
+        return FIRST_OF(p, r->job->processes, r->job->n_processes, capo_job_info(p, key));
 }
 
 /* A profile or a sweep was given, but NCCL was not configured for capo's tuner, or cannot load it
@@ -176,19 +173,12 @@ static void rule_problems(struct capo_page *r)
 /* Not wrong, but it explains why a job is slow. */
 static void report_slices(struct capo_page *r)
 {
-        const struct capo_job *job = r->job;
-        uint32_t ranks = 0;
+        uint32_t ranks = COUNT_OF(
+                p, r->job->processes, r->job->n_processes,
+                ANY_OF(of, p->info, p->n_info, capo_info_index(of->key, CAPO_INFO_GPU_MIG) >= 0));
 
-        for (uint32_t i = 0; i < job->n_processes; i++) {
-                bool slice = false;
-
-                for (uint32_t k = 0; k < job->processes[i].n_info; k++)
-                        slice |= capo_info_index(job->processes[i].info[k].key,
-                                                 CAPO_INFO_GPU_MIG) >= 0;
-                ranks += slice;
-        }
         if (ranks)
-                PROBLEM(r, SLICES, ranks, job->n_processes);
+                PROBLEM(r, SLICES, ranks, r->job->n_processes);
 }
 
 /* Calls captured into a graph move no data; what the graph's replays move is not recorded. */

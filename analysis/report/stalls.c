@@ -8,6 +8,7 @@
 #include "analysis/report/job_judge.h"
 #include "analysis/report/page_kinds.h"
 #include "analysis/report/stalls.h"
+#include "core/base/among.h"
 #include "core/base/calls.h"
 #include "core/base/others_file.h"
 #include "core/log/info.h"
@@ -53,15 +54,14 @@ static struct stall common_part(const struct capo_job_process *p, struct stall s
 /* The rank that stands out in the step that took most of the stall; -1: none. */
 static int find_rank_of_step(const struct capo_page *r, struct stall s)
 {
-        for (uint32_t i = 0; i < r->steps.n_slow; i++) {
-                const struct capo_slow_step *slow = &r->steps.slow[i];
-                double from = (double)r->job->t_begin_ns + slow->at_s * 1e9;
+        double begin = (double)r->job->t_begin_ns;
+        const struct capo_slow_step *slow =
+                FIRST_OF(of, r->steps.slow, r->steps.n_slow,
+                         of->process < r->job->n_processes && of->held_ns > length_of(s) / 2 &&
+                                 begin + of->at_s * 1e9 < s.to &&
+                                 begin + of->at_s * 1e9 + (double)of->ns > s.from);
 
-                if (slow->process < r->job->n_processes && slow->held_ns > length_of(s) / 2 &&
-                    from < s.to && from + (double)slow->ns > s.from)
-                        return r->job->processes[slow->process].rank;
-        }
-        return -1;
+        return slow ? r->job->processes[slow->process].rank : -1;
 }
 
 /* Processes that did not run during the stall, as " rank 1 did not run (stopped ...)"; "": none
@@ -147,17 +147,10 @@ static void read_verdict(const struct capo_page *r, struct stall s, char *text, 
 /* The longest call on a GPU that was timed, in ns; 0: none was. */
 static double longest_call(const struct capo_page *r)
 {
-        uint64_t longest = 0;
-
-        for (uint32_t i = 0; i < r->judged.n; i++) {
-                const struct capo_page_row *row = &r->judged.row[i];
-                uint64_t ns = row->row.time[row->clock].max_ns;
-
-                if ((row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL) &&
-                    ns > longest)
-                        longest = ns;
-        }
-        return (double)longest;
+        return (double)MOST_OF(row, r->judged.row, r->judged.n,
+                               row->clock == CAPO_CLOCK_EVENT || row->clock == CAPO_CLOCK_KERNEL
+                                       ? row->row.time[row->clock].max_ns
+                                       : 0);
 }
 
 /* Hosts can queue calls far ahead: they make none while the GPUs work. The time outside the silence

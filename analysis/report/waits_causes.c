@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Why the ranks that are named for their lateness are late (analysis/causes). */
 #include "core/base/calls.h"
+#include "core/base/among.h"
 #include "core/base/xalloc.h"
 #include "analysis/job/figures.h"
 #include "analysis/report/waits_causes.h"
@@ -90,17 +91,13 @@ static double slow_by(const struct capo_page *page, double *all)
 /* Has a late rank this cause already? */
 static bool is_named(const struct capo_page *page, const struct capo_cause_found *f)
 {
-        bool named = false;
+        const struct capo_job_process *all = page->job->processes;
 
-        for (uint32_t i = 0; i < page->n_causes; i++) {
-                const struct capo_cause_found *first = page->causes[i].found;
-                const struct capo_job_process *all = page->job->processes;
-
-                named |= first->is_cause && first->why == f->why &&
-                         (first->process == f->process ||
-                          (f->of_node && all[first->process].node == all[f->process].node));
-        }
-        return named;
+        return ANY_OF(
+                c, page->causes, page->n_causes,
+                c->found->is_cause && c->found->why == f->why &&
+                        (c->found->process == f->process ||
+                         (f->of_node && all[c->found->process].node == all[f->process].node)));
 }
 
 /* Beside what late ranks cost. A cause that is only also seen is of no use there. */
@@ -155,20 +152,6 @@ void capo_judge_causes(struct capo_page *page)
         capo_why_free(&all, page->job->n_processes);
 }
 
-/* Is another rank late in a part of the job that costs half of what @c does? Then it is that. */
-static bool is_late_instead(const struct capo_page *page, const struct capo_causes *c)
-{
-        bool late = false;
-
-        for (uint32_t i = 0; i < page->n_causes; i++) {
-                const struct capo_causes *of = &page->causes[i];
-
-                late |= of->comm != CAPO_NO_COMM && of->since_ns &&
-                        of->process != c->found[0].process && of->lost_ns >= c->lost_ns / 2;
-        }
-        return late;
-}
-
 void capo_judge_change(struct capo_page *page)
 {
         const struct capo_steps *s = &page->steps.steps;
@@ -186,7 +169,12 @@ void capo_judge_change(struct capo_page *page)
                 capo_why_slow(page->job, &since, lost_ns, c);
                 c->since_ns = from_ns;
                 c->longer = s->after_ns / s->before_ns - 1;
-                page->n_causes += c->n && c->found[0].is_cause && !is_late_instead(page, c);
+                /* unless another rank is late in a part of the job that costs half of that: it is that */
+                page->n_causes += c->n && c->found[0].is_cause &&
+                                  !ANY_OF(of, page->causes, page->n_causes,
+                                          of->comm != CAPO_NO_COMM && of->since_ns &&
+                                                  of->process != c->found[0].process &&
+                                                  of->lost_ns >= c->lost_ns / 2);
         }
         capo_why_free(&since, page->job->n_processes);
 }
@@ -205,14 +193,9 @@ void capo_tell_causes(struct capo_page *page)
 
 const struct capo_causes *capo_late_causes(const struct capo_page *page, const char *name)
 {
-        for (uint32_t i = 0; i < page->n_causes; i++) {
-                const struct capo_causes *c = &page->causes[i];
-
-                if (c->comm != CAPO_NO_COMM && !strcmp(page->job->comms[c->comm].name, name) &&
-                    c->n && c->found[0].is_cause)
-                        return c;
-        }
-        return NULL;
+        return FIRST_OF(c, page->causes, page->n_causes,
+                        c->comm != CAPO_NO_COMM && !strcmp(page->job->comms[c->comm].name, name) &&
+                                c->n && c->found[0].is_cause);
 }
 
 bool capo_wait_is_sure(const struct capo_job *job, const struct capo_page_wait *w)
