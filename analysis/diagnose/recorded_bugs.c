@@ -109,7 +109,7 @@ int capo_page_bugs(struct capo_page *page)
         for (uint32_t i = 0; i < page->n_problems; i++) {
                 enum capo_problem_kind kind = page->problems[i].kind;
 
-                if (kind == CAPO_PROBLEM_KILLED || kind == CAPO_PROBLEM_KILLED_LOG)
+                if (kind == CAPO_PROBLEM_KILLED)
                         effects |= 1u << CAPO_BUG_CRASH | 1u << CAPO_BUG_HANG;
                 else if (kind == CAPO_PROBLEM_STOOD_STILL)
                         effects |= 1u << CAPO_BUG_HANG;

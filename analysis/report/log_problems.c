@@ -75,25 +75,21 @@ static struct capo_problem *add_life(struct capo_page *r, enum life life, const 
                                      uint32_t n, const char *ranks, uint64_t written)
 {
         uint64_t now = capo_clock_of(CLOCK_REALTIME);
-        const char *s = n > 1 ? "s" : "", *does = n < 2 ? "s" : "", *ago, *when;
+        _cleanup_free_ char *who =
+                name ? xstrdup(name) : xprintf("rank%s %s", n > 1 ? "s" : "", ranks);
+        const char *does = n < 2 ? "s" : "", *ago, *when;
 
         ago = TEXT_TIME(now > written ? (double)(now - written) : 0);
         when = TEXT_WHEN(written, now - written < DAY_NS ? "%H:%M:%S" : "%Y-%m-%d %H:%M:%S");
         switch (life) {
-        case DEAD:
-                return name ? PROBLEM_OF(r, KILLED_LOG, name, name) : PROBLEM(r, KILLED, s, ranks);
-        case AWAY:
-                return name ? PROBLEM_OF(r, NOT_ENDED_LOG, name, name)
-                            : PROBLEM(r, NOT_ENDED, s, ranks);
-        case ALIVE:
-                return name ? PROBLEM_OF(r, RUNNING_LOG, name, name)
-                            : PROBLEM(r, RUNNING, s, ranks, does);
+        case DEAD: return PROBLEM_OF(r, KILLED, name, who);
+        case AWAY: return PROBLEM_OF(r, NOT_ENDED, name, who);
+        case ALIVE: return PROBLEM_OF(r, RUNNING, name, who, does);
         case UNREAD:
-                return name ? PROBLEM_OF(r, MEMORY_LOG, name, name, when, ago)
-                            : PROBLEM(r, MEMORY, s, ranks, does, n < 2 ? "it" : "them", when, ago);
+                return PROBLEM_OF(r, MEMORY, name, who, does, n < 2 ? "it" : "them", when, ago);
         default: /* CUT is said of the log itself */
                 return name ? NULL
-                            : PROBLEM(r, NO_END, s, ranks, n > 1 ? "they" : "it",
+                            : PROBLEM(r, NO_END, who, n > 1 ? "they" : "it",
                                       n > 1 ? "their logs" : "its log");
         }
 }

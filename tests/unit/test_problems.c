@@ -352,8 +352,8 @@ Test(problems, ranks_of_another_machine_that_may_run)
         cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
         cr_expect_str_eq(
                 page.problems[1].text,
-                "n0.103.capo: its process was killed, ended without an exit that capo sees, "
-                "or still runs on another machine");
+                "n0.103.capo: killed, ended without an exit that capo sees, or still running on "
+                "another machine; all written so far is used");
         cr_expect_str_eq(
                 page.problems[2].text,
                 "rank 2: killed, ended without an exit that capo sees, or still running on "
@@ -381,10 +381,11 @@ Test(problems, a_killed_process_without_a_rank)
         unfinished_here(1)->rank = -1;
         capo_judge_problems(&page);
         cr_assert_eq(page.n_problems, 2);
-        cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
+        cr_assert_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
         cr_assert_str_eq(
                 page.problems[0].text,
-                "n0.101.capo: its process was killed, or ended without an exit that capo sees");
+                "n0.101.capo: killed, or ended without an exit that capo sees; all written before "
+                "is used");
         cr_assert_str_eq(page.problems[0].log, "n0.101.capo");
         cr_assert_eq(page.problems[1].kind, CAPO_PROBLEM_ENDED);
         cr_assert_str_eq(page.problems[1].log, "n0.101.capo");
@@ -397,7 +398,7 @@ Test(problems, a_killed_process_of_a_rank_too_many)
         unfinished_here(3)->rank = 4;
         capo_judge_problems(&page);
         cr_assert_eq(page.n_problems, 4);
-        cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED_LOG);
+        cr_expect_eq(page.problems[0].kind, CAPO_PROBLEM_KILLED);
         cr_expect_str_eq(page.problems[0].log, "n0.103.capo");
         cr_expect_str_eq(
                 page.problems[1].text,
