@@ -27,15 +27,6 @@ static enum capo_plugin_found probe_tuner(void *library, void *user)
         return capo_other_find(library, found_for, &found);
 }
 
-static void find_chained_tuner(int abi)
-{
-        found_for = abi;
-        found = (struct capo_other){0};
-        if (capo_plugin_find("tuner", capo_tuner_env()->chain_tuner, probe_tuner, NULL))
-                capo_debug("chained tuner %s, interface v%d", *(const char *const *)found.plugin,
-                           found.abi->version);
-}
-
 capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo_other **out)
 {
         struct capo_nccl_constants before;
@@ -44,8 +35,13 @@ capo_nccl_result capo_chain_open(const struct capo_tuner_info *info, struct capo
 
         *out = NULL;
         capo_lock(&lock);
-        if (found_for != info->abi)
-                find_chained_tuner(info->abi);
+        if (found_for != info->abi) {
+                found_for = info->abi;
+                found = (struct capo_other){0};
+                if (capo_plugin_find("tuner", capo_tuner_env()->chain_tuner, probe_tuner, NULL))
+                        capo_debug("chained tuner %s, interface v%d",
+                                   *(const char *const *)found.plugin, found.abi->version);
+        }
         c = found.abi ? malloc(sizeof *c) : NULL;
         if (c)
                 *c = found;

@@ -225,15 +225,6 @@ static void place_processes(struct capo_job *job)
 CAPO_ORDERED(by_rank, struct capo_job_member, CAPO_ORDER(a->rank, b->rank),
              CAPO_ORDER(a->process, b->process), a->id - b->id);
 
-static uint64_t first_init_time(const struct capo_job_comm *c)
-{
-        uint64_t t = UINT64_MAX;
-
-        for (uint32_t i = 0; i < c->n_members; i++)
-                t = c->members[i].t_created_ns < t ? c->members[i].t_created_ns : t;
-        return t;
-}
-
 /* Permutation of the communicators: `moved` maps an old index to the new one. */
 struct order {
         struct capo_job_comm comm;
@@ -259,11 +250,14 @@ static void sort_comms(struct capo_job *job)
         _cleanup_free_ uint32_t *moved = xcalloc(job->n_comms + 1, sizeof *moved);
 
         for (uint32_t i = 0; i < job->n_comms; i++) {
-                CAPO_SORT(job->comms[i].members, job->comms[i].n_members, by_rank);
-                order[i] = (struct order){.comm = job->comms[i],
-                                          .meet = job->scratch->meets[i],
-                                          .created = first_init_time(&job->comms[i]),
-                                          .was = i};
+                const struct capo_job_comm *c = &job->comms[i];
+
+                CAPO_SORT(c->members, c->n_members, by_rank);
+                order[i] = (struct order){*c, job->scratch->meets[i], UINT64_MAX, i};
+                for (uint32_t k = 0; k < c->n_members; k++) {
+                        if (c->members[k].t_created_ns < order[i].created)
+                                order[i].created = c->members[k].t_created_ns;
+                }
         }
         CAPO_SORT(order, job->n_comms, by_size_and_age);
         for (uint32_t i = 0; i < job->n_comms; i++) {

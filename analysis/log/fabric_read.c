@@ -271,22 +271,11 @@ static void lines_read(struct capo_fabric *f, char *text, uint64_t wanted)
 
 static void counts_add(struct capo_fabric_counts *to, const struct capo_fabric_counts *from)
 {
+        enum { SUMS = offsetof(struct capo_fabric_counts, error) / sizeof(uint64_t) };
         uint64_t known = 0;
 
-        for (int k = 0; k < CAPO_FI_KINDS; k++) {
-                to->kind[k].count += from->kind[k].count;
-                to->kind[k].bytes += from->kind[k].bytes;
-                for (int b = 0; b < CAPO_FI_SIZES; b++)
-                        to->kind[k].sizes[b] += from->kind[k].sizes[b];
-        }
-        to->blind += from->blind;
-        to->blind_bytes += from->blind_bytes;
-        to->eagain += from->eagain;
-        to->empty += from->empty;
-        to->reads += from->reads;
-        to->completions += from->completions;
-        to->received += from->received;
-        to->received_bytes += from->received_bytes;
+        for (size_t i = 0; i < SUMS; i++) /* all before the errors is 64-bit counts */
+                ((uint64_t *)to)[i] += ((const uint64_t *)from)[i];
         for (unsigned i = 0; i < from->n_errors; i++) {
                 error_add(to, from->error[i].code, from->error[i].count, from->error[i].text);
                 known += from->error[i].count;

@@ -37,12 +37,6 @@ struct all {
         size_t n_uses;
 };
 
-static void all_finish(struct all *all)
-{
-        free(all->log);
-        free(all->use);
-}
-
 static void take_info(struct said *s, const struct capo_log_frame *f)
 {
         struct capo_info_line line;
@@ -219,8 +213,7 @@ static uint32_t make_groups(struct all *all, struct group *group)
 int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_job **jobs)
 {
         const size_t n = paths->n;
-        _cleanup_(all_finish) struct all all = {
-                .paths = paths, .log = xcalloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
+        struct all all = {.paths = paths, .log = xcalloc(n + 1, sizeof *all.log), .n = (uint32_t)n};
         _cleanup_free_ struct group *group = xcalloc(n + 1, sizeof *group);
         uint32_t n_groups;
 
@@ -242,5 +235,6 @@ int capo_log_jobs(struct capo_log_paths *paths, uint32_t *job, struct capo_log_j
                 for (uint32_t i = group[g].first; i != CAPO_LOG_NO_JOB; i = all.log[i].next)
                         job[i] = g;
         }
+        xfree(all.log, all.use);
         return (int)n_groups;
 }

@@ -106,11 +106,26 @@ static void show_rule(const struct capo_profile *p, const struct capo_rule *rule
         capo_table_print(t, stdout, 1);
 }
 
+static struct capo_profile *load_named_profile(const char *name)
+{
+        struct capo_profile *p = NULL;
+        struct capo_fault fault;
+        char path[PATH_MAX];
+
+        if (capo_profile_find(name, cli_shipped_profiles(), path, sizeof path, &fault) < 0 ||
+            capo_profile_load(path, &p, &fault) < 0)
+                capo_error("%s", fault.text);
+        return p;
+}
+
 /* Print the whole profile as tables to standard output. */
-static void profile_show(const struct capo_profile *p)
+static int show_profile(void *options, int n_words, char **words)
 {
         static const char *const sections[] = {"provenance", "platform"};
+        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
 
+        if (!p)
+                return CAPO_EXIT_FAIL;
         cli_screen_begin(stdout);
         printf("%s  %s\ndigest %s\n", *p->name ? p->name : "(no name)", p->file, p->digest);
         for (int s = 0; s < CAPO_SECTIONS; s++) {
@@ -125,6 +140,7 @@ static void profile_show(const struct capo_profile *p)
         }
         for (uint32_t i = 0; i < p->n_rules; i++)
                 show_rule(p, &p->rules[i]);
+        return CAPO_EXIT_OK;
 }
 
 /* ---- match ---- */
@@ -277,18 +293,6 @@ static int profile_show_match(const struct capo_profile *p, struct profile_ask *
         return 0;
 }
 
-static struct capo_profile *load_named_profile(const char *name)
-{
-        struct capo_profile *p = NULL;
-        struct capo_fault fault;
-        char path[PATH_MAX];
-
-        if (capo_profile_find(name, cli_shipped_profiles(), path, sizeof path, &fault) < 0 ||
-            capo_profile_load(path, &p, &fault) < 0)
-                capo_error("%s", fault.text);
-        return p;
-}
-
 /* ---- check ---- */
 
 struct said {
@@ -307,11 +311,6 @@ static void print_finding(void *user, enum capo_finding_level level, uint32_t li
 }
 
 /* ---- list ---- */
-
-static int by_name(const struct dirent **a, const struct dirent **b)
-{
-        return strcmp((*a)->d_name, (*b)->d_name);
-}
 
 static int profiles_only(const struct dirent *e)
 {
@@ -332,7 +331,7 @@ static int list_profiles(void *options, int n_words, char **words)
              capo_profile_folder(i, cli_shipped_profiles(), folder, sizeof folder, &what); i++) {
                 _cleanup_(capo_table_freep) struct capo_table *t = capo_table_new("  lrrl~");
                 struct dirent **entries = NULL;
-                int n = *folder ? scandir(folder, &entries, profiles_only, by_name) : -1;
+                int n = *folder ? scandir(folder, &entries, profiles_only, alphasort) : -1;
 
                 fprintf(out, "%-8s %s%s\n", what, *folder ? folder : "(no HOME)",
                         n < 0 ? "  (not there)"
@@ -446,15 +445,6 @@ static int check_profile_file(void *options, int n, char **words)
         else
                 puts("good");
         return errors ? CAPO_EXIT_FAIL : CAPO_EXIT_OK;
-}
-
-static int show_profile(void *options, int n, char **words)
-{
-        _cleanup_(capo_profile_freep) struct capo_profile *p = load_named_profile(words[0]);
-
-        if (p)
-                profile_show(p);
-        return p ? CAPO_EXIT_OK : CAPO_EXIT_FAIL;
 }
 
 static int print_digest(void *options, int n, char **words)

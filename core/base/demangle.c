@@ -152,13 +152,6 @@ static void skip_token(struct parse *s)
         s->depth--;
 }
 
-static void put_source(struct parse *s, const char *name, size_t n)
-{
-        bool anonymous = n >= 11 && !memcmp(name, "_GLOBAL__N_", 11);
-
-        put_part(s, anonymous ? "(anonymous)" : name, anonymous ? 11 : n);
-}
-
 /* One part of a nested name; false: no more of it can be read. */
 static bool parse_component(struct parse *s)
 {
@@ -171,8 +164,10 @@ static bool parse_component(struct parse *s)
         switch (*s->p) {
         case '0' ... '9':
                 name = source_name(s, &n);
-                if (name)
-                        put_source(s, name, n);
+                if (name && n >= 11 && !memcmp(name, "_GLOBAL__N_", 11))
+                        put_part(s, "(anonymous)", 11);
+                else if (name)
+                        put_part(s, name, n);
                 return name;
         case 'L': s->p++; return true; /* of this file only */
         case 'B': s->p++; return source_name(s, &n);

@@ -336,12 +336,9 @@ static uint32_t env_number(capo_layout_getenv get, void *user, const char *name)
         return !text || !read_number(&text, &v) || *text || v > RANKS_MAX ? 0 : v;
 }
 
-static void said_add(struct capo_layout_launch *out, const char *text)
-{
-        size_t used = strlen(out->said);
-
-        snprintf(out->said + used, sizeof out->said - used, "%s%s", used ? "; " : "", text);
-}
+#define SAY(out, format, ...)                                                              \
+        capo_append((out)->said, sizeof(out)->said, "%s" format, *(out)->said ? "; " : "", \
+                    __VA_ARGS__)
 
 /* A launcher that tells the job's size and this node's: settled for one node only. */
 static void claim_local(struct claim *c, const char *variable, uint32_t size, uint32_t local)
@@ -389,13 +386,11 @@ static size_t collect_claims(capo_layout_getenv get, void *user, bool in_rank, s
         for (size_t i = 0; i < (in_rank ? 1 : 2) && !not_srun; i++) {
                 const char *text = get(slurm[i], user);
                 struct claim c = {.variable = slurm[i]};
-                char line[128];
 
                 if (!text || !*text)
                         continue;
                 if (capo_layout_parse_slurm(text, &c.layout) < 0) {
-                        snprintf(line, sizeof line, "%s=%.40s is not understood", slurm[i], text);
-                        said_add(out, line);
+                        SAY(out, "%s=%.40s is not understood", slurm[i], text);
                         continue;
                 }
                 c.n_ranks = c.layout.n_ranks;
@@ -410,7 +405,7 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank,
 {
         struct claim claims[8] = {0};
         const char *given = get(CAPO_ENV_layout, user), *at = NULL, *ranks_source = "";
-        char line[320], a[CAPO_LAYOUT_TEXT], b[CAPO_LAYOUT_TEXT];
+        char a[CAPO_LAYOUT_TEXT], b[CAPO_LAYOUT_TEXT];
         size_t n = 0;
 
         *out = (struct capo_layout_launch){0};
@@ -440,9 +435,8 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank,
                 const struct claim *c = &claims[i];
 
                 if (c->n_ranks && c->n_ranks != out->n_ranks) {
-                        snprintf(line, sizeof line, "%s says %u ranks, %s says %u: %s is dropped",
-                                 c->variable, c->n_ranks, ranks_source, out->n_ranks, c->variable);
-                        said_add(out, line);
+                        SAY(out, "%s says %u ranks, %s says %u: %s is dropped", c->variable,
+                            c->n_ranks, ranks_source, out->n_ranks, c->variable);
                 } else if (!c->layout.n_nodes) {
                         continue;
                 } else if (!out->layout.n_nodes) {
@@ -451,9 +445,8 @@ static int resolve_claims(capo_layout_getenv get, void *user, bool in_rank,
                 } else if (!capo_layout_equal(&c->layout, &out->layout)) {
                         capo_layout_print(&c->layout, a, sizeof a);
                         capo_layout_print(&out->layout, b, sizeof b);
-                        snprintf(line, sizeof line, "%s says %.60s, %s says %.60s: %s is dropped",
-                                 c->variable, a, out->source, b, c->variable);
-                        said_add(out, line);
+                        SAY(out, "%s says %.60s, %s says %.60s: %s is dropped", c->variable, a,
+                            out->source, b, c->variable);
                 }
         }
         return out->layout.n_nodes ? 0 : -ENODATA;

@@ -3,12 +3,6 @@
 #include "core/base/file.h"
 #include "core/base/others_file.h"
 
-/* Is the link at @path this user's own? Sets its owner. */
-static bool is_own_link(const char *path, struct stat *st)
-{
-        return lstat(path, st) == 0 && S_ISLNK(st->st_mode) && st->st_uid == geteuid();
-}
-
 int capo_others_open(const char *path, int flags, uid_t owner, struct stat *st, char *why,
                      size_t room)
 {
@@ -18,8 +12,9 @@ int capo_others_open(const char *path, int flags, uid_t owner, struct stat *st, 
         int r;
 
         if (fd < 0 && errno == ELOOP) {
-                if (is_own_link(path, &link) && !(flags & O_NOFOLLOW))
-                        fd = open(path, how);
+                if (lstat(path, &link) == 0 && S_ISLNK(link.st_mode) && link.st_uid == geteuid() &&
+                    !(flags & O_NOFOLLOW))
+                        fd = open(path, how); /* a link of this user's own */
                 else
                         return capo_why(-ELOOP, why, room,
                                         "is a link of user %u, which is not followed",

@@ -96,11 +96,6 @@ static unsigned option_words(struct word w, struct word next, bool benchmark)
         return equals ? 1 : 2;
 }
 
-static bool is_module(struct word w)
-{
-        return w.n && ALL_OF(c, w.text, w.n, isalnum((unsigned char)*c) || *c == '_' || *c == '.');
-}
-
 /* A script, unless it may be the value of an option that nobody knows. */
 static bool is_script(struct word w, struct word before)
 {
@@ -122,15 +117,6 @@ static void append_word(struct safe_line *l, struct word w)
                 l->out[l->n++] = ' ';
         if (w.n && l->n + 1 < l->room)
                 l->n += capo_secret_args(w.text, w.n, l->out + l->n, l->room - l->n);
-        l->left_out = false;
-}
-
-static void leave_out(struct safe_line *l)
-{
-        if (l->left_out)
-                return;
-        append_word(l, (struct word){"...", 3});
-        l->left_out = true;
 }
 
 size_t capo_safe_args(const char *args, size_t size, char *out, size_t room)
@@ -145,17 +131,18 @@ size_t capo_safe_args(const char *args, size_t size, char *out, size_t room)
                 struct word w = word_at(args, size, at), next = word_at(args, size, at + w.n + 1);
                 unsigned words = option_words(w, next, benchmark);
 
-                if (!words && python && !script && !module && is_word(w, "-m") && is_module(next)) {
+                if (!words && python && !script && !module && is_word(w, "-m") && next.n &&
+                    ALL_OF(c, next.text, next.n,
+                           isalnum((unsigned char)*c) || *c == '_' || *c == '.')) {
                         module = true;
                         words = 2;
                 } else if (!words && !script && is_script(w, before)) {
                         script = true;
                         words = 1;
                 }
-                if (words)
-                        append_word(&line, w);
-                else
-                        leave_out(&line);
+                if (words || !line.left_out)
+                        append_word(&line, words ? w : (struct word){"...", 3});
+                line.left_out = !words;
                 if (words == 2)
                         append_word(&line, next);
                 before = words == 2 ? next : w;

@@ -199,6 +199,17 @@ static uint64_t count_dropped(const struct capo_drain *d)
         return n;
 }
 
+static void __attribute__((format(printf, 2, 3)))
+put_info(struct capo_drain *d, const char *format, ...)
+{
+        va_list args;
+
+        va_start(args, format);
+        capo_output_frame(&d->out, CAPO_FRAME_INFO, d->text,
+                          (size_t)vsnprintf(d->text, sizeof d->text, format, args), NULL, 0);
+        va_end(args);
+}
+
 /* @clean: see struct capo_log_end. */
 static void describe_end(struct capo_drain *d, unsigned clean)
 {
@@ -218,17 +229,11 @@ static void describe_end(struct capo_drain *d, unsigned clean)
                 .threads = d->h->threads,
         };
 
-        if (d->h->went_private) {
-                int n = snprintf(d->text, sizeof d->text, "%s\tfull\n", CAPO_INFO_MEMORY);
-
-                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
-        }
-        if (d->out.done.left_out) {
-                int n = snprintf(d->text, sizeof d->text, "%s\t%llu\n", CAPO_INFO_LEFT_OUT,
-                                 (unsigned long long)d->out.done.left_out);
-
-                capo_output_frame(&d->out, CAPO_FRAME_INFO, d->text, (size_t)n, NULL, 0);
-        }
+        if (d->h->went_private)
+                put_info(d, "%s\tfull\n", CAPO_INFO_MEMORY);
+        if (d->out.done.left_out)
+                put_info(d, "%s\t%llu\n", CAPO_INFO_LEFT_OUT,
+                         (unsigned long long)d->out.done.left_out);
         d->dropped = end.dropped;
         capo_output_frame(&d->out, CAPO_FRAME_END, &end, sizeof end, NULL, 0);
 }
@@ -416,21 +421,10 @@ int capo_drain_checkpoint(struct capo_drain *d)
         return settle_output(d, &mark, write_descriptions(d, 0));
 }
 
-static void write_exit_status(struct capo_drain *d)
-{
-        uint32_t status = atomic_load(&d->h->exit_status);
-        char line[64];
-
-        if (status)
-                capo_output_frame(
-                        &d->out, CAPO_FRAME_INFO, line,
-                        (size_t)snprintf(line, sizeof line, "%s\t%u\n", CAPO_INFO_EXIT, status - 1),
-                        NULL, 0);
-}
-
 int capo_drain_finish(struct capo_drain *d, unsigned clean)
 {
         const struct capo_output_mark mark = capo_output_mark(&d->out);
+        uint32_t status;
         int r;
 
         if (!d->h->trace_all) {
@@ -448,8 +442,8 @@ int capo_drain_finish(struct capo_drain *d, unsigned clean)
         if (d->n_unfinished)
                 capo_output_frame(&d->out, CAPO_FRAME_INFO, d->unfinished, d->n_unfinished, NULL,
                                   0);
-        if (clean)
-                write_exit_status(d);
+        if (clean && (status = atomic_load(&d->h->exit_status)))
+                put_info(d, "%s\t%u\n", CAPO_INFO_EXIT, status - 1);
         r = settle_output(d, &mark, write_descriptions(d, clean));
         if (r == 0)
                 r = d->goes_on ? capo_log_flush(&d->out.log)

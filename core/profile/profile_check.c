@@ -19,18 +19,13 @@ static bool is_outside(struct capo_range range, double value)
         return !capo_range_any(range) && (value < range.min || value > range.max);
 }
 
-static bool is_list(const char *layout)
-{
-        return layout && strcmp(layout, "even") && strcmp(layout, "uneven");
-}
-
 /* Against the list of ranks per node. */
 static bool contradicts_layout(const struct capo_when *w, char *why, size_t room)
 {
         struct capo_layout l;
 
-        if (!is_list(w->layout) || capo_layout_parse(w->layout, &l, NULL) < 0)
-                return false;
+        if (!w->layout || capo_layout_parse(w->layout, &l, NULL) < 0)
+                return false; /* none, or "even" or "uneven" */
         snprintf(why, room, "layout %s has %u nodes and %u ranks, %u to %u on a node", w->layout,
                  l.n_nodes, l.n_ranks, capo_layout_smallest(&l), capo_layout_largest(&l));
         return is_outside(w->nodes, l.n_nodes) || is_outside(w->ranks, l.n_ranks) ||

@@ -71,18 +71,6 @@ static bool split_line(struct line *l, enum field *bad)
         }
 }
 
-/* A whole number from @min on; *@out is -1 for "-1". */
-static bool parse_whole(const char *text, int min, int max, int *out)
-{
-        double value;
-
-        if (!capo_number_parse(text, strlen(text), &value) || value != floor(value) ||
-            value > max || (value < min && value != -1))
-                return false;
-        *out = (int)value;
-        return true;
-}
-
 /* 0, or the field that is wrong + 1. */
 static int read_fields(const struct line *l, struct capo_row *row, struct capo_when *when)
 {
@@ -112,9 +100,13 @@ static int read_fields(const struct line *l, struct capo_row *row, struct capo_w
                 return PROTO + 1;
         for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
                 enum field f = numbers[i].field;
+                double value = -1;
 
-                if (f < l->n && !parse_whole(l->text[f], numbers[i].min, numbers[i].max, &v[f]))
+                if (f < l->n && (!capo_number_parse(l->text[f], strlen(l->text[f]), &value) ||
+                                 value != floor(value) || value > numbers[i].max ||
+                                 (value < numbers[i].min && value != -1)))
                         return (int)f + 1;
+                v[f] = (int)value;
         }
         row->channels = v[CHANNELS] > 0 ? (uint8_t)v[CHANNELS] : 0;
         when->nodes = (struct capo_range){v[NODES], v[NODES]};

@@ -181,18 +181,6 @@ static uint64_t outstanding_of(const struct fi_cq *c, bool *unsure)
         return valid && !*unsure && noted->cq.outstanding > 0 ? (uint64_t)noted->cq.outstanding : 0;
 }
 
-/* CLOCK_MONOTONIC of the last count; 0 none. */
-static uint64_t outstanding_counted_at(void) { return counted_ns; }
-
-/* In a new child process, forget the parent's. */
-static void forget_outstanding(void)
-{
-        counted_ns = next_ns = 0;
-        unknown_for_good = false;
-        for (struct fi_object *o = capo_fi_objects; o; o = o->next)
-                o->noted = (struct fi_noted){0};
-}
-
 /* A snapshot must fit into what is kept of it in the segment, CAPO_KEPT_HALF: its windows take up
  * to 50 KB. What has no line of its own is counted in its domain's. */
 #define FI_LINES \
@@ -401,14 +389,6 @@ static void put_object(struct capo_fabric_text *t, struct fi_object *o)
         }
 }
 
-static void put_outstanding_time(struct capo_fabric_text *t)
-{
-        const struct capo_fabric_last_count last_count = {.at_ns = outstanding_counted_at()};
-
-        if (last_count.at_ns)
-                capo_fabric_put(t, CAPO_FABRIC_LOOKED, &last_count);
-}
-
 /* ---- machine ---- */
 
 /* Devices made for what is underneath a training job, whether or not anybody uses them: as many as
@@ -435,13 +415,6 @@ static void read_devices(const char *class, char *list, size_t room)
 /* Read once: snapshots are made where nothing may be allocated and no folder read, and repeat it,
  * because a reader may keep only the last of them. */
 static struct capo_fabric_machine machine;
-
-static void read_machine(void)
-{
-        read_devices("infiniband", machine.infiniband, sizeof machine.infiniband);
-        read_devices("cxi", machine.cxi, sizeof machine.cxi);
-        read_devices("net", machine.net, sizeof machine.net);
-}
 
 /* ---- the callbacks ---- */
 
@@ -518,7 +491,9 @@ static void put_snapshot(void (*out)(unsigned type, const char *text, size_t siz
                         put_domain(&t, (struct fi_domain *)o, all);
         }
         capo_fi_windows_put(&t);
-        put_outstanding_time(&t);
+        if (counted_ns)
+                capo_fabric_put(&t, CAPO_FABRIC_LOOKED,
+                                &(struct capo_fabric_last_count){.at_ns = counted_ns});
         for (unsigned i = 0; i <= FI_INSIDE; i++) {
                 const struct fi_inside *in = &capo_fi_inside[i];
                 struct capo_fabric_inside line = {.comm_uid = in->comm_uid,
@@ -593,7 +568,10 @@ static void reset_after_fork(void)
         t_keep = 0;
         capo_fi_in_passing_at = 0;
         capo_fi_forget();
-        forget_outstanding();
+        counted_ns = next_ns = 0;
+        unknown_for_good = false;
+        for (struct fi_object *o = capo_fi_objects; o; o = o->next)
+                o->noted = (struct fi_noted){0};
         atomic_flag_clear(&started);
 }
 
@@ -605,7 +583,9 @@ bool capo_fi_text_start(void)
         if (atomic_flag_test_and_set(&started))
                 return false;
         capo_fi_windows_start();
-        read_machine();
+        read_devices("infiniband", machine.infiniband, sizeof machine.infiniband);
+        read_devices("cxi", machine.cxi, sizeof machine.cxi);
+        read_devices("net", machine.net, sizeof machine.net);
         capo_shim_join(&part);
         capo_fi_in_passing();
         return true;

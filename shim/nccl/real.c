@@ -283,28 +283,9 @@ static struct capo_nccl *make_copy(const struct scope *s)
 
 /* Functions a libnccl has that this capo does not know: calls of them are in no log. The names a
  * program gives its own functions, linked to NCCL, say nothing. */
-struct strange {
-        char names[400];
-};
+enum { STRANGE = 400 };
 
-static void add_strange(const char *name, void *arg)
-{
-        struct strange *s = arg;
-
-        capo_nccl_strange(s->names, sizeof s->names, name);
-}
-
-static struct strange strange_of(const struct capo_nccl *copy)
-{
-        struct strange s = {""};
-
-        if (!capo_nccl_file(copy->path))
-                return s;
-        capo_loader_enter();
-        capo_object_functions(copy->base, add_strange, &s);
-        capo_loader_leave();
-        return s;
-}
+static void add_strange(const char *name, void *names) { capo_nccl_strange(names, STRANGE, name); }
 
 static int n_logged; /* copies the log knows of */
 
@@ -323,9 +304,14 @@ void capo_nccl_tell(void)
                 capo_shim_info(CAPO_INFO_DLSYM_FRONT, "%s", front.path);
         for (; n_logged < atomic_load_explicit(&n_copies, memory_order_acquire); n_logged++) {
                 struct capo_nccl *copy = &capo_nccl_copies[n_logged];
-                struct strange strange = strange_of(copy);
-                char path[32], how[32], version[32], unknown[32], release[16], suffix[16] = "";
+                char strange[STRANGE] = "", path[32], how[32], version[32], unknown[32],
+                     release[16], suffix[16] = "";
 
+                if (capo_nccl_file(copy->path)) {
+                        capo_loader_enter();
+                        capo_object_functions(copy->base, add_strange, strange);
+                        capo_loader_leave();
+                }
                 if (n_logged)
                         snprintf(suffix, sizeof suffix, ".%d", n_logged);
                 snprintf(path, sizeof path, "%s%s", CAPO_INFO_NCCL_PATH, suffix);
@@ -338,8 +324,8 @@ void capo_nccl_tell(void)
                         capo_shim_info(
                                 version, "%s",
                                 capo_nccl_text((uint32_t)copy->version, release, sizeof release));
-                if (*strange.names)
-                        capo_shim_info(unknown, "%s", strange.names);
+                if (*strange)
+                        capo_shim_info(unknown, "%s", strange);
         }
 }
 
