@@ -57,12 +57,12 @@ Test(diagnose, errors_that_programs_quote)
         expect("[rank1]: DistBackendError: NCCL error in: a.cpp:1, unhandled system error\n"
                "[rank1]: Last error:\n"
                "[rank1]: socketStartConnect: Connect to 10.0.0.2<4> failed : Connection refused\n",
-               "network", 1, "A RANK CANNOT CONNECT");
+               "network", 1, "CONNECTION TO ANOTHER RANK WAS REFUSED");
         expect("NCCL error in: a.cpp:1, unhandled cuda error\nLast error:\n"
                "Cuda failure 'out of memory'\n",
-               "memory", -1, "A GPU RAN OUT OF MEMORY");
+               "memory", -1, "GPU MEMORY IS NOT ENOUGH");
         expect("ncclRemoteError: x\nLast error:\nConnection closed by remote peer a\n", "undecided",
-               -1, "another rank closed its connection");
+               -1, "a peer closed its connection");
         expect("NCCL communicator was aborted on rank 2.\n", "undecided", -1, "was aborted");
         expect("RuntimeError: NCCL error: unhandled system error\n", "error", -1, "system error");
         expect(WATCH(3, 18446744073709551615, "BROADCAST", 8), "undecided", -1, "timed out");
@@ -223,22 +223,22 @@ Test(diagnose, a_communicator_that_is_not_created)
 Test(diagnose, what_happened_first)
 {
         expect("[1.0] Out of memory: Killed process 77 (python3)\n", "killed", -1,
-               "ran out of memory");
+               "out of memory");
         expect("[1.0] NVRM: Xid (PCI:0000:3b:00): 79, pid=1, GPU has fallen off the bus.\n", "gpu",
                -1, "FALLEN OFF THE BUS");
         expect("table (a): 48, 49\n", "", -1, "");
         expect("NVRM: Xid (PCI:0000:1a:00): 145, RLW_RXPIPE Nonfatal\n", "nvlink", -1, "NVLINK");
         expect("a:1:1 [0] x.cc:1 NCCL WARN Connection closed by remote peer b<1>\n"
                "a:2:2 [1] y.cc:1 NCCL WARN Cuda failure 'out of memory'\n",
-               "memory", -1, "RAN OUT OF MEMORY");
+               "memory", -1, "GPU MEMORY IS NOT ENOUGH");
         expect("a:1:1 [0] x.cc:1 NCCL WARN Connection closed by remote peer b<1>\n", "undecided",
-               -1, "another rank closed its connection");
+               -1, "a peer closed its connection");
         expect("Connection refused\n", "", -1, "");
         expect("a:1:1 [0] x.cc:1 NCCL WARN connect failed : Connection refused\n", "network", -1,
-               "CANNOT CONNECT");
+               "WAS REFUSED");
         expect("[rank5]: torch.OutOfMemoryError: CUDA out of memory.\n" WATCH(0, 10, "ALLREDUCE",
                                                                               8),
-               "memory", 5, "RAN OUT OF MEMORY");
+               "memory", 5, "OUT OF MEMORY");
         expect(WATCH(0, 10, "ALLREDUCE", 8) "[rank5]: CUDA out of memory.\n", "undecided", -1, "");
 }
 
@@ -281,7 +281,7 @@ Test(diagnose, a_peer_that_did_not_answer)
 {
         expect("h:1:2 [0] net_ib.cc:1 NCCL WARN NET/IB: Got completion from peer 10.0.0.5<53297> with "
                "status=12 opcode=0 len=0 vendor err 129 (Recv) hca mlx5_3\n",
-               "network", -1, "A PEER DID NOT ANSWER");
+               "network", -1, "DID NOT ANSWER");
         expect("launch: rank 3 ended with status 137\n", "killed", -1, "SIGKILL");
 }
 
