@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of a GPU's driver: events, streams, which device. CUDA's functions and codes; HIP's
- * are the same but for contexts, which it has one of per device, so there a context is the device's
- * number and one (hip.c). Taken as found in the process (RTLD_NOLOAD; never linked, never loaded).
- */
+/* What is asked of CUDA's driver: events, streams, which device. Taken as found in the process
+ * (RTLD_NOLOAD; never linked, never loaded). */
 #pragma once
 
 #include <stddef.h>
 
-typedef int cu_result; /* CUresult, hipError_t: these have the same numbers */
+typedef int cu_result; /* CUresult */
 enum {
         CU_OK = 0,
         CU_DEINITIALIZED = 4,
@@ -43,10 +41,3 @@ struct capo_gpu_driver {
 
 /** capo_gpu_driver() - that of this process, while calls are timed; NULL: they are not. */
 const struct capo_gpu_driver *capo_gpu_driver(void);
-
-/** capo_hip_open() - libamdhip64.so if some release of it is loaded; NULL: not. */
-void *capo_hip_open(void);
-
-/** capo_driver_hip(), capo_driver_hip_timing() - the same of libamdhip64.so, opened as @lib. */
-void capo_driver_hip(void *lib, struct capo_gpu_driver *out);
-const char *capo_driver_hip_timing(void *lib, struct capo_gpu_driver *out);

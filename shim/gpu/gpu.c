@@ -64,14 +64,6 @@ static const struct {
         ROW(ThreadExchangeStreamCaptureMode),
 };
 
-/* What may be missing of libcuda.so.1, opened as @lib; the rest by find_timing_functions(). */
-static void find_device_functions(void *lib, struct capo_gpu_driver *out)
-{
-        *(void **)&out->DeviceGetPCIBusId = capo_real_dlsym(lib, "cuDeviceGetPCIBusId");
-        *(void **)&out->DeviceGetUuid = capo_real_dlsym(lib, "cuDeviceGetUuid");
-        *(void **)&out->DeviceGetUuid_v2 = capo_real_dlsym(lib, "cuDeviceGetUuid_v2");
-}
-
 /* Return: NULL, or the function that it does not have. */
 static const char *find_timing_functions(void *lib, struct capo_gpu_driver *out)
 {
@@ -149,7 +141,7 @@ static bool something_new(void)
 void capo_gpu_detect(void)
 {
         const char *missing;
-        void *driver, *hip = NULL;
+        void *driver;
         int version = 0, saved = errno;
 
         if (detected_for_good)
@@ -159,18 +151,16 @@ void capo_gpu_detect(void)
         if (detected_for_good || !something_new())
                 goto out;
         driver = dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
-        if (!driver && !(hip = capo_hip_open()))
+        if (!driver)
                 goto out; /* not yet */
-        if (driver)
-                find_device_functions(driver, &cu);
-        else
-                capo_driver_hip(hip, &cu);
+        *(void **)&cu.DeviceGetPCIBusId = capo_real_dlsym(driver, "cuDeviceGetPCIBusId");
+        *(void **)&cu.DeviceGetUuid = capo_real_dlsym(driver, "cuDeviceGetUuid");
+        *(void **)&cu.DeviceGetUuid_v2 = capo_real_dlsym(driver, "cuDeviceGetUuid_v2");
         if (capo_shim_env()->gpu_sample <= 0 || capo_shim_env()->gpu_sample > UINT32_MAX)
                 goto found; /* which GPU a rank has is logged all the same */
-        missing = driver ? find_timing_functions(driver, &cu) : capo_driver_hip_timing(hip, &cu);
+        missing = find_timing_functions(driver, &cu);
         if (missing) {
-                capo_warn("no GPU times: the %s driver has no %s", driver ? "CUDA" : "HIP",
-                          missing);
+                capo_warn("no GPU times: the CUDA driver has no %s", missing);
                 goto found;
         }
         capo_lock(&capo_seg.lock);
@@ -181,11 +171,7 @@ void capo_gpu_detect(void)
         }
         capo_unlock(&capo_seg.lock);
         cu.DriverGetVersion(&version);
-        if (driver)
-                capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
-        else /* HIP's is major * 10000000 + minor * 100000 + patch */
-                capo_shim_info(CAPO_INFO_HIP_DRIVER, "%d.%d", version / 10000000,
-                               version / 100000 % 100);
+        capo_shim_info(CAPO_INFO_CUDA_DRIVER, "%d.%d", version / 1000, version % 1000 / 10);
 found:
         detected_for_good = true;
 out:

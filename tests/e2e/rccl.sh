@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# A program linked to RCCL and HIP, in whose process there is neither libnccl.so.2 nor libcuda.so.1: recorded, timed on its GPUs,
-# tuned and known to doctor.
+# A program linked to RCCL and HIP, in whose process there is neither libnccl.so.2 nor libcuda.so.1: recorded with host
+# times, tuned and known to doctor.
 # usage: rccl.sh CAPO SOURCE
 set -u
 capo=$(realpath "$1")
@@ -33,14 +33,13 @@ for way in ("plain", "tuned"):
     rows = page["rows"]
     assert [r["call"] for r in rows] == ["AllReduce"] * 2 and {r["bytes"] for r in rows} == {65536, 1048576}, rows
     for r in rows:
-        assert r["clock"] == "event" and r["timed"] == r["calls"] and r["p50_us"] > 0, r
+        assert r["clock"] == "host" and r["p50_us"] > 0, r
         assert r["algo"] in ("Ring", "Tree") and (way == "plain" or (r["algo"], r["proto"]) == ("Tree", "Simple")), r
 PY
 "$capo" dump "$work"/plain/*.capo >"$work/dump" || fail "no dump"
 grep -q 'nccl.path.*librccl.so.1' "$work/dump" || fail "the log does not name the library"
-grep -q 'hip.driver' "$work/dump" || fail "the log does not name the driver"
 "$capo" doctor -- "$jobs/coll_perf_rccl" >"$work/doctor" 2>&1
 grep -q 'librccl 2.28.9 (.*librccl.so.1) is linked' "$work/doctor" || fail "doctor does not know it: $(cat "$work/doctor")"
 grep -q "AMD's RCCL" "$work/doctor" || fail "doctor does not say what it is"
-[ $bad = 0 ] && echo "RCCL: recorded, timed by HIP's events, tuned"
+[ $bad = 0 ] && echo "RCCL: recorded, tuned"
 exit $bad
